@@ -1,0 +1,2 @@
+//! What a Model Context Protocol message is, in every published revision, and what must happen next.
+

@@ -1,0 +1,1 @@
+//! Checks over the whole tree; they live in `tests/`.

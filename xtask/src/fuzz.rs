@@ -1,0 +1,202 @@
+//! `cargo xtask fuzz`: the fuzz targets, on stable Rust and without cargo-fuzz.
+//!
+//! libFuzzer needs only coverage counters in the code, and stable rustc can put them there. The sanitizers
+//! that cargo-fuzz adds on nightly look for broken memory, which code without `unsafe` does not have.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{run, setup};
+
+/// Which targets to run, and for how long each.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    targets: Vec<String>,
+    seconds: u32,
+    /// Whether libFuzzer tells of every discovery.
+    talkative: bool,
+}
+
+impl Plan {
+    /// What `cargo xtask test` does: long enough to see that the targets still work.
+    pub(crate) fn in_passing() -> Result<Self, String> {
+        Ok(Self { targets: targets()?, seconds: 5, talkative: false })
+    }
+
+    /// Reads `[TARGET] [--seconds N]`.
+    pub(crate) fn by_hand(args: &[&str]) -> Result<Self, String> {
+        Self::read(args, targets()?)
+    }
+
+    fn read(mut args: &[&str], known: Vec<String>) -> Result<Self, String> {
+        let mut plan = Self { targets: known, seconds: 60, talkative: true };
+        match args {
+            [name, rest @ ..] if !name.starts_with('-') => {
+                if !plan.targets.iter().any(|target| target == name) {
+                    return Err(format!("no fuzz target `{name}`; there is {}", plan.targets.join(", ")));
+                }
+                plan.targets = vec![(*name).to_owned()];
+                args = rest;
+            }
+            _ => {}
+        }
+        match args {
+            [] => Ok(plan),
+            ["--seconds", number] => match number.parse() {
+                // libFuzzer takes 0 for "until stopped".
+                Ok(seconds) if seconds > 0 => Ok(Self { seconds, ..plan }),
+                _ => Err(format!("`--seconds {number}` is no number of seconds")),
+            },
+            _ => Err(format!("fuzz does not understand `{}`", args.join(" "))),
+        }
+    }
+
+    pub(crate) fn run(&self) -> Result<(), String> {
+        setup::cxx_compiler()?;
+        let house = House::find()?;
+        run::must(
+            house.build(),
+            "mend what is said above; if it is the lock file, \
+             `cargo update --workspace --manifest-path fuzz/Cargo.toml`",
+        )?;
+        self.targets.iter().try_for_each(|target| self.run_one(&house, target))
+    }
+
+    fn run_one(&self, house: &House, target: &str) -> Result<(), String> {
+        println!("-- {target}, {} s", self.seconds);
+        let binary = house.binary(target);
+        let mut command = run::program(&binary, []);
+        command.args([
+            format!("-max_total_time={}", self.seconds),
+            "-max_len=4096".to_owned(),
+            "-timeout=10".to_owned(),
+            "-rss_limit_mb=2048".to_owned(),
+            "-print_final_stats=1".to_owned(),
+            format!("-verbosity={}", u8::from(self.talkative)),
+            // libFuzzer glues the name of the file to this, so the slash at the end matters.
+            format!("-artifact_prefix={}/", house.folder("artifacts", target)?.display()),
+        ]);
+        // Discoveries go to the first folder; the committed seeds are only read.
+        command.arg(house.folder("corpus", target)?);
+        let seeds = run::root().join("fuzz/seeds").join(target);
+        if seeds.is_dir() {
+            command.arg(seeds);
+        }
+        let (success, said) = run::overheard(command)?;
+        if success { Ok(()) } else { Err(how_to_reproduce(target, &binary, &said)) }
+    }
+}
+
+/// Where things lie: all of it beneath the target folder, none of it in the tree.
+struct House {
+    folder: PathBuf,
+    host: String,
+}
+
+impl House {
+    fn find() -> Result<Self, String> {
+        let metadata = run::metadata(&["--no-deps"])?;
+        let folder = metadata.get("target_directory").and_then(|folder| folder.as_str());
+        let folder = Path::new(folder.ok_or("cargo metadata names no target folder")?).join("fuzz");
+        let version = run::output(run::cargo(["--version", "--verbose"]), "look at the Rust toolchain")?;
+        let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+        let host = host.ok_or("`cargo --version --verbose` names no host")?.to_owned();
+        Ok(Self { folder, host })
+    }
+
+    fn build(&self) -> Command {
+        let options = ["--manifest-path", "fuzz/Cargo.toml", "--release", "--bins", "--locked"];
+        let mut command = run::cargo(["build"].into_iter().chain(options));
+        command.arg("--target-dir").arg(&self.folder);
+        // Even though it is the host: with a target named, build scripts are spared the flags below.
+        command.args(["--target", &self.host]);
+        let flags = COVERAGE.map(str::to_owned).into_iter().chain(env::var("RUSTFLAGS"));
+        command.env("RUSTFLAGS", flags.collect::<Vec<_>>().join(" "));
+        // It would win over RUSTFLAGS.
+        command.env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command
+    }
+
+    fn binary(&self, target: &str) -> PathBuf {
+        self.folder.join(&self.host).join("release").join(target)
+    }
+
+    fn folder(&self, kind: &str, target: &str) -> Result<PathBuf, String> {
+        let folder = self.folder.join(kind).join(target);
+        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+/// Each file in `fuzz/fuzz_targets` is one.
+fn targets() -> Result<Vec<String>, String> {
+    let folder = run::root().join("fuzz/fuzz_targets");
+    let entries =
+        fs::read_dir(&folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut names: Vec<String> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    if names.is_empty() { Err(format!("no fuzz target in {}", folder.display())) } else { Ok(names) }
+}
+
+fn how_to_reproduce(target: &str, binary: &Path, said: &str) -> String {
+    let input =
+        said.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path.trim());
+    let Some(input) = input else {
+        return format!("fuzz target `{target}` ended badly, and libFuzzer kept no input\n  try: see above");
+    };
+    format!("fuzz target `{target}` failed\n  input: {input}\n  reproduce: {} {input}", binary.display())
+}
+
+/// What cargo-fuzz 0.13 passes on stable: count every edge, and watch comparisons so that a magic word is
+/// found letter by letter. Assertions and overflow checks are in the release profile of `fuzz/Cargo.toml`.
+const COVERAGE: [&str; 7] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "--cfg",
+    "fuzzing",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(args: &[&str]) -> Result<(Vec<String>, u32), String> {
+        let known = vec!["lines".to_owned(), "message".to_owned()];
+        Plan::read(args, known).map(|plan| (plan.targets, plan.seconds))
+    }
+
+    #[test]
+    fn a_target_and_a_time_are_both_optional() {
+        let (lines, both) = (vec!["lines".to_owned()], vec!["lines".to_owned(), "message".to_owned()]);
+        assert_eq!(read(&[]), Ok((both.clone(), 60)));
+        assert_eq!(read(&["lines"]), Ok((lines.clone(), 60)));
+        assert_eq!(read(&["lines", "--seconds", "7"]), Ok((lines, 7)));
+        assert_eq!(read(&["--seconds", "7"]), Ok((both, 7)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for args in
+            [&["words"][..], &["--seconds"], &["--seconds", "0"], &["--seconds", "x"], &["lines", "message"]]
+        {
+            assert!(read(args).is_err(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn a_crash_says_where_the_input_is_and_how_to_see_it_again() {
+        let said = "==1== ERROR\nartifact_prefix='/t/'; Test unit written to /t/crash-1\nBase64: AA==\n";
+        let told = how_to_reproduce("lines", Path::new("/t/lines"), said);
+        assert!(told.contains("input: /t/crash-1\n"), "{told}");
+        assert!(told.ends_with("reproduce: /t/lines /t/crash-1"), "{told}");
+    }
+}

@@ -1,0 +1,55 @@
+//! The chores of this repository: `cargo xtask <command>`.
+//!
+//! A fresh machine with a Rust toolchain needs nothing else: `cargo xtask test` adds what is missing, and a
+//! contributor and CI run the same thing.
+
+mod count;
+mod fuzz;
+mod msrv;
+mod run;
+mod setup;
+mod test;
+
+use std::env;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if args.is_empty() || args.iter().any(|arg| matches!(*arg, "--help" | "-h" | "help")) {
+        print!("{COMMANDS}");
+        return ExitCode::SUCCESS;
+    }
+    match *args {
+        ["test"] => test::all(),
+        ["fuzz", ref rest @ ..] => match fuzz::Plan::by_hand(rest) {
+            Ok(plan) => outcome(plan.run()),
+            Err(mistake) => misused(&mistake),
+        },
+        ["msrv"] => outcome(msrv::check()),
+        _ => misused(&format!("there is no command `{}`", args.join(" "))),
+    }
+}
+
+fn outcome(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn misused(mistake: &str) -> ExitCode {
+    eprint!("error: {mistake}\n\n{COMMANDS}");
+    ExitCode::from(2)
+}
+
+const COMMANDS: &str = "\
+cargo xtask <command>
+
+  test                           set up, check and test everything; the last line is the count
+  fuzz [TARGET] [--seconds N]    fuzz one target, or each in turn, for 60 s unless told
+  msrv                           check that rust-version is what the dependencies ask for
+";

@@ -1,0 +1,139 @@
+//! `cargo xtask msrv`: `rust-version` is what the dependencies ask for, no more and no less.
+//!
+//! Less would be a promise that does not hold; more would turn people away for nothing.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::run;
+
+pub(crate) fn check() -> Result<(), String> {
+    println!("{}", judge(&run::metadata(&[])?)?);
+    Ok(())
+}
+
+fn judge(metadata: &Value) -> Result<String, String> {
+    let members: BTreeSet<&str> = list(metadata, "workspace_members").filter_map(Value::as_str).collect();
+    let (ours, theirs): (Vec<&Value>, Vec<&Value>) =
+        list(metadata, "packages").partition(|package| members.contains(text(package, "id")));
+
+    let stated = stated_by_all(&ours)?;
+    let mut needed = (EDITION_2024, "edition 2024".to_owned());
+    for package in theirs {
+        match rust_version(package)? {
+            Some(version) if version > needed.0 => {
+                needed = (version, format!("{} {}", text(package, "name"), text(package, "version")));
+            }
+            _ => {}
+        }
+    }
+
+    let (version, asker) = needed;
+    let (stated, needed) = (written(stated), written(version));
+    if stated == needed {
+        return Ok(format!("rust-version {stated}, as {asker} asks for"));
+    }
+    Err(format!(
+        "rust-version is {stated}, but the highest that anything asks for is {needed} ({asker})\n  \
+         try: write `rust-version = \"{needed}\"` under [workspace.package] in Cargo.toml"
+    ))
+}
+
+/// Major, minor, patch.
+type Version = (u64, u64, u64);
+
+/// The first version that knows our edition.
+const EDITION_2024: Version = (1, 85, 0);
+
+fn stated_by_all(ours: &[&Value]) -> Result<Version, String> {
+    let mut first: Option<(Version, &str)> = None;
+    for package in ours {
+        let name = text(package, "name");
+        let advice = "try: `rust-version.workspace = true` in the Cargo.toml of each member";
+        let Some(version) = rust_version(package)? else {
+            return Err(format!("{name} states no rust-version\n  {advice}"));
+        };
+        match first {
+            None => first = Some((version, name)),
+            Some((other, _)) if other == version => {}
+            Some((other, other_name)) => {
+                return Err(format!(
+                    "{name} states rust-version {}, but {other_name} states {}\n  {advice}",
+                    written(version),
+                    written(other)
+                ));
+            }
+        }
+    }
+    first.map(|(version, _)| version).ok_or_else(|| "cargo metadata names no member".to_owned())
+}
+
+fn rust_version(package: &Value) -> Result<Option<Version>, String> {
+    let Some(stated) = package.get("rust_version").and_then(Value::as_str) else { return Ok(None) };
+    let mut numbers = stated.split('.').map(str::parse::<u64>);
+    match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor)), None, None) => Ok(Some((major, minor, 0))),
+        (Some(Ok(major)), Some(Ok(minor)), Some(Ok(patch)), None) => Ok(Some((major, minor, patch))),
+        _ => Err(format!("{} states the rust-version `{stated}`, which is none", text(package, "name"))),
+    }
+}
+
+/// Without a patch number that says nothing: `1.88`, but `1.56.1`.
+fn written((major, minor, patch): Version) -> String {
+    if patch == 0 { format!("{major}.{minor}") } else { format!("{major}.{minor}.{patch}") }
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or("?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn workspace(ours: &[Option<&str>], theirs: &[Option<&str>]) -> Value {
+        let package = |id: String, stated: &Option<&str>| {
+            let version = "1.0.0";
+            json!({ "id": id, "name": id, "version": version, "rust_version": stated })
+        };
+        let members: Vec<String> = (0..ours.len()).map(|n| format!("ours{n}")).collect();
+        let packages = ours.iter().enumerate().map(|(n, stated)| package(format!("ours{n}"), stated));
+        let others = theirs.iter().enumerate().map(|(n, stated)| package(format!("theirs{n}"), stated));
+        json!({ "workspace_members": members, "packages": packages.chain(others).collect::<Vec<_>>() })
+    }
+
+    #[test]
+    fn the_highest_among_the_dependencies_is_right() {
+        let both = [Some("1.88"), Some("1.88.0")];
+        let good = workspace(&both, &[Some("1.56.1"), None, Some("1.88"), Some("1.9")]);
+        assert_eq!(judge(&good), Ok("rust-version 1.88, as theirs2 1.0.0 asks for".to_owned()));
+    }
+
+    #[test]
+    fn too_low_and_too_high_are_told_what_to_write() {
+        for stated in ["1.86", "1.90"] {
+            let failure = judge(&workspace(&[Some(stated)], &[Some("1.88.2")])).unwrap_err();
+            assert!(failure.contains("(theirs0 1.0.0)"), "{failure}");
+            assert!(failure.contains("`rust-version = \"1.88.2\"`"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn the_edition_asks_too() {
+        assert!(judge(&workspace(&[Some("1.85")], &[Some("1.60"), None])).is_ok());
+        assert!(judge(&workspace(&[Some("1.60")], &[Some("1.60")])).is_err());
+    }
+
+    #[test]
+    fn members_agree_and_none_is_silent() {
+        assert!(judge(&workspace(&[Some("1.88"), Some("1.87")], &[Some("1.88")])).is_err());
+        assert!(judge(&workspace(&[Some("1.88"), None], &[Some("1.88")])).is_err());
+        assert!(judge(&workspace(&[], &[Some("1.88")])).is_err());
+    }
+}

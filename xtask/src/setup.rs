@@ -1,0 +1,65 @@
+//! What a fresh machine lacks, added where that is possible.
+
+use std::env;
+use std::process::Command;
+
+use crate::run;
+
+pub(crate) fn check() -> Result<(), String> {
+    run::must(run::cargo(["--version"]), "install a Rust toolchain")?;
+    component("rustfmt", "fmt")?;
+    component("clippy", "clippy")?;
+    cxx_compiler()
+}
+
+/// The fuzz targets are linked with libFuzzer, which is C++ and is built from source.
+pub(crate) fn cxx_compiler() -> Result<(), String> {
+    // The same choice that the `cc` crate makes.
+    let chosen = env::var("CXX").unwrap_or_default();
+    let chosen = chosen.split_whitespace().next();
+    let name = chosen.unwrap_or("c++");
+    let present = || run::works(run::program(name, ["--version"]));
+    if present() {
+        return Ok(());
+    }
+    // A compiler that somebody chose and that does not run is theirs to mend; g++ would not be used.
+    if chosen.is_none() && is_root() && run::works(run::program("apt-get", ["--version"])) {
+        println!("no C++ compiler; installing g++");
+        // Stale package lists may still do: whether there is a compiler now is what counts.
+        let _ = run::must(apt_get(["update"]), "");
+        let _ = run::must(apt_get(["install", "--yes", "g++"]), "");
+    }
+    if present() {
+        return Ok(());
+    }
+    Err(format!(
+        "there is no C++ compiler: `{name} --version` does not run, and the fuzz targets need one\n  \
+         try: install g++ (Debian: `apt-get install g++` as root), or let CXX name a compiler"
+    ))
+}
+
+fn component(name: &str, subcommand: &str) -> Result<(), String> {
+    let present = || run::works(run::cargo([subcommand, "--version"]));
+    if present() {
+        return Ok(());
+    }
+    println!("no {name}; asking rustup for it");
+    let added = run::must(run::program("rustup", ["component", "add", name]), "");
+    if added.is_ok() && present() {
+        return Ok(());
+    }
+    Err(format!(
+        "{name} is missing and rustup could not add it\n  \
+         try: `rustup component add {name}`, or install it from where the toolchain came from"
+    ))
+}
+
+fn apt_get<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = run::program("apt-get", args);
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+fn is_root() -> bool {
+    run::output(run::program("id", ["-u"]), "").is_ok_and(|id| id.trim() == "0")
+}

@@ -1,0 +1,122 @@
+//! `cargo xtask test`: everything that must hold before a change is accepted, in the order in which a mistake
+//! is cheapest to hear about.
+//!
+//! The last line on standard output is always `N passed, M failed`.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::count::Count;
+use crate::{fuzz, msrv, run, setup};
+
+type Step = fn(&mut Count) -> Result<(), String>;
+
+const STEPS: [(&str, Step); 8] = [
+    ("set-up", |_| setup::check()),
+    ("rust-version", |_| msrv::check()),
+    ("format", |_| format()),
+    ("clippy", |_| clippy()),
+    ("tests", tests),
+    ("doc tests", doc_tests),
+    ("docs", |_| docs()),
+    ("fuzz", |_| fuzz::Plan::in_passing()?.run()),
+];
+
+pub(crate) fn all() -> ExitCode {
+    let mut count = Count::default();
+    let mut exit = ExitCode::SUCCESS;
+    for (name, step) in STEPS {
+        println!("== {name}");
+        let start = Instant::now();
+        let failed_before = count.failed;
+        let result = step(&mut count);
+        println!("   {name}: {:.1} s", start.elapsed().as_secs_f64());
+        if let Err(failure) = result {
+            // Whoever reads only the last line must see that something failed, even if it was no test.
+            if count.failed == failed_before {
+                count.failed += 1;
+            }
+            eprintln!("error: step `{name}` failed: {failure}");
+            exit = ExitCode::FAILURE;
+            break;
+        }
+    }
+    println!("{count}");
+    exit
+}
+
+fn format() -> Result<(), String> {
+    run::must(run::cargo(["fmt", "--all", "--check"]), "`cargo fmt --all`")?;
+    // The fuzz targets are a workspace of their own, which `--all` does not reach.
+    let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml"];
+    run::must(run::cargo(fuzz.into_iter().chain(["--check"])), &format!("`cargo {}`", fuzz.join(" ")))
+}
+
+fn clippy() -> Result<(), String> {
+    let args =
+        ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"];
+    run::must(run::cargo(args), "mend what is said above; `cargo clippy --fix` knows some of the remedies")
+}
+
+fn tests(count: &mut Count) -> Result<(), String> {
+    let everything = ["--workspace", "--all-features", "--locked", "--no-fail-fast"];
+    let found = if run::works(run::cargo(["nextest", "--version"])) {
+        let command = run::cargo(["nextest", "run"].into_iter().chain(everything));
+        counted(run::overheard(command)?, Count::from_nextest, count)?
+    } else {
+        println!("no cargo-nextest: cargo test does it too, only slower");
+        let kinds = ["--lib", "--bins", "--tests", "--examples"];
+        let command = run::cargo(["test"].into_iter().chain(everything).chain(kinds));
+        counted(run::overheard(command)?, Count::from_libtest, count)?
+    };
+    if found == Count::default() {
+        return Err("no test ran, or the runner closes its run in a way we do not know\n  \
+                    try: look at what it said above, and at xtask/src/count.rs"
+            .to_owned());
+    }
+    Ok(())
+}
+
+fn doc_tests(count: &mut Count) -> Result<(), String> {
+    let command = run::cargo(["test", "--workspace", "--all-features", "--locked", "--doc"]);
+    counted(run::overheard(command)?, Count::from_libtest, count).map(drop)
+}
+
+fn docs() -> Result<(), String> {
+    let mut command = run::cargo(["doc", "--workspace", "--all-features", "--locked", "--no-deps"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    run::must(command, "mend the documentation comments named above")
+}
+
+/// Adds what a runner reports to the whole, and judges it. A test that nobody runs protects nothing, so a
+/// skipped one is a failure too.
+fn counted(
+    (success, said): (bool, String),
+    read: fn(&str) -> Count,
+    whole: &mut Count,
+) -> Result<Count, String> {
+    let found = read(&said);
+    *whole += found;
+    if found.failed > 0 {
+        return Err(format!(
+            "{} failed\n  try: run one alone with `cargo test --all-features NAME`",
+            tests_in_words(found.failed)
+        ));
+    }
+    if !success {
+        return Err(
+            "the tests did not build, there are none, or the runner broke off\n  try: see above".to_owned()
+        );
+    }
+    if found.skipped > 0 {
+        return Err(format!(
+            "{} ignored or skipped\n  try: take the `ignore` off and make it pass, or delete it",
+            tests_in_words(found.skipped)
+        ));
+    }
+    Ok(found)
+}
+
+fn tests_in_words(number: u64) -> String {
+    if number == 1 { "1 test".to_owned() } else { format!("{number} tests") }
+}
