@@ -1,2 +1,3 @@
 //! What a Model Context Protocol message is, in every published revision, and what must happen next.
 
+pub mod jsonrpc;

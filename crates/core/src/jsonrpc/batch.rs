@@ -1,0 +1,87 @@
+//! Arrays of messages, which 2025-03-26 alone knows.
+//!
+//! Either requests and notifications, or answers. Each element is judged for itself, so that one bad element
+//! costs only its own answer.
+
+use super::error::{Fault, Origin, Wrong};
+use super::{Id, Message};
+
+/// The messages of one array, at least one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch<'a>(Vec<Result<Message<'a>, Fault>>);
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(messages: Vec<Result<Message<'a>, Fault>>) -> Result<Self, Fault> {
+        let answers = messages.iter().filter(|message| is_answer(message)).count();
+        if answers != 0 && answers != messages.len() {
+            return Err(Fault::new(Wrong::MixedBatch, Origin::Unreadable));
+        }
+        Ok(Self(messages))
+    }
+
+    /// The messages, in their order.
+    pub fn messages(&self) -> &[Result<Message<'a>, Fault>] {
+        &self.0
+    }
+
+    /// The messages, in their order.
+    pub fn into_messages(self) -> Vec<Result<Message<'a>, Fault>> {
+        self.0
+    }
+
+    /// Whether a request with this method is among them.
+    pub fn asks_for(&self, method: &str) -> bool {
+        self.0
+            .iter()
+            .any(|message| matches!(message, Ok(Message::Request(request)) if request.method == method))
+    }
+
+    /// How many answers the batch is owed: one for each request, and one for each fault that wants one.
+    pub fn answers_due(&self) -> usize {
+        let due = |message: &&Result<Message<'a>, Fault>| match message {
+            Ok(message) => matches!(message, Message::Request(_)),
+            Err(fault) => fault.answer().is_some(),
+        };
+        self.0.iter().filter(due).count()
+    }
+
+    /// The ids of the requests, in their order.
+    pub fn request_ids(&self) -> impl Iterator<Item = &Id<'a>> {
+        self.0.iter().filter_map(|message| match message {
+            Ok(Message::Request(request)) => Some(&request.id),
+            _ => None,
+        })
+    }
+}
+
+fn is_answer(message: &Result<Message<'_>, Fault>) -> bool {
+    match message {
+        Ok(message) => matches!(message, Message::Response(_)),
+        Err(fault) => matches!(fault.origin, Origin::Response(_)),
+    }
+}
+
+/// The answers to a batch, collected into one array as they come.
+///
+/// An array stays an array even for one element; a batch that is owed nothing gets nothing.
+#[derive(Debug, Default)]
+pub struct BatchAnswers {
+    array: Vec<u8>,
+}
+
+impl BatchAnswers {
+    /// Adds one answer, as the bytes of its message.
+    pub fn push(&mut self, message: &[u8]) {
+        self.array.push(if self.array.is_empty() { b'[' } else { b',' });
+        self.array.extend_from_slice(message);
+    }
+
+    /// The array, or `None` if nothing was owed.
+    pub fn finish(mut self) -> Option<Vec<u8>> {
+        if self.array.is_empty() {
+            return None;
+        }
+        self.array.push(b']');
+        Some(self.array)
+    }
+}

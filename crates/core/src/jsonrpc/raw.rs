@@ -1,0 +1,181 @@
+//! JSON that was checked to be JSON and is not read yet.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// JSON text borrowed from a message: valid by grammar, its meaning still open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Raw<'a>(&'a str);
+
+impl<'a> Raw<'a> {
+    /// The caller has scanned `text`.
+    pub(super) fn checked(text: &'a str) -> Self {
+        Self(text)
+    }
+
+    /// An empty object, which absent `params` stand for.
+    pub const fn empty_object() -> Raw<'static> {
+        Raw("{}")
+    }
+
+    /// The text itself.
+    pub fn text(self) -> &'a str {
+        self.0
+    }
+
+    /// Whether it is an object.
+    pub fn is_object(self) -> bool {
+        self.0.starts_with('{')
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(self) -> bool {
+        self.0 == "null"
+    }
+
+    /// Reads it into a type. Duplicate members and lone surrogates come to light here.
+    pub fn read<T: Deserialize<'a>>(self) -> Result<T, BadShape> {
+        serde_json::from_str(self.0).map_err(BadShape::from)
+    }
+
+    /// A copy that borrows nothing.
+    pub fn to_owned(self) -> RawJson {
+        // The text was scanned, so this cannot fail; an empty object would be the honest rest.
+        RawValue::from_string(self.0.to_owned()).map(RawJson).unwrap_or_else(|_| RawJson::empty_object())
+    }
+}
+
+impl fmt::Debug for Raw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Serialize for Raw<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::from_str::<&RawValue>(self.0).map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'a> From<&'a RawJson> for Raw<'a> {
+    fn from(json: &'a RawJson) -> Self {
+        Raw(json.0.get())
+    }
+}
+
+/// JSON kept as its text, so that nothing in it is lost or rounded.
+///
+/// Two of them are equal when they say the same, whatever their white space.
+///
+/// ```
+/// use tsugite_core::jsonrpc::RawJson;
+///
+/// let sum = RawJson::of(&serde_json::json!({"sum": 3})).unwrap();
+/// assert_eq!(sum.text(), r#"{"sum":3}"#);
+/// ```
+#[derive(Clone)]
+pub struct RawJson(Box<RawValue>);
+
+impl RawJson {
+    /// Writes `value` as JSON. Fails when the value itself refuses, as a map with keys that are not strings does.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, BadShape> {
+        serde_json::value::to_raw_value(value).map(Self).map_err(BadShape::from)
+    }
+
+    /// Takes JSON text as it is. Fails when it is not JSON.
+    pub fn parse(text: impl Into<String>) -> Result<Self, BadShape> {
+        RawValue::from_string(text.into()).map(Self).map_err(BadShape::from)
+    }
+
+    /// `{}`.
+    pub fn empty_object() -> Self {
+        Self(RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+    }
+
+    /// The text itself.
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Whether it is an object.
+    pub fn is_object(&self) -> bool {
+        self.text().starts_with('{')
+    }
+
+    /// Reads it into a type.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, BadShape> {
+        serde_json::from_str(self.text()).map_err(BadShape::from)
+    }
+}
+
+impl PartialEq for RawJson {
+    fn eq(&self, other: &Self) -> bool {
+        if self.text() == other.text() {
+            return true;
+        }
+        let read = |json: &Self| json.read::<serde_json::Value>();
+        matches!((read(self), read(other)), (Ok(ours), Ok(theirs)) if ours == theirs)
+    }
+}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl Serialize for RawJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(Self)
+    }
+}
+
+/// Reads an optional member whose `null` says something: it is not the same as no member.
+pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
+    RawJson::deserialize(deserializer).map(Some)
+}
+
+impl From<serde_json::Value> for RawJson {
+    fn from(value: serde_json::Value) -> Self {
+        // A `Value` always has a text.
+        RawValue::from_string(value.to_string()).map(Self).unwrap_or_else(|_| Self::empty_object())
+    }
+}
+
+/// JSON that is not of the shape asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadShape(Cow<'static, str>);
+
+impl BadShape {
+    /// Says what is wrong, in words the peer may read.
+    pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl From<serde_json::Error> for BadShape {
+    fn from(error: serde_json::Error) -> Self {
+        let text = error.to_string();
+        // The position is one inside a part of the message and would mislead.
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        Self(text.strip_suffix(&place).unwrap_or(&text).to_owned().into())
+    }
+}
+
+impl fmt::Display for BadShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadShape {}

@@ -1,0 +1,288 @@
+//! One strict walk over JSON text that finds where values end.
+//!
+//! It checks the grammar and the nesting as it goes and builds nothing. What it does not judge is what only a
+//! reader of the value can: duplicate members and lone surrogates.
+
+/// Why the walk stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Not JSON.
+    Syntax,
+    /// Nested deeper than allowed.
+    TooDeep,
+}
+
+/// A position in JSON text.
+///
+/// The caller has made sure that the text is UTF-8.
+pub(super) struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    max_depth: u32,
+}
+
+impl<'a> Scanner<'a> {
+    /// `max_depth` counts every open object and array, the outermost included; [`MAX_DEPTH`] is its ceiling.
+    pub(super) fn new(text: &'a str, max_depth: u32) -> Self {
+        Self { text, at: 0, max_depth: max_depth.min(MAX_DEPTH) }
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    pub(super) fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    /// Takes `byte` if it is next, after space.
+    pub(super) fn take(&mut self, byte: u8) -> bool {
+        self.skip_space();
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn expect(&mut self, byte: u8) -> Result<(), Stop> {
+        if self.take(byte) { Ok(()) } else { Err(Stop::Syntax) }
+    }
+
+    /// Nothing but space may follow.
+    pub(super) fn end(&mut self) -> Result<(), Stop> {
+        self.skip_space();
+        if self.at == self.text.len() { Ok(()) } else { Err(Stop::Syntax) }
+    }
+
+    /// The next value as text, without the space around it. `outside` is how many containers are already open.
+    pub(super) fn value(&mut self, outside: u32) -> Result<&'a str, Stop> {
+        self.skip_space();
+        let start = self.at;
+        self.skip_value(outside)?;
+        self.text.get(start..self.at).ok_or(Stop::Syntax)
+    }
+
+    /// The next string with its quotes, and whether it holds an escape.
+    pub(super) fn string(&mut self) -> Result<(&'a str, bool), Stop> {
+        self.skip_space();
+        let start = self.at;
+        let escaped = self.skip_string()?;
+        Ok((self.text.get(start..self.at).ok_or(Stop::Syntax)?, escaped))
+    }
+
+    fn skip_value(&mut self, outside: u32) -> Result<(), Stop> {
+        // One bit for each container opened here: 1 is an object. The ceiling on depth makes it fit.
+        let mut kinds: u128 = 0;
+        let mut open: u32 = 0;
+        loop {
+            self.skip_space();
+            match self.peek() {
+                Some(b'"') => {
+                    self.skip_string()?;
+                }
+                Some(b'-' | b'0'..=b'9') => self.skip_number()?,
+                Some(b't') => self.skip_word(b"true")?,
+                Some(b'f') => self.skip_word(b"false")?,
+                Some(b'n') => self.skip_word(b"null")?,
+                Some(bracket @ (b'{' | b'[')) => {
+                    if outside + open >= self.max_depth {
+                        return Err(Stop::TooDeep);
+                    }
+                    self.at += 1;
+                    open += 1;
+                    let object = bracket == b'{';
+                    kinds = (kinds << 1) | u128::from(object);
+                    if !self.take(if object { b'}' } else { b']' }) {
+                        if object {
+                            self.skip_key()?;
+                        }
+                        continue;
+                    }
+                    open -= 1;
+                    kinds >>= 1;
+                }
+                _ => return Err(Stop::Syntax),
+            }
+            // A value has ended: close what ends with it, or go on to the next one.
+            loop {
+                if open == 0 {
+                    return Ok(());
+                }
+                let object = kinds & 1 == 1;
+                self.skip_space();
+                match self.peek() {
+                    Some(b',') => {
+                        self.at += 1;
+                        if object {
+                            self.skip_key()?;
+                        }
+                        break;
+                    }
+                    Some(b'}') if object => {}
+                    Some(b']') if !object => {}
+                    _ => return Err(Stop::Syntax),
+                }
+                self.at += 1;
+                open -= 1;
+                kinds >>= 1;
+            }
+        }
+    }
+
+    fn skip_key(&mut self) -> Result<(), Stop> {
+        self.skip_space();
+        self.skip_string()?;
+        self.expect(b':')
+    }
+
+    fn skip_word(&mut self, word: &[u8]) -> Result<(), Stop> {
+        match self.rest().starts_with(word) {
+            true => {
+                self.at += word.len();
+                Ok(())
+            }
+            false => Err(Stop::Syntax),
+        }
+    }
+
+    fn skip_number(&mut self) -> Result<(), Stop> {
+        self.at += usize::from(self.peek() == Some(b'-'));
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.skip_digits()?,
+            _ => return Err(Stop::Syntax),
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.skip_digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            self.at += usize::from(matches!(self.peek(), Some(b'+' | b'-')));
+            self.skip_digits()?;
+        }
+        Ok(())
+    }
+
+    fn skip_digits(&mut self) -> Result<(), Stop> {
+        let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += digits;
+        if digits == 0 { Err(Stop::Syntax) } else { Ok(()) }
+    }
+
+    /// Leaves the position behind the closing quote; tells whether there was an escape.
+    fn skip_string(&mut self) -> Result<bool, Stop> {
+        if self.peek() != Some(b'"') {
+            return Err(Stop::Syntax);
+        }
+        self.at += 1;
+        let mut escaped = false;
+        loop {
+            self.at += plain_len(self.rest());
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(escaped);
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    self.skip_escape()?;
+                }
+                _ => return Err(Stop::Syntax),
+            }
+        }
+    }
+
+    fn skip_escape(&mut self) -> Result<(), Stop> {
+        match self.rest() {
+            [_, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => self.at += 2,
+            [_, b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) => {
+                self.at += 6;
+            }
+            _ => return Err(Stop::Syntax),
+        }
+        Ok(())
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+}
+
+/// How many bytes at the front are neither quote, backslash nor control character, eight at a time.
+fn plain_len(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    let mut passed = 0;
+    let mut words = bytes.chunks_exact(8);
+    for word in &mut words {
+        let Ok(word) = word.try_into().map(u64::from_le_bytes) else { break };
+        // The usual zero-byte test, for three needles at once. A borrow can only mark bytes above the first
+        // hit, so the lowest mark is exact.
+        let quote = word ^ (ONES * b'"' as u64);
+        let slash = word ^ (ONES * b'\\' as u64);
+        let hits = ((quote.wrapping_sub(ONES) & !quote)
+            | (slash.wrapping_sub(ONES) & !slash)
+            | (word.wrapping_sub(ONES * 0x20) & !word))
+            & HIGHS;
+        if hits != 0 {
+            return passed + hits.trailing_zeros() as usize / 8;
+        }
+        passed += 8;
+    }
+    passed + words.remainder().iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..=0x1f)).count()
+}
+
+/// The deepest nesting that can be allowed: what one machine word of bits can remember.
+pub(super) const MAX_DEPTH: u32 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(text: &str) -> Result<&str, Stop> {
+        let mut scanner = Scanner::new(text, 8);
+        let value = scanner.value(0)?;
+        scanner.end()?;
+        Ok(value)
+    }
+
+    #[test]
+    fn the_walk_accepts_what_serde_json_accepts_and_nothing_else() {
+        let pieces = [
+            "{", "}", "[", "]", ",", ":", "\"", "\"a\"", "\\", "\\u12", "\\ud83d", "0", "1", "-", ".", "e",
+            "+", "true", "nul", "null", " ", "\n", "\u{1}", "é",
+        ];
+        // Every sequence of up to four pieces: short enough to be exhaustive, long enough to meet each rule.
+        let mut stack = vec![(String::new(), 0)];
+        while let Some((text, length)) = stack.pop() {
+            let ours = scan(&text).is_ok();
+            let theirs = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
+            assert_eq!(ours, theirs, "{text:?}");
+            if length < 4 {
+                stack.extend(pieces.iter().map(|piece| (format!("{text}{piece}"), length + 1)));
+            }
+        }
+    }
+
+    #[test]
+    fn strings_are_skipped_to_their_own_quote_at_every_offset() {
+        for before in 0..20 {
+            for stop in ["\"", "\\n\"", "\\\"\"", "\\u00e9é\""] {
+                let text = format!("\"{}{stop}", "x".repeat(before));
+                assert_eq!(scan(&text), Ok(text.as_str()));
+            }
+            let control = format!("\"{}\u{1f}\"", "x".repeat(before));
+            assert_eq!(scan(&control), Err(Stop::Syntax));
+        }
+    }
+
+    #[test]
+    fn nesting_is_counted_and_stops_at_the_limit() {
+        assert!(scan(&"[".repeat(8).chars().chain("]".repeat(8).chars()).collect::<String>()).is_ok());
+        assert_eq!(scan(&"[".repeat(9)), Err(Stop::TooDeep));
+        assert_eq!(scan(&"{\"a\":".repeat(9)), Err(Stop::TooDeep));
+        assert_eq!(Scanner::new(&"[".repeat(500), u32::MAX).value(0), Err(Stop::TooDeep));
+    }
+}

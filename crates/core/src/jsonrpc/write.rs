@@ -1,0 +1,173 @@
+//! Messages straight into a buffer.
+//!
+//! Each function appends one whole message, or fails and leaves the buffer as it was.
+
+use serde::Serialize;
+
+use super::{BadShape, ErrorObject, Id, Incoming, Message, Notification, Request, Response};
+
+/// Appends a request. `params` must come out as an object.
+pub fn request<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    method: &str,
+    params: Option<&P>,
+) -> Result<(), BadShape> {
+    whole(out, |out| {
+        open_with_id(out, id);
+        method_and_params(out, b",\"method\":", method, params)
+    })
+}
+
+/// Appends a notification. `params` must come out as an object.
+pub fn notification<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    method: &str,
+    params: Option<&P>,
+) -> Result<(), BadShape> {
+    whole(out, |out| {
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+        method_and_params(out, b",\"method\":", method, params)
+    })
+}
+
+/// Appends a result. It must come out as an object.
+pub fn result<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &Id<'_>, result: &R) -> Result<(), BadShape> {
+    result_with(out, id, "", result)
+}
+
+/// Appends a result whose object begins with `members`, which are JSON members as text, without braces.
+///
+/// This is how members that every result of a revision carries are added without building the result again.
+pub fn result_with<R: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    members: &str,
+    result: &R,
+) -> Result<(), BadShape> {
+    whole(out, |out| {
+        open_with_id(out, id);
+        out.extend_from_slice(b",\"result\":");
+        object_with(out, members, result)?;
+        out.push(b'}');
+        Ok(())
+    })
+}
+
+/// Appends an error. Without an id it is `null` or absent, as the peer's revision wants it.
+pub fn error(out: &mut Vec<u8>, id: Option<&Id<'_>>, null_if_unknown: bool, error: &ErrorObject) {
+    match id {
+        Some(id) => open_with_id(out, id),
+        None if null_if_unknown => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":null"),
+        None => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\""),
+    }
+    out.extend_from_slice(b",\"error\":");
+    // An integer, a string and JSON text: this cannot fail.
+    drop(serde_json::to_writer(&mut *out, error));
+    out.push(b'}');
+}
+
+impl Incoming<'_> {
+    /// Appends it as it would have been written here.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), BadShape> {
+        match self {
+            Incoming::Single(message) => message.write(out),
+            Incoming::Batch(batch) => whole(out, |out| {
+                for (index, message) in batch.messages().iter().enumerate() {
+                    out.push(if index == 0 { b'[' } else { b',' });
+                    match message {
+                        Ok(message) => message.write(out)?,
+                        Err(_) => out.extend_from_slice(b"null"),
+                    }
+                }
+                out.push(b']');
+                Ok(())
+            }),
+        }
+    }
+}
+
+impl Message<'_> {
+    /// Appends it as it would have been written here.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), BadShape> {
+        match self {
+            Message::Request(Request { id, method, params }) => request(out, id, method, params.as_ref()),
+            Message::Notification(Notification { method, params }) => {
+                notification(out, method, params.as_ref())
+            }
+            Message::Response(Response { id, outcome: Err(object) }) => {
+                error(out, id.as_ref(), true, object);
+                Ok(())
+            }
+            Message::Response(Response { id, outcome: Ok(raw) }) => {
+                match id {
+                    Some(id) => open_with_id(out, id),
+                    None => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\""),
+                }
+                out.extend_from_slice(b",\"result\":");
+                out.extend_from_slice(raw.text().as_bytes());
+                out.push(b'}');
+                Ok(())
+            }
+        }
+    }
+}
+
+fn whole(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), BadShape>,
+) -> Result<(), BadShape> {
+    let start = out.len();
+    let written = write(out);
+    if written.is_err() {
+        out.truncate(start);
+    }
+    written
+}
+
+fn open_with_id(out: &mut Vec<u8>, id: &Id<'_>) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    id.write(out);
+}
+
+fn method_and_params<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    key: &[u8],
+    method: &str,
+    params: Option<&P>,
+) -> Result<(), BadShape> {
+    out.extend_from_slice(key);
+    serde_json::to_writer(&mut *out, method)?;
+    if let Some(params) = params {
+        out.extend_from_slice(b",\"params\":");
+        object_with(out, "", params)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Appends `value`, which must be an object, with `members` at its front.
+fn object_with<T: Serialize + ?Sized>(out: &mut Vec<u8>, members: &str, value: &T) -> Result<(), BadShape> {
+    let front = out.len();
+    if !members.is_empty() {
+        out.push(b'{');
+        out.extend_from_slice(members.as_bytes());
+    }
+    let start = out.len();
+    serde_json::to_writer(&mut *out, value)?;
+    let empty = out.get(start..) == Some(b"{}");
+    match out.get_mut(start) {
+        Some(brace) if *brace == b'{' => {
+            // `{members` and `{value}` become `{members,value}` by turning the inner brace into a comma.
+            if start > front && !empty {
+                *brace = b',';
+            }
+        }
+        _ => return Err(BadShape::new("params and results must be JSON objects")),
+    }
+    if start > front && empty {
+        out.truncate(start);
+        out.push(b'}');
+    }
+    Ok(())
+}
