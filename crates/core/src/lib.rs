@@ -1,3 +1,4 @@
 //! What a Model Context Protocol message is, in every published revision, and what must happen next.
 
 pub mod jsonrpc;
+pub mod uri_template;

@@ -1,0 +1,284 @@
+//! From a URI back to values.
+//!
+//! The cursor only moves forward and no step is tried twice: a value takes all characters of its class, and
+//! `shape` has proved that this ends in the right place. Hence each byte is looked at a fixed number of
+//! times, for a group of parameters at most once per name.
+
+use super::screen;
+use super::shape::{Group, Guard, Slot, Step};
+use super::{Refused, Value, Variables, percent};
+
+/// Reads the values, first by shape, then one by one; so no value is judged in a URI that is not ours.
+pub(super) fn matches(steps: &[Step], uri: &str) -> Result<Option<Variables>, Refused> {
+    let uri = percent::canonical(uri);
+    let Some(found) = find(steps, &uri, |_| {}) else { return Ok(None) };
+    found.into_iter().map(Found::read).collect::<Result<_, _>>().map(Some)
+}
+
+/// A value as it stands in the URI.
+struct Found<'a> {
+    name: &'a str,
+    raw: &'a str,
+    guard: Guard,
+    list: bool,
+}
+
+impl Found<'_> {
+    fn read(self) -> Result<(String, Value), Refused> {
+        let text = |raw| screen::read(self.name, raw, self.guard);
+        let value = if self.list {
+            Value::List(self.raw.split('/').map(text).collect::<Result<_, _>>()?)
+        } else {
+            Value::Text(text(self.raw)?)
+        };
+        Ok((self.name.to_owned(), value))
+    }
+}
+
+/// Where the values stand. `look` hears how many bytes are about to be looked at; a test adds them up.
+fn find<'a>(steps: &'a [Step], uri: &'a str, look: impl FnMut(usize)) -> Option<Vec<Found<'a>>> {
+    let mut cursor = Cursor { rest: uri, look };
+    let mut found = Vec::new();
+    for step in steps {
+        match step {
+            Step::Text(text) => cursor.text(text)?,
+            Step::Value(slot) => found.push(cursor.value(slot)?),
+            Step::Group(group) => cursor.group(group, &mut found)?,
+        }
+    }
+    cursor.rest.is_empty().then_some(found)
+}
+
+struct Cursor<'a, L> {
+    rest: &'a str,
+    look: L,
+}
+
+impl<'a, L: FnMut(usize)> Cursor<'a, L> {
+    fn text(&mut self, text: &str) -> Option<()> {
+        (self.look)(text.len().min(self.rest.len()));
+        self.rest = self.rest.strip_prefix(text)?;
+        Some(())
+    }
+
+    fn value(&mut self, slot: &'a Slot) -> Option<Found<'a>> {
+        let raw = self.run(|found| slot.class.holds(found)).strip_suffix(&*slot.tail)?;
+        // A tail that starts with a digit must not be the end of a triplet: `{a}1` has no value in `%41`.
+        let mut last = raw.bytes().rev().take(2);
+        let torn = !slot.tail.is_empty() && last.any(|byte| byte == b'%');
+        (self.look)(if slot.list { slot.tail.len() + raw.len() } else { slot.tail.len() });
+        if raw.is_empty() || torn || slot.list && raw.split('/').any(str::is_empty) {
+            return None;
+        }
+        Some(Found { name: &slot.name, raw, guard: slot.guard, list: slot.list })
+    }
+
+    fn group(&mut self, group: &'a Group, found: &mut Vec<Found<'a>>) -> Option<()> {
+        if !self.rest.starts_with(group.lead) {
+            return Some(());
+        }
+        let run = self.run(|found| group.class.holds(found));
+        let mut values = vec![None; group.keys.len()];
+        for pair in run.strip_prefix(group.lead)?.split(group.between) {
+            (self.look)(pair.len() * (1 + group.keys.len()));
+            let (wire, raw) = pair.split_once('=').unwrap_or((pair, ""));
+            let (_, value) = group.keys.iter().zip(&mut values).find(|(key, _)| *key.wire == *wire)?;
+            if value.replace(raw).is_some() {
+                return None;
+            }
+        }
+        for (key, value) in group.keys.iter().zip(values) {
+            let guard = group.guard;
+            found.extend(value.map(|raw| Found { name: &key.name, raw, guard, list: false }));
+        }
+        Some(())
+    }
+
+    /// Takes all characters that may be taken.
+    fn run(&mut self, takes: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|found| !takes(found)).unwrap_or(self.rest.len());
+        (self.look)(end + 1);
+        let (run, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
+        self.rest = rest;
+        run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::UriTemplate;
+    use super::*;
+
+    /// The match, spelt `name=value` and separated by spaces; a list in brackets.
+    fn found(template: &str, uri: &str) -> Option<String> {
+        let template = UriTemplate::parse(template).expect(template);
+        let variables = template.matches(uri).expect(uri)?;
+        let spell = |(name, value): (&str, &Value)| match value {
+            Value::Text(text) => format!("{name}={text}"),
+            Value::List(list) => format!("{name}=[{}]", list.join(",")),
+        };
+        Some(variables.iter().map(spell).collect::<Vec<_>>().join(" "))
+    }
+
+    fn assert_found(template: &str, uri: &str, expected: &str) {
+        assert_eq!(found(template, uri).as_deref(), Some(expected), "{template} {uri}");
+    }
+
+    fn assert_none(template: &str, uris: &[&str]) {
+        for uri in uris {
+            assert_eq!(found(template, uri), None, "{template} {uri}");
+        }
+    }
+
+    #[test]
+    fn a_simple_variable_never_matches_a_slash() {
+        assert_found("x/{a}", "x/y", "a=y");
+        assert_none("x/{a}", &["x/y/z", "x/y/", "x//", "x/", "x", "y/y"]);
+    }
+
+    #[test]
+    fn a_simple_variable_matches_nothing_reserved() {
+        for reserved in ":/?#[]@!$&'()*+,;=".chars() {
+            assert_none("x/{a}", &[&format!("x/y{reserved}"), &format!("x/{reserved}y")]);
+        }
+        assert_found("x/{a}", "x/-._~%3A%40Az9", "a=-._~:@Az9");
+    }
+
+    #[test]
+    fn a_reserved_variable_matches_slashes() {
+        assert_found("f:///{+a}", "f:///b/c.txt?d#e", "a=b/c.txt?d#e");
+        assert_found("f:///{+a}/raw", "f:///b/raw/raw", "a=b/raw");
+        assert_none("f:///{+a}/raw", &["f:////raw", "f:///raw", "f:///b"]);
+    }
+
+    #[test]
+    fn an_exploded_path_matches_one_segment_or_more() {
+        assert_found("x{/p*}", "x/b", "p=[b]");
+        assert_found("x{/p*}", "x/b/c/d", "p=[b,c,d]");
+        assert_none("x{/p*}", &["x", "x/", "x/b/", "x//b", "x/b//c", "xb", "x/b?c"]);
+        assert_found("x{/p*}/end", "x/b/end/end", "p=[b,end]");
+        assert_found("{a}{/p*}:{b}", "x/y/z:w", "a=x p=[y,z] b=w");
+    }
+
+    #[test]
+    fn path_segments_match_one_each() {
+        assert_found("x{/a,b}", "x/1/2", "a=1 b=2");
+        assert_found("x{/a,p*}", "x/1/2/3", "a=1 p=[2,3]");
+        assert_none("x{/a,b}", &["x/1", "x/1/", "x/1/2/3", "x//2"]);
+    }
+
+    #[test]
+    fn query_parameters_match_in_any_order_and_may_be_missing() {
+        let template = "x{?a,b}";
+        assert_found(template, "x?a=1&b=2", "a=1 b=2");
+        assert_found(template, "x?b=2&a=1", "a=1 b=2");
+        assert_found(template, "x?b=2", "b=2");
+        assert_found(template, "x", "");
+        assert_found(template, "x?a=", "a=");
+        assert_found(template, "x?a", "a=");
+        assert_found("x?y=1{&a,b}", "x?y=1&b=2", "b=2");
+        assert_found("x?y={y}{&a,b}", "x?y=1&b=2&a=3", "y=1 a=3 b=2");
+    }
+
+    #[test]
+    fn an_unknown_or_repeated_parameter_is_no_match() {
+        assert_none(
+            "x{?a,b}",
+            &["x?c=1", "x?a=1&c=2", "x?a=1&a=1", "x?", "x?a=1&", "x?&a=1", "x?A=1", "x?%61=1"],
+        );
+        assert_none("x{;a}", &["x;b", "x;a;a", "x;", "x;a=1;"]);
+    }
+
+    #[test]
+    fn a_query_value_may_hold_raw_reserved_characters() {
+        assert_found("x{?a,b}", "x?a=/y:z?w+v=u&b=1", "a=/y:z?w+v=u b=1");
+        assert_found("x{?a}#{f}", "x?a=1#f", "a=1 f=f");
+    }
+
+    #[test]
+    fn path_parameters_match_by_name() {
+        assert_found("x{;a,b}/y", "x;b=2;a=1/y", "a=1 b=2");
+        assert_found("x{;a,b}/y", "x;b/y", "b=");
+        assert_found("x{;a,b}/y", "x/y", "");
+        assert_found("{n}z{;a}/y", "1z/y", "n=1");
+        assert_found("{n}z{;a}/y", "1z;a=2/y", "n=1 a=2");
+    }
+
+    #[test]
+    fn fragments_and_labels_match() {
+        assert_found("x{#f}", "x#y/z", "f=y/z");
+        assert_none("x{#f}", &["x", "x#"]);
+        assert_found("x{.e}", "x.tar.gz", "e=tar.gz");
+        assert_none("x{.e}", &["x", "x.", "x.y/z"]);
+    }
+
+    #[test]
+    fn text_is_compared_byte_by_byte_but_for_the_case_of_triplets() {
+        assert_found("X%2f{a}", "X%2Fb", "a=b");
+        assert_found("X%2F{a}", "X%2fb", "a=b");
+        assert_none("X%2F{a}", &["x%2Fb", "X/b"]);
+        assert_none("~{a}", &["%7Eb"]);
+        assert_found("café/{a}", "caf%c3%a9/é", "a=é");
+        assert_found("caf%C3%A9/{a}", "café/b", "a=b");
+        assert_found("x{?%2f}", "x?%2F=1", "%2f=1");
+    }
+
+    #[test]
+    fn text_after_a_value_is_given_back() {
+        assert_found("{a}x/{b}", "xx/y", "a=x b=y");
+        assert_found("{a}.json", "b.json.json", "a=b.json");
+        assert_none("{a}x/{b}", &["x/y", "ay/x"]);
+    }
+
+    #[test]
+    fn a_triplet_is_never_torn() {
+        assert_none("{a}1", &["%41", "b%41"]);
+        assert_none("{a}41", &["%41", "b%41"]);
+        assert_found("{a}41", "%4141", "a=A");
+        assert_found("{a}%41", "b%41", "a=b");
+    }
+
+    #[test]
+    fn a_template_without_variables_matches_itself() {
+        assert_found("x/y", "x/y", "");
+        assert_none("x/y", &["x/", "x/yz", ""]);
+        assert_found("", "", "");
+    }
+
+    /// The bytes looked at, without the passes that spell canonically and decode: one each.
+    fn looks(template: &UriTemplate, uri: &str) -> usize {
+        let mut sum = 0;
+        find(&template.steps, uri, |bytes| sum += bytes);
+        sum
+    }
+
+    #[test]
+    fn the_cost_is_linear_in_the_length_of_the_uri() {
+        let text = "{a}xx/{b}xx/{c}xx/{d}xx{/p*}/xx/xx{;e,f}{?g,h}";
+        let template = UriTemplate::parse(text).unwrap();
+        let head = "1xx/2xx/3xx/4xx/";
+        for (piece, end) in [
+            ("x", ""),
+            ("x/", "y"),
+            ("/xx", "/xx"),
+            ("xx/xx/", ""),
+            ("x/", "xx/xx;e=1"),
+            ("%2F", ""),
+            ("x;e=", ""),
+            ("x?g=1&", "h=2"),
+            ("?", ""),
+            ("&h", ""),
+        ] {
+            for head in ["", head] {
+                let uri = |count: usize| format!("{head}{}{end}", piece.repeat(count));
+                for count in [1, 10, 100, 1_000, 10_000] {
+                    let uri = uri(count);
+                    // A run, a tail or its segments, and each of two names: four looks at the most, and the
+                    // template.
+                    let bound = 4 * uri.len() + text.len();
+                    assert!(looks(&template, &uri) <= bound, "{piece} {count} {}", looks(&template, &uri));
+                }
+            }
+        }
+    }
+}

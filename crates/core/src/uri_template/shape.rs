@@ -1,0 +1,358 @@
+//! What a URI must look like, and the proof that it can be read in one way only.
+//!
+//! A template becomes a list of steps: text, a value, a group of parameters. Every value and every group has
+//! a class of characters it may hold, and reading takes all characters of the class that stand there. That
+//! finds the right end exactly when the character after the value is always outside of its class, so this is
+//! what [`shape`] checks:
+//!
+//! - A value gives back the text after it as far as that text is of its class (`tail`). Value and tail
+//!   together are then all of one class, so the tail is the end of what was taken.
+//! - What comes next must begin with a character outside of the class, or be the end. A group may be missing,
+//!   so what follows the group must, too. Another value right there is the ambiguity that is refused.
+//! - Groups give nothing back: one that may be missing would have to share its text with the value before it.
+
+use super::TemplateError;
+use super::parse::{self, Operator, Part, Variable};
+use super::percent;
+
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Text in its canonical spelling; never empty.
+    Text(Box<str>),
+    /// A value that must be there.
+    Value(Slot),
+    /// Parameters that may be missing, one or all.
+    Group(Group),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub(super) name: Box<str>,
+    pub(super) class: Class,
+    pub(super) guard: Guard,
+    /// Whether the value is a list of segments.
+    pub(super) list: bool,
+    /// The text after the value, as far as the value could hold it.
+    pub(super) tail: Box<str>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) lead: char,
+    pub(super) between: char,
+    pub(super) class: Class,
+    pub(super) guard: Guard,
+    pub(super) keys: Box<[Key]>,
+}
+
+/// A parameter: its name, and how it is spelt in a URI.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) name: Box<str>,
+    pub(super) wire: Box<str>,
+}
+
+/// Which characters a value, or a group with its marks, may hold.
+///
+/// What may not stand in a URI at all is in every class: it is never text of a template, and the screening
+/// refuses it. So is a lone `%`, and an ASCII letter: any two classes have something in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Nothing reserved.
+    Segment,
+    /// Nothing reserved but `/`.
+    Path,
+    /// Nothing reserved but `;` and `=`.
+    Parameters,
+    /// Everything but `#`.
+    Query,
+    Everything,
+}
+
+impl Class {
+    pub(super) fn holds(self, found: char) -> bool {
+        let reserved = u8::try_from(found).is_ok_and(percent::is_reserved);
+        match self {
+            Self::Segment => !reserved,
+            Self::Path => !reserved || found == '/',
+            Self::Parameters => !reserved || matches!(found, ';' | '='),
+            Self::Query => found != '#',
+            Self::Everything => true,
+        }
+    }
+}
+
+/// What a value is used for, hence what it is screened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// One segment of a path.
+    Segment,
+    /// Many segments; `relative` when the template has the leading `/` already.
+    Path { relative: bool },
+    /// No part of a path.
+    Text,
+}
+
+/// The steps for these parts, or the first reason why they could not be read back.
+pub(super) fn shape(parts: &[Part]) -> Result<Box<[Step]>, TemplateError> {
+    check_names(parts)?;
+    let mut builder = Builder::default();
+    for part in parts {
+        match part {
+            Part::Literal(literal) => builder.text.push_str(&percent::canonical(literal)),
+            Part::Expression(operator, variables) if operator.is_named() => {
+                builder.group(*operator, variables)
+            }
+            Part::Expression(operator, variables) => builder.values(*operator, variables),
+        }
+    }
+    builder.flush();
+    check_groups(&builder.steps)?;
+    check_values(&builder.steps)?;
+    Ok(builder.steps.into())
+}
+
+#[derive(Default)]
+struct Builder {
+    steps: Vec<Step>,
+    /// Text since the last step.
+    text: String,
+    /// Whether a `?` or `#` stands further left: no path from here on.
+    past_path: bool,
+}
+
+impl Builder {
+    fn values(&mut self, operator: Operator, variables: &[Variable]) {
+        let (mut mark, between) = operator.marks();
+        for variable in variables {
+            self.text.push_str(mark);
+            mark = between;
+            // Behind `://` a value may start with the first slash of an absolute path, as in
+            // `file://{+path}`.
+            let relative = self.text.ends_with('/') && !self.text.ends_with("://");
+            self.flush();
+            let (class, guard) = match operator {
+                Operator::Reserved => (Class::Everything, Guard::Path { relative }),
+                Operator::Fragment => (Class::Everything, Guard::Text),
+                Operator::Path if variable.explode => (Class::Path, Guard::Segment),
+                Operator::Path => (Class::Segment, Guard::Segment),
+                _ if self.past_path => (Class::Segment, Guard::Text),
+                _ => (Class::Segment, Guard::Segment),
+            };
+            let (name, list, tail) = (variable.name.clone(), variable.explode, Box::default());
+            self.steps.push(Step::Value(Slot { name, class, guard, list, tail }));
+        }
+    }
+
+    fn group(&mut self, operator: Operator, variables: &[Variable]) {
+        self.flush();
+        let (lead, between, class, guard) = match operator {
+            Operator::Parameter => (';', ';', Class::Parameters, Guard::Segment),
+            Operator::Query => ('?', '&', Class::Query, Guard::Text),
+            _ => ('&', '&', Class::Query, Guard::Text),
+        };
+        self.past_path |= guard == Guard::Text;
+        let keys = variables
+            .iter()
+            .map(|variable| Key {
+                name: variable.name.clone(),
+                wire: percent::canonical(&variable.name).into(),
+            })
+            .collect();
+        self.steps.push(Step::Group(Group { lead, between, class, guard, keys }));
+    }
+
+    /// Turns the text so far into the tail of the value before it and a step of its own.
+    fn flush(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        self.past_path |= text.contains(['?', '#']);
+        let mut rest = text.as_str();
+        if let Some(Step::Value(slot)) = self.steps.last_mut() {
+            let end = text.find(|found| !slot.class.holds(found)).unwrap_or(text.len());
+            let (tail, after) = text.split_at_checked(end).unwrap_or((&text, ""));
+            slot.tail = tail.into();
+            rest = after;
+        }
+        if !rest.is_empty() {
+            self.steps.push(Step::Text(rest.into()));
+        }
+    }
+}
+
+fn check_names(parts: &[Part]) -> Result<(), TemplateError> {
+    let mut names: Vec<_> =
+        parse::variables(parts).map(|variable| percent::canonical(&variable.name)).collect();
+    names.sort();
+    match names.windows(2).find_map(|pair| pair.first().filter(|name| pair.last() == Some(name))) {
+        Some(name) => Err(TemplateError::Repeated { variable: name.to_string() }),
+        None => Ok(()),
+    }
+}
+
+fn check_groups(steps: &[Step]) -> Result<(), TemplateError> {
+    // From the right: in `{;a}{?b}x` it is `b` that runs on.
+    for (index, step) in steps.iter().enumerate().rev() {
+        let Step::Group(group) = step else { continue };
+        let after = steps.get(index + 1..).unwrap_or_default();
+        if ends_before(group.class, after) {
+            continue;
+        }
+        let variable = group.keys.last().map(|key| key.name.to_string()).unwrap_or_default();
+        let follower = match after.first() {
+            Some(Step::Group(next)) if next.between == group.between => {
+                next.keys.first().map(|key| &key.name)
+            }
+            Some(Step::Value(next)) => Some(&next.name),
+            _ => None,
+        };
+        let advice = match (group.class, after.first()) {
+            (_, Some(Step::Group(_))) if follower.is_some() => "write both in one expression, as in `{?a,b}`",
+            (Class::Query, _) => "a query ends the template, only a fragment may follow",
+            _ => "put a reserved character such as `/` after it",
+        };
+        return Err(match follower {
+            Some(second) => TemplateError::Ambiguous { first: variable, second: second.to_string(), advice },
+            None => TemplateError::RunsOn { variable, advice },
+        });
+    }
+    Ok(())
+}
+
+fn check_values(steps: &[Step]) -> Result<(), TemplateError> {
+    let mut rest = steps;
+    while let [step, after @ ..] = rest {
+        rest = after;
+        let Step::Value(slot) = step else { continue };
+        if ends_before(slot.class, after) {
+            continue;
+        }
+        let second = after.iter().find_map(|step| match step {
+            Step::Text(_) => None,
+            Step::Value(slot) => Some(slot.name.to_string()),
+            Step::Group(group) => group.keys.first().map(|key| key.name.to_string()),
+        });
+        let advice = match slot.class {
+            Class::Everything => {
+                "the first takes every character, so make it the last variable or write `{/name*}`"
+            }
+            Class::Path => "the first takes every segment, so put it last, or a mark such as `:` after it",
+            _ => "put a reserved character such as `/` or `,` between them",
+        };
+        let (first, second) = (slot.name.to_string(), second.unwrap_or_default());
+        return Err(TemplateError::Ambiguous { first, second, advice });
+    }
+    Ok(())
+}
+
+/// Whether something of this class always ends where these steps begin, whichever groups are missing.
+fn ends_before(class: Class, steps: &[Step]) -> bool {
+    for step in steps {
+        match step {
+            Step::Text(text) => return !text.starts_with(|found| class.holds(found)),
+            Step::Value(_) => return false,
+            Step::Group(group) if class.holds(group.lead) => return false,
+            Step::Group(_) => {}
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::UriTemplate;
+    use super::*;
+
+    fn assert_clash(source: &str, first: &str, second: &str) {
+        match UriTemplate::parse(source) {
+            Err(TemplateError::Ambiguous { first: f, second: s, .. }) => {
+                assert_eq!((&*f, &*s), (first, second))
+            }
+            other => panic!("{source}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn two_variables_with_nothing_reserved_between_them_are_refused() {
+        for source in ["{a}{b}", "{a}x{b}", "{a}-{b}", "{a}.{b}", "{a}%2F{b}", "{a}é{b}"] {
+            assert_clash(source, "a", "b");
+        }
+        for source in ["{a}{.b}", "{.a,b}", "{.a}{b}", "{a}{+b}", "{a}x{+b}", "/{a}y{b}/{c}"] {
+            assert_clash(source, "a", "b");
+        }
+    }
+
+    #[test]
+    fn a_variable_that_takes_everything_must_be_the_last() {
+        for source in
+            ["{+a}{b}", "{+a}/{b}", "{+a,b}", "{#a,b}", "{+a}{/b}", "{+a}{?b}", "{+a}{#b}", "{+a}{;b}"]
+        {
+            assert_clash(source, "a", "b");
+        }
+        for source in ["{/a*}{/b}", "{/a*}/{b}", "{/a*,b}", "{/a*}/x{b}", "{/a*}{b}", "{/a*}{;b}/x"] {
+            assert_clash(source, "a", "b");
+        }
+    }
+
+    #[test]
+    fn parameters_that_cannot_be_told_from_what_follows_are_refused() {
+        for source in ["{?a}{&b}", "{?a}{?b}", "{&a}{&b}", "{;a}{;b}", "{?a}{b}", "{;a}{b}"] {
+            assert_clash(source, "a", "b");
+        }
+        for source in
+            ["{?a}x", "{?a}&x=1", "{;a}x", "{;a};x", "{;a}.json", "{?a}{/b}", "{x}{;a}y", "{;y}{?a}z"]
+        {
+            let error = UriTemplate::parse(source).expect_err(source);
+            let runs_on = matches!(&error, TemplateError::RunsOn { variable, .. } if variable == "a");
+            assert!(runs_on, "{source}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_reserved_character_between_two_variables_tells_them_apart() {
+        for source in [
+            "{a}/{b}",
+            "{a,b}",
+            "{a}:{b}",
+            "{a}x/{b}",
+            "{a}/x{b}",
+            "{a}.x@y.{b}",
+            "{/a,b}",
+            "{a}{/b*}",
+            "{a}/{+b}",
+            "{a}{#b}",
+            "{a}{;b}{/c*}{?d}{#e}",
+            "{/a*}:{b}",
+            "{/a*}/x{?b}",
+            "{/a*}{;b}{?c}",
+            "{/a*}{;b}:x",
+            "{+a}/x",
+            "x?y={a}&z={b}{&c}#{d}",
+            "{;a}{?b}",
+            "{;a}{&b}#",
+        ] {
+            assert!(UriTemplate::parse(source).is_ok(), "{source}: {:?}", UriTemplate::parse(source));
+        }
+    }
+
+    #[test]
+    fn a_variable_used_twice_is_refused() {
+        for source in ["{a}/{a}", "{a,b,a}", "{/a}{?a}"] {
+            let repeated = TemplateError::Repeated { variable: "a".into() };
+            assert_eq!(UriTemplate::parse(source), Err(repeated), "{source}");
+        }
+        // The two would be the same parameter in a URI.
+        assert!(matches!(UriTemplate::parse("{?%2f,%2F}"), Err(TemplateError::Repeated { .. })));
+    }
+
+    #[test]
+    fn the_message_names_both_variables_and_says_what_to_write() {
+        let message = |source| UriTemplate::parse(source).unwrap_err().to_string();
+        assert_eq!(
+            message("{a}x{b}"),
+            "`a` and `b` cannot be told apart in a URI: put a reserved character such as `/` or `,` between them"
+        );
+        assert!(message("{+a}/{b}").ends_with("make it the last variable or write `{/name*}`"));
+        assert!(message("{?a}{&b}").ends_with("write both in one expression, as in `{?a,b}`"));
+        assert!(message("{?a}x").ends_with("a query ends the template, only a fragment may follow"));
+    }
+}

@@ -1,0 +1,112 @@
+//! What goes into a template and what comes out of a URI.
+
+/// The value of one variable.
+///
+/// Not `#[non_exhaustive]`: a variable is one text, or the segments of a `{/path*}`, and a map could not be
+/// read back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// A text, not percent-encoded.
+    Text(String),
+    /// The segments for `{/path*}`, not percent-encoded.
+    List(Vec<String>),
+}
+
+impl Value {
+    /// The text, unless this is a list.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::List(_) => None,
+        }
+    }
+
+    /// The list, unless this is a text.
+    pub fn as_list(&self) -> Option<&[String]> {
+        match self {
+            Self::Text(_) => None,
+            Self::List(list) => Some(list),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<S: Into<String>> From<Vec<S>> for Value {
+    fn from(list: Vec<S>) -> Self {
+        list.into_iter().collect()
+    }
+}
+
+impl<S: Into<String>, const N: usize> From<[S; N]> for Value {
+    fn from(list: [S; N]) -> Self {
+        list.into_iter().collect()
+    }
+}
+
+impl<S: Into<String>> FromIterator<S> for Value {
+    fn from_iter<I: IntoIterator<Item = S>>(list: I) -> Self {
+        Self::List(list.into_iter().map(Into::into).collect())
+    }
+}
+
+/// The values read from a URI, in the order of the template. A parameter that was missing is not here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variables(Vec<(String, Value)>);
+
+impl Variables {
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// The value of a variable that is a text: every one but `{/path*}`.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name).and_then(Value::as_text)
+    }
+
+    /// The segments of a `{/path*}`.
+    pub fn list(&self, name: &str) -> Option<&[String]> {
+        self.get(name).and_then(Value::as_list)
+    }
+
+    /// All names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<(String, Value)> for Variables {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Variables {
+    type Item = (String, Value);
+    type IntoIter = std::vec::IntoIter<(String, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
