@@ -1,0 +1,435 @@
+//! Content blocks: what tools, prompts and models say.
+//!
+//! A block is read in one pass by the members it has and told apart by its `type`; nothing is guessed from shape.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::wire::wire;
+use super::{Annotations, Icon, Meta};
+use crate::jsonrpc::RawJson;
+
+/// A block in the result of a tool or in a prompt.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ContentBlock {
+    /// Words.
+    Text(Text),
+    /// A picture.
+    Image(Image),
+    /// Sound (from 2025-03-26).
+    Audio(Audio),
+    /// A pointer to a resource (from 2025-06-18).
+    ResourceLink(ResourceLink),
+    /// A resource itself.
+    Resource(EmbeddedResource),
+}
+
+/// A block in a conversation with a model.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum SamplingBlock {
+    /// Words.
+    Text(Text),
+    /// A picture.
+    Image(Image),
+    /// Sound (from 2025-03-26).
+    Audio(Audio),
+    /// The model wants a tool called (from 2025-11-25).
+    ToolUse(ToolUse),
+    /// What the tool answered (from 2025-11-25).
+    ToolResult(ToolResult),
+}
+
+wire! {
+    /// Words.
+    #[serde(tag = "type", rename = "text")]
+    pub struct Text {
+        /// The words.
+        text: String,
+    }
+    optional {
+        /// Hints.
+        annotations: Annotations,
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+wire! {
+    /// A picture.
+    #[serde(tag = "type", rename = "image")]
+    pub struct Image {
+        /// Its bytes in base64.
+        data: String,
+        /// Its type.
+        mime_type: String,
+    }
+    optional {
+        /// Hints.
+        annotations: Annotations,
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+wire! {
+    /// Sound.
+    #[serde(tag = "type", rename = "audio")]
+    pub struct Audio {
+        /// Its bytes in base64.
+        data: String,
+        /// Its type.
+        mime_type: String,
+    }
+    optional {
+        /// Hints.
+        annotations: Annotations,
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+wire! {
+    /// A pointer to a resource the server may know more about.
+    #[serde(tag = "type", rename = "resource_link")]
+    pub struct ResourceLink {
+        /// Where it is.
+        uri: String,
+        /// For programs.
+        name: String,
+    }
+    optional {
+        /// For people.
+        title: String,
+        /// What it is.
+        description: String,
+        /// Its type.
+        mime_type: String,
+        /// Its size in bytes.
+        #[serde(with = "super::number::maybe_count")]
+        size: u64,
+        /// Pictures of it.
+        icons: Vec<Icon>,
+        /// Hints.
+        annotations: Annotations,
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+wire! {
+    /// A resource inside the message.
+    #[serde(tag = "type", rename = "resource")]
+    pub struct EmbeddedResource {
+        /// Its contents.
+        resource: ResourceContents,
+    }
+    optional {
+        /// Hints; beside the resource, not inside it.
+        annotations: Annotations,
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+wire! {
+    /// The model wants a tool called.
+    #[serde(tag = "type", rename = "tool_use")]
+    pub struct ToolUse {
+        /// What its result must name.
+        id: String,
+        /// The tool.
+        name: String,
+        /// Its arguments, an object.
+        input: RawJson,
+    }
+    optional {
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+wire! {
+    /// What a tool answered the model.
+    #[serde(tag = "type", rename = "tool_result")]
+    pub struct ToolResult {
+        /// Which use this answers.
+        tool_use_id: String,
+        /// What it said.
+        content: Vec<ContentBlock>,
+    }
+    optional {
+        /// What it said, for programs: any JSON value (an object on 2025-11-25).
+        structured_content: RawJson,
+        /// Whether it failed.
+        is_error: bool,
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+impl ContentBlock {
+    /// A block of words.
+    pub fn text(text: impl Into<String>) -> Self {
+        ContentBlock::Text(Text::new(text))
+    }
+}
+
+impl SamplingBlock {
+    /// A block of words.
+    pub fn text(text: impl Into<String>) -> Self {
+        SamplingBlock::Text(Text::new(text))
+    }
+}
+
+/// The contents of a resource: text, or bytes in base64. They have no `type`; `text` and `blob` tell them apart.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ResourceContents {
+    /// Which resource, or which part of one.
+    pub uri: String,
+    /// What it holds.
+    pub body: Body,
+    /// Its type.
+    pub mime_type: Option<String>,
+    /// Data beside the protocol.
+    pub meta: Option<Meta>,
+}
+
+/// What a resource holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// Text.
+    Text(String),
+    /// Bytes in base64.
+    Blob(String),
+}
+
+impl ResourceContents {
+    /// Contents that are text.
+    pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { uri: uri.into(), body: Body::Text(text.into()), mime_type: None, meta: None }
+    }
+
+    /// Contents that are bytes, in base64.
+    pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
+        Self { uri: uri.into(), body: Body::Blob(base64.into()), mime_type: None, meta: None }
+    }
+
+    /// Sets `mime_type`.
+    #[must_use]
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// Sets `meta`.
+    #[must_use]
+    pub fn meta(mut self, meta: impl Into<Meta>) -> Self {
+        self.meta = Some(meta.into());
+        self
+    }
+}
+
+impl Serialize for ResourceContents {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Written<'a> {
+            uri: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            mime_type: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            text: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            blob: Option<&'a str>,
+            #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+            meta: Option<&'a Meta>,
+        }
+        let (text, blob) = match &self.body {
+            Body::Text(text) => (Some(text.as_str()), None),
+            Body::Blob(blob) => (None, Some(blob.as_str())),
+        };
+        let (mime_type, meta) = (self.mime_type.as_deref(), self.meta.as_ref());
+        Written { uri: &self.uri, mime_type, text, blob, meta }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ResourceContents {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Read {
+            uri: String,
+            mime_type: Option<String>,
+            text: Option<String>,
+            blob: Option<String>,
+            #[serde(rename = "_meta")]
+            meta: Option<Meta>,
+        }
+        let Read { uri, mime_type, text, blob, meta } = Read::deserialize(deserializer)?;
+        let body = match (text, blob) {
+            (Some(text), None) => Body::Text(text),
+            (None, Some(blob)) => Body::Blob(blob),
+            _ => return Err(D::Error::custom("resource contents have either `text` or `blob`")),
+        };
+        Ok(Self { uri, body, mime_type, meta })
+    }
+}
+
+impl Serialize for ContentBlock {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ContentBlock::Text(block) => block.serialize(serializer),
+            ContentBlock::Image(block) => block.serialize(serializer),
+            ContentBlock::Audio(block) => block.serialize(serializer),
+            ContentBlock::ResourceLink(block) => block.serialize(serializer),
+            ContentBlock::Resource(block) => block.serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for SamplingBlock {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            SamplingBlock::Text(block) => block.serialize(serializer),
+            SamplingBlock::Image(block) => block.serialize(serializer),
+            SamplingBlock::Audio(block) => block.serialize(serializer),
+            SamplingBlock::ToolUse(block) => block.serialize(serializer),
+            SamplingBlock::ToolResult(block) => block.serialize(serializer),
+        }
+    }
+}
+
+/// Every member any block has, so that a block is read in one pass wherever its `type` stands.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnyBlock {
+    r#type: String,
+    text: Option<String>,
+    data: Option<String>,
+    mime_type: Option<String>,
+    uri: Option<String>,
+    name: Option<String>,
+    title: Option<String>,
+    description: Option<String>,
+    #[serde(default, with = "super::number::maybe_count")]
+    size: Option<u64>,
+    icons: Option<Vec<Icon>>,
+    resource: Option<ResourceContents>,
+    id: Option<String>,
+    input: Option<RawJson>,
+    tool_use_id: Option<String>,
+    content: Option<Vec<ContentBlock>>,
+    #[serde(default, deserialize_with = "crate::jsonrpc::present")]
+    structured_content: Option<RawJson>,
+    is_error: Option<bool>,
+    annotations: Option<Annotations>,
+    #[serde(rename = "_meta")]
+    meta: Option<Meta>,
+}
+
+impl AnyBlock {
+    fn text<E: serde::de::Error>(self) -> Result<Text, E> {
+        Ok(Text { text: need(self.text, "text")?, annotations: self.annotations, meta: self.meta })
+    }
+
+    fn image<E: serde::de::Error>(self) -> Result<Image, E> {
+        Ok(Image {
+            data: need(self.data, "data")?,
+            mime_type: need(self.mime_type, "mimeType")?,
+            annotations: self.annotations,
+            meta: self.meta,
+        })
+    }
+
+    fn audio<E: serde::de::Error>(self) -> Result<Audio, E> {
+        let Image { data, mime_type, annotations, meta } = self.image()?;
+        Ok(Audio { data, mime_type, annotations, meta })
+    }
+
+    fn link<E: serde::de::Error>(self) -> Result<ResourceLink, E> {
+        Ok(ResourceLink {
+            uri: need(self.uri, "uri")?,
+            name: need(self.name, "name")?,
+            title: self.title,
+            description: self.description,
+            mime_type: self.mime_type,
+            size: self.size,
+            icons: self.icons,
+            annotations: self.annotations,
+            meta: self.meta,
+        })
+    }
+
+    fn resource<E: serde::de::Error>(self) -> Result<EmbeddedResource, E> {
+        Ok(EmbeddedResource {
+            resource: need(self.resource, "resource")?,
+            annotations: self.annotations,
+            meta: self.meta,
+        })
+    }
+
+    fn tool_use<E: serde::de::Error>(self) -> Result<ToolUse, E> {
+        let input = need(self.input, "input")?;
+        if !input.is_object() {
+            return Err(E::custom("`input` is not an object"));
+        }
+        Ok(ToolUse { id: need(self.id, "id")?, name: need(self.name, "name")?, input, meta: self.meta })
+    }
+
+    fn tool_result<E: serde::de::Error>(self) -> Result<ToolResult, E> {
+        Ok(ToolResult {
+            tool_use_id: need(self.tool_use_id, "toolUseId")?,
+            content: need(self.content, "content")?,
+            structured_content: self.structured_content,
+            is_error: self.is_error,
+            meta: self.meta,
+        })
+    }
+}
+
+fn need<T, E: serde::de::Error>(member: Option<T>, name: &'static str) -> Result<T, E> {
+    member.ok_or_else(|| E::missing_field(name))
+}
+
+fn unknown<E: serde::de::Error>(kind: &str) -> E {
+    let shown: String = kind.chars().take(40).collect();
+    E::custom(format_args!("unknown content type {shown:?}"))
+}
+
+impl<'de> Deserialize<'de> for ContentBlock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let block = AnyBlock::deserialize(deserializer)?;
+        Ok(match block.r#type.as_str() {
+            "text" => ContentBlock::Text(block.text()?),
+            "image" => ContentBlock::Image(block.image()?),
+            "audio" => ContentBlock::Audio(block.audio()?),
+            "resource_link" => ContentBlock::ResourceLink(block.link()?),
+            "resource" => ContentBlock::Resource(block.resource()?),
+            other => return Err(unknown(other)),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for SamplingBlock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let block = AnyBlock::deserialize(deserializer)?;
+        Ok(match block.r#type.as_str() {
+            "text" => SamplingBlock::Text(block.text()?),
+            "image" => SamplingBlock::Image(block.image()?),
+            "audio" => SamplingBlock::Audio(block.audio()?),
+            "tool_use" => SamplingBlock::ToolUse(block.tool_use()?),
+            "tool_result" => SamplingBlock::ToolResult(block.tool_result()?),
+            other => return Err(unknown(other)),
+        })
+    }
+}

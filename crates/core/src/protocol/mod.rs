@@ -1,0 +1,91 @@
+//! What the messages of MCP say, in the shape of the newest revision: one file per page of the specification.
+//!
+//! Each request is a type that implements [`Method`], each notification one that implements [`Notice`]; the request
+//! decides how its answer is read. How an older revision writes the same thing is not known here but in
+//! [`crate::revision`]. Members that only an older revision has (such as `elicitationId`) are `Option`s that say so.
+
+mod wire;
+
+pub mod annotations;
+pub mod caching;
+pub mod cancellation;
+pub mod capabilities;
+pub mod completion;
+pub mod content;
+pub mod discover;
+pub mod elicitation;
+pub mod form;
+pub mod implementation;
+pub mod lifecycle;
+pub mod logging;
+pub mod meta;
+pub mod mrtr;
+pub mod number;
+pub mod ordered;
+pub mod pagination;
+pub mod ping;
+pub mod progress;
+pub mod prompts;
+pub mod resources;
+pub mod result;
+pub mod roots;
+pub mod sampling;
+pub mod schema;
+pub mod subscriptions;
+pub mod tasks;
+pub mod tools;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use annotations::{Annotations, Role};
+pub use capabilities::{ClientCapabilities, ServerCapabilities};
+pub use content::ContentBlock;
+pub use implementation::{Icon, Implementation};
+pub use meta::Meta;
+pub use ordered::Ordered;
+pub use result::{Output, ResultType};
+pub use schema::Schema;
+
+/// A JSON object whose members we do not know.
+pub type Object = serde_json::Map<String, serde_json::Value>;
+
+/// A request of the protocol.
+pub trait Method {
+    /// Its name on the wire.
+    const NAME: &'static str;
+    /// What it takes.
+    type Params: Serialize + DeserializeOwned + HasMeta;
+    /// What it gives.
+    type Output: Output;
+}
+
+/// A notification of the protocol.
+pub trait Notice {
+    /// Its name on the wire.
+    const NAME: &'static str;
+    /// What it says.
+    type Params: Serialize + DeserializeOwned + HasMeta;
+}
+
+/// Has a `_meta` member.
+pub trait HasMeta {
+    /// What stands in `_meta`, if it is there.
+    fn meta(&self) -> Option<&Meta>;
+    /// The place where `_meta` stands.
+    fn meta_mut(&mut self) -> &mut Option<Meta>;
+}
+
+wire::wire! {
+    /// Params that say nothing but `_meta`.
+    #[derive(Default)]
+    pub struct NoParams {
+    }
+    optional {
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+wire::has_meta!(NoParams);

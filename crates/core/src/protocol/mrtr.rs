@@ -1,0 +1,167 @@
+//! Multi round trip: a server that needs something answers with questions, and the client asks again with the answers
+//! (2026-07-28).
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::elicitation::{Create, ElicitParams};
+use super::result::object as result_object;
+use super::roots;
+use super::sampling::{CreateMessage, CreateMessageParams};
+use super::wire::wire;
+use super::{HasMeta, Meta, Method, NoParams, Ordered, Output, ResultType};
+use crate::jsonrpc::{BadShape, Raw, RawJson};
+
+/// Questions by key. The server chooses the keys; the answers come back under them.
+pub type InputRequests = Ordered<InputRequest>;
+
+/// Answers by key, each the bare result of the request asked under that key.
+///
+/// They stay raw: an answer is read as the output of what was asked, never guessed from its shape.
+pub type InputResponses = Ordered<RawJson>;
+
+/// Something a server may ask in the middle of a request.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum InputRequest {
+    /// Asks the user.
+    Elicit(ElicitParams),
+    /// Asks the model.
+    Sample(CreateMessageParams),
+    /// Asks for the roots.
+    Roots(NoParams),
+}
+
+impl InputRequest {
+    /// The method it stands for.
+    pub fn method(&self) -> &'static str {
+        match self {
+            InputRequest::Elicit(_) => Create::NAME,
+            InputRequest::Sample(_) => CreateMessage::NAME,
+            InputRequest::Roots(_) => roots::List::NAME,
+        }
+    }
+}
+
+impl Serialize for InputRequest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a, P> {
+            method: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            params: Option<&'a P>,
+        }
+        let method = self.method();
+        match self {
+            InputRequest::Elicit(params) => Written { method, params: Some(params) }.serialize(serializer),
+            InputRequest::Sample(params) => Written { method, params: Some(params) }.serialize(serializer),
+            InputRequest::Roots(params) => {
+                Written { method, params: params.meta.is_some().then_some(params) }.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for InputRequest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Read {
+            method: String,
+            params: Option<RawJson>,
+        }
+        let Read { method, params } = Read::deserialize(deserializer)?;
+        let params = params.unwrap_or_else(RawJson::empty_object);
+        // Only these three are ever carried out; anything else is the server's mistake.
+        match method.as_str() {
+            Create::NAME => params.read().map(InputRequest::Elicit),
+            CreateMessage::NAME => params.read().map(InputRequest::Sample),
+            roots::List::NAME => params.read().map(InputRequest::Roots),
+            other => {
+                let shown: String = other.chars().take(40).collect();
+                Err(BadShape::new(format!("{shown:?} cannot be asked inside a result")))
+            }
+        }
+        .map_err(D::Error::custom)
+    }
+}
+
+wire! {
+    /// Questions back, or only a state to come back with. One of the two at least is there.
+    #[derive(Default)]
+    pub struct InputRequired {
+    }
+    optional {
+        /// The questions.
+        input_requests: InputRequests,
+        /// To be sent back unchanged.
+        request_state: String,
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+/// The answer to a request that may be asked back.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Reply<T> {
+    /// The answer itself.
+    Complete(T),
+    /// The server asks back first.
+    InputRequired(InputRequired),
+}
+
+impl<T> From<T> for Reply<T> {
+    fn from(result: T) -> Self {
+        Reply::Complete(result)
+    }
+}
+
+impl<T: Output> Output for Reply<T> {
+    fn result_type(&self) -> ResultType {
+        match self {
+            Reply::Complete(result) => result.result_type(),
+            Reply::InputRequired(_) => ResultType::InputRequired,
+        }
+    }
+
+    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
+        match kind {
+            ResultType::InputRequired => result_object(result)?.read().map(Reply::InputRequired),
+            other => T::read(other, result).map(Reply::Complete),
+        }
+    }
+}
+
+impl<T: Serialize> Serialize for Reply<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Reply::Complete(result) => result.serialize(serializer),
+            Reply::InputRequired(asked) => asked.serialize(serializer),
+        }
+    }
+}
+
+impl<T: HasMeta> HasMeta for Reply<T> {
+    fn meta(&self) -> Option<&Meta> {
+        match self {
+            Reply::Complete(result) => result.meta(),
+            Reply::InputRequired(asked) => asked.meta.as_ref(),
+        }
+    }
+
+    fn meta_mut(&mut self) -> &mut Option<Meta> {
+        match self {
+            Reply::Complete(result) => result.meta_mut(),
+            Reply::InputRequired(asked) => &mut asked.meta,
+        }
+    }
+}
+
+/// Raw JSON that must be an object.
+pub(super) fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
+    match Option::<RawJson>::deserialize(deserializer)? {
+        Some(json) if !json.is_object() => Err(D::Error::custom("expected an object")),
+        json => Ok(json),
+    }
+}

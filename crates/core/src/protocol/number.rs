@@ -1,0 +1,104 @@
+//! Numbers as the TypeScript source means them.
+//!
+//! It says `number` where the generated schema often says `integer`. Counts are written as integers and read from
+//! any number (trap 3 and 44 of the revisions digest); measures keep their fraction and are written without one
+//! when they have none.
+
+use serde::{Deserialize, Deserializer, Serializer, de};
+
+/// A count: written as an integer, read from any number, a fraction cut off and a negative one raised to zero.
+pub(super) mod count {
+    use super::*;
+
+    pub(in crate::protocol) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<u64, D::Error> {
+        let number = serde_json::Number::deserialize(deserializer)?;
+        if let Some(value) = number.as_u64() {
+            return Ok(value);
+        }
+        match number.as_f64() {
+            // `as` saturates: below zero is zero, above the largest is the largest.
+            Some(value) => Ok(value as u64),
+            None => Err(de::Error::custom("expected a number")),
+        }
+    }
+
+    pub(in crate::protocol) fn serialize<S: Serializer>(
+        value: &u64,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(*value)
+    }
+}
+
+/// The same, optional.
+pub(super) mod maybe_count {
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Count(#[serde(with = "count")] u64);
+
+    pub(in crate::protocol) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<u64>, D::Error> {
+        Ok(Option::<Count>::deserialize(deserializer)?.map(|count| count.0))
+    }
+
+    pub(in crate::protocol) fn serialize<S: Serializer>(
+        value: &Option<u64>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => serializer.serialize_u64(*value),
+            None => serializer.serialize_none(),
+        }
+    }
+}
+
+/// A measure: `1` stays `1` and is not written `1.0`.
+pub(super) mod measure {
+    use super::*;
+
+    pub(in crate::protocol) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<f64, D::Error> {
+        f64::deserialize(deserializer)
+    }
+
+    pub(in crate::protocol) fn serialize<S: Serializer>(
+        value: &f64,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        // Up to 2^53 every whole f64 is exactly an i64.
+        if value.fract() == 0.0
+            && value.abs() <= 9_007_199_254_740_992.0
+            && !(*value == 0.0 && value.is_sign_negative())
+        {
+            serializer.serialize_i64(*value as i64)
+        } else {
+            serializer.serialize_f64(*value)
+        }
+    }
+}
+
+/// The same, optional.
+pub(super) mod maybe_measure {
+    use super::*;
+
+    pub(in crate::protocol) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<f64>, D::Error> {
+        Option::<f64>::deserialize(deserializer)
+    }
+
+    pub(in crate::protocol) fn serialize<S: Serializer>(
+        value: &Option<f64>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => measure::serialize(value, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+}

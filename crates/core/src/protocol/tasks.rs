@@ -1,0 +1,423 @@
+//! Tasks: requests whose answer is fetched later.
+//!
+//! 2025-11-25 has them in its core, 2026-07-28 as the extension [`EXTENSION`], in other shapes. The types here are
+//! the extension's; [`crate::revision`] sets how a value is spelt for an older peer, and both spellings are read.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::mrtr::{InputRequests, InputResponses};
+use super::pagination::PageParams;
+use super::result::{Empty, complete};
+use super::wire::{has_meta, method, notice, wire, words};
+use super::{Meta, Object};
+use crate::jsonrpc::{ErrorObject, RawJson};
+
+method! {
+    /// How a task stands, and its answer once there is one.
+    Get = "tasks/get", TaskParams => GetResult
+}
+
+method! {
+    /// The task is no longer wanted.
+    Cancel = "tasks/cancel", TaskParams => CancelResult
+}
+
+method! {
+    /// Answers what a task asked for (extension).
+    Update = "tasks/update", UpdateParams => Empty
+}
+
+method! {
+    /// Waits for the answer of a task (2025-11-25 only).
+    Payload = "tasks/result", TaskParams => PayloadResult
+}
+
+method! {
+    /// Which tasks there are (2025-11-25 only).
+    List = "tasks/list", PageParams => ListResult
+}
+
+notice! {
+    /// A task stands differently now (2025-11-25 only).
+    StatusChanged = "notifications/tasks/status", StatusParams
+}
+
+notice! {
+    /// A task stands differently now (extension, on a subscription that names it).
+    Changed = "notifications/tasks", GetResult
+}
+
+/// The identifier of the extension.
+pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+words! {
+    /// How a task stands.
+    pub enum TaskStatus {
+        /// It runs.
+        Working = "working",
+        /// It waits for an answer.
+        InputRequired = "input_required",
+        /// It has its result.
+        Completed = "completed",
+        /// It has an error.
+        Failed = "failed",
+        /// It was stopped.
+        Cancelled = "cancelled",
+    }
+}
+
+/// A task.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Task {
+    /// What it is called by.
+    pub task_id: String,
+    /// How it stands.
+    pub status: TaskStatus,
+    /// Why, for people.
+    pub status_message: Option<String>,
+    /// When it began, ISO 8601.
+    pub created_at: String,
+    /// When its status last changed, ISO 8601.
+    pub last_updated_at: String,
+    /// For how many milliseconds from its beginning it is kept; `None` is for ever.
+    pub ttl_ms: Option<u64>,
+    /// How many milliseconds to wait between two looks.
+    pub poll_interval_ms: Option<u64>,
+    pub(crate) spelling: Spelling,
+}
+
+/// Which revision's names a task is written with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// `ttlMs`, `pollIntervalMs`; creation results are flat.
+    #[default]
+    Extension,
+    /// `ttl`, `pollInterval`; creation results nest the task.
+    Core,
+}
+
+impl Task {
+    /// A task, kept for ever unless told otherwise.
+    pub fn new(
+        task_id: impl Into<String>,
+        status: TaskStatus,
+        created_at: impl Into<String>,
+        last_updated_at: impl Into<String>,
+    ) -> Self {
+        Self {
+            task_id: task_id.into(),
+            status,
+            status_message: None,
+            created_at: created_at.into(),
+            last_updated_at: last_updated_at.into(),
+            ttl_ms: None,
+            poll_interval_ms: None,
+            spelling: Spelling::default(),
+        }
+    }
+}
+
+/// How a task stands, with what it has to show.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct GetResult {
+    /// The task.
+    pub task: Task,
+    /// Its result, when completed (extension).
+    pub result: Option<RawJson>,
+    /// Its error, when failed (extension).
+    pub error: Option<ErrorObject>,
+    /// What it asks for, when it waits for an answer (extension).
+    pub input_requests: Option<InputRequests>,
+    /// Data beside the protocol.
+    pub meta: Option<Meta>,
+}
+
+impl GetResult {
+    /// A task with nothing to show yet.
+    pub fn new(task: Task) -> Self {
+        Self { task, result: None, error: None, input_requests: None, meta: None }
+    }
+}
+
+/// The answer to a request that has become a task.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TaskCreated {
+    /// The task.
+    pub task: Task,
+    /// Data beside the protocol.
+    pub meta: Option<Meta>,
+}
+
+impl TaskCreated {
+    /// The promise of `task`.
+    pub fn new(task: Task) -> Self {
+        Self { task, meta: None }
+    }
+}
+
+/// The answer to a cancellation.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CancelResult {
+    /// The task as it stands now (2025-11-25 only, and required there).
+    pub task: Option<Task>,
+    /// Data beside the protocol.
+    pub meta: Option<Meta>,
+}
+
+/// How a task stands (2025-11-25 only).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct StatusParams {
+    /// The task.
+    pub task: Task,
+    /// Data beside the protocol.
+    pub meta: Option<Meta>,
+}
+
+impl StatusParams {
+    /// Of `task`.
+    pub fn new(task: Task) -> Self {
+        Self { task, meta: None }
+    }
+}
+
+wire! {
+    /// Asks that a request become a task (2025-11-25 only).
+    #[derive(Default, Copy, Eq)]
+    pub struct TaskRequest {
+    }
+    optional {
+        /// For how many milliseconds to keep it.
+        #[serde(with = "super::number::maybe_count")]
+        ttl: u64,
+    }
+}
+
+wire! {
+    /// Which task.
+    pub struct TaskParams {
+        /// What it is called by.
+        task_id: String,
+    }
+    optional {
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+wire! {
+    /// Answers for a task.
+    pub struct UpdateParams {
+        /// Which task.
+        task_id: String,
+        /// The answers.
+        input_responses: InputResponses,
+    }
+    optional {
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+wire! {
+    /// One page of tasks (2025-11-25 only).
+    pub struct ListResult {
+        /// The tasks.
+        tasks: Vec<Task>,
+    }
+    optional {
+        /// Where the next page begins; absent on the last.
+        next_cursor: String,
+        /// Data beside the protocol.
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+}
+
+/// The result of the request that became a task, whatever it was (2025-11-25 only).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PayloadResult {
+    /// Its members.
+    #[serde(flatten)]
+    pub members: Object,
+    /// Data beside the protocol; names the task under [`RELATED_TASK`](super::meta::RELATED_TASK).
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
+}
+
+/// Every member any of these has, in both spellings.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskWire {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<Task>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<TaskStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_updated_at: Option<String>,
+    // `null` is for ever and must be written; absent is the other spelling.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    ttl_ms: Option<Option<u64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    ttl: Option<Option<u64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::number::maybe_count")]
+    poll_interval_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::number::maybe_count")]
+    poll_interval: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<RawJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_requests: Option<InputRequests>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<Meta>,
+}
+
+fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
+    super::number::maybe_count::deserialize(deserializer).map(Some)
+}
+
+impl TaskWire {
+    fn of(task: &Task) -> Self {
+        let mut wire = Self {
+            task_id: Some(task.task_id.clone()),
+            status: Some(task.status),
+            status_message: task.status_message.clone(),
+            created_at: Some(task.created_at.clone()),
+            last_updated_at: Some(task.last_updated_at.clone()),
+            ..Self::default()
+        };
+        match task.spelling {
+            Spelling::Extension => {
+                (wire.ttl_ms, wire.poll_interval_ms) = (Some(task.ttl_ms), task.poll_interval_ms)
+            }
+            Spelling::Core => (wire.ttl, wire.poll_interval) = (Some(task.ttl_ms), task.poll_interval_ms),
+        }
+        wire
+    }
+
+    /// The task whose members stand here, taken out.
+    fn task<E: serde::de::Error>(&mut self) -> Result<Task, E> {
+        let need = |name| move || E::missing_field(name);
+        Ok(Task {
+            task_id: self.task_id.take().ok_or_else(need("taskId"))?,
+            status: self.status.ok_or_else(need("status"))?,
+            status_message: self.status_message.take(),
+            created_at: self.created_at.take().ok_or_else(need("createdAt"))?,
+            last_updated_at: self.last_updated_at.take().ok_or_else(need("lastUpdatedAt"))?,
+            ttl_ms: self.ttl_ms.or(self.ttl).flatten(),
+            poll_interval_ms: self.poll_interval_ms.or(self.poll_interval),
+            spelling: Spelling::default(),
+        })
+    }
+}
+
+impl Serialize for Task {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        TaskWire::of(self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Task {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        TaskWire::deserialize(deserializer)?.task()
+    }
+}
+
+impl Serialize for GetResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut wire = TaskWire::of(&self.task);
+        wire.result = self.result.clone();
+        wire.error = self.error.clone();
+        wire.input_requests = self.input_requests.clone();
+        wire.meta = self.meta.clone();
+        wire.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for GetResult {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut wire = TaskWire::deserialize(deserializer)?;
+        Ok(Self {
+            task: wire.task()?,
+            result: wire.result,
+            error: wire.error,
+            input_requests: wire.input_requests,
+            meta: wire.meta,
+        })
+    }
+}
+
+impl Serialize for TaskCreated {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut wire = match self.task.spelling {
+            Spelling::Extension => TaskWire::of(&self.task),
+            Spelling::Core => TaskWire { task: Some(self.task.clone()), ..TaskWire::default() },
+        };
+        wire.meta = self.meta.clone();
+        wire.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for TaskCreated {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut wire = TaskWire::deserialize(deserializer)?;
+        let task = match wire.task.take() {
+            Some(task) => task,
+            None => wire.task()?,
+        };
+        Ok(Self { task, meta: wire.meta })
+    }
+}
+
+impl Serialize for CancelResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut wire = self.task.as_ref().map(TaskWire::of).unwrap_or_default();
+        wire.meta = self.meta.clone();
+        wire.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for CancelResult {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut wire = TaskWire::deserialize(deserializer)?;
+        let task = if wire.task_id.is_some() { Some(wire.task()?) } else { None };
+        Ok(Self { task, meta: wire.meta })
+    }
+}
+
+impl Serialize for StatusParams {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut wire = TaskWire::of(&self.task);
+        wire.meta = self.meta.clone();
+        wire.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for StatusParams {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut wire = TaskWire::deserialize(deserializer)?;
+        if wire.status.is_none() {
+            return Err(D::Error::missing_field("status"));
+        }
+        Ok(Self { task: wire.task()?, meta: wire.meta })
+    }
+}
+
+complete!(GetResult, CancelResult, PayloadResult, ListResult);
+has_meta!(GetResult, CancelResult, StatusParams, TaskParams, UpdateParams, PayloadResult, ListResult);

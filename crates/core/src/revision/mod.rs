@@ -1,0 +1,224 @@
+//! The five published revisions, and the only code that knows how they differ.
+//!
+//! Everything else in Tsugite wears the newest shape ([`crate::protocol`]). A value leaves through [`write_request`],
+//! [`write_notification`] or [`write_result`], which put the peer's older coat on, and comes in through
+//! [`read_params`], [`read_notice`] or [`read_result`], which take it off. What differs in shape stands in the files
+//! of `shape`, one per family; which methods exist when, in `methods`; which number an error has, in `refusal`.
+//! No other module compares revisions: it asks one of the questions below.
+
+mod methods;
+mod negotiate;
+mod refusal;
+mod shape;
+mod translate;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use methods::{Kind, Row, Sender, canonical, methods};
+pub use negotiate::Revisions;
+pub use refusal::{Refusal, code};
+pub use translate::{
+    Reading, ServerStamp, Translate, Unsayable, read_answer, read_notice, read_params, read_result,
+    write_answer, write_notification, write_request, write_result,
+};
+
+use crate::protocol::meta;
+
+/// A published revision of the protocol, oldest first. The list is closed: a new one is new code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Revision {
+    /// Handshake, tools, resources, prompts, sampling; HTTP+SSE.
+    V2024_11_05,
+    /// Streamable HTTP, batches, tool annotations, audio.
+    V2025_03_26,
+    /// Elicitation, structured content, titles; no batches.
+    V2025_06_18,
+    /// Icons, URL elicitation, tools in sampling, tasks.
+    V2025_11_25,
+    /// Stateless: no handshake, no sessions, no requests from the server.
+    V2026_07_28,
+}
+
+/// How a revision opens a conversation and where its state lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// A handshake opens a session; both sides send requests.
+    Handshake,
+    /// Every request speaks for itself; only the client sends requests.
+    Stateless,
+}
+
+impl Revision {
+    /// All of them, oldest first.
+    pub const ALL: [Revision; 5] = [
+        Revision::V2024_11_05,
+        Revision::V2025_03_26,
+        Revision::V2025_06_18,
+        Revision::V2025_11_25,
+        Revision::V2026_07_28,
+    ];
+
+    /// The newest.
+    pub const NEWEST: Revision = Revision::V2026_07_28;
+
+    /// The newest that opens with a handshake.
+    pub const NEWEST_HANDSHAKE: Revision = Revision::V2025_11_25;
+
+    /// What a server assumes of an HTTP request that names no version.
+    pub const ASSUMED: Revision = Revision::V2025_03_26;
+
+    /// As it stands on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Revision::V2024_11_05 => "2024-11-05",
+            Revision::V2025_03_26 => "2025-03-26",
+            Revision::V2025_06_18 => "2025-06-18",
+            Revision::V2025_11_25 => "2025-11-25",
+            Revision::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// How it opens a conversation.
+    pub const fn era(self) -> Era {
+        match self {
+            Revision::V2026_07_28 => Era::Stateless,
+            _ => Era::Handshake,
+        }
+    }
+
+    /// Whether it has no handshake.
+    pub const fn is_stateless(self) -> bool {
+        matches!(self.era(), Era::Stateless)
+    }
+
+    /// Whether an array of messages is a message.
+    pub const fn has_batches(self) -> bool {
+        matches!(self, Revision::V2025_03_26)
+    }
+
+    /// Whether an error whose id could not be read says `"id": null`; otherwise it has no id.
+    pub fn writes_null_id(self) -> bool {
+        self < Revision::V2025_11_25
+    }
+
+    /// Whether the user can be asked with a form.
+    pub fn has_elicitation(self) -> bool {
+        self >= Revision::V2025_06_18
+    }
+
+    /// Whether the user can be sent to a web page.
+    pub fn has_url_elicitation(self) -> bool {
+        self >= Revision::V2025_11_25
+    }
+
+    /// Whether a model can be given tools.
+    pub fn has_sampling_tools(self) -> bool {
+        self >= Revision::V2025_11_25
+    }
+
+    /// Whether completion must be declared to be used.
+    pub fn declares_completion(self) -> bool {
+        self >= Revision::V2025_03_26
+    }
+
+    /// Whether tasks belong to the core.
+    pub fn has_core_tasks(self) -> bool {
+        self == Revision::V2025_11_25
+    }
+
+    /// Whether HTTP requests after the handshake name the version in a header.
+    pub fn has_version_header(self) -> bool {
+        self >= Revision::V2025_06_18
+    }
+
+    /// Whether SSE streams begin with an empty event and may be closed early for polling.
+    pub fn has_stream_polling(self) -> bool {
+        self == Revision::V2025_11_25
+    }
+
+    /// Whether closing the stream of an answer cancels the request.
+    pub const fn disconnect_cancels(self) -> bool {
+        self.is_stateless()
+    }
+
+    /// Whether a tool that failed leaves its task failed; otherwise the task is completed with `isError`.
+    pub fn tool_error_fails_task(self) -> bool {
+        self.has_core_tasks()
+    }
+
+    /// Whether the specification keeps this `_meta` key for itself.
+    ///
+    /// 2025-06-18 reserves prefixes in which `modelcontextprotocol` or `mcp` stands before the last label, later
+    /// revisions those in which one of them is the second label. Before that there was no rule.
+    pub fn reserves(self, key: &str) -> bool {
+        let ours = |label: &str| matches!(label, "modelcontextprotocol" | "mcp");
+        let unprefixed = [meta::PROGRESS_TOKEN, meta::TRACEPARENT, meta::TRACESTATE, meta::BAGGAGE];
+        match self {
+            Revision::V2024_11_05 | Revision::V2025_03_26 => false,
+            Revision::V2025_06_18 => {
+                let labels: Vec<_> = meta::prefix_labels(key).collect();
+                labels.len().checked_sub(2).and_then(|at| labels.get(at)).is_some_and(|label| ours(label))
+            }
+            Revision::V2025_11_25 => meta::prefix_labels(key).nth(1).is_some_and(ours),
+            Revision::V2026_07_28 => {
+                meta::prefix_labels(key).nth(1).is_some_and(ours) || unprefixed.contains(&key)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A version we do not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownRevision;
+
+impl fmt::Display for UnknownRevision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a published revision of the Model Context Protocol")
+    }
+}
+
+impl std::error::Error for UnknownRevision {}
+
+impl FromStr for Revision {
+    type Err = UnknownRevision;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRevision> {
+        Revision::ALL.into_iter().find(|revision| revision.as_str() == text).ok_or(UnknownRevision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_are_ordered_and_read_back() {
+        assert!(Revision::ALL.is_sorted());
+        for revision in Revision::ALL {
+            assert_eq!(revision.to_string().parse(), Ok(revision));
+        }
+        for unknown in ["", "2025-11-26", "2026-07-28 ", "DRAFT-2026-v1", "latest"] {
+            assert_eq!(unknown.parse::<Revision>(), Err(UnknownRevision));
+        }
+    }
+
+    #[test]
+    fn reserved_meta_prefixes_differ_between_revisions() {
+        // SCHM-005 the table of 2025-06-18, SCHM-006 the later one, TRAC-002 the keys without a prefix.
+        let reserved = |key| Revision::ALL.map(|revision| revision.reserves(key));
+        assert_eq!(reserved("modelcontextprotocol.io/x"), [false, false, true, false, false]);
+        assert_eq!(reserved("tools.mcp.com/x"), [false, false, true, true, true]);
+        assert_eq!(reserved("io.modelcontextprotocol/x"), [false, false, false, true, true]);
+        assert_eq!(reserved("com.example.mcp/x"), [false; 5]);
+        assert_eq!(reserved("api.modelcontextprotocol.org/x"), [false, false, true, true, true]);
+        assert_eq!(reserved("traceparent"), [false, false, false, false, true]);
+        assert_eq!(reserved("mcp/x"), [false; 5]);
+    }
+}

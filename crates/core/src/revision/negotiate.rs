@@ -1,0 +1,122 @@
+//! Choosing the revision to speak.
+
+use std::fmt;
+
+use super::Revision;
+
+/// A set of revisions, such as those a server serves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Revisions(u8);
+
+impl Revisions {
+    /// None.
+    pub const NONE: Revisions = Revisions(0);
+
+    /// All.
+    pub const ALL: Revisions = Revisions(0b1_1111);
+
+    /// The set with `revision` in it.
+    #[must_use]
+    pub const fn with(self, revision: Revision) -> Self {
+        Revisions(self.0 | 1 << revision as u8)
+    }
+
+    /// The set without `revision`.
+    #[must_use]
+    pub const fn without(self, revision: Revision) -> Self {
+        Revisions(self.0 & !(1 << revision as u8))
+    }
+
+    /// Whether `revision` is in it.
+    pub const fn contains(self, revision: Revision) -> bool {
+        self.0 & 1 << revision as u8 != 0
+    }
+
+    /// The revisions in it, newest first: the order in which they are preferred and announced.
+    pub fn newest_first(self) -> impl Iterator<Item = Revision> {
+        Revision::ALL.into_iter().rev().filter(move |revision| self.contains(*revision))
+    }
+
+    /// Those that open with a handshake.
+    #[must_use]
+    pub fn handshake(self) -> Self {
+        self.newest_first().filter(|revision| !revision.is_stateless()).collect()
+    }
+
+    /// Those that have no handshake.
+    #[must_use]
+    pub fn stateless(self) -> Self {
+        self.newest_first().filter(|revision| revision.is_stateless()).collect()
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// As they stand in `supportedVersions` and in error data.
+    pub fn names(self) -> Vec<&'static str> {
+        self.newest_first().map(Revision::as_str).collect()
+    }
+
+    /// What a server answers to an `initialize` that offers `offered`: that version if it is served, otherwise the
+    /// newest one served. Only revisions with a handshake count, so an offer of a stateless one is countered.
+    ///
+    /// `None` when no revision with a handshake is served.
+    pub fn answer_to_initialize(self, offered: &str) -> Option<Revision> {
+        let served = self.handshake();
+        let asked = offered.parse().ok().filter(|revision| served.contains(*revision));
+        asked.or_else(|| served.newest_first().next())
+    }
+
+    /// The newest revision in the set that the other side names too.
+    pub fn best_of<'a>(self, theirs: impl IntoIterator<Item = &'a str>) -> Option<Revision> {
+        let theirs: Revisions = theirs.into_iter().filter_map(|name| name.parse().ok()).collect();
+        self.newest_first().find(|revision| theirs.contains(*revision))
+    }
+}
+
+impl FromIterator<Revision> for Revisions {
+    fn from_iter<I: IntoIterator<Item = Revision>>(revisions: I) -> Self {
+        revisions.into_iter().fold(Revisions::NONE, Revisions::with)
+    }
+}
+
+impl fmt::Debug for Revisions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_served_offer_is_answered_with_itself() {
+        // LIFE-011
+        for revision in Revisions::ALL.handshake().newest_first() {
+            assert_eq!(Revisions::ALL.answer_to_initialize(revision.as_str()), Some(revision));
+        }
+    }
+
+    #[test]
+    fn any_other_offer_is_countered_with_the_newest_handshake_revision_served() {
+        // LIFE-012, LIFE-013
+        let newest = Some(Revision::V2025_11_25);
+        for offer in ["2026-07-28", "1999-01-01", "", "9999-99-99"] {
+            assert_eq!(Revisions::ALL.answer_to_initialize(offer), newest);
+        }
+        let old = Revisions::NONE.with(Revision::V2024_11_05).with(Revision::V2026_07_28);
+        assert_eq!(old.answer_to_initialize("2025-11-25"), Some(Revision::V2024_11_05));
+        assert_eq!(Revisions::ALL.stateless().answer_to_initialize("2025-11-25"), None);
+    }
+
+    #[test]
+    fn the_newest_common_revision_is_chosen() {
+        let ours = Revisions::ALL.without(Revision::V2026_07_28);
+        assert_eq!(ours.best_of(["2024-11-05", "2026-07-28", "2025-06-18"]), Some(Revision::V2025_06_18));
+        assert_eq!(ours.best_of(["2026-07-28", "what"]), None);
+        assert_eq!(Revisions::ALL.names().first(), Some(&"2026-07-28"));
+    }
+}

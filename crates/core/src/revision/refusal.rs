@@ -1,0 +1,265 @@
+//! Why a request was refused, as a type; the number it has depends on the revision and is given here.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Revision, Revisions};
+use crate::jsonrpc::code::{
+    CONTENT_TOO_LARGE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
+};
+use crate::jsonrpc::{BadShape, ErrorObject};
+use crate::protocol::ClientCapabilities;
+use crate::protocol::capabilities::ElicitationCapability;
+use crate::protocol::elicitation::UrlParams;
+
+/// Why a request was refused.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Not JSON.
+    Parse(Cow<'static, str>),
+    /// Not a request, or not one that may come now.
+    InvalidRequest(Cow<'static, str>),
+    /// No such method here, or none that was advertised.
+    MethodNotFound {
+        /// Which.
+        method: String,
+    },
+    /// The params do not fit.
+    InvalidParams(Cow<'static, str>),
+    /// Our own failure; what went wrong stays in the log.
+    Internal,
+    /// The message is over one of our limits.
+    TooLarge(Cow<'static, str>),
+    /// There is no such tool.
+    UnknownTool {
+        /// Which.
+        name: String,
+    },
+    /// There is no such prompt.
+    UnknownPrompt {
+        /// Which.
+        name: String,
+    },
+    /// There is no such resource.
+    ResourceNotFound {
+        /// Which.
+        uri: String,
+    },
+    /// The client did not declare what the request needs.
+    MissingCapability {
+        /// What it would have to declare.
+        required: Box<ClientCapabilities>,
+    },
+    /// The version is not one of ours.
+    UnsupportedVersion {
+        /// What was asked for.
+        requested: String,
+        /// What there is.
+        supported: Revisions,
+    },
+    /// A header is missing or says something else than the body.
+    HeaderMismatch(Cow<'static, str>),
+    /// The user must visit web pages first (2025-11-25).
+    UrlElicitationRequired {
+        /// Which.
+        elicitations: Vec<UrlParams>,
+    },
+    /// The person behind the client said no to a sampling request.
+    UserRejected,
+    /// Anything else, with its own number.
+    Other(ErrorObject),
+}
+
+/// Numbers that not every revision has.
+pub mod code {
+    /// A resource does not exist (up to 2025-11-25).
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// The user must visit web pages first (2025-11-25).
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    /// A header is missing or says something else than the body (2026-07-28).
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// The client did not declare what the request needs (2026-07-28).
+    pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
+    /// The version is not one of ours (2026-07-28).
+    pub const UNSUPPORTED_VERSION: i64 = -32022;
+    /// The person behind the client said no (up to 2025-11-25, by example).
+    pub const USER_REJECTED: i64 = -1;
+}
+
+impl Refusal {
+    /// Params that could not be read into their type.
+    pub fn bad_params(error: &BadShape) -> Self {
+        Refusal::InvalidParams(format!("Invalid params: {error}").into())
+    }
+
+    /// The error as the peer's revision writes it.
+    pub fn error(&self, to: Revision) -> ErrorObject {
+        let error = ErrorObject::new(self.code(to), self.message());
+        match self {
+            Refusal::MethodNotFound { method } => error.data(&json!({"method": clip(method)})),
+            Refusal::UnknownTool { name } | Refusal::UnknownPrompt { name } => {
+                error.data(&json!({"name": clip(name)}))
+            }
+            Refusal::ResourceNotFound { uri } => error.data(&json!({"uri": clip(uri)})),
+            Refusal::MissingCapability { required } => error.data(&json!({"requiredCapabilities": required})),
+            Refusal::UnsupportedVersion { requested, supported } => {
+                error.data(&json!({"supported": supported.names(), "requested": clip(requested)}))
+            }
+            Refusal::UrlElicitationRequired { elicitations } if to.has_core_tasks() => {
+                error.data(&json!({"elicitations": elicitations}))
+            }
+            Refusal::UrlElicitationRequired { .. } => {
+                error.data(&json!({"requiredCapabilities": url_capability()}))
+            }
+            Refusal::Other(object) => object.clone(),
+            _ => error,
+        }
+    }
+
+    /// The number the peer's revision has for it.
+    pub fn code(&self, to: Revision) -> i64 {
+        match self {
+            Refusal::Parse(_) => PARSE_ERROR,
+            Refusal::InvalidRequest(_) => INVALID_REQUEST,
+            Refusal::MethodNotFound { .. } => METHOD_NOT_FOUND,
+            Refusal::InvalidParams(_) | Refusal::UnknownTool { .. } | Refusal::UnknownPrompt { .. } => {
+                INVALID_PARAMS
+            }
+            Refusal::Internal => INTERNAL_ERROR,
+            Refusal::TooLarge(_) => CONTENT_TOO_LARGE,
+            Refusal::ResourceNotFound { .. } if to.is_stateless() => INVALID_PARAMS,
+            Refusal::ResourceNotFound { .. } => code::RESOURCE_NOT_FOUND,
+            Refusal::UnsupportedVersion { .. } if to.is_stateless() => code::UNSUPPORTED_VERSION,
+            Refusal::MissingCapability { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
+            Refusal::HeaderMismatch(_) if to.is_stateless() => code::HEADER_MISMATCH,
+            Refusal::UnsupportedVersion { .. } | Refusal::MissingCapability { .. } => INVALID_PARAMS,
+            Refusal::HeaderMismatch(_) => INVALID_REQUEST,
+            // Where the number does not exist, what is missing is a client that can open web pages.
+            Refusal::UrlElicitationRequired { .. } if to.has_core_tasks() => code::URL_ELICITATION_REQUIRED,
+            Refusal::UrlElicitationRequired { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
+            Refusal::UrlElicitationRequired { .. } => INVALID_PARAMS,
+            Refusal::UserRejected => code::USER_REJECTED,
+            Refusal::Other(object) => object.code,
+        }
+    }
+
+    /// The HTTP status that goes with it when it is the whole answer to a request of that revision.
+    ///
+    /// Errors of the protocol's own machinery have one on 2026-07-28; what a handler says travels in a 200.
+    pub fn http_status(&self, to: Revision) -> u16 {
+        match self {
+            Refusal::Parse(_) | Refusal::InvalidRequest(_) => 400,
+            Refusal::TooLarge(_) => 413,
+            Refusal::MethodNotFound { .. } if to.is_stateless() => 404,
+            Refusal::UnsupportedVersion { .. } | Refusal::HeaderMismatch(_) => 400,
+            Refusal::MissingCapability { .. } if to.is_stateless() => 400,
+            _ => 200,
+        }
+    }
+
+    /// What a peer meant by an error, given what its revision knows.
+    ///
+    /// Numbers of the newest revision are understood from everyone; -32002 is too, since servers lag behind. An
+    /// invalid-params error stays what it says: only its sender knows whether a tool or a resource was missing.
+    pub fn read(error: ErrorObject, from: Revision) -> Self {
+        match error.code {
+            PARSE_ERROR => Refusal::Parse(error.message),
+            code::UNSUPPORTED_VERSION => match read_data::<VersionData>(&error) {
+                Some(data) => Refusal::UnsupportedVersion {
+                    requested: data.requested,
+                    supported: data.supported.iter().filter_map(|name| name.parse().ok()).collect(),
+                },
+                None => Refusal::Other(error),
+            },
+            code::MISSING_CLIENT_CAPABILITY => match read_data::<CapabilityData>(&error) {
+                Some(data) => Refusal::MissingCapability { required: Box::new(data.required_capabilities) },
+                None => Refusal::Other(error),
+            },
+            code::HEADER_MISMATCH => Refusal::HeaderMismatch(error.message),
+            code::RESOURCE_NOT_FOUND => {
+                let uri = read_data::<UriData>(&error).map(|data| data.uri).unwrap_or_default();
+                Refusal::ResourceNotFound { uri }
+            }
+            code::URL_ELICITATION_REQUIRED if from.has_core_tasks() => {
+                match read_data::<ElicitationData>(&error) {
+                    Some(data) => Refusal::UrlElicitationRequired { elicitations: data.elicitations },
+                    None => Refusal::Other(error),
+                }
+            }
+            code::USER_REJECTED if !from.is_stateless() => Refusal::UserRejected,
+            _ => Refusal::Other(error),
+        }
+    }
+
+    fn message(&self) -> Cow<'static, str> {
+        match self {
+            Refusal::Parse(text)
+            | Refusal::InvalidRequest(text)
+            | Refusal::InvalidParams(text)
+            | Refusal::TooLarge(text)
+            | Refusal::HeaderMismatch(text) => text.clone(),
+            Refusal::MethodNotFound { .. } => "Method not found".into(),
+            Refusal::Internal => "Internal error".into(),
+            Refusal::UnknownTool { name } => format!("Unknown tool: {}", clip(name)).into(),
+            Refusal::UnknownPrompt { name } => format!("Unknown prompt: {}", clip(name)).into(),
+            Refusal::ResourceNotFound { uri } => format!("Resource not found: {}", clip(uri)).into(),
+            Refusal::MissingCapability { .. } => "The client lacks a capability this request needs".into(),
+            Refusal::UnsupportedVersion { .. } => "Unsupported protocol version".into(),
+            Refusal::UrlElicitationRequired { .. } => "The user must visit a web page first".into(),
+            Refusal::UserRejected => "The user rejected the request".into(),
+            Refusal::Other(object) => object.message.clone(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct VersionData {
+    supported: Vec<String>,
+    #[serde(default)]
+    requested: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CapabilityData {
+    required_capabilities: ClientCapabilities,
+}
+
+#[derive(Deserialize)]
+struct UriData {
+    uri: String,
+}
+
+#[derive(Deserialize)]
+struct ElicitationData {
+    elicitations: Vec<UrlParams>,
+}
+
+fn read_data<T: serde::de::DeserializeOwned>(error: &ErrorObject) -> Option<T> {
+    error.data.as_ref()?.read().ok()
+}
+
+fn url_capability() -> ClientCapabilities {
+    ClientCapabilities::new().elicitation(ElicitationCapability::new().url(crate::protocol::Object::new()))
+}
+
+/// What a peer sent is echoed, but never more of it than helps.
+fn clip(text: &str) -> Cow<'_, str> {
+    const MOST: usize = 200;
+    match text.char_indices().nth(MOST) {
+        None => Cow::Borrowed(text),
+        Some((at, _)) => Cow::Owned(format!("{}…", text.get(..at).unwrap_or_default())),
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message())
+    }
+}
+
+impl std::error::Error for Refusal {}

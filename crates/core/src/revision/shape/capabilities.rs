@@ -1,0 +1,142 @@
+//! Who the sides are and what they can do, in the handshake and in discover.
+
+use super::super::Revision::*;
+use super::super::{Revision, Translate, Unsayable};
+use super::{fit_cache, fit_icons, fit_title};
+use crate::protocol::capabilities::{ElicitationCapability, SamplingCapability};
+use crate::protocol::discover::DiscoverResult;
+use crate::protocol::lifecycle::{InitializeParams, InitializeResult};
+use crate::protocol::{ClientCapabilities, Implementation, Object, ServerCapabilities, tasks};
+
+impl Translate for Implementation {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_title(&mut self.title, to);
+        fit_icons(&mut self.icons, to);
+        if to < V2025_11_25 {
+            self.description = None;
+            self.website_url = None;
+        }
+        Ok(())
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for ClientCapabilities {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        if let Some(roots) = &mut self.roots
+            && to.is_stateless()
+        {
+            roots.list_changed = None;
+        }
+        if to < V2025_11_25 {
+            if let Some(sampling) = &mut self.sampling {
+                *sampling = SamplingCapability::new();
+            }
+            // A client that cannot show forms has nothing to offer there.
+            let forms = self.elicitation.take().is_some_and(|elicitation| elicitation.shows_forms());
+            self.elicitation = (forms && to.has_elicitation()).then(ElicitationCapability::new);
+        }
+        if !to.has_core_tasks() {
+            self.tasks = None;
+        }
+        fit_extensions(&mut self.extensions, to);
+        Ok(())
+    }
+
+    fn inward(&mut self, from: Revision) {
+        fit_extensions(&mut self.extensions, from);
+        if !from.has_core_tasks() {
+            self.tasks = None;
+        }
+    }
+}
+
+impl Translate for ServerCapabilities {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        if !to.declares_completion() {
+            self.completions = None;
+        }
+        if !to.has_core_tasks() {
+            self.tasks = None;
+        }
+        fit_extensions(&mut self.extensions, to);
+        Ok(())
+    }
+
+    fn inward(&mut self, from: Revision) {
+        fit_extensions(&mut self.extensions, from);
+        if !from.has_core_tasks() {
+            self.tasks = None;
+        }
+    }
+}
+
+/// Extensions are used on older revisions too, but the tasks extension must not switch tasks on there.
+fn fit_extensions(extensions: &mut Option<Object>, revision: Revision) {
+    if revision.is_stateless() {
+        return;
+    }
+    if let Some(known) = extensions
+        && known.shift_remove(tasks::EXTENSION).is_some()
+        && known.is_empty()
+    {
+        *extensions = None;
+    }
+}
+
+impl Translate for InitializeParams {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        self.client_info.outward(to)?;
+        self.capabilities.outward(to)
+    }
+
+    fn inward(&mut self, from: Revision) {
+        self.capabilities.inward(from);
+    }
+}
+
+impl Translate for InitializeResult {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        self.server_info.outward(to)?;
+        self.capabilities.outward(to)
+    }
+
+    fn inward(&mut self, from: Revision) {
+        self.capabilities.inward(from);
+    }
+}
+
+impl Translate for DiscoverResult {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_cache(self, to);
+        self.capabilities.outward(to)
+    }
+
+    fn inward(&mut self, from: Revision) {
+        self.capabilities.inward(from);
+    }
+}
+
+/// The two ways to present a server, as one: what a handshake told is what discover would have told, and the other way
+/// round. `initialize` answers with one version where discover lists all.
+impl DiscoverResult {
+    /// What discover would have said, from what the handshake said.
+    pub fn from_initialize(greeting: InitializeResult) -> Self {
+        let mut discovered = DiscoverResult::new([greeting.protocol_version], greeting.capabilities);
+        discovered.instructions = greeting.instructions;
+        let mut meta = greeting.meta.unwrap_or_default();
+        meta.set_server_info(&greeting.server_info);
+        discovered.meta(meta)
+    }
+
+    /// What a handshake on `version` would say. A server that did not name itself is called `unknown`.
+    pub fn into_initialize(mut self, version: Revision) -> InitializeResult {
+        let server = self.meta.as_ref().and_then(|meta| meta.server_info());
+        let server = server.unwrap_or_else(|| Implementation::new("unknown", "0"));
+        let mut greeting = InitializeResult::new(version.as_str(), self.capabilities, server);
+        greeting.instructions = self.instructions;
+        greeting.meta = self.meta.take();
+        greeting
+    }
+}

@@ -1,0 +1,42 @@
+//! Small notifications and roots.
+
+use super::super::Revision::*;
+use super::super::{Revision, Translate, Unsayable};
+use super::fit_inner_meta;
+use crate::protocol::cancellation::CancelledParams;
+use crate::protocol::progress::ProgressParams;
+use crate::protocol::roots::ListResult;
+
+impl Translate for ProgressParams {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        if to < V2025_03_26 {
+            self.message = None;
+        }
+        Ok(())
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for CancelledParams {
+    fn outward(&mut self, _to: Revision) -> Result<(), Unsayable> {
+        // 2025-11-25 makes it optional in its schema and required in its prose for all but tasks.
+        if self.request_id.is_none() { Err(Unsayable::Missing("requestId")) } else { Ok(()) }
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for ListResult {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        for root in &mut self.roots {
+            fit_inner_meta(&mut root.meta, to);
+        }
+        if to.is_stateless() {
+            self.meta = None;
+        }
+        Ok(())
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}

@@ -1,0 +1,45 @@
+//! Prompts and their messages.
+
+use super::super::{Revision, Translate, Unsayable};
+use super::{fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title};
+use crate::protocol::prompts::{GetParams, GetResult, ListResult, Prompt};
+
+impl Translate for Prompt {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_title(&mut self.title, to);
+        fit_icons(&mut self.icons, to);
+        fit_inner_meta(&mut self.meta, to);
+        for argument in self.arguments.iter_mut().flatten() {
+            fit_title(&mut argument.title, to);
+        }
+        Ok(())
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for ListResult {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_cache(self, to);
+        self.prompts.iter_mut().try_for_each(|prompt| prompt.outward(to))
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for GetParams {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_round(&mut self.input_responses, &mut self.request_state, to);
+        Ok(())
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for GetResult {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        self.messages.iter_mut().try_for_each(|message| message.content.outward(to))
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}

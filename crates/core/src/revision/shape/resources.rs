@@ -1,0 +1,69 @@
+//! Resources and their templates.
+
+use super::super::{Revision, Translate, Unsayable};
+use super::{fit_annotations, fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title, same_everywhere};
+use crate::protocol::resources::{
+    ListResult, ListTemplatesResult, ReadParams, ReadResult, Resource, ResourceTemplate, UriParams,
+};
+
+impl Translate for Resource {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_title(&mut self.title, to);
+        fit_icons(&mut self.icons, to);
+        fit_annotations(&mut self.annotations, to);
+        fit_inner_meta(&mut self.meta, to);
+        Ok(())
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for ResourceTemplate {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_title(&mut self.title, to);
+        fit_icons(&mut self.icons, to);
+        fit_annotations(&mut self.annotations, to);
+        fit_inner_meta(&mut self.meta, to);
+        Ok(())
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for ListResult {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_cache(self, to);
+        self.resources.iter_mut().try_for_each(|resource| resource.outward(to))
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for ListTemplatesResult {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_cache(self, to);
+        self.resource_templates.iter_mut().try_for_each(|template| template.outward(to))
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for ReadParams {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_round(&mut self.input_responses, &mut self.request_state, to);
+        Ok(())
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for ReadResult {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_cache(self, to);
+        self.contents.iter_mut().try_for_each(|contents| contents.outward(to))
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+same_everywhere!(UriParams);

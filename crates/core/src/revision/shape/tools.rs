@@ -1,0 +1,153 @@
+//! Tools: what older revisions know of a tool and of its result.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use super::super::Revision::*;
+use super::super::{Reading, Revision, Translate, Unsayable};
+use super::{fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title};
+use crate::jsonrpc::{Raw, RawJson};
+use crate::protocol::tools::{CallOutput, CallParams, CallResult, ListResult, Tool, ToolAnnotations};
+use crate::protocol::{ContentBlock, ResultType, Schema};
+
+impl Translate for Tool {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        match to {
+            V2024_11_05 => self.annotations = None,
+            // The title had a place in the annotations before it had its own.
+            V2025_03_26 => {
+                if let Some(title) = self.title.take() {
+                    self.annotations.get_or_insert_default().title.get_or_insert(title);
+                }
+            }
+            _ => {}
+        }
+        fit_title(&mut self.title, to);
+        fit_icons(&mut self.icons, to);
+        fit_inner_meta(&mut self.meta, to);
+        if !to.has_core_tasks() {
+            self.execution = None;
+        }
+        fit_schema(&mut self.input_schema, to);
+        // A schema without a root type would be invalid in every revision.
+        self.input_schema.keywords_mut().entry("type").or_insert_with(|| json!("object"));
+        match &mut self.output_schema {
+            Some(schema) if to >= V2025_06_18 && (to.is_stateless() || schema.is_object_rooted()) => {
+                fit_schema(schema, to);
+            }
+            schema => *schema = None,
+        }
+        Ok(())
+    }
+
+    fn inward(&mut self, from: Revision) {
+        if from == V2025_03_26
+            && self.title.is_none()
+            && let Some(annotations) = &mut self.annotations
+        {
+            self.title = annotations.title.take();
+            if *annotations == ToolAnnotations::default() {
+                self.annotations = None;
+            }
+        }
+    }
+}
+
+/// Up to 2025-11-25 the schema of a property must be an object; `true` and `false` have equals that are.
+fn fit_schema(schema: &mut Schema, to: Revision) {
+    if to.is_stateless() {
+        return;
+    }
+    if let Some(Value::Object(properties)) = schema.keywords_mut().get_mut("properties") {
+        for (_, property) in properties {
+            match property {
+                Value::Bool(true) => *property = json!({}),
+                Value::Bool(false) => *property = json!({"not": {}}),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Translate for ListResult {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_cache(self, to);
+        self.tools.iter_mut().try_for_each(|tool| tool.outward(to))
+    }
+
+    fn inward(&mut self, from: Revision) {
+        self.tools.iter_mut().for_each(|tool| tool.inward(from));
+    }
+}
+
+impl Translate for CallParams {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_round(&mut self.input_responses, &mut self.request_state, to);
+        // Elsewhere the wish is not known, and on 2026-07-28 the server alone decides.
+        if !to.has_core_tasks() {
+            self.task = None;
+        }
+        Ok(())
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+impl Translate for CallResult {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        fit_structured(&mut self.structured_content, &mut self.content, to);
+        self.content.iter_mut().try_for_each(|block| block.outward(to))
+    }
+
+    fn inward(&mut self, _from: Revision) {}
+}
+
+/// Structured content came with 2025-06-18, as an object; only 2026-07-28 takes any value. A result that said
+/// everything there keeps it as text.
+pub(super) fn fit_structured(
+    structured: &mut Option<RawJson>,
+    content: &mut Vec<ContentBlock>,
+    to: Revision,
+) {
+    if to.is_stateless() {
+        return;
+    }
+    let Some(json) = structured.take_if(|json| to < V2025_06_18 || !json.is_object()) else { return };
+    if content.is_empty() {
+        content.push(ContentBlock::text(json.text()));
+    }
+}
+
+impl Translate for CallOutput {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        match self {
+            CallOutput::Complete(result) => result.outward(to),
+            CallOutput::InputRequired(asked) => asked.outward(to),
+            CallOutput::Task(task) => task.outward(to),
+        }
+    }
+
+    fn inward(&mut self, from: Revision) {
+        match self {
+            CallOutput::Complete(result) => result.inward(from),
+            CallOutput::InputRequired(asked) => asked.inward(from),
+            CallOutput::Task(task) => task.inward(from),
+        }
+    }
+}
+
+impl Reading for CallOutput {
+    /// 2025-11-25 shows a task by the member it stands in.
+    fn kind_of(result: Raw<'_>, from: Revision) -> ResultType {
+        #[derive(Deserialize)]
+        struct Peek {
+            task: Option<IgnoredAny>,
+            content: Option<IgnoredAny>,
+        }
+        match result.read::<Peek>() {
+            Ok(Peek { task: Some(_), content: None }) if from.has_core_tasks() => ResultType::Task,
+            _ => ResultType::Complete,
+        }
+    }
+}

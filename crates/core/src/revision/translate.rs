@@ -1,0 +1,241 @@
+//! Out through here in the peer's coat, in through here out of it.
+
+use std::fmt;
+
+use super::{Kind, Refusal, Revision, Sender};
+use crate::jsonrpc::{BadShape, Id, Raw, RawJson, write};
+use crate::protocol::{HasMeta, Implementation, Meta, Method, Notice, Output, ResultType, meta};
+
+/// A value in the newest shape that older revisions write differently.
+pub trait Translate {
+    /// Fits the value to what `to` can say: drops, renames or replaces what it does not know.
+    ///
+    /// Fails when leaving something out would change what is said. What is lost silently is listed in
+    /// ARCHITECTURE.md; the specification calls all of it optional.
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable>;
+
+    /// Brings what a peer of `from` wrote into the newest shape.
+    fn inward(&mut self, from: Revision);
+}
+
+/// A revision has no way to say something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unsayable {
+    /// It has no such method.
+    Method(&'static str),
+    /// It cannot ask the user.
+    Elicitation,
+    /// It cannot send the user to a web page.
+    UrlElicitation,
+    /// Its forms have no field for several choices.
+    MultipleChoice,
+    /// It cannot give a model tools.
+    SamplingTools,
+    /// It cannot answer with a question.
+    InputRequired,
+    /// It has no tasks.
+    Tasks,
+    /// It wants a member that is not there.
+    Missing(&'static str),
+    /// The value is not JSON of the shape it must have.
+    Shape(BadShape),
+}
+
+impl fmt::Display for Unsayable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Unsayable::Method(name) => return write!(f, "the peer's revision has no `{name}`"),
+            Unsayable::Missing(name) => return write!(f, "the peer's revision needs `{name}`"),
+            Unsayable::Shape(error) => return error.fmt(f),
+            Unsayable::Elicitation => "elicitation",
+            Unsayable::UrlElicitation => "elicitation by URL",
+            Unsayable::MultipleChoice => "multiple choice in forms",
+            Unsayable::SamplingTools => "tools in sampling",
+            Unsayable::InputRequired => "results that ask back",
+            Unsayable::Tasks => "tasks",
+        };
+        write!(f, "the peer's revision has no {what}")
+    }
+}
+
+impl std::error::Error for Unsayable {}
+
+impl From<BadShape> for Unsayable {
+    fn from(error: BadShape) -> Self {
+        Unsayable::Shape(error)
+    }
+}
+
+/// Appends a request as `to` writes it.
+///
+/// On 2026-07-28 its `_meta` must hold the sender's [claims](crate::protocol::meta::Claims).
+pub fn write_request<M: Method>(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    mut params: M::Params,
+    to: Revision,
+) -> Result<(), Unsayable>
+where
+    M::Params: Translate,
+{
+    if !to.has(Kind::Request, M::NAME, Sender::Both) {
+        return Err(Unsayable::Method(M::NAME));
+    }
+    params.outward(to)?;
+    fit_meta(params.meta_mut(), to);
+    if to.is_stateless() {
+        for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES] {
+            if params.meta().and_then(|meta| meta.get(key)).is_none() {
+                return Err(Unsayable::Missing(key));
+            }
+        }
+    }
+    Ok(write::request(out, id, M::NAME, Some(&params))?)
+}
+
+/// Appends a notification as `to` writes it.
+pub fn write_notification<N: Notice>(
+    out: &mut Vec<u8>,
+    mut params: N::Params,
+    to: Revision,
+) -> Result<(), Unsayable>
+where
+    N::Params: Translate,
+{
+    if !to.has(Kind::Notification, N::NAME, Sender::Both) {
+        return Err(Unsayable::Method(N::NAME));
+    }
+    params.outward(to)?;
+    fit_meta(params.meta_mut(), to);
+    Ok(write::notification(out, N::NAME, Some(&params))?)
+}
+
+/// Appends the answer to `M` as `to` writes it.
+///
+/// Only 2026-07-28 says of which kind the result is and, by `stamp`, who made it.
+pub fn write_result<M: Method>(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    mut output: M::Output,
+    to: Revision,
+    stamp: Option<&ServerStamp>,
+) -> Result<(), Unsayable>
+where
+    M::Output: Translate,
+{
+    if !to.has(Kind::Request, M::NAME, Sender::Both) {
+        return Err(Unsayable::Method(M::NAME));
+    }
+    output.outward(to)?;
+    fit_meta(output.meta_mut(), to);
+    if !to.is_stateless() {
+        return Ok(write::result(out, id, &output)?);
+    }
+    let mut members = format!("\"resultType\":\"{}\"", output.result_type().as_str());
+    if let Some(stamp) = stamp {
+        match output.meta_mut() {
+            Some(meta) => meta.set_server_info(&stamp.server),
+            None => {
+                members.push(',');
+                members.push_str(&stamp.member);
+            }
+        }
+    }
+    Ok(write::result_with(out, id, &members, &output)?)
+}
+
+/// Who made a result, written once and put on every result of 2026-07-28.
+#[derive(Debug, Clone)]
+pub struct ServerStamp {
+    server: Implementation,
+    member: String,
+}
+
+impl ServerStamp {
+    /// The stamp of `server`.
+    pub fn new(server: Implementation) -> Self {
+        let mut meta = Meta::new();
+        meta.set_server_info(&server);
+        // A `Meta` always has a text.
+        let text = serde_json::to_string(&meta).unwrap_or_else(|_| "{}".to_owned());
+        Self { server, member: format!("\"_meta\":{text}") }
+    }
+}
+
+/// Reads the params of a request or fails with the refusal to answer it with.
+pub fn read_params<M: Method>(params: Raw<'_>, from: Revision) -> Result<M::Params, Refusal>
+where
+    M::Params: Translate,
+{
+    let mut params: M::Params = params.read().map_err(|error| Refusal::bad_params(&error))?;
+    params.inward(from);
+    Ok(params)
+}
+
+/// Reads the params of a notification. Whoever gets a malformed one ignores it.
+pub fn read_notice<N: Notice>(params: Raw<'_>, from: Revision) -> Result<N::Params, BadShape>
+where
+    N::Params: Translate,
+{
+    let mut params: N::Params = params.read()?;
+    params.inward(from);
+    Ok(params)
+}
+
+/// Reads the answer to `M`.
+pub fn read_result<M: Method>(result: Raw<'_>, from: Revision) -> Result<M::Output, BadShape>
+where
+    M::Output: Translate + Reading,
+{
+    let kind =
+        if from.is_stateless() { ResultType::named_in(result)? } else { M::Output::kind_of(result, from) };
+    let mut output = M::Output::read(kind, result)?;
+    output.inward(from);
+    Ok(output)
+}
+
+/// The answer to something a server asked inside a result: a bare object under its key, on 2026-07-28.
+pub fn write_answer<M: Method>(mut output: M::Output) -> Result<RawJson, Unsayable>
+where
+    M::Output: Translate,
+{
+    output.outward(Revision::NEWEST)?;
+    Ok(RawJson::of(&output)?)
+}
+
+/// Reads such an answer as the output of what was asked.
+pub fn read_answer<M: Method>(answer: &RawJson) -> Result<M::Output, BadShape> {
+    M::Output::read(ResultType::Complete, Raw::from(answer))
+}
+
+/// How a result of a revision without `resultType` shows of which kind it is.
+pub trait Reading {
+    /// The kind; complete unless the result can be something else there.
+    fn kind_of(_result: Raw<'_>, _from: Revision) -> ResultType {
+        ResultType::Complete
+    }
+}
+
+/// Takes the keys out of `_meta` that only 2026-07-28 gives a meaning.
+fn fit_meta(place: &mut Option<Meta>, to: Revision) {
+    if to.is_stateless() {
+        return;
+    }
+    let Some(meta) = place else { return };
+    let newest_only = [
+        meta::PROTOCOL_VERSION,
+        meta::CLIENT_CAPABILITIES,
+        meta::CLIENT_INFO,
+        meta::LOG_LEVEL,
+        meta::SERVER_INFO,
+        meta::SUBSCRIPTION_ID,
+    ];
+    let mut removed = false;
+    for key in newest_only {
+        removed |= meta.remove(key).is_some();
+    }
+    if removed && meta.is_empty() {
+        *place = None;
+    }
+}

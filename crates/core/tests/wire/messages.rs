@@ -1,0 +1,346 @@
+//! Every message, from every schema that has it, read and written for every revision.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tsugite_core::jsonrpc::{Id, Incoming, Limits, Message, RawJson, Response, parse};
+use tsugite_core::protocol::meta::Claims;
+use tsugite_core::protocol::{
+    ClientCapabilities, HasMeta, Method, Notice, cancellation, completion, discover, elicitation, lifecycle,
+    logging, ping, progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
+};
+use tsugite_core::revision::{
+    Reading, Revision, Translate, Unsayable, read_answer, read_notice, read_params, read_result,
+    write_answer, write_notification, write_request, write_result,
+};
+
+use crate::generate::Choices;
+use crate::losses::same_but_for_losses;
+use crate::official::Official;
+
+const NEWEST: Revision = Revision::V2026_07_28;
+const TASKS: Revision = Revision::V2025_11_25;
+
+fn parsed(text: &[u8]) -> Message<'_> {
+    match parse(text, &Limits::default()) {
+        Ok(Incoming::Single(message)) => message,
+        other => panic!("{other:?}\n{}", String::from_utf8_lossy(text)),
+    }
+}
+
+fn json(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap()
+}
+
+/// Whether `to` may fail to say something that `source` said.
+fn may_fail(error: &Unsayable, to: Revision) -> bool {
+    match error {
+        Unsayable::Method(_) => true,
+        Unsayable::Elicitation => !to.has_elicitation(),
+        Unsayable::UrlElicitation => !to.has_url_elicitation(),
+        Unsayable::MultipleChoice => to == Revision::V2025_06_18,
+        Unsayable::SamplingTools => !to.has_sampling_tools(),
+        Unsayable::InputRequired => !to.is_stateless(),
+        Unsayable::Tasks => !to.has_core_tasks() && !to.is_stateless(),
+        // What only the newest leaves out, the runtime must supply.
+        Unsayable::Missing("elicitationId" | "task") => to == TASKS,
+        // The newest schema does not say that one of two members must be there; its prose does.
+        Unsayable::Missing("inputRequests") => to.is_stateless(),
+        Unsayable::Missing("requestId") => true,
+        _ => false,
+    }
+}
+
+fn request<M: Method>(source: Revision, definition: &str, bytes: &[u8])
+where
+    M::Params: Translate + Clone,
+{
+    let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
+    original["jsonrpc"] = json!("2.0");
+    original["id"].is_null().then(|| original["id"] = json!(1));
+    let text = serde_json::to_vec(&original).unwrap();
+    let Message::Request(message) = parsed(&text) else { panic!("{original:#}") };
+    assert_eq!(message.method, M::NAME);
+    let params = read_params::<M>(message.params(), source).unwrap();
+    for to in Revision::ALL {
+        let mut params = params.clone();
+        if to.is_stateless() && !source.is_stateless() {
+            params
+                .meta_mut()
+                .get_or_insert_default()
+                .set_claims(&Claims::new(to.as_str(), ClientCapabilities::new()));
+        }
+        let mut out = Vec::new();
+        match write_request::<M>(&mut out, &message.id, params, to) {
+            Err(error) => assert!(may_fail(&error, to) && out.is_empty(), "{to}: {error}\n{original:#}"),
+            Ok(()) => {
+                // The tasks extension is not part of the schema.
+                if Official::of(to).has(definition) {
+                    Official::of(to).accept(definition, &json(&out));
+                }
+                let Message::Request(back) = parsed(&out) else { panic!() };
+                assert_eq!(back.id, message.id);
+                let back = read_params::<M>(back.params(), to).unwrap();
+                let mut again = Vec::new();
+                if write_request::<M>(&mut again, &message.id, back, source).is_ok() {
+                    same_but_for_losses(&original, &json(&again), source, to);
+                }
+            }
+        }
+    }
+}
+
+fn notification<N: Notice>(source: Revision, definition: &str, bytes: &[u8])
+where
+    N::Params: Translate + Clone,
+{
+    let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
+    original["jsonrpc"] = json!("2.0");
+    let text = serde_json::to_vec(&original).unwrap();
+    let Message::Notification(message) = parsed(&text) else { panic!("{original:#}") };
+    assert_eq!(message.method, N::NAME);
+    let params = read_notice::<N>(message.params(), source).unwrap();
+    for to in Revision::ALL {
+        let mut out = Vec::new();
+        match write_notification::<N>(&mut out, params.clone(), to) {
+            Err(error) => assert!(may_fail(&error, to) && out.is_empty(), "{to}: {error}\n{original:#}"),
+            Ok(()) => {
+                Official::of(to).accept(definition, &json(&out));
+                let Message::Notification(back) = parsed(&out) else { panic!() };
+                let back = read_notice::<N>(back.params(), to).unwrap();
+                let mut again = Vec::new();
+                write_notification::<N>(&mut again, back, source).unwrap();
+                same_but_for_losses(&original, &json(&again), source, to);
+            }
+        }
+    }
+}
+
+fn result<M: Method>(source: Revision, definition: &str, bytes: &[u8])
+where
+    M::Output: Translate + Reading + Clone,
+{
+    result_as::<M>(source, definition, definition, bytes);
+}
+
+/// `older` is what the definition is called where results of several kinds are not told apart.
+fn result_as<M: Method>(source: Revision, definition: &str, older: &str, bytes: &[u8])
+where
+    M::Output: Translate + Reading + Clone,
+{
+    let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
+    if source.is_stateless() && original.get("resultType").is_some() {
+        original["resultType"] =
+            json!(if definition == "InputRequiredResult" { "input_required" } else { "complete" });
+    }
+    let text = serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": "r", "result": original})).unwrap();
+    let Message::Response(Response { outcome: Ok(raw), .. }) = parsed(&text) else { panic!("{original:#}") };
+    let output = read_result::<M>(raw, source).unwrap_or_else(|error| panic!("{error}\n{original:#}"));
+    for to in Revision::ALL {
+        let mut out = Vec::new();
+        match write_result::<M>(&mut out, &Id::from("r"), output.clone(), to, None) {
+            Err(error) => assert!(may_fail(&error, to) && out.is_empty(), "{to}: {error}\n{original:#}"),
+            Ok(()) => {
+                let written = json(&out)["result"].take();
+                let name = if to.is_stateless() { definition } else { older };
+                if Official::of(to).has(name) {
+                    Official::of(to).accept(name, &written);
+                }
+                let Message::Response(Response { outcome: Ok(raw), .. }) = parsed(&out) else { panic!() };
+                let back = read_result::<M>(raw, to).unwrap();
+                let mut again = Vec::new();
+                if write_result::<M>(&mut again, &Id::from("r"), back, source, None).is_ok() {
+                    same_but_for_losses(&original, &json(&again)["result"], source, to);
+                }
+            }
+        }
+    }
+}
+
+macro_rules! generated {
+    ($($name:ident: $check:ident::<$ty:ty>($source:expr, $($definition:literal),+);)*) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+            $(
+                #[test]
+                fn $name(bytes in proptest::collection::vec(any::<u8>(), 0..160)) {
+                    $check::<$ty>($source, $($definition),+, &bytes);
+                }
+            )*
+        }
+    };
+}
+
+generated! {
+    discover_requests_fit_every_schema: request::<discover::Discover>(NEWEST, "DiscoverRequest");
+    discover_results_fit_every_schema: discovered::<discover::Discover>(NEWEST, "DiscoverResult");
+    tools_list_requests_fit_every_schema: request::<tools::List>(NEWEST, "ListToolsRequest");
+    tools_list_results_fit_every_schema: result::<tools::List>(NEWEST, "ListToolsResult");
+    older_tools_lists_fit_every_schema: result::<tools::List>(TASKS, "ListToolsResult");
+    tool_calls_fit_every_schema: request::<tools::Call>(NEWEST, "CallToolRequest");
+    tool_calls_with_tasks_fit_every_schema: request::<tools::Call>(TASKS, "CallToolRequest");
+    tool_results_fit_every_schema: result::<tools::Call>(NEWEST, "CallToolResult");
+    older_tool_results_fit_every_schema: result::<tools::Call>(TASKS, "CallToolResult");
+    tool_results_that_ask_back_fit_every_schema: result::<tools::Call>(NEWEST, "InputRequiredResult");
+    tool_results_that_are_tasks_fit_their_schema: task_created::<tools::Call>(TASKS, "CreateTaskResult");
+    resource_lists_fit_every_schema: result::<resources::List>(NEWEST, "ListResourcesResult");
+    resource_list_requests_fit_every_schema: request::<resources::List>(NEWEST, "ListResourcesRequest");
+    template_lists_fit_every_schema: result::<resources::ListTemplates>(NEWEST, "ListResourceTemplatesResult");
+    template_list_requests_fit_every_schema: request::<resources::ListTemplates>(NEWEST, "ListResourceTemplatesRequest");
+    read_requests_fit_every_schema: request::<resources::Read>(NEWEST, "ReadResourceRequest");
+    read_results_fit_every_schema: result::<resources::Read>(NEWEST, "ReadResourceResult");
+    reads_that_ask_back_fit_every_schema: result::<resources::Read>(NEWEST, "InputRequiredResult");
+    subscribe_requests_fit_every_schema: request::<resources::Subscribe>(TASKS, "SubscribeRequest");
+    unsubscribe_requests_fit_every_schema: request::<resources::Unsubscribe>(TASKS, "UnsubscribeRequest");
+    prompt_lists_fit_every_schema: result::<prompts::List>(NEWEST, "ListPromptsResult");
+    prompt_list_requests_fit_every_schema: request::<prompts::List>(NEWEST, "ListPromptsRequest");
+    prompt_requests_fit_every_schema: request::<prompts::Get>(NEWEST, "GetPromptRequest");
+    prompt_results_fit_every_schema: result::<prompts::Get>(NEWEST, "GetPromptResult");
+    completion_requests_fit_every_schema: request::<completion::Complete>(NEWEST, "CompleteRequest");
+    completion_results_fit_every_schema: result::<completion::Complete>(NEWEST, "CompleteResult");
+    listen_requests_fit_every_schema: request::<subscriptions::Listen>(NEWEST, "SubscriptionsListenRequest");
+    listen_results_fit_every_schema: listen_result::<subscriptions::Listen>(NEWEST, "SubscriptionsListenResult");
+    initialize_requests_fit_every_schema: request::<lifecycle::Initialize>(TASKS, "InitializeRequest");
+    initialize_results_fit_every_schema: handshake_result::<lifecycle::Initialize>(TASKS, "InitializeResult");
+    pings_fit_every_schema: request::<ping::Ping>(TASKS, "PingRequest");
+    level_requests_fit_every_schema: request::<logging::SetLevel>(TASKS, "SetLevelRequest");
+    sampling_requests_fit_every_schema: request::<sampling::CreateMessage>(TASKS, "CreateMessageRequest");
+    sampling_results_fit_every_schema: result::<sampling::CreateMessage>(TASKS, "CreateMessageResult");
+    newest_sampling_results_fit_every_schema: embedded::<sampling::CreateMessage>(NEWEST, "CreateMessageResult");
+    roots_requests_fit_every_schema: request::<roots::List>(TASKS, "ListRootsRequest");
+    roots_results_fit_every_schema: result::<roots::List>(TASKS, "ListRootsResult");
+    newest_roots_results_fit_every_schema: embedded::<roots::List>(NEWEST, "ListRootsResult");
+    elicitation_requests_fit_every_schema: request::<elicitation::Create>(TASKS, "ElicitRequest");
+    older_elicitation_requests_fit_every_schema: request::<elicitation::Create>(Revision::V2025_06_18, "ElicitRequest");
+    elicitation_results_fit_every_schema: result::<elicitation::Create>(TASKS, "ElicitResult");
+    newest_elicitation_results_fit_every_schema: embedded::<elicitation::Create>(NEWEST, "ElicitResult");
+    task_requests_fit_their_schema: request::<tasks::Get>(TASKS, "GetTaskRequest");
+    task_cancellations_fit_their_schema: request::<tasks::Cancel>(TASKS, "CancelTaskRequest");
+    task_payload_requests_fit_their_schema: request::<tasks::Payload>(TASKS, "GetTaskPayloadRequest");
+    task_payloads_fit_their_schema: handshake_result::<tasks::Payload>(TASKS, "GetTaskPayloadResult");
+    task_list_requests_fit_their_schema: request::<tasks::List>(TASKS, "ListTasksRequest");
+    task_lists_fit_their_schema: handshake_result::<tasks::List>(TASKS, "ListTasksResult");
+    task_states_fit_their_schema: handshake_result::<tasks::Get>(TASKS, "GetTaskResult");
+    cancelled_tasks_fit_their_schema: handshake_result::<tasks::Cancel>(TASKS, "CancelTaskResult");
+    task_notices_fit_their_schema: notification::<tasks::StatusChanged>(TASKS, "TaskStatusNotification");
+    ready_notices_fit_every_schema: notification::<lifecycle::Initialized>(TASKS, "InitializedNotification");
+    cancellations_fit_every_schema: notification::<cancellation::Cancelled>(NEWEST, "CancelledNotification");
+    progress_notices_fit_every_schema: notification::<progress::Progress>(NEWEST, "ProgressNotification");
+    log_notices_fit_every_schema: notification::<logging::Log>(NEWEST, "LoggingMessageNotification");
+    tool_list_notices_fit_every_schema: notification::<tools::ListChanged>(NEWEST, "ToolListChangedNotification");
+    prompt_list_notices_fit_every_schema: notification::<prompts::ListChanged>(NEWEST, "PromptListChangedNotification");
+    resource_list_notices_fit_every_schema: notification::<resources::ListChanged>(NEWEST, "ResourceListChangedNotification");
+    update_notices_fit_every_schema: notification::<resources::Updated>(NEWEST, "ResourceUpdatedNotification");
+    roots_notices_fit_every_schema: notification::<roots::ListChanged>(TASKS, "RootsListChangedNotification");
+    page_notices_fit_every_schema: notification::<elicitation::Complete>(TASKS, "ElicitationCompleteNotification");
+    acknowledgements_fit_every_schema: notification::<subscriptions::Acknowledged>(NEWEST, "SubscriptionsAcknowledgedNotification");
+}
+
+/// Results that only the newest revision has.
+fn discovered<M: Method>(source: Revision, definition: &str, bytes: &[u8])
+where
+    M::Output: Translate + Reading + Clone,
+{
+    one_revision::<M>(source, definition, bytes);
+}
+
+/// A subscription ends with a result that names it.
+fn listen_result<M: Method>(source: Revision, definition: &str, bytes: &[u8])
+where
+    M::Output: Translate + Reading + Clone,
+{
+    one_revision::<M>(source, definition, bytes);
+}
+
+fn one_revision<M: Method>(source: Revision, definition: &str, bytes: &[u8])
+where
+    M::Output: Translate + Reading + Clone,
+{
+    let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
+    if original.get("resultType").is_some() {
+        original["resultType"] = json!("complete");
+    }
+    let text = serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": "r", "result": original})).unwrap();
+    let Message::Response(Response { outcome: Ok(raw), .. }) = parsed(&text) else { panic!() };
+    let output = read_result::<M>(raw, source).unwrap_or_else(|error| panic!("{error}\n{original:#}"));
+    let mut out = Vec::new();
+    write_result::<M>(&mut out, &Id::from("r"), output, source, None).unwrap();
+    let written = json(&out)["result"].take();
+    Official::of(source).accept(definition, &written);
+    same_but_for_losses(&original, &written, source, source);
+}
+
+/// Results that exist with a handshake only.
+fn handshake_result<M: Method>(source: Revision, definition: &str, bytes: &[u8])
+where
+    M::Output: Translate + Reading + Clone,
+{
+    let original = Choices::new(bytes).value_of(Official::of(source), definition);
+    let text = serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": "r", "result": original})).unwrap();
+    let Message::Response(Response { outcome: Ok(raw), .. }) = parsed(&text) else { panic!() };
+    let output = read_result::<M>(raw, source).unwrap_or_else(|error| panic!("{error}\n{original:#}"));
+    for to in Revision::ALL.into_iter().filter(|to| Official::of(*to).has(definition)) {
+        let mut out = Vec::new();
+        write_result::<M>(&mut out, &Id::from("r"), output.clone(), to, None).unwrap();
+        let written = json(&out)["result"].take();
+        Official::of(to).accept(definition, &written);
+        same_but_for_losses(&original, &written, source, to);
+    }
+}
+
+/// The answer to something asked inside a result is a bare object; before, it was the result of a request.
+fn embedded<M: Method>(source: Revision, definition: &str, bytes: &[u8])
+where
+    M::Output: Translate + Reading + Clone,
+{
+    let original = Choices::new(bytes).value_of(Official::of(source), definition);
+    let answer = read_answer::<M>(&RawJson::from(original.clone())).unwrap();
+    let bare = write_answer::<M>(answer.clone()).unwrap();
+    assert_eq!(bare.read::<Value>().unwrap(), original);
+    for to in Revision::ALL {
+        let mut out = Vec::new();
+        match write_result::<M>(&mut out, &Id::from("r"), answer.clone(), to, None) {
+            Err(error) => assert!(may_fail(&error, to), "{to}: {error}\n{original:#}"),
+            Ok(()) => {
+                Official::of(to).accept(definition, &json(&out)["result"]);
+                let Message::Response(Response { outcome: Ok(raw), .. }) = parsed(&out) else { panic!() };
+                let back = write_answer::<M>(read_result::<M>(raw, to).unwrap()).unwrap();
+                same_but_for_losses(&original, &back.read().unwrap(), source, to);
+            }
+        }
+    }
+}
+
+fn task_created<M: Method>(source: Revision, definition: &str, bytes: &[u8])
+where
+    M::Output: Translate + Reading + Clone,
+{
+    let original = Choices::new(bytes).value_of(Official::of(source), definition);
+    let text = serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": "r", "result": original})).unwrap();
+    let Message::Response(Response { outcome: Ok(raw), .. }) = parsed(&text) else { panic!() };
+    let output = read_result::<M>(raw, source).unwrap();
+    let mut out = Vec::new();
+    write_result::<M>(&mut out, &Id::from("r"), output.clone(), source, None).unwrap();
+    assert_eq!(json(&out)["result"], original);
+    Official::of(source).accept(definition, &json(&out)["result"]);
+
+    // TASK-001: the extension writes the same task flat, under its own names, and says what kind of result it is.
+    let mut out = Vec::new();
+    write_result::<M>(&mut out, &Id::from("r"), output.clone(), NEWEST, None).unwrap();
+    let flat = json(&out)["result"].take();
+    assert_eq!(flat["resultType"], "task");
+    assert_eq!(flat["taskId"], original["task"]["taskId"]);
+    assert_eq!(flat["ttlMs"], original["task"]["ttl"]);
+    assert_eq!(flat.get("ttl"), None);
+    let Message::Response(Response { outcome: Ok(raw), .. }) = parsed(&out) else { panic!() };
+    let mut again = Vec::new();
+    write_result::<M>(&mut again, &Id::from("r"), read_result::<M>(raw, NEWEST).unwrap(), source, None)
+        .unwrap();
+    assert_eq!(json(&again)["result"], original);
+
+    for to in [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18] {
+        assert_eq!(
+            write_result::<M>(&mut Vec::new(), &Id::from("r"), output.clone(), to, None),
+            Err(Unsayable::Tasks)
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! The table of methods against the schemas.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use tsugite_core::revision::{Kind, Revision, Sender, canonical, methods};
+
+use crate::official::Official;
+
+/// The method names the union `name` of a schema lists.
+fn union(revision: Revision, name: &str) -> BTreeSet<String> {
+    let official = Official::of(revision);
+    let Some(definition) = official.defs().get(name) else { return BTreeSet::new() };
+    let options = definition["anyOf"].as_array().cloned().unwrap_or_else(|| vec![definition.clone()]);
+    let resolve = |option: Value| match option.get("$ref").and_then(Value::as_str) {
+        Some(reference) => official.defs()[reference.rsplit('/').next().unwrap()].clone(),
+        None => option,
+    };
+    options
+        .into_iter()
+        .map(|option| resolve(option)["properties"]["method"]["const"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn each_revision_has_exactly_the_methods_of_its_schema() {
+    // LIFE-016: only what the revision has is used. The tasks extension is not in the schema.
+    for revision in Revision::ALL {
+        for (definition, kind, sender) in [
+            ("ClientRequest", Kind::Request, Sender::Client),
+            ("ServerRequest", Kind::Request, Sender::Server),
+            ("ClientNotification", Kind::Notification, Sender::Client),
+            ("ServerNotification", Kind::Notification, Sender::Server),
+        ] {
+            let ours: BTreeSet<String> = methods()
+                .iter()
+                .filter(|row| {
+                    revision.has(kind, row.name, sender) && revision.extension_of(row.name).is_none()
+                })
+                .map(|row| row.name.to_owned())
+                .collect();
+            assert_eq!(ours, union(revision, definition), "{revision} {definition}");
+        }
+    }
+}
+
+#[test]
+fn every_method_name_stands_in_the_table_once() {
+    let names: BTreeSet<_> = methods().iter().map(|row| row.name).collect();
+    assert_eq!(names.len(), methods().len());
+    // JRPC-018: names of JSON-RPC's own are nobody's. JRPC-017: names are compared case-sensitively.
+    assert!(names.iter().all(|name| !name.starts_with("rpc.")));
+    assert!(!Revision::NEWEST.has(Kind::Request, "Tools/Call", Sender::Client));
+}
+
+#[test]
+fn the_two_invented_names_are_taken_for_what_they_mean() {
+    assert_eq!(canonical("mcp/initialize"), "initialize");
+    assert_eq!(canonical("mcp/discover"), "server/discover");
+    assert_eq!(canonical("tools/call"), "tools/call");
+}

@@ -1,0 +1,1 @@
+//! Rules of shaping, one test each.
