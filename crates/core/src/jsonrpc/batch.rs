@@ -12,8 +12,7 @@ pub struct Batch<'a>(Vec<Result<Message<'a>, Fault>>);
 
 impl<'a> Batch<'a> {
     pub(super) fn new(messages: Vec<Result<Message<'a>, Fault>>) -> Result<Self, Fault> {
-        let answers = messages.iter().filter(|message| is_answer(message)).count();
-        if answers != 0 && answers != messages.len() {
+        if messages.iter().any(is_answer) && messages.iter().any(is_question) {
             return Err(Fault::new(Wrong::MixedBatch, Origin::Unreadable));
         }
         Ok(Self(messages))
@@ -29,11 +28,12 @@ impl<'a> Batch<'a> {
         self.0
     }
 
-    /// Whether a request with this method is among them.
-    pub fn asks_for(&self, method: &str) -> bool {
-        self.0
-            .iter()
-            .any(|message| matches!(message, Ok(Message::Request(request)) if request.method == method))
+    /// The methods of the requests, in their order.
+    pub fn request_methods(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|message| match message {
+            Ok(Message::Request(request)) => Some(request.method.as_ref()),
+            _ => None,
+        })
     }
 
     /// How many answers the batch is owed: one for each request, and one for each fault that wants one.
@@ -58,6 +58,14 @@ fn is_answer(message: &Result<Message<'_>, Fault>) -> bool {
     match message {
         Ok(message) => matches!(message, Message::Response(_)),
         Err(fault) => matches!(fault.origin, Origin::Response(_)),
+    }
+}
+
+/// What could be either, an element that is no object say, is judged by its neighbours and costs them nothing.
+fn is_question(message: &Result<Message<'_>, Fault>) -> bool {
+    match message {
+        Ok(message) => !matches!(message, Message::Response(_)),
+        Err(fault) => matches!(fault.origin, Origin::Request(_) | Origin::Notification),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::error::{ErrorObject, Fault, Origin, Wrong};
-use super::scan::{MAX_DEPTH, Scanner, Stop};
+use super::scan::{MAX_DEPTH, NotJson, Scanner};
 use super::{Batch, Id, Incoming, Message, Notification, Raw, Request, Response};
 
 /// How large a message may be.
@@ -67,21 +67,21 @@ pub fn parse<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Incoming<'a>, Fault
     scanner.skip_space();
     match scanner.peek() {
         Some(b'{') => {
-            let envelope = Envelope::scan(&mut scanner, 0).map_err(|stop| unreadable(stop.into()))?;
-            scanner.end().map_err(|stop| unreadable(stop.into()))?;
+            let envelope = Envelope::scan(&mut scanner, 0).map_err(|NotJson| unreadable(Wrong::NotJson))?;
+            scanner.end().map_err(|NotJson| unreadable(Wrong::NotJson))?;
             envelope.judge(limits).map(Incoming::Single)
         }
         Some(b'[') => batch(&mut scanner, limits).map(Incoming::Batch),
         _ => {
             let whole = scanner.value(0).and_then(|_| scanner.end());
-            Err(unreadable(whole.map_or_else(Wrong::from, |()| Wrong::NotAnObject)))
+            Err(unreadable(whole.map_or(Wrong::NotJson, |()| Wrong::NotAnObject)))
         }
     }
 }
 
 fn batch<'a>(scanner: &mut Scanner<'a>, limits: &Limits) -> Result<Batch<'a>, Fault> {
     let unreadable = |wrong| Fault::new(wrong, Origin::Unreadable);
-    let syntax = |stop: Stop| unreadable(stop.into());
+    let syntax = |NotJson| unreadable(Wrong::NotJson);
     let mut messages = Vec::new();
     scanner.expect(b'[').map_err(syntax)?;
     if scanner.take(b']') {
@@ -97,7 +97,7 @@ fn batch<'a>(scanner: &mut Scanner<'a>, limits: &Limits) -> Result<Batch<'a>, Fa
             Envelope::scan(scanner, 1).map_err(syntax)?.judge(limits)
         } else {
             scanner.value(1).map_err(syntax)?;
-            Err(unreadable(Wrong::NotAnObject))
+            Err(unreadable(if scanner.take_too_deep() { Wrong::TooDeep } else { Wrong::NotAnObject }))
         });
         if scanner.take(b',') {
             continue;
@@ -105,15 +105,6 @@ fn batch<'a>(scanner: &mut Scanner<'a>, limits: &Limits) -> Result<Batch<'a>, Fa
         scanner.expect(b']').map_err(syntax)?;
         scanner.end().map_err(syntax)?;
         return Batch::new(messages);
-    }
-}
-
-impl From<Stop> for Wrong {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Syntax => Wrong::NotJson,
-            Stop::TooDeep => Wrong::TooDeep,
-        }
     }
 }
 
@@ -128,10 +119,11 @@ struct Envelope<'a> {
     error: Option<&'a str>,
     duplicate: bool,
     duplicate_id: bool,
+    too_deep: bool,
 }
 
 impl<'a> Envelope<'a> {
-    fn scan(scanner: &mut Scanner<'a>, outside: u32) -> Result<Self, Stop> {
+    fn scan(scanner: &mut Scanner<'a>, outside: u32) -> Result<Self, NotJson> {
         let mut envelope = Envelope::default();
         scanner.expect(b'{')?;
         if scanner.take(b'}') {
@@ -141,7 +133,8 @@ impl<'a> Envelope<'a> {
             let (key, escaped) = scanner.string()?;
             scanner.expect(b':')?;
             let value = scanner.value(outside + 1)?;
-            envelope.put(&plain(key, escaped).ok_or(Stop::Syntax)?, value);
+            envelope.too_deep |= scanner.take_too_deep();
+            envelope.put(&plain(key, escaped).ok_or(NotJson)?, value);
             if !scanner.take(b',') {
                 return scanner.expect(b'}').map(|()| envelope);
             }
@@ -168,6 +161,9 @@ impl<'a> Envelope<'a> {
     fn judge(self, limits: &Limits) -> Result<Message<'a>, Fault> {
         let id = self.read_id(limits);
         let fault = |wrong| Err(Fault::new(wrong, self.origin(&id)));
+        if self.too_deep {
+            return fault(Wrong::TooDeep);
+        }
         if self.duplicate {
             return fault(Wrong::DuplicateMember);
         }
@@ -203,7 +199,7 @@ impl<'a> Envelope<'a> {
                     Some(Err(wrong)) if !null => return fault(wrong),
                     id => id.and_then(Result::ok),
                 };
-                match Raw::checked(error).read::<ErrorObject>() {
+                match Raw::checked(error).read_object::<ErrorObject>() {
                     Ok(error) => Ok(Message::Response(Response { id, outcome: Err(error) })),
                     Err(_) => Err(Fault::new(Wrong::BadError, Origin::Response(id.map(Id::into_owned)))),
                 }
@@ -233,7 +229,8 @@ impl<'a> Envelope<'a> {
         }
         match readable() {
             Some(id) => Origin::Request(id),
-            None if self.id.is_none() && self.method.is_some() => Origin::Notification,
+            // What names no method in words cannot be told from a request whose id was lost.
+            None if self.id.is_none() && self.method.and_then(string).is_some() => Origin::Notification,
             None => Origin::Unreadable,
         }
     }

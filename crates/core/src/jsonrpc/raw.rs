@@ -42,6 +42,11 @@ impl<'a> Raw<'a> {
         serde_json::from_str(self.0).map_err(BadShape::from)
     }
 
+    /// Reads an object into a type. Anything else fails, an array of the members' values too.
+    pub fn read_object<T: Deserialize<'a>>(self) -> Result<T, BadShape> {
+        if self.is_object() { self.read() } else { Err(BadShape::new("expected an object")) }
+    }
+
     /// A copy that borrows nothing.
     pub fn to_owned(self) -> RawJson {
         // The text was scanned, so this cannot fail; an empty object would be the honest rest.
@@ -168,7 +173,13 @@ impl From<serde_json::Error> for BadShape {
         let text = error.to_string();
         // The position is one inside a part of the message and would mislead.
         let place = format!(" at line {} column {}", error.line(), error.column());
-        Self(text.strip_suffix(&place).unwrap_or(&text).to_owned().into())
+        let text = text.strip_suffix(&place).unwrap_or(&text);
+        // It may quote what the peer sent; a little of that helps, all of it would be an echo.
+        const MOST: usize = 300;
+        Self(match text.char_indices().nth(MOST) {
+            Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()).into(),
+            None => text.to_owned().into(),
+        })
     }
 }
 

@@ -3,14 +3,9 @@
 //! It checks the grammar and the nesting as it goes and builds nothing. What it does not judge is what only a
 //! reader of the value can: duplicate members and lone surrogates.
 
-/// Why the walk stopped.
+/// The walk stopped because the text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// Not JSON.
-    Syntax,
-    /// Nested deeper than allowed.
-    TooDeep,
-}
+pub(super) struct NotJson;
 
 /// A position in JSON text.
 ///
@@ -19,12 +14,13 @@ pub(super) struct Scanner<'a> {
     text: &'a str,
     at: usize,
     max_depth: u32,
+    too_deep: bool,
 }
 
 impl<'a> Scanner<'a> {
     /// `max_depth` counts every open object and array, the outermost included; [`MAX_DEPTH`] is its ceiling.
     pub(super) fn new(text: &'a str, max_depth: u32) -> Self {
-        Self { text, at: 0, max_depth: max_depth.min(MAX_DEPTH) }
+        Self { text, at: 0, max_depth: max_depth.min(MAX_DEPTH), too_deep: false }
     }
 
     pub(super) fn peek(&self) -> Option<u8> {
@@ -45,33 +41,38 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    pub(super) fn expect(&mut self, byte: u8) -> Result<(), Stop> {
-        if self.take(byte) { Ok(()) } else { Err(Stop::Syntax) }
+    pub(super) fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
+        if self.take(byte) { Ok(()) } else { Err(NotJson) }
+    }
+
+    /// Whether something passed since the last time it was asked was nested too deep.
+    pub(super) fn take_too_deep(&mut self) -> bool {
+        std::mem::take(&mut self.too_deep)
     }
 
     /// Nothing but space may follow.
-    pub(super) fn end(&mut self) -> Result<(), Stop> {
+    pub(super) fn end(&mut self) -> Result<(), NotJson> {
         self.skip_space();
-        if self.at == self.text.len() { Ok(()) } else { Err(Stop::Syntax) }
+        if self.at == self.text.len() { Ok(()) } else { Err(NotJson) }
     }
 
     /// The next value as text, without the space around it. `outside` is how many containers are already open.
-    pub(super) fn value(&mut self, outside: u32) -> Result<&'a str, Stop> {
+    pub(super) fn value(&mut self, outside: u32) -> Result<&'a str, NotJson> {
         self.skip_space();
         let start = self.at;
         self.skip_value(outside)?;
-        self.text.get(start..self.at).ok_or(Stop::Syntax)
+        self.text.get(start..self.at).ok_or(NotJson)
     }
 
     /// The next string with its quotes, and whether it holds an escape.
-    pub(super) fn string(&mut self) -> Result<(&'a str, bool), Stop> {
+    pub(super) fn string(&mut self) -> Result<(&'a str, bool), NotJson> {
         self.skip_space();
         let start = self.at;
         let escaped = self.skip_string()?;
-        Ok((self.text.get(start..self.at).ok_or(Stop::Syntax)?, escaped))
+        Ok((self.text.get(start..self.at).ok_or(NotJson)?, escaped))
     }
 
-    fn skip_value(&mut self, outside: u32) -> Result<(), Stop> {
+    fn skip_value(&mut self, outside: u32) -> Result<(), NotJson> {
         // One bit for each container opened here: 1 is an object. The ceiling on depth makes it fit.
         let mut kinds: u128 = 0;
         let mut open: u32 = 0;
@@ -87,7 +88,9 @@ impl<'a> Scanner<'a> {
                 Some(b'n') => self.skip_word(b"null")?,
                 Some(bracket @ (b'{' | b'[')) => {
                     if outside + open >= self.max_depth {
-                        return Err(Stop::TooDeep);
+                        // The message is refused, but its end must be found: its id may come after.
+                        self.too_deep = true;
+                        return self.skip_brackets(open);
                     }
                     self.at += 1;
                     open += 1;
@@ -102,7 +105,7 @@ impl<'a> Scanner<'a> {
                     open -= 1;
                     kinds >>= 1;
                 }
-                _ => return Err(Stop::Syntax),
+                _ => return Err(NotJson),
             }
             // A value has ended: close what ends with it, or go on to the next one.
             loop {
@@ -121,7 +124,7 @@ impl<'a> Scanner<'a> {
                     }
                     Some(b'}') if object => {}
                     Some(b']') if !object => {}
-                    _ => return Err(Stop::Syntax),
+                    _ => return Err(NotJson),
                 }
                 self.at += 1;
                 open -= 1;
@@ -130,28 +133,49 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn skip_key(&mut self) -> Result<(), Stop> {
+    /// Leaves `open` containers and whatever opens meanwhile by their brackets alone; nothing is remembered.
+    fn skip_brackets(&mut self, open: u32) -> Result<(), NotJson> {
+        let mut open = u64::from(open);
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.skip_string()?;
+                    continue;
+                }
+                Some(b'{' | b'[') => open += 1,
+                Some(b'}' | b']') => open = open.saturating_sub(1),
+                Some(_) => {}
+                None => return Err(NotJson),
+            }
+            self.at += 1;
+            if open == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn skip_key(&mut self) -> Result<(), NotJson> {
         self.skip_space();
         self.skip_string()?;
         self.expect(b':')
     }
 
-    fn skip_word(&mut self, word: &[u8]) -> Result<(), Stop> {
+    fn skip_word(&mut self, word: &[u8]) -> Result<(), NotJson> {
         match self.rest().starts_with(word) {
             true => {
                 self.at += word.len();
                 Ok(())
             }
-            false => Err(Stop::Syntax),
+            false => Err(NotJson),
         }
     }
 
-    fn skip_number(&mut self) -> Result<(), Stop> {
+    fn skip_number(&mut self) -> Result<(), NotJson> {
         self.at += usize::from(self.peek() == Some(b'-'));
         match self.peek() {
             Some(b'0') => self.at += 1,
             Some(b'1'..=b'9') => self.skip_digits()?,
-            _ => return Err(Stop::Syntax),
+            _ => return Err(NotJson),
         }
         if self.peek() == Some(b'.') {
             self.at += 1;
@@ -165,16 +189,16 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn skip_digits(&mut self) -> Result<(), Stop> {
+    fn skip_digits(&mut self) -> Result<(), NotJson> {
         let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += digits;
-        if digits == 0 { Err(Stop::Syntax) } else { Ok(()) }
+        if digits == 0 { Err(NotJson) } else { Ok(()) }
     }
 
     /// Leaves the position behind the closing quote; tells whether there was an escape.
-    fn skip_string(&mut self) -> Result<bool, Stop> {
+    fn skip_string(&mut self) -> Result<bool, NotJson> {
         if self.peek() != Some(b'"') {
-            return Err(Stop::Syntax);
+            return Err(NotJson);
         }
         self.at += 1;
         let mut escaped = false;
@@ -189,18 +213,18 @@ impl<'a> Scanner<'a> {
                     escaped = true;
                     self.skip_escape()?;
                 }
-                _ => return Err(Stop::Syntax),
+                _ => return Err(NotJson),
             }
         }
     }
 
-    fn skip_escape(&mut self) -> Result<(), Stop> {
+    fn skip_escape(&mut self) -> Result<(), NotJson> {
         match self.rest() {
             [_, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => self.at += 2,
             [_, b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) => {
                 self.at += 6;
             }
-            _ => return Err(Stop::Syntax),
+            _ => return Err(NotJson),
         }
         Ok(())
     }
@@ -241,7 +265,7 @@ pub(super) const MAX_DEPTH: u32 = 128;
 mod tests {
     use super::*;
 
-    fn scan(text: &str) -> Result<&str, Stop> {
+    fn scan(text: &str) -> Result<&str, NotJson> {
         let mut scanner = Scanner::new(text, 8);
         let value = scanner.value(0)?;
         scanner.end()?;
@@ -274,15 +298,23 @@ mod tests {
                 assert_eq!(scan(&text), Ok(text.as_str()));
             }
             let control = format!("\"{}\u{1f}\"", "x".repeat(before));
-            assert_eq!(scan(&control), Err(Stop::Syntax));
+            assert_eq!(scan(&control), Err(NotJson));
         }
     }
 
     #[test]
     fn nesting_is_counted_and_stops_at_the_limit() {
         assert!(scan(&"[".repeat(8).chars().chain("]".repeat(8).chars()).collect::<String>()).is_ok());
-        assert_eq!(scan(&"[".repeat(9)), Err(Stop::TooDeep));
-        assert_eq!(scan(&"{\"a\":".repeat(9)), Err(Stop::TooDeep));
-        assert_eq!(Scanner::new(&"[".repeat(500), u32::MAX).value(0), Err(Stop::TooDeep));
+        for (deep, end) in [("[", "]"), ("{\"a\":", "}")] {
+            let text = format!("{}0{} \"next\"", deep.repeat(500), end.repeat(500));
+            for limit in [8, u32::MAX] {
+                let mut scanner = Scanner::new(&text, limit);
+                scanner.value(0).unwrap();
+                assert!(scanner.take_too_deep());
+                assert_eq!(scanner.value(0), Ok("\"next\""));
+                assert!(!scanner.take_too_deep());
+            }
+            assert_eq!(Scanner::new(&deep.repeat(500), 8).value(0), Err(NotJson));
+        }
     }
 }

@@ -155,7 +155,8 @@ fn object_with<T: Serialize + ?Sized>(out: &mut Vec<u8>, members: &str, value: &
     }
     let start = out.len();
     serde_json::to_writer(&mut *out, value)?;
-    let empty = out.get(start..) == Some(b"{}");
+    // Raw JSON passed on may have space between its braces.
+    let empty = out.get(start + 1..).is_some_and(|rest| rest.trim_ascii() == b"}");
     match out.get_mut(start) {
         Some(brace) if *brace == b'{' => {
             // `{members` and `{value}` become `{members,value}` by turning the inner brace into a comma.

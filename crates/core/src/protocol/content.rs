@@ -2,11 +2,13 @@
 //!
 //! A block is read in one pass by the members it has and told apart by its `type`; nothing is guessed from shape.
 
-use serde::de::Error as _;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::wire::wire;
-use super::{Annotations, Icon, Meta};
+use super::{Annotations, Icon, Meta, map_only};
 use crate::jsonrpc::RawJson;
 
 /// A block in the result of a tool or in a prompt.
@@ -275,7 +277,7 @@ impl<'de> Deserialize<'de> for ResourceContents {
             #[serde(rename = "_meta")]
             meta: Option<Meta>,
         }
-        let Read { uri, mime_type, text, blob, meta } = Read::deserialize(deserializer)?;
+        let Read { uri, mime_type, text, blob, meta } = map_only::read(deserializer)?;
         let body = match (text, blob) {
             (Some(text), None) => Body::Text(text),
             (None, Some(blob)) => Body::Blob(blob),
@@ -310,42 +312,95 @@ impl Serialize for SamplingBlock {
 }
 
 /// Every member any block has, so that a block is read in one pass wherever its `type` stands.
+///
+/// A member is judged only if its block is of a kind that has it: blocks are open, and an image may well have an `id`
+/// that is none of ours.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AnyBlock {
     r#type: String,
-    text: Option<String>,
-    data: Option<String>,
-    mime_type: Option<String>,
-    uri: Option<String>,
-    name: Option<String>,
-    title: Option<String>,
-    description: Option<String>,
-    #[serde(default, with = "super::number::maybe_count")]
-    size: Option<u64>,
-    icons: Option<Vec<Icon>>,
-    resource: Option<ResourceContents>,
-    id: Option<String>,
+    text: Option<Words>,
+    data: Option<Words>,
+    mime_type: Option<Words>,
+    uri: Option<RawJson>,
+    name: Option<RawJson>,
+    title: Option<RawJson>,
+    description: Option<RawJson>,
+    size: Option<RawJson>,
+    icons: Option<RawJson>,
+    resource: Option<RawJson>,
+    id: Option<RawJson>,
     input: Option<RawJson>,
-    tool_use_id: Option<String>,
-    content: Option<Vec<ContentBlock>>,
+    tool_use_id: Option<RawJson>,
+    content: Option<RawJson>,
     #[serde(default, deserialize_with = "crate::jsonrpc::present")]
     structured_content: Option<RawJson>,
-    is_error: Option<bool>,
+    is_error: Option<RawJson>,
     annotations: Option<Annotations>,
     #[serde(rename = "_meta")]
     meta: Option<Meta>,
 }
 
+/// A string, or something that is not one.
+struct Words(Option<String>);
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+
+        impl<'de> Visitor<'de> for Any {
+            type Value = Words;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("anything")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Words, E> {
+                Ok(Words(Some(text.to_owned())))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Words, E> {
+                Ok(Words(None))
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Words, E> {
+                Ok(Words(None))
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Words, E> {
+                Ok(Words(None))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Words, E> {
+                Ok(Words(None))
+            }
+
+            fn visit_unit<E>(self) -> Result<Words, E> {
+                Ok(Words(None))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Words, A::Error> {
+                IgnoredAny.visit_seq(seq).map(|_| Words(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Words, A::Error> {
+                IgnoredAny.visit_map(map).map(|_| Words(None))
+            }
+        }
+
+        deserializer.deserialize_any(Any)
+    }
+}
+
 impl AnyBlock {
     fn text<E: serde::de::Error>(self) -> Result<Text, E> {
-        Ok(Text { text: need(self.text, "text")?, annotations: self.annotations, meta: self.meta })
+        Ok(Text { text: words(self.text, "text")?, annotations: self.annotations, meta: self.meta })
     }
 
     fn image<E: serde::de::Error>(self) -> Result<Image, E> {
         Ok(Image {
-            data: need(self.data, "data")?,
-            mime_type: need(self.mime_type, "mimeType")?,
+            data: words(self.data, "data")?,
+            mime_type: words(self.mime_type, "mimeType")?,
             annotations: self.annotations,
             meta: self.meta,
         })
@@ -357,29 +412,36 @@ impl AnyBlock {
     }
 
     fn link<E: serde::de::Error>(self) -> Result<ResourceLink, E> {
+        let size = maybe::<Count, E>(self.size, "size")?;
         Ok(ResourceLink {
             uri: need(self.uri, "uri")?,
             name: need(self.name, "name")?,
-            title: self.title,
-            description: self.description,
-            mime_type: self.mime_type,
-            size: self.size,
-            icons: self.icons,
+            title: maybe(self.title, "title")?,
+            description: maybe(self.description, "description")?,
+            mime_type: self.mime_type.and_then(|Words(text)| text),
+            size: size.map(|Count(size)| size),
+            icons: maybe(self.icons, "icons")?,
             annotations: self.annotations,
             meta: self.meta,
         })
     }
 
     fn resource<E: serde::de::Error>(self) -> Result<EmbeddedResource, E> {
+        // Some examples put the annotations inside the resource; the schema puts them beside it.
+        #[derive(Deserialize)]
+        struct Inner {
+            annotations: Option<Annotations>,
+        }
+        let inside = self.resource.as_ref().and_then(|resource| resource.read::<Inner>().ok());
         Ok(EmbeddedResource {
             resource: need(self.resource, "resource")?,
-            annotations: self.annotations,
+            annotations: self.annotations.or(inside.and_then(|inner| inner.annotations)),
             meta: self.meta,
         })
     }
 
     fn tool_use<E: serde::de::Error>(self) -> Result<ToolUse, E> {
-        let input = need(self.input, "input")?;
+        let input: RawJson = need(self.input, "input")?;
         if !input.is_object() {
             return Err(E::custom("`input` is not an object"));
         }
@@ -391,14 +453,36 @@ impl AnyBlock {
             tool_use_id: need(self.tool_use_id, "toolUseId")?,
             content: need(self.content, "content")?,
             structured_content: self.structured_content,
-            is_error: self.is_error,
+            is_error: maybe(self.is_error, "isError")?,
             meta: self.meta,
         })
     }
 }
 
-fn need<T, E: serde::de::Error>(member: Option<T>, name: &'static str) -> Result<T, E> {
-    member.ok_or_else(|| E::missing_field(name))
+#[derive(Deserialize)]
+struct Count(#[serde(with = "super::number::count")] u64);
+
+fn words<E: serde::de::Error>(member: Option<Words>, name: &'static str) -> Result<String, E> {
+    match member {
+        Some(Words(Some(text))) => Ok(text),
+        Some(Words(None)) => Err(E::custom(format_args!("`{name}` is not a string"))),
+        None => Err(E::missing_field(name)),
+    }
+}
+
+fn maybe<T: DeserializeOwned, E: serde::de::Error>(
+    member: Option<RawJson>,
+    name: &'static str,
+) -> Result<Option<T>, E> {
+    let read = |json: RawJson| json.read().map_err(|error| E::custom(format_args!("`{name}`: {error}")));
+    member.map(read).transpose()
+}
+
+fn need<T: DeserializeOwned, E: serde::de::Error>(
+    member: Option<RawJson>,
+    name: &'static str,
+) -> Result<T, E> {
+    maybe(member, name)?.ok_or_else(|| E::missing_field(name))
 }
 
 fn unknown<E: serde::de::Error>(kind: &str) -> E {
@@ -408,7 +492,7 @@ fn unknown<E: serde::de::Error>(kind: &str) -> E {
 
 impl<'de> Deserialize<'de> for ContentBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let block = AnyBlock::deserialize(deserializer)?;
+        let block: AnyBlock = map_only::read(deserializer)?;
         Ok(match block.r#type.as_str() {
             "text" => ContentBlock::Text(block.text()?),
             "image" => ContentBlock::Image(block.image()?),
@@ -422,7 +506,7 @@ impl<'de> Deserialize<'de> for ContentBlock {
 
 impl<'de> Deserialize<'de> for SamplingBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let block = AnyBlock::deserialize(deserializer)?;
+        let block: AnyBlock = map_only::read(deserializer)?;
         Ok(match block.r#type.as_str() {
             "text" => SamplingBlock::Text(block.text()?),
             "image" => SamplingBlock::Image(block.image()?),

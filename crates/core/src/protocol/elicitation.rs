@@ -6,13 +6,13 @@ use serde_json::{Number, Value};
 
 use super::form::FormSchema;
 use super::result::complete;
-use super::tasks::TaskRequest;
+use super::tasks::{Promised, TaskRequest};
 use super::wire::{has_meta, method, notice, wire, words};
-use super::{HasMeta, Meta, Ordered};
+use super::{HasMeta, Meta, Ordered, map_only};
 
 method! {
     /// Asks the user. On 2026-07-28 it travels inside a result.
-    Create = "elicitation/create", ElicitParams => ElicitResult
+    Create = "elicitation/create", ElicitParams => Promised<ElicitResult>
 }
 
 notice! {
@@ -190,7 +190,7 @@ impl<'de> Deserialize<'de> for ElicitParams {
             meta: Option<Meta>,
         }
         let Read { mode, message, requested_schema, url, elicitation_id, task, meta } =
-            Read::deserialize(deserializer)?;
+            map_only::read(deserializer)?;
         match mode.as_deref() {
             None | Some("form") => Ok(ElicitParams::Form(FormParams {
                 message,

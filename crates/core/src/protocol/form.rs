@@ -1,8 +1,8 @@
 //! Forms: the small part of JSON Schema that elicitation uses, with every way to write a choice.
 
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Number, Value};
+use serde_json::{Number, Value, json};
 
 use super::wire::words;
 use super::{Object, Ordered};
@@ -244,152 +244,153 @@ impl<'de> Deserialize<'de> for FormSchema {
     }
 }
 
-/// Every keyword any field has.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct FieldWire {
-    r#type: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::number::maybe_count")]
-    min_length: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::number::maybe_count")]
-    max_length: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    format: Option<TextFormat>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    minimum: Option<Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    maximum: Option<Number>,
-    #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
-    values: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    enum_names: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    one_of: Option<Vec<TitledOption>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<ItemsWire>,
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::number::maybe_count")]
-    min_items: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::number::maybe_count")]
-    max_items: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    default: Option<Value>,
-    #[serde(flatten)]
-    other: Object,
-}
+/// The keywords of a field, put together or taken apart one by one; what is left is none of ours.
+struct Keywords(Object);
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ItemsWire {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    r#type: Option<String>,
-    #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
-    values: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    any_of: Option<Vec<TitledOption>>,
+impl Keywords {
+    fn put<T: Serialize>(&mut self, word: &str, value: Option<T>) {
+        // Strings, numbers, flags and lists of them always have a value.
+        if let Some(Ok(value)) = value.map(|value| serde_json::to_value(value)) {
+            self.0.insert(word.to_owned(), value);
+        }
+    }
+
+    fn take<T: DeserializeOwned, E: serde::de::Error>(&mut self, word: &str) -> Result<Option<T>, E> {
+        match self.0.shift_remove(word) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => serde_json::from_value(value)
+                .map(Some)
+                .map_err(|_| E::custom(format_args!("`{word}` does not fit the field"))),
+        }
+    }
+
+    fn take_count<E: serde::de::Error>(&mut self, word: &str) -> Result<Option<u64>, E> {
+        #[derive(Deserialize)]
+        struct Count(#[serde(with = "super::number::count")] u64);
+        Ok(self.take::<Count, E>(word)?.map(|Count(count)| count))
+    }
 }
 
 impl Serialize for Field {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { kind, title, description, other } = self.clone();
-        let mut wire = FieldWire { title, description, other, ..FieldWire::default() };
-        match kind {
+        let mut words = Keywords(Object::new());
+        words.put("type", Some(self.kind.type_name()));
+        words.put("title", self.title.as_ref());
+        words.put("description", self.description.as_ref());
+        match &self.kind {
             FieldKind::Text { min_length, max_length, format, default } => {
-                wire.r#type = "string".to_owned();
-                (wire.min_length, wire.max_length, wire.format) = (min_length, max_length, format);
-                wire.default = default.map(Value::from);
+                words.put("minLength", *min_length);
+                words.put("maxLength", *max_length);
+                words.put("format", *format);
+                words.put("default", default.as_ref());
             }
-            FieldKind::Number { integer, minimum, maximum, default } => {
-                wire.r#type = if integer { "integer" } else { "number" }.to_owned();
-                (wire.minimum, wire.maximum) = (minimum, maximum);
-                wire.default = default.map(Value::Number);
+            FieldKind::Number { minimum, maximum, default, .. } => {
+                words.put("minimum", minimum.as_ref());
+                words.put("maximum", maximum.as_ref());
+                words.put("default", default.as_ref());
             }
-            FieldKind::Flag { default } => {
-                wire.r#type = "boolean".to_owned();
-                wire.default = default.map(Value::from);
-            }
+            FieldKind::Flag { default } => words.put("default", *default),
             FieldKind::Choice { options, default } => {
-                wire.r#type = "string".to_owned();
                 match options {
-                    Options::Plain(values) => wire.values = Some(values),
-                    Options::Titled(titled) => wire.one_of = Some(titled),
+                    Options::Plain(values) => words.put("enum", Some(values)),
+                    Options::Titled(titled) => words.put("oneOf", Some(titled)),
                     Options::Named { values, names } => {
-                        (wire.values, wire.enum_names) = (Some(values), Some(names));
+                        words.put("enum", Some(values));
+                        words.put("enumNames", Some(names));
                     }
                 }
-                wire.default = default.map(Value::from);
+                words.put("default", default.as_ref());
             }
             FieldKind::Choices { options, min_items, max_items, default } => {
-                wire.r#type = "array".to_owned();
-                wire.items = Some(match options {
-                    // Titles in a list beside them exist for a single choice only.
-                    Options::Plain(values) | Options::Named { values, .. } => {
-                        ItemsWire { r#type: Some("string".to_owned()), values: Some(values), any_of: None }
-                    }
-                    Options::Titled(titled) => ItemsWire { r#type: None, values: None, any_of: Some(titled) },
-                });
-                (wire.min_items, wire.max_items) = (min_items, max_items);
-                wire.default = default.map(Value::from);
+                words.put("minItems", *min_items);
+                words.put("maxItems", *max_items);
+                words.put(
+                    "items",
+                    Some(match options {
+                        // Titles in a list beside them exist for a single choice only.
+                        Options::Plain(values) | Options::Named { values, .. } => {
+                            json!({"type": "string", "enum": values})
+                        }
+                        Options::Titled(titled) => json!({"anyOf": titled}),
+                    }),
+                );
+                words.put("default", default.as_ref());
             }
         }
-        wire.serialize(serializer)
+        words.0.extend(self.other.clone());
+        words.0.serialize(serializer)
+    }
+}
+
+impl FieldKind {
+    fn type_name(&self) -> &'static str {
+        match self {
+            FieldKind::Text { .. } | FieldKind::Choice { .. } => "string",
+            FieldKind::Number { integer: true, .. } => "integer",
+            FieldKind::Number { integer: false, .. } => "number",
+            FieldKind::Flag { .. } => "boolean",
+            FieldKind::Choices { .. } => "array",
+        }
+    }
+
+    fn read<E: serde::de::Error>(words: &mut Keywords) -> Result<Self, E> {
+        let kind: Option<String> = words.take("type")?;
+        Ok(match kind.as_deref() {
+            Some("string") => {
+                let (values, titled) = (words.take("enum")?, words.take("oneOf")?);
+                let options = match (values, titled) {
+                    (Some(values), _) => match words.take("enumNames")? {
+                        Some(names) => Options::Named { values, names },
+                        None => Options::Plain(values),
+                    },
+                    (None, Some(titled)) => Options::Titled(titled),
+                    (None, None) => {
+                        return Ok(FieldKind::Text {
+                            min_length: words.take_count("minLength")?,
+                            max_length: words.take_count("maxLength")?,
+                            format: words.take("format")?,
+                            default: words.take("default")?,
+                        });
+                    }
+                };
+                FieldKind::Choice { options, default: words.take("default")? }
+            }
+            Some(kind @ ("number" | "integer")) => FieldKind::Number {
+                integer: kind == "integer",
+                minimum: words.take("minimum")?,
+                maximum: words.take("maximum")?,
+                default: words.take("default")?,
+            },
+            Some("boolean") => FieldKind::Flag { default: words.take("default")? },
+            Some("array") => {
+                #[derive(Deserialize)]
+                #[serde(rename_all = "camelCase")]
+                struct Items {
+                    r#enum: Option<Vec<String>>,
+                    any_of: Option<Vec<TitledOption>>,
+                }
+                let options = match words.take::<Items, E>("items")? {
+                    Some(Items { r#enum: Some(values), .. }) => Options::Plain(values),
+                    Some(Items { any_of: Some(titled), .. }) => Options::Titled(titled),
+                    _ => return Err(E::custom("`items` needs either `enum` or `anyOf`")),
+                };
+                FieldKind::Choices {
+                    options,
+                    min_items: words.take_count("minItems")?,
+                    max_items: words.take_count("maxItems")?,
+                    default: words.take("default")?,
+                }
+            }
+            _ => return Err(E::custom("a field of a form is a string, number, boolean or choice")),
+        })
     }
 }
 
 impl<'de> Deserialize<'de> for Field {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = FieldWire::deserialize(deserializer)?;
-        let default = wire.default;
-        let kind = match (wire.r#type.as_str(), wire.values, wire.one_of) {
-            ("string", None, None) => FieldKind::Text {
-                min_length: wire.min_length,
-                max_length: wire.max_length,
-                format: wire.format,
-                default: default_of(default)?,
-            },
-            ("string", Some(values), None) => {
-                let options = match wire.enum_names {
-                    Some(names) => Options::Named { values, names },
-                    None => Options::Plain(values),
-                };
-                FieldKind::Choice { options, default: default_of(default)? }
-            }
-            ("string", None, Some(titled)) => {
-                FieldKind::Choice { options: Options::Titled(titled), default: default_of(default)? }
-            }
-            ("number" | "integer", None, None) => FieldKind::Number {
-                integer: wire.r#type == "integer",
-                minimum: wire.minimum,
-                maximum: wire.maximum,
-                default: default_of(default)?,
-            },
-            ("boolean", None, None) => FieldKind::Flag { default: default_of(default)? },
-            ("array", None, None) => {
-                let options = match wire.items.map(|items| (items.values, items.any_of)) {
-                    Some((Some(values), None)) => Options::Plain(values),
-                    Some((None, Some(titled))) => Options::Titled(titled),
-                    _ => return Err(D::Error::custom("`items` needs either `enum` or `anyOf`")),
-                };
-                FieldKind::Choices {
-                    options,
-                    min_items: wire.min_items,
-                    max_items: wire.max_items,
-                    default: default_of(default)?,
-                }
-            }
-            _ => return Err(D::Error::custom("a field of a form is a string, number, boolean or choice")),
-        };
-        Ok(Self { kind, title: wire.title, description: wire.description, other: wire.other })
+        let mut words = Keywords(Object::deserialize(deserializer)?);
+        let kind = FieldKind::read(&mut words)?;
+        let (title, description) = (words.take("title")?, words.take("description")?);
+        Ok(Self { kind, title, description, other: words.0 })
     }
-}
-
-fn default_of<T: serde::de::DeserializeOwned, E: serde::de::Error>(
-    default: Option<Value>,
-) -> Result<Option<T>, E> {
-    default
-        .map(|value| serde_json::from_value(value).map_err(|_| E::custom("`default` does not fit the field")))
-        .transpose()
 }

@@ -3,25 +3,25 @@
 //! From 2026-07-28 on each request says in its `_meta` which version it speaks and what its sender can do. Which
 //! prefixes are reserved differs between revisions and is asked with [`crate::revision::Revision::reserves`].
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::logging::Level;
-use super::{ClientCapabilities, Implementation, Object};
-use crate::jsonrpc::{BadShape, Id};
+use super::{ClientCapabilities, Implementation, Ordered};
+use crate::jsonrpc::{BadShape, Id, RawJson};
 
-/// The members of a `_meta` object. Keys we do not know are kept.
+/// The members of a `_meta` object. Keys we do not know are kept, and every value as it was written.
 ///
 /// ```
 /// use tsugite_core::protocol::Meta;
 ///
 /// let mut meta = Meta::new();
 /// meta.insert("com.example/shelf", "top");
-/// assert_eq!(meta.get("com.example/shelf").unwrap(), "top");
+/// assert_eq!(meta.get("com.example/shelf").unwrap().text(), "\"top\"");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Meta(Object);
+pub struct Meta(Ordered<RawJson>);
 
 impl Meta {
     /// An empty one.
@@ -30,23 +30,25 @@ impl Meta {
     }
 
     /// The value under `key`.
-    pub fn get(&self, key: &str) -> Option<&Value> {
+    pub fn get(&self, key: &str) -> Option<&RawJson> {
         self.0.get(key)
     }
 
-    /// Puts `value` under `key`.
-    pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
-        self.0.insert(key.into(), value.into())
+    /// Puts `value` under `key`. A value that has no JSON, as a map with keys that are not strings, is left out.
+    pub fn insert<T: Serialize + ?Sized>(&mut self, key: impl Into<String>, value: &T) {
+        if let Ok(value) = RawJson::of(value) {
+            self.0.insert(key, value);
+        }
     }
 
     /// Takes the value under `key` out, keeping the order of the rest.
-    pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.0.shift_remove(key)
+    pub fn remove(&mut self, key: &str) -> Option<RawJson> {
+        self.0.remove(key)
     }
 
     /// Keys and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawJson)> {
+        self.0.iter()
     }
 
     /// Whether nothing stands in it.
@@ -58,32 +60,32 @@ impl Meta {
     ///
     /// `None` too when it is neither a string nor an integer.
     pub fn progress_token(&self) -> Option<Id<'static>> {
-        id(self.get(PROGRESS_TOKEN)?)
+        self.get(PROGRESS_TOKEN)?.read().ok()
     }
 
     /// Asks for progress under `token`.
     pub fn set_progress_token(&mut self, token: &Id<'_>) {
-        self.put(PROGRESS_TOKEN, token);
+        self.insert(PROGRESS_TOKEN, token);
     }
 
     /// The subscription a notification or a result belongs to.
     pub fn subscription_id(&self) -> Option<Id<'static>> {
-        id(self.get(SUBSCRIPTION_ID)?)
+        self.get(SUBSCRIPTION_ID)?.read().ok()
     }
 
     /// Says which subscription this belongs to.
     pub fn set_subscription_id(&mut self, subscription: &Id<'_>) {
-        self.put(SUBSCRIPTION_ID, subscription);
+        self.insert(SUBSCRIPTION_ID, subscription);
     }
 
     /// The server that made a result, if it says so and says it well.
     pub fn server_info(&self) -> Option<Implementation> {
-        Implementation::deserialize(self.get(SERVER_INFO)?).ok()
+        self.get(SERVER_INFO)?.read().ok()
     }
 
     /// Says which server made a result.
     pub fn set_server_info(&mut self, server: &Implementation) {
-        self.put(SERVER_INFO, server);
+        self.insert(SERVER_INFO, server);
     }
 
     /// What the sender of a request says of itself, as 2026-07-28 asks.
@@ -106,26 +108,26 @@ impl Meta {
 
     /// Writes down what the sender of a request says of itself.
     pub fn set_claims(&mut self, claims: &Claims) {
-        self.put(PROTOCOL_VERSION, &claims.protocol_version);
-        self.put(CLIENT_CAPABILITIES, &claims.client_capabilities);
+        self.insert(PROTOCOL_VERSION, &claims.protocol_version);
+        self.insert(CLIENT_CAPABILITIES, &claims.client_capabilities);
         if let Some(client) = &claims.client_info {
-            self.put(CLIENT_INFO, client);
+            self.insert(CLIENT_INFO, client);
         }
         if let Some(level) = &claims.log_level {
-            self.put(LOG_LEVEL, level);
+            self.insert(LOG_LEVEL, level);
         }
     }
 
     /// The W3C trace context, as far as it is there.
-    pub fn trace(&self) -> Trace<'_> {
-        let text = |key| self.get(key).and_then(Value::as_str);
+    pub fn trace(&self) -> Trace {
+        let text = |key| self.get(key).and_then(|value| value.read::<String>().ok());
         Trace { traceparent: text(TRACEPARENT), tracestate: text(TRACESTATE), baggage: text(BAGGAGE) }
     }
 
     /// Passes a W3C trace context on.
-    pub fn set_trace(&mut self, trace: &Trace<'_>) {
+    pub fn set_trace(&mut self, trace: &Trace) {
         let members =
-            [(TRACEPARENT, trace.traceparent), (TRACESTATE, trace.tracestate), (BAGGAGE, trace.baggage)];
+            [(TRACEPARENT, &trace.traceparent), (TRACESTATE, &trace.tracestate), (BAGGAGE, &trace.baggage)];
         for (key, value) in members {
             if let Some(value) = value {
                 self.insert(key, value);
@@ -133,32 +135,10 @@ impl Meta {
         }
     }
 
-    fn read<T: for<'a> Deserialize<'a>>(&self, key: &'static str) -> Result<Option<T>, BadShape> {
-        match self.get(key) {
-            None => Ok(None),
-            Some(value) => match T::deserialize(value) {
-                Ok(value) => Ok(Some(value)),
-                Err(error) => Err(BadShape::new(format!("`_meta` key `{key}`: {error}"))),
-            },
-        }
+    fn read<T: DeserializeOwned>(&self, key: &'static str) -> Result<Option<T>, BadShape> {
+        let value = self.get(key).map(RawJson::read).transpose();
+        value.map_err(|error| BadShape::new(format!("`_meta` key `{key}`: {error}")))
     }
-
-    fn put<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) {
-        // Everything put here is made of strings, numbers and objects, which always have a value.
-        if let Ok(value) = serde_json::to_value(value) {
-            self.0.insert(key.to_owned(), value);
-        }
-    }
-}
-
-impl FromIterator<(String, Value)> for Meta {
-    fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().collect())
-    }
-}
-
-fn id(value: &Value) -> Option<Id<'static>> {
-    serde_json::from_str(&value.to_string()).ok()
 }
 
 fn missing(key: &'static str) -> BadShape {
@@ -180,7 +160,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// With what every request must say.
+    /// With what every request must say; [`Claims::of`] is the same for a known revision.
     pub fn new(protocol_version: impl Into<String>, client_capabilities: ClientCapabilities) -> Self {
         Self {
             protocol_version: protocol_version.into(),
@@ -206,15 +186,15 @@ impl Claims {
 }
 
 /// A W3C trace context as `_meta` carries it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Trace<'a> {
+pub struct Trace {
     /// Which span this is part of.
-    pub traceparent: Option<&'a str>,
+    pub traceparent: Option<String>,
     /// What tracing systems add.
-    pub tracestate: Option<&'a str>,
+    pub tracestate: Option<String>,
     /// What applications add.
-    pub baggage: Option<&'a str>,
+    pub baggage: Option<String>,
 }
 
 /// Whether `key` follows the grammar of `_meta` keys: an optional prefix of dot-separated labels and a slash, then
@@ -320,7 +300,19 @@ mod tests {
         meta.insert(TRACEPARENT, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         let mut next = Meta::new();
         next.set_trace(&meta.trace());
-        assert_eq!(next.trace().traceparent, meta.trace().traceparent);
+        assert_eq!(next, meta);
         assert_eq!(next.trace().baggage, None);
+    }
+
+    #[test]
+    fn tokens_of_any_size_are_kept_and_a_key_stands_there_once() {
+        // PROG-001
+        for token in ["18446744073709551616", "\"a\"", "0"] {
+            let meta: Meta = serde_json::from_str(&format!(r#"{{"progressToken":{token}}}"#)).unwrap();
+            assert_eq!(serde_json::to_string(&meta.progress_token().unwrap()).unwrap(), token);
+        }
+        let meta: Meta = serde_json::from_str(r#"{"progressToken":1.5}"#).unwrap();
+        assert_eq!(meta.progress_token(), None);
+        assert!(serde_json::from_str::<Meta>(r#"{"a":1,"a":1}"#).is_err());
     }
 }

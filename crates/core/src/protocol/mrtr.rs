@@ -9,7 +9,7 @@ use super::result::object as result_object;
 use super::roots;
 use super::sampling::{CreateMessage, CreateMessageParams};
 use super::wire::wire;
-use super::{HasMeta, Meta, Method, NoParams, Ordered, Output, ResultType};
+use super::{HasMeta, Meta, Method, NoParams, Ordered, Output, ResultType, map_only};
 use crate::jsonrpc::{BadShape, Raw, RawJson};
 
 /// Questions by key. The server chooses the keys; the answers come back under them.
@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for InputRequest {
             method: String,
             params: Option<RawJson>,
         }
-        let Read { method, params } = Read::deserialize(deserializer)?;
+        let Read { method, params } = map_only::read(deserializer)?;
         let params = params.unwrap_or_else(RawJson::empty_object);
         // Only these three are ever carried out; anything else is the server's mistake.
         match method.as_str() {
@@ -101,6 +101,17 @@ wire! {
     }
 }
 
+impl InputRequired {
+    /// Reads it. Fails when it asks nothing and wants nothing back: no retry could be any different.
+    pub(super) fn read(result: Raw<'_>) -> Result<Self, BadShape> {
+        let asked: Self = result_object(result)?.read()?;
+        if asked.input_requests.is_none() && asked.request_state.is_none() {
+            return Err(BadShape::new("neither `inputRequests` nor `requestState`"));
+        }
+        Ok(asked)
+    }
+}
+
 /// The answer to a request that may be asked back.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -127,7 +138,7 @@ impl<T: Output> Output for Reply<T> {
 
     fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
         match kind {
-            ResultType::InputRequired => result_object(result)?.read().map(Reply::InputRequired),
+            ResultType::InputRequired => InputRequired::read(result).map(Reply::InputRequired),
             other => T::read(other, result).map(Reply::Complete),
         }
     }

@@ -8,6 +8,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A small map from names to values in the order they were added. A name stands there once.
+///
+/// Looking a name up takes time in proportion to the size; reading and collecting do not.
 #[derive(Clone, PartialEq)]
 pub struct Ordered<T>(Vec<(String, T)>);
 
@@ -78,13 +80,22 @@ impl<T: fmt::Debug> fmt::Debug for Ordered<T> {
     }
 }
 
+/// The last value of a name counts, in the place of the first.
 impl<T, N: Into<String>> FromIterator<(N, T)> for Ordered<T> {
     fn from_iter<I: IntoIterator<Item = (N, T)>>(pairs: I) -> Self {
-        let mut map = Self::new();
+        let mut places = std::collections::HashMap::new();
+        let mut map: Vec<(String, T)> = Vec::new();
         for (name, value) in pairs {
-            map.insert(name, value);
+            let name = name.into();
+            match places.get(&name).and_then(|place: &usize| map.get_mut(*place)) {
+                Some(entry) => entry.1 = value,
+                None => {
+                    places.insert(name.clone(), map.len());
+                    map.push((name, value));
+                }
+            }
         }
-        map
+        Self(map)
     }
 }
 
@@ -124,7 +135,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
                 while let Some((name, value)) = access.next_entry::<String, T>()? {
                     // A set, not a search: a hostile object of many names must not cost their square.
                     if !names.insert(name.clone()) {
-                        return Err(A::Error::custom(format_args!("duplicate member `{name}`")));
+                        let shown: String = name.chars().take(40).collect();
+                        return Err(A::Error::custom(format_args!("duplicate member {shown:?}")));
                     }
                     pairs.push((name, value));
                 }

@@ -49,7 +49,7 @@ impl ResultType {
         struct Peek {
             result_type: Option<String>,
         }
-        match result.read::<Peek>()?.result_type.as_deref() {
+        match object(result)?.read::<Peek>()?.result_type.as_deref() {
             None | Some("complete") => Ok(ResultType::Complete),
             Some("input_required") => Ok(ResultType::InputRequired),
             Some("task") => Ok(ResultType::Task),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::content::SamplingBlock;
 use super::result::complete;
-use super::tasks::TaskRequest;
+use super::tasks::{Promised, TaskRequest};
 use super::tools::Tool;
 use super::wire::{has_meta, method, wire, words};
 use super::{Meta, Role};
@@ -16,7 +16,7 @@ use crate::jsonrpc::RawJson;
 
 method! {
     /// Asks the client's model. On 2026-07-28 it travels inside a result.
-    CreateMessage = "sampling/createMessage", CreateMessageParams => CreateMessageResult
+    CreateMessage = "sampling/createMessage", CreateMessageParams => Promised<CreateMessageResult>
 }
 
 wire! {

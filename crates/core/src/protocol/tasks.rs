@@ -4,14 +4,15 @@
 //! the extension's; [`crate::revision`] sets how a value is spelt for an older peer, and both spellings are read.
 
 use serde::de::Error as _;
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::mrtr::{InputRequests, InputResponses};
 use super::pagination::PageParams;
-use super::result::{Empty, complete};
+use super::result::{Empty, complete, object, only_complete};
 use super::wire::{has_meta, method, notice, wire, words};
-use super::{Meta, Object};
-use crate::jsonrpc::{ErrorObject, RawJson};
+use super::{HasMeta, Meta, Ordered, Output, ResultType, map_only};
+use crate::jsonrpc::{BadShape, ErrorObject, Raw, RawJson};
 
 method! {
     /// How a task stands, and its answer once there is one.
@@ -241,24 +242,44 @@ wire! {
     }
 }
 
-/// The result of the request that became a task, whatever it was (2025-11-25 only).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// The result of the request that became a task, whatever it was, as the peer's revision writes it (2025-11-25 only).
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PayloadResult {
     /// Its members.
-    #[serde(flatten)]
-    pub members: Object,
+    pub members: Ordered<RawJson>,
     /// Data beside the protocol; names the task under [`RELATED_TASK`](super::meta::RELATED_TASK).
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
+}
+
+impl Serialize for PayloadResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in self.members.iter() {
+            map.serialize_entry(name, value)?;
+        }
+        if let Some(meta) = &self.meta {
+            map.serialize_entry("_meta", meta)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for PayloadResult {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut members = Ordered::<RawJson>::deserialize(deserializer)?;
+        let meta = members.remove("_meta").map(|meta| meta.read()).transpose();
+        Ok(Self { members, meta: meta.map_err(D::Error::custom)? })
+    }
 }
 
 /// Every member any of these has, in both spellings.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskWire {
+    // Raw, so that a task cannot hold a task that holds a task.
     #[serde(skip_serializing_if = "Option::is_none")]
-    task: Option<Task>,
+    task: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     task_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -335,7 +356,7 @@ impl Serialize for Task {
 
 impl<'de> Deserialize<'de> for Task {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        TaskWire::deserialize(deserializer)?.task()
+        map_only::read::<TaskWire, D>(deserializer)?.task()
     }
 }
 
@@ -352,7 +373,7 @@ impl Serialize for GetResult {
 
 impl<'de> Deserialize<'de> for GetResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut wire = TaskWire::deserialize(deserializer)?;
+        let mut wire = map_only::read::<TaskWire, D>(deserializer)?;
         Ok(Self {
             task: wire.task()?,
             result: wire.result,
@@ -367,7 +388,10 @@ impl Serialize for TaskCreated {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut wire = match self.task.spelling {
             Spelling::Extension => TaskWire::of(&self.task),
-            Spelling::Core => TaskWire { task: Some(self.task.clone()), ..TaskWire::default() },
+            Spelling::Core => {
+                let task = RawJson::of(&self.task).map_err(serde::ser::Error::custom)?;
+                TaskWire { task: Some(task), ..TaskWire::default() }
+            }
         };
         wire.meta = self.meta.clone();
         wire.serialize(serializer)
@@ -376,9 +400,9 @@ impl Serialize for TaskCreated {
 
 impl<'de> Deserialize<'de> for TaskCreated {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut wire = TaskWire::deserialize(deserializer)?;
+        let mut wire = map_only::read::<TaskWire, D>(deserializer)?;
         let task = match wire.task.take() {
-            Some(task) => task,
+            Some(task) => task.read().map_err(D::Error::custom)?,
             None => wire.task()?,
         };
         Ok(Self { task, meta: wire.meta })
@@ -395,7 +419,7 @@ impl Serialize for CancelResult {
 
 impl<'de> Deserialize<'de> for CancelResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut wire = TaskWire::deserialize(deserializer)?;
+        let mut wire = map_only::read::<TaskWire, D>(deserializer)?;
         let task = if wire.task_id.is_some() { Some(wire.task()?) } else { None };
         Ok(Self { task, meta: wire.meta })
     }
@@ -411,7 +435,7 @@ impl Serialize for StatusParams {
 
 impl<'de> Deserialize<'de> for StatusParams {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut wire = TaskWire::deserialize(deserializer)?;
+        let mut wire = map_only::read::<TaskWire, D>(deserializer)?;
         if wire.status.is_none() {
             return Err(D::Error::missing_field("status"));
         }
@@ -419,5 +443,72 @@ impl<'de> Deserialize<'de> for StatusParams {
     }
 }
 
-complete!(GetResult, CancelResult, PayloadResult, ListResult);
+/// The extension's own examples call a task `task` here too, though its rule says `complete`.
+impl Output for GetResult {
+    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
+        match kind {
+            ResultType::Complete | ResultType::Task => object(result)?.read(),
+            other => only_complete(other).and(Err(BadShape::new("not a task"))),
+        }
+    }
+}
+
+/// An answer that may be promised instead: what the server asks can become a task of the client (2025-11-25).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Promised<T> {
+    /// The answer itself.
+    Complete(T),
+    /// It will be found under a task.
+    Task(TaskCreated),
+}
+
+impl<T> From<T> for Promised<T> {
+    fn from(answer: T) -> Self {
+        Promised::Complete(answer)
+    }
+}
+
+impl<T: Output> Output for Promised<T> {
+    fn result_type(&self) -> ResultType {
+        match self {
+            Promised::Complete(answer) => answer.result_type(),
+            Promised::Task(_) => ResultType::Task,
+        }
+    }
+
+    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
+        match kind {
+            ResultType::Task => object(result)?.read().map(Promised::Task),
+            other => T::read(other, result).map(Promised::Complete),
+        }
+    }
+}
+
+impl<T: Serialize> Serialize for Promised<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Promised::Complete(answer) => answer.serialize(serializer),
+            Promised::Task(task) => task.serialize(serializer),
+        }
+    }
+}
+
+impl<T: HasMeta> HasMeta for Promised<T> {
+    fn meta(&self) -> Option<&Meta> {
+        match self {
+            Promised::Complete(answer) => answer.meta(),
+            Promised::Task(task) => task.meta.as_ref(),
+        }
+    }
+
+    fn meta_mut(&mut self) -> &mut Option<Meta> {
+        match self {
+            Promised::Complete(answer) => answer.meta_mut(),
+            Promised::Task(task) => &mut task.meta,
+        }
+    }
+}
+
+complete!(CancelResult, PayloadResult, ListResult);
 has_meta!(GetResult, CancelResult, StatusParams, TaskParams, UpdateParams, PayloadResult, ListResult);

@@ -210,7 +210,7 @@ impl Output for CallOutput {
         let result = object(result)?;
         Ok(match kind {
             ResultType::Complete => CallOutput::Complete(result.read()?),
-            ResultType::InputRequired => CallOutput::InputRequired(result.read()?),
+            ResultType::InputRequired => CallOutput::InputRequired(InputRequired::read(result)?),
             ResultType::Task => CallOutput::Task(result.read()?),
         })
     }

@@ -1,7 +1,7 @@
 //! How a type of the protocol is written down: once, as its list of members.
 //!
 //! `wire!` makes a `#[non_exhaustive]` struct with public fields, `new` taking the required members, and one setter
-//! for each optional one. So callers never list every field, and a new optional member breaks nobody.
+//! for each optional one, read from a JSON object alone. So callers never list every field, and a new optional member breaks nobody.
 
 /// Defines a struct of the protocol; required members first, then `optional { … }`.
 macro_rules! wire {
@@ -15,7 +15,7 @@ macro_rules! wire {
         }
     ) => {
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[serde(rename_all = "camelCase")]
+        #[serde(rename_all = "camelCase", remote = "Self")]
         $(#[$attr])*
         #[non_exhaustive]
         pub struct $name {
@@ -25,6 +25,18 @@ macro_rules! wire {
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub $opt: Option<$opt_ty>,
             )*
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $name::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $name::deserialize($crate::protocol::map_only::MapOnly(deserializer))
+            }
         }
 
         impl $name {
@@ -94,9 +106,21 @@ macro_rules! notice {
 macro_rules! words {
     ($(#[$attr:meta])* pub enum $name:ident { $($(#[$var_attr:meta])* $var:ident = $word:literal,)* }) => {
         $(#[$attr])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum $name {
-            $($(#[$var_attr])* #[serde(rename = $word)] $var,)*
+            $($(#[$var_attr])* $var,)*
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::protocol::map_only::read_word(deserializer, &[$(($word, $name::$var),)*])
+            }
         }
 
         impl $name {

@@ -6,14 +6,14 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Revision, Revisions};
+use super::{Revision, Revisions, Translate};
 use crate::jsonrpc::code::{
     CONTENT_TOO_LARGE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
 };
 use crate::jsonrpc::{BadShape, ErrorObject};
-use crate::protocol::ClientCapabilities;
 use crate::protocol::capabilities::ElicitationCapability;
 use crate::protocol::elicitation::UrlParams;
+use crate::protocol::{ClientCapabilities, Method, Object, resources, tasks};
 
 /// Why a request was refused.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +68,16 @@ pub enum Refusal {
         /// Which.
         elicitations: Vec<UrlParams>,
     },
+    /// The tool runs only as a task, and none was asked for or can be followed.
+    TaskRequired {
+        /// Which.
+        name: String,
+    },
+    /// The tool cannot run as a task (2025-11-25).
+    TaskForbidden {
+        /// Which.
+        name: String,
+    },
     /// The person behind the client said no to a sampling request.
     UserRejected,
     /// Anything else, with its own number.
@@ -110,12 +120,18 @@ impl Refusal {
                 error.data(&json!({"supported": supported.names(), "requested": clip(requested)}))
             }
             Refusal::UrlElicitationRequired { elicitations } if to.has_core_tasks() => {
+                // One without an id could not be written there; whoever asks gives it one.
+                let sayable = |page: &UrlParams| page.clone().outward(to).is_ok();
+                let elicitations: Vec<_> = elicitations.iter().filter(|page| sayable(page)).collect();
                 error.data(&json!({"elicitations": elicitations}))
+            }
+            Refusal::TaskRequired { .. } if to.is_stateless() => {
+                error.data(&json!({"requiredCapabilities": tasks_capability()}))
             }
             Refusal::UrlElicitationRequired { .. } => {
                 error.data(&json!({"requiredCapabilities": url_capability()}))
             }
-            Refusal::Other(object) => object.clone(),
+            Refusal::Other(object) => ErrorObject { code: error.code, ..object.clone() },
             _ => error,
         }
     }
@@ -142,7 +158,17 @@ impl Refusal {
             Refusal::UrlElicitationRequired { .. } if to.has_core_tasks() => code::URL_ELICITATION_REQUIRED,
             Refusal::UrlElicitationRequired { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
             Refusal::UrlElicitationRequired { .. } => INVALID_PARAMS,
+            Refusal::TaskRequired { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
+            Refusal::TaskRequired { .. } | Refusal::TaskForbidden { .. } => METHOD_NOT_FOUND,
             Refusal::UserRejected => code::USER_REJECTED,
+            // 2026-07-28 keeps this block for itself and what older peers put there says nothing on it.
+            Refusal::Other(object) if to.is_stateless() && (-32099..=-32000).contains(&object.code) => {
+                if object.code == code::RESOURCE_NOT_FOUND {
+                    INVALID_PARAMS
+                } else {
+                    INTERNAL_ERROR
+                }
+            }
             Refusal::Other(object) => object.code,
         }
     }
@@ -156,33 +182,38 @@ impl Refusal {
             Refusal::TooLarge(_) => 413,
             Refusal::MethodNotFound { .. } if to.is_stateless() => 404,
             Refusal::UnsupportedVersion { .. } | Refusal::HeaderMismatch(_) => 400,
-            Refusal::MissingCapability { .. } if to.is_stateless() => 400,
+            _ if to.is_stateless() && self.code(to) == code::MISSING_CLIENT_CAPABILITY => 400,
             _ => 200,
         }
     }
 
-    /// What a peer meant by an error, given what its revision knows.
+    /// What a peer of `from` meant by an error it answered `method` with.
     ///
-    /// Numbers of the newest revision are understood from everyone; -32002 is too, since servers lag behind. An
-    /// invalid-params error stays what it says: only its sender knows whether a tool or a resource was missing.
-    pub fn read(error: ErrorObject, from: Revision) -> Self {
+    /// -32002 is taken for a missing resource from everyone, since servers lag behind, but only where a resource was
+    /// asked for. An invalid-params error stays what it says: only its sender knows what was missing.
+    pub fn read(error: ErrorObject, method: &str, from: Revision) -> Self {
+        let about_resource =
+            [resources::Read::NAME, resources::Subscribe::NAME, resources::Unsubscribe::NAME];
         match error.code {
-            PARSE_ERROR => Refusal::Parse(error.message),
-            code::UNSUPPORTED_VERSION => match read_data::<VersionData>(&error) {
+            code::RESOURCE_NOT_FOUND if about_resource.contains(&method) => {
+                let uri = read_data::<UriData>(&error).map(|data| data.uri).unwrap_or_default();
+                Refusal::ResourceNotFound { uri }
+            }
+            code::HEADER_MISMATCH if from.is_stateless() => Refusal::HeaderMismatch(error.message),
+            code::UNSUPPORTED_VERSION if from.is_stateless() => match read_data::<VersionData>(&error) {
                 Some(data) => Refusal::UnsupportedVersion {
                     requested: data.requested,
                     supported: data.supported.iter().filter_map(|name| name.parse().ok()).collect(),
                 },
                 None => Refusal::Other(error),
             },
-            code::MISSING_CLIENT_CAPABILITY => match read_data::<CapabilityData>(&error) {
-                Some(data) => Refusal::MissingCapability { required: Box::new(data.required_capabilities) },
-                None => Refusal::Other(error),
-            },
-            code::HEADER_MISMATCH => Refusal::HeaderMismatch(error.message),
-            code::RESOURCE_NOT_FOUND => {
-                let uri = read_data::<UriData>(&error).map(|data| data.uri).unwrap_or_default();
-                Refusal::ResourceNotFound { uri }
+            code::MISSING_CLIENT_CAPABILITY if from.is_stateless() => {
+                match read_data::<CapabilityData>(&error) {
+                    Some(data) => {
+                        Refusal::MissingCapability { required: Box::new(data.required_capabilities) }
+                    }
+                    None => Refusal::Other(error),
+                }
             }
             code::URL_ELICITATION_REQUIRED if from.has_core_tasks() => {
                 match read_data::<ElicitationData>(&error) {
@@ -210,6 +241,8 @@ impl Refusal {
             Refusal::MissingCapability { .. } => "The client lacks a capability this request needs".into(),
             Refusal::UnsupportedVersion { .. } => "Unsupported protocol version".into(),
             Refusal::UrlElicitationRequired { .. } => "The user must visit a web page first".into(),
+            Refusal::TaskRequired { name } => format!("The tool {} runs only as a task", clip(name)).into(),
+            Refusal::TaskForbidden { name } => format!("The tool {} cannot run as a task", clip(name)).into(),
             Refusal::UserRejected => "The user rejected the request".into(),
             Refusal::Other(object) => object.message.clone(),
         }
@@ -244,7 +277,11 @@ fn read_data<T: serde::de::DeserializeOwned>(error: &ErrorObject) -> Option<T> {
 }
 
 fn url_capability() -> ClientCapabilities {
-    ClientCapabilities::new().elicitation(ElicitationCapability::new().url(crate::protocol::Object::new()))
+    ClientCapabilities::new().elicitation(ElicitationCapability::new().url(Object::new()))
+}
+
+fn tasks_capability() -> ClientCapabilities {
+    ClientCapabilities::new().extensions(Object::from_iter([(tasks::EXTENSION.to_owned(), json!({}))]))
 }
 
 /// What a peer sent is echoed, but never more of it than helps.

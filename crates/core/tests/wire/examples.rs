@@ -203,7 +203,7 @@ fn error(text: &str) -> Result<Value, String> {
     };
     // The number survives being understood.
     let code = error.code;
-    assert_eq!(Refusal::read(error.clone(), NEWEST).code(NEWEST), code);
+    assert_eq!(Refusal::read(error.clone(), tools::Call::NAME, NEWEST).code(NEWEST), code);
     let mut out = Vec::new();
     tsugite_core::jsonrpc::write::error(&mut out, id.as_ref(), false, &error);
     json(&out)

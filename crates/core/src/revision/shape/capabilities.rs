@@ -6,6 +6,7 @@ use super::{fit_cache, fit_icons, fit_title};
 use crate::protocol::capabilities::{ElicitationCapability, SamplingCapability};
 use crate::protocol::discover::DiscoverResult;
 use crate::protocol::lifecycle::{InitializeParams, InitializeResult};
+use crate::protocol::meta::Claims;
 use crate::protocol::{ClientCapabilities, Implementation, Object, ServerCapabilities, tasks};
 
 impl Translate for Implementation {
@@ -115,6 +116,15 @@ impl Translate for DiscoverResult {
 
     fn inward(&mut self, from: Revision) {
         self.capabilities.inward(from);
+    }
+}
+
+impl Claims {
+    /// What a request written for `revision` says of its sender, with capabilities as that revision knows them.
+    pub fn of(revision: Revision, mut capabilities: ClientCapabilities) -> Self {
+        // Capabilities can always be said; what is unknown there is left out.
+        let _ = capabilities.outward(revision);
+        Claims::new(revision.as_str(), capabilities)
     }
 }
 

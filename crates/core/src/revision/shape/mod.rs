@@ -16,11 +16,15 @@ mod tools;
 
 use super::Revision::*;
 use super::{Reading, Revision, Translate, Unsayable};
+use crate::jsonrpc::Raw;
 use crate::protocol::caching::{CacheScope, Cacheable};
 use crate::protocol::mrtr::{InputRequest, InputRequired, Reply};
 use crate::protocol::pagination::PageParams;
 use crate::protocol::result::Empty;
-use crate::protocol::{Annotations, Icon, Meta, NoParams, Output, lifecycle, logging, subscriptions};
+use crate::protocol::tasks::Promised;
+use crate::protocol::{
+    Annotations, Icon, Meta, NoParams, Output, ResultType, lifecycle, logging, meta, subscriptions,
+};
 
 /// `title` came with 2025-06-18.
 fn fit_title(title: &mut Option<String>, to: Revision) {
@@ -124,6 +128,48 @@ impl<T: Translate> Translate for Reply<T> {
 
 impl<T: Output> Reading for Reply<T> {}
 
+impl<T: Translate> Translate for Promised<T> {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        match self {
+            Promised::Complete(answer) => answer.outward(to),
+            // What is asked inside a result is answered at once.
+            Promised::Task(_) if to.is_stateless() => Err(Unsayable::Tasks),
+            Promised::Task(task) => task.outward(to),
+        }
+    }
+
+    fn inward(&mut self, from: Revision) {
+        match self {
+            Promised::Complete(answer) => answer.inward(from),
+            Promised::Task(task) => task.inward(from),
+        }
+    }
+}
+
+impl<T: Output> Reading for Promised<T> {
+    fn kind_of(result: Raw<'_>, from: Revision) -> ResultType {
+        tools::promised(result, from)
+    }
+}
+
+/// What is told on a subscription names it.
+macro_rules! names_its_subscription {
+    ($($name:ty),* $(,)?) => {$(
+        impl Translate for $name {
+            fn outward(&mut self, _to: Revision) -> Result<(), Unsayable> {
+                match self.meta.as_ref().and_then(|meta| meta.get(meta::SUBSCRIPTION_ID)) {
+                    Some(_) => Ok(()),
+                    None => Err(Unsayable::Missing(meta::SUBSCRIPTION_ID)),
+                }
+            }
+
+            fn inward(&mut self, _from: Revision) {}
+        }
+    )*};
+}
+
+names_its_subscription!(subscriptions::AcknowledgedParams, subscriptions::ListenResult);
+
 /// Types that every revision that has them writes alike.
 macro_rules! same_everywhere {
     ($($name:ty),* $(,)?) => {$(
@@ -143,9 +189,7 @@ same_everywhere!(
     PageParams,
     logging::LogParams,
     logging::SetLevelParams,
-    subscriptions::AcknowledgedParams,
     subscriptions::ListenParams,
-    subscriptions::ListenResult,
 );
 
 /// Results that are always complete where there is no `resultType`.
@@ -161,12 +205,10 @@ always_complete!(
     subscriptions::ListenResult,
     crate::protocol::completion::CompleteResult,
     crate::protocol::discover::DiscoverResult,
-    crate::protocol::elicitation::ElicitResult,
     crate::protocol::prompts::ListResult,
     crate::protocol::resources::ListResult,
     crate::protocol::resources::ListTemplatesResult,
     crate::protocol::roots::ListResult,
-    crate::protocol::sampling::CreateMessageResult,
     crate::protocol::tasks::CancelResult,
     crate::protocol::tasks::GetResult,
     crate::protocol::tasks::ListResult,

@@ -33,7 +33,9 @@ impl Translate for GetParams {
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn inward(&mut self, from: Revision) {
+        let _ = self.outward(from);
+    }
 }
 
 impl Translate for GetResult {

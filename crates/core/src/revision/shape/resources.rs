@@ -54,7 +54,9 @@ impl Translate for ReadParams {
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn inward(&mut self, from: Revision) {
+        let _ = self.outward(from);
+    }
 }
 
 impl Translate for ReadResult {

@@ -1,10 +1,13 @@
 //! Tasks: 2025-11-25 spells them its own way and shows less; the extension has no list and a bare acknowledgement.
 
+use serde::Deserialize;
+
 use super::super::{Revision, Translate, Unsayable};
 use super::same_everywhere;
+use crate::jsonrpc::RawJson;
 use crate::protocol::tasks::{
     CancelResult, GetResult, ListResult, PayloadResult, Spelling, StatusParams, Task, TaskCreated,
-    TaskParams, UpdateParams,
+    TaskParams, TaskStatus, UpdateParams,
 };
 
 impl Translate for Task {
@@ -25,10 +28,24 @@ impl Translate for Task {
 impl Translate for GetResult {
     fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
         if to.has_core_tasks() {
+            // There a tool that failed has a failed task; the extension completes it and lets the result tell.
+            if self.task.status == TaskStatus::Completed && self.result.as_ref().is_some_and(is_tool_error) {
+                self.task.status = TaskStatus::Failed;
+            }
             // `tasks/result` fetches the answer there, and questions are asked as requests.
             self.result = None;
             self.error = None;
             self.input_requests = None;
+        }
+        if to.is_stateless() {
+            match self.task.status {
+                TaskStatus::Completed if self.result.is_none() => return Err(Unsayable::Missing("result")),
+                TaskStatus::Failed if self.error.is_none() => return Err(Unsayable::Missing("error")),
+                TaskStatus::InputRequired if self.input_requests.is_none() => {
+                    return Err(Unsayable::Missing("inputRequests"));
+                }
+                _ => {}
+            }
         }
         for request in self.input_requests.iter_mut().flat_map(|requests| requests.values_mut()) {
             request.outward(to)?;
@@ -39,6 +56,16 @@ impl Translate for GetResult {
     fn inward(&mut self, from: Revision) {
         self.task.inward(from);
     }
+}
+
+fn is_tool_error(result: &RawJson) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Peek {
+        #[serde(default)]
+        is_error: bool,
+    }
+    result.read::<Peek>().is_ok_and(|peek| peek.is_error)
 }
 
 impl Translate for TaskCreated {
@@ -85,4 +112,4 @@ impl Translate for ListResult {
     }
 }
 
-same_everywhere!(PayloadResult, TaskParams, UpdateParams);
+same_everywhere!(PayloadResult, TaskParams, TaskStatus, UpdateParams);

@@ -91,7 +91,10 @@ impl Translate for CallParams {
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    /// A member the peer's revision does not have is not taken for one that it has elsewhere.
+    fn inward(&mut self, from: Revision) {
+        let _ = self.outward(from);
+    }
 }
 
 impl Translate for CallResult {
@@ -138,16 +141,21 @@ impl Translate for CallOutput {
 }
 
 impl Reading for CallOutput {
-    /// 2025-11-25 shows a task by the member it stands in.
     fn kind_of(result: Raw<'_>, from: Revision) -> ResultType {
-        #[derive(Deserialize)]
-        struct Peek {
-            task: Option<IgnoredAny>,
-            content: Option<IgnoredAny>,
-        }
-        match result.read::<Peek>() {
-            Ok(Peek { task: Some(_), content: None }) if from.has_core_tasks() => ResultType::Task,
-            _ => ResultType::Complete,
-        }
+        promised(result, from)
+    }
+}
+
+/// 2025-11-25 shows a promise by the task it holds, and by lacking what an answer holds.
+pub(super) fn promised(result: Raw<'_>, from: Revision) -> ResultType {
+    #[derive(Deserialize)]
+    struct Peek {
+        task: Option<IgnoredAny>,
+        content: Option<IgnoredAny>,
+        action: Option<IgnoredAny>,
+    }
+    match result.read::<Peek>() {
+        Ok(Peek { task: Some(_), content: None, action: None }) if from.has_core_tasks() => ResultType::Task,
+        _ => ResultType::Complete,
     }
 }

@@ -1,0 +1,397 @@
+//! Values of `Mcp-Name` and `Mcp-Param-*`: how they are written, read and compared with the body (2026-07-28).
+//!
+//! A value that a header cannot carry as it is travels as `=?base64?…?=` around the base64 of its UTF-8.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::http::Header;
+use crate::protocol::Schema;
+use crate::revision::Refusal;
+
+/// The value of a header for `text`: as it is, or wrapped.
+///
+/// ```
+/// use tsugite_core::session::header::{decode, encode};
+///
+/// assert_eq!(encode("add"), "add");
+/// assert_eq!(encode("継手"), "=?base64?57aZ5omL?=");
+/// assert_eq!(decode("=?base64?57aZ5omL?=").as_deref(), Some("継手"));
+/// ```
+pub fn encode(text: &str) -> Cow<'_, str> {
+    let plain = text.bytes().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e));
+    let padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
+    if plain && !padded && !looks_wrapped(text) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{OPEN}{}{CLOSE}", to_base64(text.as_bytes())))
+}
+
+/// What a header value says; `None` when it holds characters no header may hold, or is wrapped but not well.
+pub fn decode(value: &str) -> Option<Cow<'_, str>> {
+    let value = value.trim_matches([' ', '\t']);
+    if !value.bytes().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e)) {
+        return None;
+    }
+    match value.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) {
+        Some(wrapped) => String::from_utf8(from_base64(wrapped)?).ok().map(Cow::Owned),
+        None => Some(Cow::Borrowed(value)),
+    }
+}
+
+fn looks_wrapped(text: &str) -> bool {
+    text.starts_with(OPEN) && text.ends_with(CLOSE)
+}
+
+const OPEN: &str = "=?base64?";
+const CLOSE: &str = "?=";
+
+/// The arguments of a tool that are mirrored into headers, found once from its schema.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeaderParams(Vec<HeaderParam>);
+
+/// One argument that is mirrored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeaderParam {
+    /// The header is `Mcp-Param-` and this.
+    pub name: String,
+    /// Where the argument stands: the members to follow from the arguments.
+    pub path: Vec<String>,
+    kind: ParamKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ParamKind {
+    Text,
+    Integer,
+    Flag,
+}
+
+/// A schema that marks arguments in a way that is not allowed. The tool is not to be offered over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadMark {
+    /// The name is not a header name.
+    Name(String),
+    /// Two arguments want the same header.
+    Twice(String),
+    /// The argument is neither a string, an integer nor a boolean.
+    Type(String),
+    /// The argument cannot be reached through `properties` alone.
+    Place,
+}
+
+impl fmt::Display for BadMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadMark::Name(name) => write!(f, "`x-mcp-header` {name:?} is not a header name"),
+            BadMark::Twice(name) => write!(f, "`x-mcp-header` {name:?} stands there twice"),
+            BadMark::Type(name) => {
+                write!(
+                    f,
+                    "`x-mcp-header` {name:?} is on something else than a string, an integer or a boolean"
+                )
+            }
+            BadMark::Place => f.write_str("`x-mcp-header` stands where `properties` alone do not lead"),
+        }
+    }
+}
+
+impl std::error::Error for BadMark {}
+
+impl HeaderParams {
+    /// Finds the marked arguments of an input schema.
+    pub fn of(schema: &Schema) -> Result<Self, BadMark> {
+        let mut params = Vec::new();
+        let root = schema.keywords();
+        collect(root, &mut Vec::new(), &mut params)?;
+        let marks =
+            root.iter().map(|(word, value)| if word == "x-mcp-header" { 1 } else { count(word, value) });
+        // What was not reached through `properties` stands in the wrong place.
+        if marks.sum::<usize>() != params.len() {
+            return Err(BadMark::Place);
+        }
+        Ok(Self(params))
+    }
+
+    /// The marked arguments.
+    pub fn iter(&self) -> impl Iterator<Item = &HeaderParam> {
+        self.0.iter()
+    }
+
+    /// Whether none is marked.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Compares the headers of a call with its arguments. `lookup` gives the header `Mcp-Param-{name}`.
+    pub fn check<'h>(&self, arguments: &Value, lookup: impl Fn(&str) -> Header<'h>) -> Result<(), Refusal> {
+        for param in &self.0 {
+            let expected = param.value(arguments);
+            let agrees = match (lookup(&param.name), &expected) {
+                (Header::Absent, None) => true,
+                (Header::Once(header), Some(expected)) => {
+                    decode(header).is_some_and(|header| param.agrees(&header, expected))
+                }
+                _ => false,
+            };
+            if !agrees {
+                let text =
+                    format!("`Mcp-Param-{}` is missing or differs from the argument in the body", param.name);
+                return Err(Refusal::HeaderMismatch(text.into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HeaderParam {
+    /// The text the header must carry, not yet encoded; `None` if the argument is absent or null, or of a type
+    /// that its schema refuses anyway.
+    pub fn value(&self, arguments: &Value) -> Option<String> {
+        let value = self.path.iter().try_fold(arguments, |value, step| value.get(step))?;
+        match (self.kind, value) {
+            (ParamKind::Text, Value::String(text)) => Some(text.clone()),
+            (ParamKind::Flag, Value::Bool(flag)) => Some(flag.to_string()),
+            (ParamKind::Integer, Value::Number(number)) => {
+                whole(&number.to_string()).map(|whole| whole.to_string())
+            }
+            _ => None,
+        }
+    }
+
+    fn agrees(&self, header: &str, expected: &str) -> bool {
+        match self.kind {
+            ParamKind::Integer => whole(header).is_some_and(|whole| whole.to_string() == expected),
+            _ => header == expected,
+        }
+    }
+}
+
+/// A whole number that every side can hold exactly; `42.0` and `4.2e1` are forty-two too.
+fn whole(text: &str) -> Option<i64> {
+    const LARGEST: i64 = (1 << 53) - 1;
+    let value = match text.parse::<i64>() {
+        Ok(value) => value,
+        Err(_) => {
+            let number: serde_json::Number = serde_json::from_str(text).ok()?;
+            let value =
+                number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() <= LARGEST as f64)?;
+            value as i64
+        }
+    };
+    (-LARGEST..=LARGEST).contains(&value).then_some(value)
+}
+
+fn collect(
+    schema: &serde_json::Map<String, Value>,
+    path: &mut Vec<String>,
+    params: &mut Vec<HeaderParam>,
+) -> Result<(), BadMark> {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return Ok(()) };
+    for (name, property) in properties {
+        let Value::Object(property) = property else { continue };
+        path.push(name.clone());
+        if let Some(mark) = property.get("x-mcp-header") {
+            params.push(marked(mark, property, path, params)?);
+        }
+        collect(property, path, params)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+fn marked(
+    mark: &Value,
+    property: &serde_json::Map<String, Value>,
+    path: &[String],
+    known: &[HeaderParam],
+) -> Result<HeaderParam, BadMark> {
+    let name = mark.as_str().unwrap_or_default();
+    if !is_token(name) {
+        return Err(BadMark::Name(name.chars().take(40).collect()));
+    }
+    if known.iter().any(|param| param.name.eq_ignore_ascii_case(name)) {
+        return Err(BadMark::Twice(name.to_owned()));
+    }
+    let kind = match property.get("type").and_then(Value::as_str) {
+        Some("string") => ParamKind::Text,
+        Some("integer") => ParamKind::Integer,
+        Some("boolean") => ParamKind::Flag,
+        _ => return Err(BadMark::Type(name.to_owned())),
+    };
+    Ok(HeaderParam { name: name.to_owned(), path: path.to_vec(), kind })
+}
+
+/// How many marks stand at or below a keyword of a schema. Names of properties and plain data are no keywords.
+fn count(word: &str, value: &Value) -> usize {
+    let schema = |value: &Value| match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(word, value)| if word == "x-mcp-header" { 1 } else { count(word, value) })
+            .sum(),
+        _ => 0,
+    };
+    match (word, value) {
+        ("const" | "default" | "enum" | "examples", _) => 0,
+        (
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+            Value::Object(named),
+        ) => named.values().map(schema).sum(),
+        (_, Value::Array(items)) => items.iter().map(schema).sum(),
+        (_, value) => schema(value),
+    }
+}
+
+/// A token of RFC 9110, what a header name is made of.
+fn is_token(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(allowed)
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn to_base64(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word =
+            chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let digit = (word >> (18 - 6 * place) & 63) as usize;
+            let letter = ALPHABET.get(digit).filter(|_| place <= chunk.len());
+            out.push(letter.map_or('=', |letter| char::from(*letter)));
+        }
+    }
+    out
+}
+
+/// Strict: full padding, no blanks, and no bits that mean nothing.
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    if text.len() % 4 != 0 {
+        return None;
+    }
+    let digits = text.trim_end_matches('=');
+    if text.len() - digits.len() > 2 {
+        return None;
+    }
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    for chunk in digits.as_bytes().chunks(4) {
+        let mut word = 0u32;
+        for letter in chunk {
+            word = word << 6 | ALPHABET.iter().position(|known| known == letter)? as u32;
+        }
+        word <<= 6 * (4 - chunk.len());
+        let bytes = word.to_be_bytes();
+        let (whole, rest) = bytes.get(1..)?.split_at_checked(chunk.len() - 1)?;
+        if rest.iter().any(|byte| *byte != 0) {
+            return None;
+        }
+        out.extend_from_slice(whole);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_survive_the_header() {
+        // HTTP-053, HTTP-071 what is wrapped; HTTP-072 what looks wrapped is wrapped too.
+        for text in
+            ["", "add", "a b", " a", "a\t", "\r\nX: y", "é", "=?base64?YQ==?=", "=?base64?", "\0", "継手"]
+        {
+            let header = encode(text).into_owned();
+            assert!(header.bytes().all(|byte| (0x20..=0x7e).contains(&byte)), "{header:?}");
+            assert_eq!(decode(&header).as_deref(), Some(text));
+        }
+        assert_eq!(encode("file:///a b?c=d"), "file:///a b?c=d");
+    }
+
+    #[test]
+    fn what_is_not_well_wrapped_is_no_value() {
+        // HTTP-056; HTTP-058: blanks around a value are not part of it.
+        let bad = ["YQ", "YQ=", "YQ===", "====", "Y*==", "YR==", "_w==", "/w==", "Y Q=", "YQ==YQ=="];
+        for wrapped in bad {
+            assert_eq!(decode(&format!("=?base64?{wrapped}?=")), None, "{wrapped}");
+        }
+        assert_eq!(decode("é"), None);
+        assert_eq!(decode("a\u{7f}"), None);
+        assert_eq!(decode("\t add ").as_deref(), Some("add"));
+        assert_eq!(decode("=?BASE64?YQ==?=").as_deref(), Some("=?BASE64?YQ==?="));
+    }
+
+    fn schema(properties: Value) -> Schema {
+        Schema::from(json!({"type": "object", "properties": properties}))
+    }
+
+    #[test]
+    fn marks_that_are_not_allowed_are_refused() {
+        // HTTP-062 names, HTTP-063 twice, HTTP-064 types, HTTP-066 places.
+        let bad = [
+            json!({"a": {"type": "string", "x-mcp-header": ""}}),
+            json!({"a": {"type": "string", "x-mcp-header": "X\r\nAuthorization"}}),
+            json!({"a": {"type": "string", "x-mcp-header": "a:b"}}),
+            json!({"a": {"type": "string", "x-mcp-header": "é"}}),
+            json!({"a": {"type": "string", "x-mcp-header": 7}}),
+            json!({"a": {"type": "number", "x-mcp-header": "A"}}),
+            json!({"a": {"x-mcp-header": "A"}}),
+            json!({"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}}),
+            json!({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}),
+            json!({"a": {"oneOf": [{"type": "string", "x-mcp-header": "A"}]}}),
+            json!({"a": {"if": {"properties": {"b": {"type": "string", "x-mcp-header": "A"}}}}}),
+        ];
+        for properties in bad {
+            assert!(HeaderParams::of(&schema(properties.clone())).is_err(), "{properties}");
+        }
+        let hidden = json!({"type": "object", "$defs": {"a": {"type": "string", "x-mcp-header": "A"}}});
+        assert_eq!(HeaderParams::of(&Schema::from(hidden)), Err(BadMark::Place));
+        let good = schema(json!({
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "where": {"type": "object", "properties": {"zone": {"type": "integer", "x-mcp-header": "Zone"}}},
+            "x-mcp-header": {"type": "string", "default": {"x-mcp-header": "no mark"}},
+        }));
+        let params = HeaderParams::of(&good).unwrap();
+        assert_eq!(params.iter().map(|param| param.name.as_str()).collect::<Vec<_>>(), ["Region", "Zone"]);
+    }
+
+    #[test]
+    fn headers_must_say_what_the_arguments_say() {
+        // HTTP-075, HTTP-074 null and absent, HTTP-059 numbers, HTTP-065 their range, HTTP-076 characters.
+        let params = HeaderParams::of(&schema(json!({
+            "n": {"type": "integer", "x-mcp-header": "N"},
+            "s": {"type": "string", "x-mcp-header": "S"},
+            "b": {"type": "boolean", "x-mcp-header": "B"},
+        })))
+        .unwrap();
+        let check = |arguments: Value, headers: &[(&str, &str)]| {
+            let headers: Vec<(String, String)> =
+                headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            params
+                .check(&arguments, |name| match headers.iter().find(|(known, _)| known == name) {
+                    Some((_, value)) => Header::Once(value),
+                    None => Header::Absent,
+                })
+                .is_ok()
+        };
+        assert!(check(json!({}), &[]));
+        assert!(check(json!({"s": null}), &[]));
+        assert!(check(json!({"n": 42, "s": "eu", "b": true}), &[("N", "42"), ("S", "eu"), ("B", "true")]));
+        assert!(check(json!({"n": 42.0}), &[("N", "42")]));
+        assert!(check(json!({"n": 42}), &[("N", "42.0")]));
+        assert!(check(json!({"s": "継手"}), &[("S", "=?base64?57aZ5omL?=")]));
+        assert!(!check(json!({"s": "eu"}), &[]));
+        assert!(!check(json!({"s": "eu"}), &[("S", "us")]));
+        assert!(!check(json!({"s": "eu"}), &[("S", "EU")]));
+        assert!(!check(json!({"s": null}), &[("S", "eu")]));
+        assert!(!check(json!({}), &[("B", "true")]));
+        assert!(!check(json!({"b": true}), &[("B", "True")]));
+        assert!(!check(json!({"n": 9_007_199_254_740_993i64}), &[("N", "9007199254740992")]));
+        assert!(!check(json!({"s": "é"}), &[("S", "é")]));
+    }
+}

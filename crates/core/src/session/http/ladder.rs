@@ -1,0 +1,74 @@
+//! The checks a request of the stateless era passes, in their order. The first failure wins.
+//!
+//! Steps 1 to 5 are here. 6 (params), 8 (capabilities) and 9 (dispatch) belong to the handler of the method, 7 to
+//! [`HeaderParams`](super::super::header::HeaderParams), which needs the schema of the tool.
+
+use super::super::header;
+use super::super::peek::{Peek, Sender};
+use super::{Denial, Header};
+use crate::jsonrpc::Request;
+use crate::revision::{self, Kind, Refusal, Revision, canonical};
+
+/// The headers that mirror the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MirrorHeaders<'a> {
+    /// `Mcp-Method`.
+    pub method: Header<'a>,
+    /// `Mcp-Name`.
+    pub name: Header<'a>,
+}
+
+/// A request that may be dispatched.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Admitted<'a> {
+    /// What it says of its sender.
+    pub sender: Sender<'a>,
+    /// The rest that was looked at.
+    pub peek: Peek<'a>,
+}
+
+/// Lets a request climb. `offers` says whether the server has the method and advertises what it belongs to.
+///
+/// The version was compared with its header by [`decide_post`](super::decide_post).
+pub fn climb<'a>(
+    revision: Revision,
+    request: &Request<'a>,
+    headers: &MirrorHeaders<'_>,
+    offers: impl FnOnce(&str) -> bool,
+) -> Result<Admitted<'a>, Denial> {
+    let deny = |status, refusal| Denial::new(status, refusal, revision);
+    let mismatch = |text: String| deny(400, Refusal::HeaderMismatch(text.into()));
+    // 1. What the sender must say of itself.
+    let peek = Peek::at(request.params()).map_err(|error| deny(400, Refusal::bad_params(&error)))?;
+    let sender = peek.sender().map_err(|refusal| deny(400, refusal))?;
+    // 3. `Mcp-Method`. Blanks around a value are not part of it; case is.
+    match headers.method {
+        Header::Once(method) if method.trim_matches([' ', '\t']) == request.method => {}
+        Header::Absent => return Err(mismatch("`Mcp-Method` is missing".to_owned())),
+        _ => return Err(mismatch("`Mcp-Method` differs from the method in the body".to_owned())),
+    }
+    // 4. `Mcp-Name`, where the method has a name. Without one in the body, step 6 will say what is missing.
+    let method = canonical(&request.method);
+    if let Some(Some(name)) = peek.name(method) {
+        match headers.name {
+            Header::Absent => return Err(mismatch("`Mcp-Name` is missing".to_owned())),
+            Header::Once(value) if header::decode(value).as_deref() == Some(name) => {}
+            _ => return Err(mismatch("`Mcp-Name` differs from the name in the body".to_owned())),
+        }
+    }
+    // 5. The method. Names beginning with `rpc.` are JSON-RPC's own and nobody's here.
+    let known = revision.has(Kind::Request, method, revision::Sender::Client);
+    if !known && method_is_foreign(revision, method) || !offers(method) {
+        return Err(deny(404, Refusal::MethodNotFound { method: method.to_owned() }));
+    }
+    Ok(Admitted { sender, peek })
+}
+
+/// Whether the name is one that another revision or JSON-RPC gave a meaning; what is left may be a server's own.
+fn method_is_foreign(revision: Revision, method: &str) -> bool {
+    method.starts_with("rpc.")
+        || Revision::ALL
+            .iter()
+            .any(|other| *other != revision && other.has(Kind::Request, method, revision::Sender::Both))
+}

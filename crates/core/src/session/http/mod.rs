@@ -1,0 +1,140 @@
+//! What to do with an HTTP request: one endpoint for every revision.
+//!
+//! [`decide_post`], [`decide_get`] and [`decide_delete`] say which revision governs a request and what is to be done;
+//! a request of the stateless era then climbs the [`ladder`]. All of them are functions from what arrived to
+//! what to do, so that each row of the table is a test.
+
+mod ladder;
+mod other;
+mod post;
+#[cfg(test)]
+mod tests;
+
+pub use ladder::{Admitted, MirrorHeaders, climb};
+pub use other::{Delete, Get, decide_delete, decide_get, decide_sse};
+pub use post::{Post, decide_post};
+
+use crate::revision::{Refusal, Revision, Revisions};
+
+/// A header that may stand once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Header<'a> {
+    /// It is not there.
+    Absent,
+    /// It is there once.
+    Once(&'a str),
+    /// It is there more than once, or is not text: nobody can say what it means.
+    Unclear,
+}
+
+/// The session a request names, as far as the server knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionHeader {
+    /// It names none.
+    Absent,
+    /// It names one that is not there: never opened, ended, expired, or another principal's.
+    Unknown,
+    /// It names one that speaks this revision.
+    Known(Revision),
+}
+
+/// What every decision looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// `MCP-Protocol-Version`.
+    pub version: Header<'a>,
+    /// `Mcp-Session-Id`.
+    pub session: SessionHeader,
+}
+
+/// What the server offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Policy {
+    /// The revisions it serves.
+    pub served: Revisions,
+    /// Whether requests of the handshake era need a session; otherwise each stands alone, without what needs one.
+    pub sessions: bool,
+    /// Whether clients may end their session.
+    pub delete: bool,
+    /// Whether the two paths of the old HTTP+SSE transport are served.
+    pub http_sse: bool,
+}
+
+impl Policy {
+    /// Sessions for the handshake era, which clients may end; no HTTP+SSE.
+    pub fn new(served: Revisions) -> Self {
+        Self { served, sessions: true, delete: true, http_sse: false }
+    }
+
+    /// Without sessions.
+    #[must_use]
+    pub fn without_sessions(mut self) -> Self {
+        self.sessions = false;
+        self
+    }
+}
+
+/// An HTTP request that is not served.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Denial {
+    /// The HTTP status.
+    pub status: u16,
+    /// The error for the body, with the id of the request if there is one.
+    pub refusal: Refusal,
+    /// The revision whose words the error is in.
+    pub revision: Revision,
+}
+
+impl Denial {
+    fn new(status: u16, refusal: Refusal, revision: Revision) -> Self {
+        Self { status, refusal, revision }
+    }
+
+    /// A refusal in words of the newest revision.
+    fn newest(status: u16, refusal: Refusal) -> Self {
+        Self::new(status, refusal, Revision::NEWEST)
+    }
+
+    fn invalid(status: u16, text: &'static str, revision: Revision) -> Self {
+        Self::new(status, Refusal::InvalidRequest(text.into()), revision)
+    }
+
+    // 404, not 400: the client must open a new session (Streamable HTTP, "Session Management").
+    fn session_gone() -> Self {
+        Self::invalid(404, "Session not found", Revision::NEWEST_HANDSHAKE)
+    }
+
+    fn unsupported(requested: &str, served: Revisions, revision: Revision) -> Self {
+        let refusal = Refusal::UnsupportedVersion { requested: requested.to_owned(), supported: served };
+        Self::new(400, refusal, revision)
+    }
+}
+
+/// What `MCP-Protocol-Version` says.
+enum Version<'a> {
+    Absent,
+    /// A revision of the handshake era that is served.
+    Handshake(Revision),
+    /// A revision of the stateless era, served or not.
+    Stateless,
+    /// One that nobody serves here.
+    Unserved(&'a str),
+    Unclear,
+}
+
+impl<'a> Version<'a> {
+    fn read(header: Header<'a>, served: Revisions) -> Self {
+        let text = match header {
+            Header::Absent => return Version::Absent,
+            Header::Unclear => return Version::Unclear,
+            Header::Once(text) => text.trim_matches([' ', '\t']),
+        };
+        match text.parse::<Revision>() {
+            Ok(revision) if revision.is_stateless() => Version::Stateless,
+            Ok(revision) if served.contains(revision) => Version::Handshake(revision),
+            _ => Version::Unserved(text),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The rules of an exchange as pure state: feed it messages and instants, it says what to do.
+//!
+//! - [`stdio`] and [`http`]: which revision a message speaks and whether it may come now; each a table as a function.
+//! - [`handshake`]: how a connection opens up to 2025-11-25.
+//! - [`inbound`]: requests the peer sent and we have not answered yet.
+//! - [`outbound`]: calls we made and have no answer to yet.
+//! - [`peek`]: what of a request must be known before it is read.
+//! - [`header`]: values of `Mcp-*` headers, mirrored from the body.
+
+pub mod handshake;
+pub mod header;
+pub mod http;
+pub mod inbound;
+pub mod outbound;
+pub mod peek;
+pub mod stdio;
+
+pub use handshake::{ClientHandshake, Phase, ServerHandshake};
+pub use inbound::Inbound;
+pub use outbound::Outbound;
+pub use peek::Peek;

@@ -1,0 +1,347 @@
+//! Calls we made and have no answer to yet.
+//!
+//! An answer is believed only if its id is here; everything else is late or the peer's mistake. The clock is passed in:
+//! the caller asks for the [next deadline](Outbound::next_deadline), waits, and [ticks](Outbound::tick).
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use super::inbound::Rising;
+use crate::jsonrpc::Id;
+use crate::protocol::{Method, lifecycle};
+
+/// How long to wait for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Patience {
+    /// Without any sign of life.
+    pub idle: Duration,
+    /// In all, however much progress is reported; pauses do not count.
+    pub total: Option<Duration>,
+}
+
+impl Patience {
+    /// Waits `idle` without a sign of life, and as long as it takes with them.
+    pub fn new(idle: Duration) -> Self {
+        Self { idle, total: None }
+    }
+
+    /// Waits no longer than `total`, whatever comes.
+    #[must_use]
+    pub fn total(mut self, total: Duration) -> Self {
+        self.total = Some(total);
+        self
+    }
+}
+
+/// Thirty seconds without a sign of life, ten minutes in all.
+impl Default for Patience {
+    fn default() -> Self {
+        Self::new(Duration::from_secs(30)).total(Duration::from_secs(600))
+    }
+}
+
+/// The calls we made to one peer.
+#[derive(Debug, Default)]
+pub struct Outbound {
+    last_id: i64,
+    calls: HashMap<i64, Call>,
+    deadlines: BTreeSet<(Instant, i64)>,
+}
+
+#[derive(Debug)]
+struct Call {
+    cancellable: bool,
+    patience: Patience,
+    progress: Rising,
+    /// When the last sign of life came.
+    alive: Instant,
+    /// What of the total is left from `alive` on.
+    left: Option<Duration>,
+    /// How many questions of the peer are being answered for this call; the clock stands meanwhile.
+    paused: usize,
+    deadline: Option<Instant>,
+}
+
+/// What became of something that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// It belongs to a call that waits for it.
+    Expected,
+    /// It belongs to nothing here: late, or the peer's mistake. It is dropped.
+    Stray,
+    /// Progress that did not rise. It is dropped and counts as no sign of life.
+    NotRising,
+}
+
+/// Something that must be done because time has passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// The call has failed for lack of an answer.
+    TimedOut {
+        /// Which.
+        id: Id<'static>,
+        /// Whether the peer is to be told to stop, the way its era wants it.
+        cancel: bool,
+    },
+}
+
+impl Outbound {
+    /// No calls.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A call is made. Its id has never been used before; its progress token is the same.
+    pub fn begin(&mut self, now: Instant, method: &str, patience: Patience) -> Id<'static> {
+        self.last_id += 1;
+        let call = Call {
+            cancellable: method != lifecycle::Initialize::NAME,
+            patience,
+            progress: Rising::default(),
+            alive: now,
+            left: patience.total,
+            paused: 0,
+            deadline: None,
+        };
+        self.calls.insert(self.last_id, call);
+        self.schedule(self.last_id);
+        Id::from(self.last_id)
+    }
+
+    /// An answer has come. If it is expected the call is over.
+    pub fn answer(&mut self, id: &Id<'_>) -> Arrival {
+        match id.as_i64().and_then(|id| self.remove(id)) {
+            Some(_) => Arrival::Expected,
+            None => Arrival::Stray,
+        }
+    }
+
+    /// Progress has come: the call is alive.
+    pub fn progress(&mut self, now: Instant, token: &Id<'_>, value: f64) -> Arrival {
+        let Some((id, call)) = self.call_mut(token) else { return Arrival::Stray };
+        if !call.progress.step(value) {
+            return Arrival::NotRising;
+        }
+        call.spend(now);
+        self.schedule(id);
+        Arrival::Expected
+    }
+
+    /// The peer asks something back for this call, and somebody needs time to answer: the clock stands.
+    pub fn pause(&mut self, now: Instant, id: &Id<'_>) {
+        if let Some((id, call)) = self.call_mut(id) {
+            call.spend(now);
+            call.paused += 1;
+            self.schedule(id);
+        }
+    }
+
+    /// The answer is given; when it was the last the clock runs again, with the full patience for silence.
+    pub fn resume(&mut self, now: Instant, id: &Id<'_>) {
+        if let Some((id, call)) = self.call_mut(id) {
+            call.paused = call.paused.saturating_sub(1);
+            if call.paused == 0 {
+                call.alive = now;
+            }
+            self.schedule(id);
+        }
+    }
+
+    /// We no longer want it. True when the peer is to be told.
+    ///
+    /// An `initialize` is never cancelled; it is only no longer waited for. A late answer is stray.
+    pub fn cancel(&mut self, id: &Id<'_>) -> bool {
+        id.as_i64().and_then(|id| self.remove(id)).is_some_and(|call| call.cancellable)
+    }
+
+    /// The earliest instant at which a call runs out of time.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Time has passed: the calls whose deadline it reached are over.
+    pub fn tick(&mut self, now: Instant) -> Vec<Action> {
+        let mut actions = Vec::new();
+        while let Some(&(deadline, id)) = self.deadlines.first() {
+            if deadline > now {
+                break;
+            }
+            let Some(call) = self.remove(id) else { break };
+            actions.push(Action::TimedOut { id: Id::from(id), cancel: call.cancellable });
+        }
+        actions
+    }
+
+    /// The connection is gone: every call is over. Gives their ids, oldest first.
+    pub fn abandon(&mut self) -> Vec<Id<'static>> {
+        self.deadlines.clear();
+        let mut ids: Vec<_> = self.calls.drain().map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        ids.into_iter().map(Id::from).collect()
+    }
+
+    /// How many calls wait for an answer.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    fn call_mut(&mut self, id: &Id<'_>) -> Option<(i64, &mut Call)> {
+        let id = id.as_i64()?;
+        self.calls.get_mut(&id).map(|call| (id, call))
+    }
+
+    fn remove(&mut self, id: i64) -> Option<Call> {
+        let call = self.calls.remove(&id)?;
+        if let Some(deadline) = call.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        Some(call)
+    }
+
+    fn schedule(&mut self, id: i64) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        if let Some(old) = call.deadline.take() {
+            self.deadlines.remove(&(old, id));
+        }
+        if call.paused > 0 {
+            return;
+        }
+        let wait = call.left.map_or(call.patience.idle, |left| left.min(call.patience.idle));
+        // A patience too long for the clock is no deadline at all.
+        if let Some(deadline) = call.alive.checked_add(wait) {
+            call.deadline = Some(deadline);
+            self.deadlines.insert((deadline, id));
+        }
+    }
+}
+
+impl Call {
+    /// The time since the last sign of life is taken from the total, unless the clock stood.
+    fn spend(&mut self, now: Instant) {
+        if self.paused == 0
+            && let Some(left) = &mut self.left
+        {
+            *left = left.saturating_sub(now.saturating_duration_since(self.alive));
+        }
+        self.alive = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn patience(idle: u32, total: u32) -> Patience {
+        Patience::new(SECOND * idle).total(SECOND * total)
+    }
+
+    #[test]
+    fn an_answer_is_believed_once_and_only_for_a_call_that_waits() {
+        // JRPC-004: ids are never used again. JRPC-047: answers may come in any order.
+        let now = Instant::now();
+        let mut outbound = Outbound::new();
+        let first = outbound.begin(now, "tools/call", Patience::default());
+        let second = outbound.begin(now, "tools/call", Patience::default());
+        assert_ne!(first, second);
+        assert_eq!(outbound.answer(&second), Arrival::Expected);
+        assert_eq!(outbound.answer(&second), Arrival::Stray);
+        assert_eq!(outbound.answer(&Id::from("1")), Arrival::Stray);
+        assert_eq!(outbound.answer(&first), Arrival::Expected);
+        assert_ne!(outbound.begin(now, "ping", Patience::default()), first);
+    }
+
+    #[test]
+    fn a_call_without_a_sign_of_life_runs_out_of_time() {
+        // LIFE-023, CANC-014
+        let now = Instant::now();
+        let mut outbound = Outbound::new();
+        let id = outbound.begin(now, "tools/call", patience(30, 600));
+        assert_eq!(outbound.next_deadline(), Some(now + SECOND * 30));
+        assert_eq!(outbound.tick(now + SECOND * 29), []);
+        assert_eq!(outbound.tick(now + SECOND * 30), [Action::TimedOut { id: id.clone(), cancel: true }]);
+        // CANC-010: what comes afterwards is dropped.
+        assert_eq!(outbound.answer(&id), Arrival::Stray);
+        assert_eq!(outbound.next_deadline(), None);
+    }
+
+    #[test]
+    fn progress_restarts_the_clock_but_not_past_the_total() {
+        // LIFE-025, LIFE-026
+        let now = Instant::now();
+        let mut outbound = Outbound::new();
+        let id = outbound.begin(now, "tools/call", patience(30, 60));
+        assert_eq!(outbound.progress(now + SECOND * 20, &id, 1.0), Arrival::Expected);
+        assert_eq!(outbound.next_deadline(), Some(now + SECOND * 50));
+        assert_eq!(outbound.progress(now + SECOND * 45, &id, 2.0), Arrival::Expected);
+        assert_eq!(outbound.next_deadline(), Some(now + SECOND * 60));
+        assert_eq!(outbound.tick(now + SECOND * 60).len(), 1);
+    }
+
+    #[test]
+    fn progress_that_does_not_rise_is_no_sign_of_life() {
+        // PROG-008: unknown tokens are nobody's. PROG-010: they are ignored.
+        let now = Instant::now();
+        let mut outbound = Outbound::new();
+        let id = outbound.begin(now, "tools/call", patience(30, 600));
+        assert_eq!(outbound.progress(now, &id, 5.0), Arrival::Expected);
+        assert_eq!(outbound.progress(now + SECOND * 10, &id, 5.0), Arrival::NotRising);
+        assert_eq!(outbound.next_deadline(), Some(now + SECOND * 30));
+        assert_eq!(outbound.progress(now, &Id::from(99), 6.0), Arrival::Stray);
+    }
+
+    #[test]
+    fn the_clock_stands_while_a_person_answers() {
+        let now = Instant::now();
+        let mut outbound = Outbound::new();
+        let id = outbound.begin(now, "tools/call", patience(30, 40));
+        outbound.pause(now + SECOND * 10, &id);
+        outbound.pause(now + SECOND * 11, &id);
+        assert_eq!(outbound.next_deadline(), None);
+        outbound.resume(now + SECOND * 500, &id);
+        assert_eq!(outbound.next_deadline(), None);
+        outbound.resume(now + SECOND * 1000, &id);
+        // Ten seconds of the total were used before the first question.
+        assert_eq!(outbound.next_deadline(), Some(now + SECOND * 1030));
+        assert_eq!(outbound.tick(now + SECOND * 1030).len(), 1);
+    }
+
+    #[test]
+    fn initialize_is_given_up_without_telling_the_peer() {
+        // CANC-005
+        let now = Instant::now();
+        let mut outbound = Outbound::new();
+        let id = outbound.begin(now, "initialize", patience(1, 1));
+        assert_eq!(outbound.tick(now + SECOND), [Action::TimedOut { id, cancel: false }]);
+        let id = outbound.begin(now, "initialize", patience(1, 1));
+        assert!(!outbound.cancel(&id));
+        let id = outbound.begin(now, "tools/call", patience(1, 1));
+        assert!(outbound.cancel(&id));
+        // CANC-004: only what is believed to run is cancelled.
+        assert!(!outbound.cancel(&id));
+    }
+
+    #[test]
+    fn a_lost_connection_ends_every_call() {
+        let now = Instant::now();
+        let mut outbound = Outbound::new();
+        let ids: Vec<_> = (0..5).map(|_| outbound.begin(now, "tools/call", Patience::default())).collect();
+        assert_eq!(outbound.abandon(), ids);
+        assert!(outbound.is_empty() && outbound.next_deadline().is_none());
+    }
+
+    #[test]
+    fn endless_patience_has_no_deadline() {
+        let mut outbound = Outbound::new();
+        outbound.begin(Instant::now(), "tools/call", Patience::new(Duration::MAX));
+        assert_eq!(outbound.next_deadline(), None);
+    }
+}
