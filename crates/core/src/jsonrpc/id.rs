@@ -105,7 +105,7 @@ impl fmt::Display for Id<'_> {
         match &self.0 {
             Kind::Integer(value) => value.fmt(f),
             Kind::Digits(digits) => f.write_str(digits),
-            Kind::Text(text) => write!(f, "{text:?}"),
+            Kind::Text(text) => f.write_str(&serde_json::to_string(text).map_err(|_| fmt::Error)?),
         }
     }
 }

@@ -172,7 +172,10 @@ impl<'a> Envelope<'a> {
         }
         match (self.method, self.result, self.error) {
             (Some(method), None, None) => {
-                let Some(method) = string(method) else { return fault(Wrong::BadMethod) };
+                let Some(method) = string(method) else {
+                    // A string that means nothing is no JSON, as in an id or a key.
+                    return fault(if method.starts_with('"') { Wrong::NotJson } else { Wrong::BadMethod });
+                };
                 if let Some(Err(wrong)) = id {
                     return fault(wrong);
                 }

@@ -33,16 +33,16 @@ pub fn notification<P: Serialize + ?Sized>(
 
 /// Appends a result. It must come out as an object.
 pub fn result<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &Id<'_>, result: &R) -> Result<(), BadShape> {
-    result_with(out, id, "", result)
+    result_with(out, id, &[], result)
 }
 
-/// Appends a result whose object begins with `members`, which are JSON members as text, without braces.
+/// Appends a result whose object begins with `members`, each a JSON member as text: a key, a colon, a value.
 ///
 /// This is how members that every result of a revision carries are added without building the result again.
 pub fn result_with<R: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     id: &Id<'_>,
-    members: &str,
+    members: &[&str],
     result: &R,
 ) -> Result<(), BadShape> {
     whole(out, |out| {
@@ -140,18 +140,22 @@ fn method_and_params<P: Serialize + ?Sized>(
     serde_json::to_writer(&mut *out, method)?;
     if let Some(params) = params {
         out.extend_from_slice(b",\"params\":");
-        object_with(out, "", params)?;
+        object_with(out, &[], params)?;
     }
     out.push(b'}');
     Ok(())
 }
 
 /// Appends `value`, which must be an object, with `members` at its front.
-fn object_with<T: Serialize + ?Sized>(out: &mut Vec<u8>, members: &str, value: &T) -> Result<(), BadShape> {
+fn object_with<T: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    members: &[&str],
+    value: &T,
+) -> Result<(), BadShape> {
     let front = out.len();
-    if !members.is_empty() {
-        out.push(b'{');
-        out.extend_from_slice(members.as_bytes());
+    for member in members {
+        out.push(if out.len() == front { b'{' } else { b',' });
+        out.extend_from_slice(member.as_bytes());
     }
     let start = out.len();
     serde_json::to_writer(&mut *out, value)?;

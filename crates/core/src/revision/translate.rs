@@ -132,17 +132,20 @@ where
     if !to.is_stateless() {
         return Ok(write::result(out, id, &output)?);
     }
-    let mut members = format!("\"resultType\":\"{}\"", output.result_type().as_str());
-    if let Some(stamp) = stamp {
-        match output.meta_mut() {
-            Some(meta) => meta.set_server_info(&stamp.server),
-            None => {
-                members.push(',');
-                members.push_str(&stamp.member);
-            }
+    let kind = match output.result_type() {
+        ResultType::Complete => "\"resultType\":\"complete\"",
+        ResultType::InputRequired => "\"resultType\":\"input_required\"",
+        ResultType::Task => "\"resultType\":\"task\"",
+    };
+    let written = match (stamp, output.meta_mut()) {
+        (Some(stamp), Some(meta)) => {
+            meta.set_server_info(&stamp.server);
+            write::result_with(out, id, &[kind], &output)
         }
-    }
-    Ok(write::result_with(out, id, &members, &output)?)
+        (Some(stamp), None) => write::result_with(out, id, &[kind, &stamp.member], &output),
+        (None, _) => write::result_with(out, id, &[kind], &output),
+    };
+    Ok(written?)
 }
 
 /// Who made a result, written once and put on every result of 2026-07-28.

@@ -270,7 +270,7 @@ fn to_base64(bytes: &[u8]) -> String {
 
 /// Strict: full padding, no blanks, and no bits that mean nothing.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let digits = text.trim_end_matches('=');

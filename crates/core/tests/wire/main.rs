@@ -2,6 +2,14 @@
 //!
 //! Values are generated from the schemas themselves, so nothing here rests on our own reading of the protocol.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
 mod examples;
 mod generate;
 mod losses;

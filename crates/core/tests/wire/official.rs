@@ -131,23 +131,22 @@ fn close(name: &str, schema: &mut Value) {
         return;
     }
     let joined = matches!(name, "Task" | "Result" | "Error" | "NotificationParams");
-    if !joined && !members.contains_key("additionalProperties") {
-        if let Some(Value::Object(properties)) = members.get_mut("properties") {
-            if name == "params" {
-                properties.entry("_meta").or_insert(json!({}));
-            }
-            if name.ends_with("Capabilities") {
-                properties.entry("extensions").or_insert(json!({}));
-            }
-            if name.ends_with("Request") || name.ends_with("Notification") {
-                properties.entry("jsonrpc").or_insert(json!({}));
-                properties.entry("id").or_insert(json!({}));
-            }
-            if name.ends_with("MetaObject") {
-                return;
-            }
-            members.insert("additionalProperties".to_owned(), json!(false));
+    if !joined
+        && !name.ends_with("MetaObject")
+        && !members.contains_key("additionalProperties")
+        && let Some(Value::Object(properties)) = members.get_mut("properties")
+    {
+        if name == "params" {
+            properties.entry("_meta").or_insert(json!({}));
         }
+        if name.ends_with("Capabilities") {
+            properties.entry("extensions").or_insert(json!({}));
+        }
+        if name.ends_with("Request") || name.ends_with("Notification") {
+            properties.entry("jsonrpc").or_insert(json!({}));
+            properties.entry("id").or_insert(json!({}));
+        }
+        members.insert("additionalProperties".to_owned(), json!(false));
     }
     for word in ["properties", "patternProperties"] {
         if let Some(Value::Object(properties)) = members.get_mut(word) {
