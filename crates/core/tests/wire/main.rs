@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
+mod errors;
 mod examples;
 mod generate;
 mod losses;

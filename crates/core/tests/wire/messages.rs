@@ -9,8 +9,8 @@ use tsugite_core::protocol::{
     logging, ping, progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
 };
 use tsugite_core::revision::{
-    Reading, Revision, Translate, Unsayable, read_answer, read_notice, read_params, read_result,
-    write_answer, write_notification, write_request, write_result,
+    Kind, Reading, Revision, Sender, Translate, Unsayable, read_answer, read_notice, read_params,
+    read_result, write_answer, write_notification, write_request, write_result,
 };
 
 use crate::generate::Choices;
@@ -52,10 +52,21 @@ fn may_fail(error: &Unsayable, to: Revision) -> bool {
     }
 }
 
-fn request<M: Method>(source: Revision, definition: &str, bytes: &[u8])
+/// The first byte chooses among the revisions that have the definition, so that each of them is a source.
+fn source(definition: &str, bytes: &[u8]) -> Revision {
+    let known: Vec<_> = Revision::ALL.into_iter().filter(|to| Official::of(*to).has(definition)).collect();
+    known[usize::from(bytes.first().copied().unwrap_or(u8::MAX)) % known.len()]
+}
+
+fn request<M: Method>(definition: &str, bytes: &[u8])
 where
     M::Params: Translate + Clone,
 {
+    // What a server asks on the newest revision is no request of its own; see `embedded` and the results that ask back.
+    let source = match source(definition, bytes) {
+        newest if newest.is_stateless() && !newest.has(Kind::Request, M::NAME, Sender::Client) => TASKS,
+        source => source,
+    };
     let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
     original["jsonrpc"] = json!("2.0");
     original["id"].is_null().then(|| original["id"] = json!(1));
@@ -91,10 +102,11 @@ where
     }
 }
 
-fn notification<N: Notice>(source: Revision, definition: &str, bytes: &[u8])
+fn notification<N: Notice>(definition: &str, bytes: &[u8])
 where
     N::Params: Translate + Clone,
 {
+    let source = source(definition, bytes);
     let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
     original["jsonrpc"] = json!("2.0");
     let text = serde_json::to_vec(&original).unwrap();
@@ -117,18 +129,14 @@ where
     }
 }
 
-fn result<M: Method>(source: Revision, definition: &str, bytes: &[u8])
+fn result<M: Method>(definition: &str, bytes: &[u8])
 where
     M::Output: Translate + Reading + Clone,
 {
-    result_as::<M>(source, definition, definition, bytes);
-}
-
-/// `older` is what the definition is called where results of several kinds are not told apart.
-fn result_as<M: Method>(source: Revision, definition: &str, older: &str, bytes: &[u8])
-where
-    M::Output: Translate + Reading + Clone,
-{
+    let source = match source(definition, bytes) {
+        newest if newest.is_stateless() && !newest.has(Kind::Request, M::NAME, Sender::Client) => TASKS,
+        source => source,
+    };
     let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
     // The schema lets both members be absent, the specification does not.
     if definition == "InputRequiredResult" && original.get("inputRequests").is_none() {
@@ -147,9 +155,8 @@ where
             Err(error) => assert!(may_fail(&error, to) && out.is_empty(), "{to}: {error}\n{original:#}"),
             Ok(()) => {
                 let written = json(&out)["result"].take();
-                let name = if to.is_stateless() { definition } else { older };
-                if Official::of(to).has(name) {
-                    Official::of(to).accept(name, &written);
+                if Official::of(to).has(definition) {
+                    Official::of(to).accept(definition, &written);
                 }
                 let Message::Response(Response { outcome: Ok(raw), .. }) = parsed(&out) else { panic!() };
                 let back = read_result::<M>(raw, to).unwrap();
@@ -163,13 +170,13 @@ where
 }
 
 macro_rules! generated {
-    ($($name:ident: $check:ident::<$ty:ty>($source:expr, $($definition:literal),+);)*) => {
+    ($($name:ident: $check:ident::<$ty:ty>($($argument:expr),+);)*) => {
         proptest! {
-            #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+            #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
             $(
                 #[test]
                 fn $name(bytes in proptest::collection::vec(any::<u8>(), 0..160)) {
-                    $check::<$ty>($source, $($definition),+, &bytes);
+                    $check::<$ty>($($argument),+, &bytes);
                 }
             )*
         }
@@ -177,68 +184,65 @@ macro_rules! generated {
 }
 
 generated! {
-    discover_requests_fit_every_schema: request::<discover::Discover>(NEWEST, "DiscoverRequest");
+    discover_requests_fit_every_schema: request::<discover::Discover>("DiscoverRequest");
     discover_results_fit_every_schema: discovered::<discover::Discover>(NEWEST, "DiscoverResult");
-    tools_list_requests_fit_every_schema: request::<tools::List>(NEWEST, "ListToolsRequest");
-    tools_list_results_fit_every_schema: result::<tools::List>(NEWEST, "ListToolsResult");
-    older_tools_lists_fit_every_schema: result::<tools::List>(TASKS, "ListToolsResult");
-    tool_calls_fit_every_schema: request::<tools::Call>(NEWEST, "CallToolRequest");
-    tool_calls_with_tasks_fit_every_schema: request::<tools::Call>(TASKS, "CallToolRequest");
-    tool_results_fit_every_schema: result::<tools::Call>(NEWEST, "CallToolResult");
-    older_tool_results_fit_every_schema: result::<tools::Call>(TASKS, "CallToolResult");
-    tool_results_that_ask_back_fit_every_schema: result::<tools::Call>(NEWEST, "InputRequiredResult");
+    tools_list_requests_fit_every_schema: request::<tools::List>("ListToolsRequest");
+    tools_list_results_fit_every_schema: result::<tools::List>("ListToolsResult");
+    tool_calls_fit_every_schema: request::<tools::Call>("CallToolRequest");
+    tool_results_fit_every_schema: result::<tools::Call>("CallToolResult");
+    tool_results_that_ask_back_fit_every_schema: result::<tools::Call>("InputRequiredResult");
     tool_results_that_are_tasks_fit_their_schema: task_created::<tools::Call>(TASKS, "CreateTaskResult");
-    resource_lists_fit_every_schema: result::<resources::List>(NEWEST, "ListResourcesResult");
-    resource_list_requests_fit_every_schema: request::<resources::List>(NEWEST, "ListResourcesRequest");
-    template_lists_fit_every_schema: result::<resources::ListTemplates>(NEWEST, "ListResourceTemplatesResult");
-    template_list_requests_fit_every_schema: request::<resources::ListTemplates>(NEWEST, "ListResourceTemplatesRequest");
-    read_requests_fit_every_schema: request::<resources::Read>(NEWEST, "ReadResourceRequest");
-    read_results_fit_every_schema: result::<resources::Read>(NEWEST, "ReadResourceResult");
-    reads_that_ask_back_fit_every_schema: result::<resources::Read>(NEWEST, "InputRequiredResult");
-    subscribe_requests_fit_every_schema: request::<resources::Subscribe>(TASKS, "SubscribeRequest");
-    unsubscribe_requests_fit_every_schema: request::<resources::Unsubscribe>(TASKS, "UnsubscribeRequest");
-    prompt_lists_fit_every_schema: result::<prompts::List>(NEWEST, "ListPromptsResult");
-    prompt_list_requests_fit_every_schema: request::<prompts::List>(NEWEST, "ListPromptsRequest");
-    prompt_requests_fit_every_schema: request::<prompts::Get>(NEWEST, "GetPromptRequest");
-    prompt_results_fit_every_schema: result::<prompts::Get>(NEWEST, "GetPromptResult");
-    completion_requests_fit_every_schema: request::<completion::Complete>(NEWEST, "CompleteRequest");
-    completion_results_fit_every_schema: result::<completion::Complete>(NEWEST, "CompleteResult");
-    listen_requests_fit_every_schema: request::<subscriptions::Listen>(NEWEST, "SubscriptionsListenRequest");
+    resource_lists_fit_every_schema: result::<resources::List>("ListResourcesResult");
+    resource_list_requests_fit_every_schema: request::<resources::List>("ListResourcesRequest");
+    template_lists_fit_every_schema: result::<resources::ListTemplates>("ListResourceTemplatesResult");
+    template_list_requests_fit_every_schema: request::<resources::ListTemplates>("ListResourceTemplatesRequest");
+    read_requests_fit_every_schema: request::<resources::Read>("ReadResourceRequest");
+    read_results_fit_every_schema: result::<resources::Read>("ReadResourceResult");
+    reads_that_ask_back_fit_every_schema: result::<resources::Read>("InputRequiredResult");
+    subscribe_requests_fit_every_schema: request::<resources::Subscribe>("SubscribeRequest");
+    unsubscribe_requests_fit_every_schema: request::<resources::Unsubscribe>("UnsubscribeRequest");
+    prompt_lists_fit_every_schema: result::<prompts::List>("ListPromptsResult");
+    prompt_list_requests_fit_every_schema: request::<prompts::List>("ListPromptsRequest");
+    prompt_requests_fit_every_schema: request::<prompts::Get>("GetPromptRequest");
+    prompt_results_fit_every_schema: result::<prompts::Get>("GetPromptResult");
+    completion_requests_fit_every_schema: request::<completion::Complete>("CompleteRequest");
+    completion_results_fit_every_schema: result::<completion::Complete>("CompleteResult");
+    listen_requests_fit_every_schema: request::<subscriptions::Listen>("SubscriptionsListenRequest");
     listen_results_fit_every_schema: listen_result::<subscriptions::Listen>(NEWEST, "SubscriptionsListenResult");
-    initialize_requests_fit_every_schema: request::<lifecycle::Initialize>(TASKS, "InitializeRequest");
+    initialize_requests_fit_every_schema: request::<lifecycle::Initialize>("InitializeRequest");
     initialize_results_fit_every_schema: handshake_result::<lifecycle::Initialize>(TASKS, "InitializeResult");
-    pings_fit_every_schema: request::<ping::Ping>(TASKS, "PingRequest");
-    level_requests_fit_every_schema: request::<logging::SetLevel>(TASKS, "SetLevelRequest");
-    sampling_requests_fit_every_schema: request::<sampling::CreateMessage>(TASKS, "CreateMessageRequest");
-    sampling_results_fit_every_schema: result::<sampling::CreateMessage>(TASKS, "CreateMessageResult");
+    pings_fit_every_schema: request::<ping::Ping>("PingRequest");
+    empty_results_fit_every_schema: result::<ping::Ping>("EmptyResult");
+    level_requests_fit_every_schema: request::<logging::SetLevel>("SetLevelRequest");
+    sampling_requests_fit_every_schema: request::<sampling::CreateMessage>("CreateMessageRequest");
+    sampling_results_fit_every_schema: result::<sampling::CreateMessage>("CreateMessageResult");
     newest_sampling_results_fit_every_schema: embedded::<sampling::CreateMessage>(NEWEST, "CreateMessageResult");
-    roots_requests_fit_every_schema: request::<roots::List>(TASKS, "ListRootsRequest");
-    roots_results_fit_every_schema: result::<roots::List>(TASKS, "ListRootsResult");
+    roots_requests_fit_every_schema: request::<roots::List>("ListRootsRequest");
+    roots_results_fit_every_schema: result::<roots::List>("ListRootsResult");
     newest_roots_results_fit_every_schema: embedded::<roots::List>(NEWEST, "ListRootsResult");
-    elicitation_requests_fit_every_schema: request::<elicitation::Create>(TASKS, "ElicitRequest");
-    older_elicitation_requests_fit_every_schema: request::<elicitation::Create>(Revision::V2025_06_18, "ElicitRequest");
-    elicitation_results_fit_every_schema: result::<elicitation::Create>(TASKS, "ElicitResult");
+    elicitation_requests_fit_every_schema: request::<elicitation::Create>("ElicitRequest");
+    elicitation_results_fit_every_schema: result::<elicitation::Create>("ElicitResult");
     newest_elicitation_results_fit_every_schema: embedded::<elicitation::Create>(NEWEST, "ElicitResult");
-    task_requests_fit_their_schema: request::<tasks::Get>(TASKS, "GetTaskRequest");
-    task_cancellations_fit_their_schema: request::<tasks::Cancel>(TASKS, "CancelTaskRequest");
-    task_payload_requests_fit_their_schema: request::<tasks::Payload>(TASKS, "GetTaskPayloadRequest");
+    task_requests_fit_their_schema: request::<tasks::Get>("GetTaskRequest");
+    task_cancellations_fit_their_schema: request::<tasks::Cancel>("CancelTaskRequest");
+    task_payload_requests_fit_their_schema: request::<tasks::Payload>("GetTaskPayloadRequest");
     task_payloads_fit_their_schema: handshake_result::<tasks::Payload>(TASKS, "GetTaskPayloadResult");
-    task_list_requests_fit_their_schema: request::<tasks::List>(TASKS, "ListTasksRequest");
+    task_list_requests_fit_their_schema: request::<tasks::List>("ListTasksRequest");
     task_lists_fit_their_schema: handshake_result::<tasks::List>(TASKS, "ListTasksResult");
     task_states_fit_their_schema: handshake_result::<tasks::Get>(TASKS, "GetTaskResult");
     cancelled_tasks_fit_their_schema: handshake_result::<tasks::Cancel>(TASKS, "CancelTaskResult");
-    task_notices_fit_their_schema: notification::<tasks::StatusChanged>(TASKS, "TaskStatusNotification");
-    ready_notices_fit_every_schema: notification::<lifecycle::Initialized>(TASKS, "InitializedNotification");
-    cancellations_fit_every_schema: notification::<cancellation::Cancelled>(NEWEST, "CancelledNotification");
-    progress_notices_fit_every_schema: notification::<progress::Progress>(NEWEST, "ProgressNotification");
-    log_notices_fit_every_schema: notification::<logging::Log>(NEWEST, "LoggingMessageNotification");
-    tool_list_notices_fit_every_schema: notification::<tools::ListChanged>(NEWEST, "ToolListChangedNotification");
-    prompt_list_notices_fit_every_schema: notification::<prompts::ListChanged>(NEWEST, "PromptListChangedNotification");
-    resource_list_notices_fit_every_schema: notification::<resources::ListChanged>(NEWEST, "ResourceListChangedNotification");
-    update_notices_fit_every_schema: notification::<resources::Updated>(NEWEST, "ResourceUpdatedNotification");
-    roots_notices_fit_every_schema: notification::<roots::ListChanged>(TASKS, "RootsListChangedNotification");
-    page_notices_fit_every_schema: notification::<elicitation::Complete>(TASKS, "ElicitationCompleteNotification");
-    acknowledgements_fit_every_schema: notification::<subscriptions::Acknowledged>(NEWEST, "SubscriptionsAcknowledgedNotification");
+    task_notices_fit_their_schema: notification::<tasks::StatusChanged>("TaskStatusNotification");
+    ready_notices_fit_every_schema: notification::<lifecycle::Initialized>("InitializedNotification");
+    cancellations_fit_every_schema: notification::<cancellation::Cancelled>("CancelledNotification");
+    progress_notices_fit_every_schema: notification::<progress::Progress>("ProgressNotification");
+    log_notices_fit_every_schema: notification::<logging::Log>("LoggingMessageNotification");
+    tool_list_notices_fit_every_schema: notification::<tools::ListChanged>("ToolListChangedNotification");
+    prompt_list_notices_fit_every_schema: notification::<prompts::ListChanged>("PromptListChangedNotification");
+    resource_list_notices_fit_every_schema: notification::<resources::ListChanged>("ResourceListChangedNotification");
+    update_notices_fit_every_schema: notification::<resources::Updated>("ResourceUpdatedNotification");
+    roots_notices_fit_every_schema: notification::<roots::ListChanged>("RootsListChangedNotification");
+    page_notices_fit_every_schema: notification::<elicitation::Complete>("ElicitationCompleteNotification");
+    acknowledgements_fit_every_schema: notification::<subscriptions::Acknowledged>("SubscriptionsAcknowledgedNotification");
 }
 
 /// Results that only the newest revision has.

@@ -120,7 +120,7 @@ fn number_for_integer(schema: &mut Value) {
 
 /// Allows only named members, but for:
 /// `_meta` in params (the older files leave it to a base type) and in what is joined by `allOf`,
-/// `extensions` among capabilities (kept on every revision on purpose),
+/// `extensions` among capabilities and what stands in a capability (kept on every revision on purpose),
 /// the keywords of a tool's schemas, what stands in `_meta`, and the envelope of older requests, which their definitions leave out.
 fn close(name: &str, schema: &mut Value) {
     if matches!(name, "inputSchema" | "outputSchema" | "_meta") {
@@ -147,6 +147,10 @@ fn close(name: &str, schema: &mut Value) {
             properties.entry("id").or_insert(json!({}));
         }
         members.insert("additionalProperties".to_owned(), json!(false));
+    }
+    // What a capability holds is open on purpose.
+    if name.ends_with("Capabilities") {
+        return;
     }
     for word in ["properties", "patternProperties"] {
         if let Some(Value::Object(properties)) = members.get_mut(word) {

@@ -3,7 +3,6 @@
 use super::super::Revision::*;
 use super::super::{Revision, Translate, Unsayable};
 use super::{fit_cache, fit_icons, fit_title};
-use crate::protocol::capabilities::{ElicitationCapability, SamplingCapability};
 use crate::protocol::discover::DiscoverResult;
 use crate::protocol::lifecycle::{InitializeParams, InitializeResult};
 use crate::protocol::meta::Claims;
@@ -32,11 +31,15 @@ impl Translate for ClientCapabilities {
         }
         if to < V2025_11_25 {
             if let Some(sampling) = &mut self.sampling {
-                *sampling = SamplingCapability::new();
+                sampling.tools = None;
+                sampling.context = None;
             }
             // A client that cannot show forms has nothing to offer there.
-            let forms = self.elicitation.take().is_some_and(|elicitation| elicitation.shows_forms());
-            self.elicitation = (forms && to.has_elicitation()).then(ElicitationCapability::new);
+            self.elicitation.take_if(|elicitation| !to.has_elicitation() || !elicitation.shows_forms());
+            if let Some(elicitation) = &mut self.elicitation {
+                elicitation.form = None;
+                elicitation.url = None;
+            }
         }
         if !to.has_core_tasks() {
             self.tasks = None;

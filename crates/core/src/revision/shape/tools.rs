@@ -45,8 +45,9 @@ impl Translate for Tool {
         if from == V2025_03_26
             && self.title.is_none()
             && let Some(annotations) = &mut self.annotations
+            && let Some(title) = annotations.title.take()
         {
-            self.title = annotations.title.take();
+            self.title = Some(title);
             if *annotations == ToolAnnotations::default() {
                 self.annotations = None;
             }
