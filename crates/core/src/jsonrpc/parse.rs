@@ -34,6 +34,20 @@ impl Limits {
         self
     }
 
+    /// The same limits with another length for an id.
+    #[must_use]
+    pub fn id_bytes(mut self, bytes: usize) -> Self {
+        self.id_bytes = bytes;
+        self
+    }
+
+    /// The same limits with another length for a batch.
+    #[must_use]
+    pub fn batch_messages(mut self, messages: usize) -> Self {
+        self.batch_messages = messages;
+        self
+    }
+
     /// The same limits with another depth.
     #[must_use]
     pub fn depth(mut self, depth: u32) -> Self {

@@ -37,7 +37,8 @@ impl<'a> Raw<'a> {
         self.0 == "null"
     }
 
-    /// Reads it into a type. Duplicate members and lone surrogates come to light here.
+    /// Reads it into a type. Lone surrogates, and members that stand there twice although the type knows them, come to
+    /// light here.
     pub fn read<T: Deserialize<'a>>(self) -> Result<T, BadShape> {
         serde_json::from_str(self.0).map_err(BadShape::from)
     }

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{BadShape, ErrorObject, Id, Incoming, Message, Notification, Request, Response};
+use super::{BadShape, ErrorObject, Id, Incoming, Message, Notification, RawJson, Request, Response};
 
 /// Appends a request. `params` must come out as an object.
 pub fn request<P: Serialize + ?Sized>(
@@ -52,6 +52,14 @@ pub fn result_with<R: Serialize + ?Sized>(
         out.push(b'}');
         Ok(())
     })
+}
+
+/// Appends a result that is already JSON text, such as one that was written before and kept.
+pub fn raw_result(out: &mut Vec<u8>, id: &Id<'_>, result: &RawJson) {
+    open_with_id(out, id);
+    out.extend_from_slice(b",\"result\":");
+    out.extend_from_slice(result.text().as_bytes());
+    out.push(b'}');
 }
 
 /// Appends an error. Without an id it is `null` or absent, as the peer's revision wants it.

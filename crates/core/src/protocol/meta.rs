@@ -275,6 +275,11 @@ mod tests {
         for bad in ["/a", "1a/b", "a-/b", "a..b/c", "a/-b", "a/b.", "a b", "a/b/c", "é", "a_b/c"] {
             assert!(!is_key(bad), "{bad}");
         }
+        let ours = [
+            [PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO],
+            [SUBSCRIPTION_ID, RELATED_TASK, TRACEPARENT, TRACESTATE, BAGGAGE, super::super::tasks::EXTENSION],
+        ];
+        assert!(ours.iter().flatten().all(|key| is_key(key)));
     }
 
     #[test]
@@ -295,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_trace_context_passes_through() {
-        // TRAC-001
+        // TRAC-003
         let mut meta = Meta::new();
         meta.insert(TRACEPARENT, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         let mut next = Meta::new();

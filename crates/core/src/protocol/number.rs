@@ -1,7 +1,7 @@
 //! Numbers as the TypeScript source means them.
 //!
 //! It says `number` where the generated schema often says `integer`. Counts are written as integers and read from
-//! any number (trap 3 and 44 of the revisions digest); measures keep their fraction and are written without one
+//! any number; measures keep their fraction and are written without one
 //! when they have none.
 
 use serde::{Deserialize, Deserializer, Serializer, de};

@@ -68,6 +68,13 @@ impl Revision {
         senders.is_some_and(|known| known == sender || known == Sender::Both || sender == Sender::Both)
     }
 
+    /// Whether the request is none of this revision's but one of another's, or JSON-RPC's own. What is neither may be a
+    /// server's own method.
+    pub fn is_foreign(self, name: &str) -> bool {
+        let known = row(name).is_some_and(|row| row.kind == Kind::Request);
+        name.starts_with("rpc.") || known && !self.has(Kind::Request, name, Sender::Both)
+    }
+
     /// Whether the method belongs to an extension there, and to which.
     pub fn extension_of(self, name: &str) -> Option<&'static str> {
         (self.is_stateless() && row(name)?.extension).then_some(tasks::EXTENSION)
@@ -84,7 +91,7 @@ fn stateless_senders(row: &Row) -> Option<Sender> {
     }
 }
 
-/// The name a method really has: the first seed document's two invented names are taken for what they mean.
+/// The name a method really has: two names that no revision has, but some tutorials, are taken for what they mean.
 pub fn canonical(method: &str) -> &str {
     match method {
         "mcp/initialize" => lifecycle::Initialize::NAME,

@@ -59,6 +59,9 @@ impl Revision {
         Revision::V2026_07_28,
     ];
 
+    /// The oldest. Until something is agreed, errors are written its way.
+    pub const OLDEST: Revision = Revision::V2024_11_05;
+
     /// The newest.
     pub const NEWEST: Revision = Revision::V2026_07_28;
 
@@ -200,6 +203,7 @@ mod tests {
 
     #[test]
     fn revisions_are_ordered_and_read_back() {
+        // VER-036
         assert!(Revision::ALL.is_sorted());
         for revision in Revision::ALL {
             assert_eq!(revision.to_string().parse(), Ok(revision));

@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn any_other_offer_is_countered_with_the_newest_handshake_revision_served() {
-        // LIFE-012, LIFE-013
+        // LIFE-012, LIFE-013; VER-036: a later date is no newer revision.
         let newest = Some(Revision::V2025_11_25);
         for offer in ["2026-07-28", "1999-01-01", "", "9999-99-99"] {
             assert_eq!(Revisions::ALL.answer_to_initialize(offer), newest);
@@ -114,6 +114,7 @@ mod tests {
 
     #[test]
     fn the_newest_common_revision_is_chosen() {
+        // VER-037
         let ours = Revisions::ALL.without(Revision::V2026_07_28);
         assert_eq!(ours.best_of(["2024-11-05", "2026-07-28", "2025-06-18"]), Some(Revision::V2025_06_18));
         assert_eq!(ours.best_of(["2026-07-28", "what"]), None);

@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_client_offers_its_newest_and_takes_any_it_speaks() {
-        // LIFE-004, LIFE-009, LIFE-010
+        // LIFE-007, LIFE-009, LIFE-010
         let mut client = ClientHandshake::new(Revisions::ALL.without(Revision::V2025_11_25));
         let (offered, params) =
             client.offer(Implementation::new("c", "1"), ClientCapabilities::new()).unwrap();

@@ -125,16 +125,19 @@ mod tests {
 
     #[test]
     fn a_request_gets_exactly_one_answer() {
+        // PROG-009: nor is anything said for it afterwards.
         let mut inbound = Inbound::new(8);
         inbound.begin(&Id::from(1), "tools/call").unwrap();
+        assert!(inbound.is_open(&Id::from(1)));
         assert_eq!(inbound.complete(&Id::from(1)), Completion::Send);
+        assert!(!inbound.is_open(&Id::from(1)));
         assert_eq!(inbound.complete(&Id::from(1)), Completion::Drop);
         assert_eq!(inbound.complete(&Id::from(2)), Completion::Drop);
     }
 
     #[test]
     fn an_id_under_way_cannot_be_used_again_and_an_answered_one_can() {
-        // JRPC-005; JRPC-006: `1` and `"1"` are two ids.
+        // JRPC-005 as its receiver sees it; JRPC-006: `1` and `"1"` are two ids.
         let mut inbound = Inbound::new(8);
         inbound.begin(&Id::from(1), "tools/call").unwrap();
         assert_eq!(inbound.begin(&Id::from(1), "tools/list"), Err(NotTaken::DuplicateId));
@@ -161,6 +164,7 @@ mod tests {
         inbound.begin(&Id::from(1), "tools/call").unwrap();
         assert_eq!(inbound.complete(&Id::from(1)), Completion::Send);
         assert_eq!(inbound.cancel(&Id::from(1)), Cancellation::Ignore);
+        assert_eq!(inbound.cancel(&Id::from(9)), Cancellation::Ignore);
         inbound.begin(&Id::from(2), "tools/call").unwrap();
         assert_eq!(inbound.cancel(&Id::from(2)), Cancellation::Stop);
         assert_eq!(inbound.cancel(&Id::from(2)), Cancellation::Ignore);

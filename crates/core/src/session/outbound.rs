@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_believed_once_and_only_for_a_call_that_waits() {
-        // JRPC-004: ids are never used again. JRPC-047: answers may come in any order.
+        // JRPC-004, JRPC-005: ids are never used again. JRPC-047: answers may come in any order.
         let now = Instant::now();
         let mut outbound = Outbound::new();
         let first = outbound.begin(now, "tools/call", Patience::default());
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn progress_that_does_not_rise_is_no_sign_of_life() {
-        // PROG-008: unknown tokens are nobody's. PROG-010: they are ignored.
+        // PROG-010: tokens that are nobody's are ignored.
         let now = Instant::now();
         let mut outbound = Outbound::new();
         let id = outbound.begin(now, "tools/call", patience(30, 600));
@@ -325,7 +325,7 @@ mod tests {
         assert!(!outbound.cancel(&id));
         let id = outbound.begin(now, "tools/call", patience(1, 1));
         assert!(outbound.cancel(&id));
-        // CANC-004: only what is believed to run is cancelled.
+        // CANC-003, CANC-004: only what is believed to run is cancelled.
         assert!(!outbound.cancel(&id));
     }
 

@@ -43,7 +43,7 @@ pub enum Line {
 /// The decision for one line. `phase` is how far the handshake of this process has come.
 pub fn decide(phase: Phase, served: Revisions, line: &Result<Incoming<'_>, Fault>) -> Line {
     // Until something was agreed, errors are written the oldest way, with a null id.
-    let spoken = phase.revision().unwrap_or(Revision::V2024_11_05);
+    let spoken = phase.revision().unwrap_or(Revision::OLDEST);
     match line {
         Err(_) => Line::Fault(spoken),
         Ok(Incoming::Batch(_)) if !spoken.has_batches() => {
@@ -53,6 +53,14 @@ pub fn decide(phase: Phase, served: Revisions, line: &Result<Incoming<'_>, Fault
             if batch.request_methods().any(|method| canonical(method) == Initialize::NAME) =>
         {
             Line::Refuse(Refusal::InvalidRequest("`initialize` cannot be part of a batch".into()), spoken)
+        }
+        Ok(Incoming::Batch(batch)) if batch.messages().iter().flatten().any(claims_a_version) => {
+            Line::Refuse(
+                Refusal::InvalidRequest(
+                    "Invalid request: what claims a version has no place in a batch".into(),
+                ),
+                spoken,
+            )
         }
         Ok(Incoming::Batch(_)) => Line::Batch(spoken),
         Ok(Incoming::Single(Message::Response(_))) => match phase {
@@ -79,8 +87,18 @@ pub fn decide(phase: Phase, served: Revisions, line: &Result<Incoming<'_>, Fault
     }
 }
 
+/// Whether a message claims a version of its own, as nothing in a batch may.
+pub(super) fn claims_a_version(message: &Message<'_>) -> bool {
+    let params = match message {
+        Message::Request(request) => request.params(),
+        Message::Notification(notice) => notice.params(),
+        Message::Response(_) => return false,
+    };
+    Peek::at(params).is_ok_and(|peek| peek.claim() != Claim::None)
+}
+
 fn decide_request(phase: Phase, served: Revisions, request: &Request<'_>) -> Line {
-    let spoken = phase.revision().unwrap_or(Revision::V2024_11_05);
+    let spoken = phase.revision().unwrap_or(Revision::OLDEST);
     let peek = match Peek::at(request.params()) {
         Ok(peek) => peek,
         Err(error) => return Line::Refuse(Refusal::bad_params(&error), spoken),
@@ -126,7 +144,7 @@ fn decide_request(phase: Phase, served: Revisions, request: &Request<'_>) -> Lin
 
 fn decide_stateless(revision: Revision, peek: &Peek<'_>, request: &Request<'_>) -> Line {
     let method = canonical(&request.method);
-    if !revision.has(Kind::Request, method, Sender::Client) {
+    if revision.is_foreign(method) {
         return Line::Refuse(Refusal::MethodNotFound { method: method.to_owned() }, revision);
     }
     match peek.sender() {
@@ -191,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_request_with_a_stateless_claim_is_served_at_any_time() {
-        // VER-026, LIFE-028
+        // VER-026, VER-027, LIFE-028
         for phase in [FRESH, Phase::Agreed(V2025_06_18), READY] {
             assert_eq!(line(phase, &claiming("2026-07-28", "tools/list")), Line::Serve(V2026_07_28));
             assert_eq!(line(phase, &claiming("2026-07-28", "server/discover")), Line::Serve(V2026_07_28));
@@ -200,6 +218,7 @@ mod tests {
 
     #[test]
     fn initialize_on_a_fresh_process_opens_a_session() {
+        // VER-028
         assert_eq!(line(FRESH, &initialize("2025-06-18")), Line::Open(V2025_06_18));
         assert_eq!(line(FRESH, &initialize("2026-07-28")), Line::Open(V2025_11_25));
         assert_eq!(code(line(FRESH, &plain("initialize"))), -32602);
@@ -226,6 +245,7 @@ mod tests {
 
     #[test]
     fn a_request_without_a_claim_belongs_to_the_session() {
+        // VER-028
         assert_eq!(line(READY, &plain("tools/list")), Line::Serve(V2025_11_25));
         assert_eq!(line(Phase::Agreed(V2024_11_05), &plain("tools/list")), Line::Serve(V2024_11_05));
         assert_eq!(line(READY, &plain("ping")), Line::Serve(V2025_11_25));
@@ -233,13 +253,15 @@ mod tests {
 
     #[test]
     fn an_array_is_a_batch_on_2025_03_26_alone() {
-        // STDIO-010, STDIO-009, JRPC-028
+        // STDIO-010, STDIO-009, JRPC-028, JRPC-030
         let batch = json!([plain("tools/list")]);
         assert_eq!(line(Phase::Ready(V2025_03_26), &batch), Line::Batch(V2025_03_26));
         for phase in [FRESH, READY, Phase::Ready(V2024_11_05), Phase::Ready(V2025_06_18)] {
             assert_eq!(code(line(phase, &batch)), -32600);
         }
         assert_eq!(code(line(Phase::Ready(V2025_03_26), &json!([initialize("2025-03-26")]))), -32600);
+        let claims = json!([claiming("2026-07-28", "tools/list")]);
+        assert_eq!(code(line(Phase::Ready(V2025_03_26), &claims)), -32600);
     }
 
     #[test]
@@ -251,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_cancellation_names_a_request_of_either_era() {
-        // CANC-013: a malformed one is ignored; STDIO-015
+        // CANC-013: a malformed one is ignored.
         let cancelled =
             |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
         for phase in [FRESH, READY] {
@@ -279,10 +301,12 @@ mod tests {
 
     #[test]
     fn initialize_with_a_stateless_claim_is_not_found() {
-        // VER-034
-        for method in ["initialize", "ping", "logging/setLevel"] {
+        // VER-034, PING-005
+        for method in ["initialize", "ping", "logging/setLevel", "rpc.x"] {
             assert_eq!(code(line(FRESH, &claiming("2026-07-28", method))), -32601);
         }
+        // A server's own method is its own affair.
+        assert_eq!(line(FRESH, &claiming("2026-07-28", "acme/do")), Line::Serve(V2026_07_28));
     }
 
     #[test]
@@ -308,6 +332,7 @@ mod tests {
 
     #[test]
     fn the_client_is_ready_once() {
+        // JRPC-015: an unknown notification gets no answer.
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         assert_eq!(line(Phase::Agreed(V2025_11_25), &ready), Line::Ready);
         assert_eq!(line(READY, &ready), Line::Ignore);

@@ -7,7 +7,7 @@ use super::{answer_to, batch, heard, refused, response_of};
 
 #[test]
 fn a_batch_of_requests_and_notifications_is_owed_one_answer_for_each_request() {
-    // JRPC-026, JRPC-029, JRPC-031
+    // JRPC-026, JRPC-029
     let batch = batch(
         r#" [ {"jsonrpc":"2.0","id":1,"method":"a"} , {"jsonrpc":"2.0","method":"b"},
             {"jsonrpc":"2.0","id":"1","method":"c","params":{}} ] "#,

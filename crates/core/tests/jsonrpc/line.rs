@@ -101,6 +101,7 @@ fn lines_that_were_taken_are_forgotten() {
 
 #[test]
 fn a_message_that_came_over_several_lines_leaves_on_one() {
+    // STDIO-003
     let params = RawJson::parse("{\n  \"a\": \"\\n\",\r\n  \"b\": 1\n}").unwrap();
     let mut out = b"first\nsecond\n".to_vec();
     let start = out.len();

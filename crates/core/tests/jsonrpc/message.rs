@@ -42,6 +42,7 @@ fn the_order_of_members_and_the_space_between_them_do_not_matter() {
 
 #[test]
 fn unknown_members_are_tolerated_in_every_kind() {
+    // SCHM-008
     for (wire, without) in [
         (
             r#"{"x":[{"id":null}],"jsonrpc":"2.0","id":1,"method":"a","X":"\ud800"}"#,

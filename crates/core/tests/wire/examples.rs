@@ -21,7 +21,7 @@ const NEWEST: Revision = Revision::V2026_07_28;
 
 #[test]
 fn every_official_example_is_read_and_written_back_without_loss() {
-    // SCHM-008: unknown `_meta` keys and members are kept.
+    // SCHM-001; SCHM-008: unknown `_meta` keys and members are kept.
     let root = format!("{}/tests/data/{NEWEST}/examples", env!("CARGO_MANIFEST_DIR"));
     let mut seen = 0;
     for folder in std::fs::read_dir(root).unwrap() {
@@ -211,7 +211,7 @@ fn error(text: &str) -> Result<Value, String> {
 
 #[test]
 fn an_unknown_kind_of_result_is_an_invalid_answer_and_a_missing_one_is_complete() {
-    // JRPC-043 absent is complete, JRPC-044 unknown is invalid, JRPC-042 every result of ours has one.
+    // JRPC-043 absent is complete, JRPC-044 unknown is invalid.
     let named = |json: Value| ResultType::named_in(Raw::from(&RawJson::from(json)));
     assert_eq!(named(json!({})), Ok(ResultType::Complete));
     assert!(named(json!({"resultType": "later"})).is_err());

@@ -103,7 +103,7 @@ fn excused(path: &[String], original: &Value, source: Revision, to: Revision) ->
         "completions" => to == V2024_11_05,
         "tasks" if inside("capabilities") => to != V2025_11_25,
         // Sampling: an array of blocks is cut into messages, or merged into one block.
-        "messages" | "content" if older && blocks(original, path) => true,
+        _ if older && blocks(original, path) => true,
         _ => block_replaced(path, original, to) || text_added(path, original, to),
     }
 }
@@ -127,14 +127,13 @@ fn sampling_message(path: &[String]) -> bool {
 /// Whether somewhere in the conversation there is an array of blocks, or in the result.
 fn blocks(original: &Value, path: &[String]) -> bool {
     match path {
-        [content] if content == "content" => original.get("model").is_some(),
-        [params, messages] if params == "params" && messages == "messages" => original["params"]["messages"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|message| message["content"].is_array()),
-        [params, messages, _, content] => {
-            params == "params" && messages == "messages" && content == "content"
+        [content] => content == "content" && original.get("model").is_some(),
+        [params, messages, ..] if params == "params" && messages == "messages" => {
+            original["params"]["messages"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|message| message["content"].is_array())
         }
         _ => false,
     }

@@ -18,3 +18,4 @@ mod messages;
 mod methods;
 mod official;
 mod rules;
+mod shapes;

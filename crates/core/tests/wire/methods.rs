@@ -24,7 +24,7 @@ fn union(revision: Revision, name: &str) -> BTreeSet<String> {
 
 #[test]
 fn each_revision_has_exactly_the_methods_of_its_schema() {
-    // LIFE-016: only what the revision has is used. The tasks extension is not in the schema.
+    // SCHM-001. The tasks extension is not in the schema.
     for revision in Revision::ALL {
         for (definition, kind, sender) in [
             ("ClientRequest", Kind::Request, Sender::Client),

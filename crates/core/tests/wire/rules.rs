@@ -24,7 +24,7 @@ use tsugite_core::revision::{
 
 use Revision::*;
 
-fn written<M: Method>(output: M::Output, to: Revision) -> Value
+pub(crate) fn written<M: Method>(output: M::Output, to: Revision) -> Value
 where
     M::Output: Translate,
 {
@@ -33,7 +33,7 @@ where
     serde_json::from_slice::<Value>(&out).unwrap()["result"].take()
 }
 
-fn read<M: Method>(result: Value, from: Revision) -> Result<M::Output, String>
+pub(crate) fn read<M: Method>(result: Value, from: Revision) -> Result<M::Output, String>
 where
     M::Output: Translate + Reading,
 {
@@ -67,6 +67,7 @@ fn boolean_properties_become_objects_before_2026_07_28() {
 
 #[test]
 fn output_schemas_and_structured_content_are_objects_up_to_2025_11_25() {
+    // TOOL-031, TOOL-032, TOOL-036, TOOL-037
     let listed = || Tool::new("t", Schema::object()).output_schema(Schema::from(json!({"type": "array"})));
     assert!(tool(listed(), V2026_07_28).get("outputSchema").is_some());
     assert!(tool(listed(), V2025_11_25).get("outputSchema").is_none());
@@ -83,7 +84,7 @@ fn output_schemas_and_structured_content_are_objects_up_to_2025_11_25() {
 
 #[test]
 fn sound_and_links_are_said_in_older_words() {
-    // SCHM-025
+    // SCHM-025, TOOL-025, TOOL-026, TOOL-027, TOOL-028
     let blocks = json!({"content": [
         {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
         {"type": "resource_link", "uri": "file:///a", "name": "a", "title": "The A", "description": "First."},
@@ -100,7 +101,7 @@ fn sound_and_links_are_said_in_older_words() {
 
 #[test]
 fn cache_hints_are_written_on_2026_07_28_alone_and_say_private_by_default() {
-    // CACH-001, CACH-003, CACH-004: the hints are required there; their default keeps nothing.
+    // CACH-003, CACH-004: the hints are required there; their default keeps nothing.
     let list = || tools::ListResult::new([]).ttl_ms(5u64);
     let newest = written::<tools::List>(list(), V2026_07_28);
     assert_eq!(newest, json!({"resultType": "complete", "tools": [], "ttlMs": 5, "cacheScope": "private"}));
@@ -143,7 +144,7 @@ fn results_name_the_server_on_2026_07_28_beside_what_meta_holds() {
 
 #[test]
 fn a_request_of_2026_07_28_must_say_who_sends_it() {
-    // VER-001, VER-002
+    // VER-001, VER-002, ROOT-002
     let mut out = Vec::new();
     let params = tools::CallParams::new("add");
     let missing = write_request::<tools::Call>(&mut out, &Id::from(1), params.clone(), V2026_07_28);
@@ -163,7 +164,7 @@ fn a_request_of_2026_07_28_must_say_who_sends_it() {
 
 #[test]
 fn a_retry_and_a_wish_for_a_task_mean_something_only_where_they_exist() {
-    // TASK-067, TASK-011
+    // TASK-067, TASK-009
     let params = RawJson::from(json!({
         "name": "t", "inputResponses": {"k": {}}, "requestState": "s", "task": {"ttl": 1},
     }));
@@ -189,7 +190,7 @@ fn asked(params: ElicitParams, to: Revision) -> Result<Value, Unsayable> {
 
 #[test]
 fn titled_choices_are_written_beside_their_values_on_2025_06_18_and_read_back() {
-    // ELIC-007 not before, ELIC-011 in its own words there, ELIC-012 in all words later.
+    // ELIC-007 not before, ELIC-011 in its own words there.
     let params = || ElicitParams::Form(FormParams::new("Which?", form()));
     let old = asked(params(), V2025_06_18).unwrap();
     assert_eq!(
@@ -205,7 +206,7 @@ fn titled_choices_are_written_beside_their_values_on_2025_06_18_and_read_back() 
 
 #[test]
 fn several_choices_and_web_pages_cannot_be_asked_on_2025_06_18() {
-    // ELIC-022, ELIC-023
+    // ELIC-022 needs an id there.
     let several = FormSchema::new().field("c", Field::choices(Options::Plain(vec!["a".to_owned()])));
     let several = ElicitParams::Form(FormParams::new("Which?", several));
     assert_eq!(asked(several.clone(), V2025_06_18), Err(Unsayable::MultipleChoice));
@@ -244,7 +245,7 @@ fn the_tasks_extension_switches_nothing_on_before_2026_07_28() {
 
 #[test]
 fn unknown_capabilities_are_kept() {
-    // LIFE-017
+    // LIFE-017, LIFE-018, SCHM-008
     let declared =
         json!({"tools": {"listChanged": true, "x": 1}, "shelves": {"top": []}, "experimental": {"e": {}}});
     let capabilities: ServerCapabilities = serde_json::from_value(declared.clone()).unwrap();
@@ -430,7 +431,7 @@ fn what_a_peer_sent_is_echoed_only_a_little() {
 
 #[test]
 fn an_array_is_no_object_and_an_object_is_no_word() {
-    // JRPC-024, SCHM-027
+    // SCHM-027: a role is one of two words; JRPC-008: a result is an object.
     let bad = |json: &str| read::<tools::Call>(serde_json::from_str(json).unwrap(), V2025_11_25).is_err();
     assert!(bad(r#"[[]]"#));
     assert!(bad(r#"{"content":[["text","hello"]]}"#));

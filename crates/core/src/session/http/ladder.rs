@@ -7,7 +7,7 @@ use super::super::header;
 use super::super::peek::{Peek, Sender};
 use super::{Denial, Header};
 use crate::jsonrpc::Request;
-use crate::revision::{self, Kind, Refusal, Revision, canonical};
+use crate::revision::{Refusal, Revision, canonical};
 
 /// The headers that mirror the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,7 @@ pub fn climb<'a>(
     // 1. What the sender must say of itself.
     let peek = Peek::at(request.params()).map_err(|error| deny(400, Refusal::bad_params(&error)))?;
     let sender = peek.sender().map_err(|refusal| deny(400, refusal))?;
+    // 2. The version and its header: the decision that led here.
     // 3. `Mcp-Method`. Blanks around a value are not part of it; case is.
     match headers.method {
         Header::Once(method) if method.trim_matches([' ', '\t']) == request.method => {}
@@ -57,18 +58,9 @@ pub fn climb<'a>(
             _ => return Err(mismatch("`Mcp-Name` differs from the name in the body".to_owned())),
         }
     }
-    // 5. The method. Names beginning with `rpc.` are JSON-RPC's own and nobody's here.
-    let known = revision.has(Kind::Request, method, revision::Sender::Client);
-    if !known && method_is_foreign(revision, method) || !offers(method) {
+    // 5. The method: the protocol's here, or the server's own.
+    if revision.is_foreign(method) || !offers(method) {
         return Err(deny(404, Refusal::MethodNotFound { method: method.to_owned() }));
     }
     Ok(Admitted { sender, peek })
-}
-
-/// Whether the name is one that another revision or JSON-RPC gave a meaning; what is left may be a server's own.
-fn method_is_foreign(revision: Revision, method: &str) -> bool {
-    method.starts_with("rpc.")
-        || Revision::ALL
-            .iter()
-            .any(|other| *other != revision && other.has(Kind::Request, method, revision::Sender::Both))
 }

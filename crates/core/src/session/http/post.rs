@@ -3,6 +3,7 @@
 //! Row numbers are those of the decision table in ARCHITECTURE.md.
 
 use super::super::peek::{Claim, Peek};
+use super::super::stdio::claims_a_version;
 use super::{Denial, Head, Header, Policy, SessionHeader, Version};
 use crate::jsonrpc::{Batch, Incoming, Message, Request};
 use crate::protocol::discover::Discover;
@@ -200,15 +201,8 @@ fn decide_response(policy: &Policy, head: &Head<'_>) -> Result<Post, Denial> {
 fn decide_batch(policy: &Policy, head: &Head<'_>, batch: &Batch<'_>) -> Result<Post, Denial> {
     let refuse = |text| Err(Denial::invalid(400, text, Revision::NEWEST_HANDSHAKE));
     let no_batch = "Invalid request: only 2025-03-26 has batches";
-    let claims = batch.messages().iter().flatten().any(|message| match message {
-        Message::Request(request) => Peek::at(request.params()).is_ok_and(|peek| peek.claim() != Claim::None),
-        Message::Notification(notice) => {
-            Peek::at(notice.params()).is_ok_and(|peek| peek.claim() != Claim::None)
-        }
-        Message::Response(_) => false,
-    });
     // Row 2.
-    if claims {
+    if batch.messages().iter().flatten().any(claims_a_version) {
         return refuse(no_batch);
     }
     if batch.request_methods().any(|method| canonical(method) == Initialize::NAME) {

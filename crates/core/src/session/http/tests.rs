@@ -109,7 +109,7 @@ fn row_3_a_served_claim_with_an_equal_header_is_stateless() {
 
 #[test]
 fn row_4_a_claim_without_the_header_is_a_mismatch() {
-    // HTTP-050
+    // HTTP-055
     for version in [MODERN, "2030-01-01"] {
         let decision = post(&all(), head(None, SessionHeader::Absent), &claiming(version, "tools/list"));
         assert_eq!(denied(decision), (400, -32020));
@@ -118,7 +118,7 @@ fn row_4_a_claim_without_the_header_is_a_mismatch() {
 
 #[test]
 fn row_5_a_claim_that_differs_from_the_header_is_a_mismatch_served_or_not() {
-    // HTTP-047
+    // HTTP-047, HTTP-054
     for (claim, header) in [("v999.0.0", MODERN), (MODERN, "2025-11-25"), (MODERN, "v999.0.0")] {
         let decision =
             post(&all(), head(Some(header), SessionHeader::Absent), &claiming(claim, "tools/list"));
@@ -191,7 +191,7 @@ fn row_9_initialize_agrees_on_a_revision_with_a_handshake() {
 
 #[test]
 fn row_10_a_request_in_a_session_is_served_by_the_sessions_revision() {
-    // HTTP-044: but not with a version nobody serves.
+    // VER-028; HTTP-044: but not with a version nobody serves.
     let session = SessionHeader::Known(V2025_06_18);
     for version in [None, Some("2025-06-18"), Some("2025-11-25")] {
         assert_eq!(post(&all(), head(version, session), &plain("tools/list")), Post::InSession(V2025_06_18));
@@ -227,7 +227,7 @@ fn row_12_without_a_session_a_server_with_sessions_says_how_to_begin() {
 
 #[test]
 fn row_13_without_sessions_a_request_stands_alone() {
-    // HTTP-043: no header means 2025-03-26. HTTP-044: a version nobody serves is refused.
+    // HTTP-043, HTTP-049: no header means 2025-03-26. HTTP-044: a version nobody serves is refused.
     let policy = all().without_sessions();
     for (version, revision) in
         [(None, V2025_03_26), (Some("2025-06-18"), V2025_06_18), (Some("2024-11-05"), V2024_11_05)]
@@ -255,9 +255,11 @@ fn row_14_discover_without_a_claim_lacks_its_keys() {
 
 #[test]
 fn row_15_methods_that_are_gone_are_not_found() {
-    // VER-034, PING-005
+    // VER-034, PING-005, TASK-067
     let methods = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-    for method in methods.into_iter().chain(["sampling/createMessage", "tasks/list", "rpc.discover"]) {
+    for method in
+        methods.into_iter().chain(["sampling/createMessage", "tasks/list", "tasks/result", "rpc.discover"])
+    {
         let body = claiming(MODERN, method);
         assert_eq!(
             post(&all(), head(Some(MODERN), SessionHeader::Absent), &body),
@@ -289,7 +291,6 @@ fn row_16_a_stateless_notification_is_accepted_whatever_it_says() {
 
 #[test]
 fn row_17_a_notification_in_a_session_belongs_to_it() {
-    // HTTP-013
     let decision = post(&all(), head(None, SessionHeader::Known(V2025_11_25)), &notice());
     assert_eq!(decision, Post::InSession(V2025_11_25));
 }
@@ -328,7 +329,7 @@ fn get_status(get: Get) -> u16 {
 
 #[test]
 fn row_21_a_get_in_a_session_opens_or_resumes_a_stream() {
-    // HTTP-034, HTTP-033
+    // HTTP-034, HTTP-044
     let session = head(None, SessionHeader::Known(V2025_06_18));
     assert_eq!(decide_get(&all(), &session, true, false), Get::Stream(V2025_06_18));
     assert_eq!(decide_get(&all(), &session, true, true), Get::Resume(V2025_06_18));
@@ -423,6 +424,7 @@ fn call(name: &str) -> Value {
 
 #[test]
 fn step_1_the_sender_must_say_who_it_is() {
+    // LOG-011; VER-006: it need not say its name.
     let mut body = call("add");
     assert!(climbing(&body, Some("tools/call"), Some("add"), |_| true).is_ok());
     body["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("loud");
@@ -435,7 +437,7 @@ fn step_1_the_sender_must_say_who_it_is() {
 
 #[test]
 fn step_3_the_method_header_must_equal_the_method() {
-    // HTTP-054, HTTP-055, HTTP-057 with regard to case
+    // HTTP-054, HTTP-055, HTTP-057 with regard to case, HTTP-058
     for header in [None, Some("tools/list"), Some("Tools/Call"), Some("")] {
         assert_eq!(fell(climbing(&call("add"), header, Some("add"), |_| true)), (400, -32020));
     }
@@ -444,7 +446,7 @@ fn step_3_the_method_header_must_equal_the_method() {
 
 #[test]
 fn step_4_the_name_header_must_equal_the_name() {
-    // HTTP-052, HTTP-056
+    // HTTP-054, HTTP-055, HTTP-056
     for header in [None, Some("sub"), Some("Add"), Some("=?base64?YWRk"), Some("=?base64?YWR?=")] {
         assert_eq!(
             fell(climbing(&call("add"), Some("tools/call"), header, |_| true)),

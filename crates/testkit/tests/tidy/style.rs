@@ -1,0 +1,97 @@
+//! Habits of the whole tree.
+
+use crate::{assert_none, tree};
+
+/// Beyond this a file is two rooms.
+const MOST_LINES: usize = 1000;
+
+#[test]
+fn features_switch_whole_modules_and_nothing_inside_them() {
+    let mut found = Vec::new();
+    for source in tree::sources("crates") {
+        for at in source.words("feature") {
+            if !source.code[at + "feature".len()..].trim_start().starts_with('=') {
+                continue;
+            }
+            // Past this attribute, and those that follow it, to the item.
+            let mut rest = source.code[at..].split_once(']').map_or("", |(_, rest)| rest).trim_start();
+            while let Some(attribute) = rest.strip_prefix("#[") {
+                rest = attribute.split_once(']').map_or("", |(_, rest)| rest).trim_start();
+            }
+            let item = match rest.strip_prefix("pub") {
+                Some(public) if public.starts_with('(') => {
+                    public.split_once(')').map_or("", |(_, rest)| rest)
+                }
+                Some(public) => public,
+                None => rest,
+            };
+            let item = item.trim_start();
+            let line = &source.code[..at];
+            let opens = line.rfind("#[").is_some_and(|attribute| !line[attribute..].contains(']'));
+            if !opens || !(item.starts_with("mod ") || item.starts_with("use ")) {
+                found.push(source.place(at));
+            }
+        }
+    }
+    assert_none(found);
+}
+
+#[test]
+fn no_type_is_guessed_from_its_shape() {
+    let mut found = Vec::new();
+    for source in tree::sources("crates") {
+        found.extend(source.words("untagged").into_iter().map(|at| source.place(at)));
+    }
+    assert_none(found);
+}
+
+#[test]
+fn nothing_is_left_for_later_and_no_test_is_skipped() {
+    let mut found = Vec::new();
+    for source in ["crates", "xtask", "fuzz"].into_iter().flat_map(tree::sources) {
+        for word in ["todo!", "unimplemented!", "#[ignore"] {
+            found.extend(source.words(word).into_iter().map(|at| format!("{}: {word}", source.place(at))));
+        }
+    }
+    assert_none(found);
+}
+
+#[test]
+fn every_file_opens_with_its_reason() {
+    let sources = ["crates", "xtask"].into_iter().flat_map(tree::sources);
+    let bare = sources.filter(|source| !source.text.starts_with("//! "));
+    assert_none(bare.map(|source| source.path).collect());
+}
+
+#[test]
+fn no_file_is_longer_than_a_thousand_lines() {
+    let sources = tree::sources("crates").into_iter().filter(|source| source.path.contains("/src/"));
+    let long = sources
+        .map(|source| (source.text.lines().count(), source.path))
+        .filter(|(lines, _)| *lines > MOST_LINES);
+    assert_none(long.map(|(lines, path)| format!("{path}: {lines} lines")).collect());
+}
+
+#[test]
+fn no_file_names_a_place_on_somebodys_machine() {
+    let homes = ["work", "root", "home"].map(|folder| format!("/{folder}/"));
+    // The path of a URL is nobody's.
+    let in_url = |before: Option<char>| {
+        before.is_some_and(|letter| letter.is_alphanumeric() || "/.-_~}".contains(letter))
+    };
+    let files = tree::files("");
+    assert!(files.iter().any(|path| path == "Cargo.toml"));
+    let mut found = Vec::new();
+    for path in files {
+        let Some(text) = tree::text(&path) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            let named = |home: &String| {
+                line.match_indices(home).any(|(at, _)| !in_url(line[..at].chars().next_back()))
+            };
+            if homes.iter().any(named) {
+                found.push(format!("{path}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    assert_none(found);
+}
