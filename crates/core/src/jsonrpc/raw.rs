@@ -73,6 +73,12 @@ impl<'a> From<&'a RawJson> for Raw<'a> {
     }
 }
 
+impl<'a> From<&'a RawValue> for Raw<'a> {
+    fn from(json: &'a RawValue) -> Self {
+        Raw(json.get())
+    }
+}
+
 /// JSON kept as its text, so that nothing in it is lost or rounded.
 ///
 /// Two of them are equal when they say the same, whatever their white space.

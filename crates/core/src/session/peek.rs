@@ -109,6 +109,11 @@ impl<'a> Peek<'a> {
         Some(member.as_ref().and_then(|Loose(text)| text.as_deref()))
     }
 
+    /// The arguments of a call as they came; `None` if there are none.
+    pub fn arguments(&self) -> Option<Raw<'a>> {
+        self.members.arguments.map(Raw::from)
+    }
+
     /// The version an `initialize` offers.
     pub fn offered_version(&self) -> Option<&str> {
         self.members.protocol_version.as_ref().and_then(|Loose(text)| text.as_deref())
@@ -142,6 +147,8 @@ struct Members<'a> {
     task_id: Option<Loose<'a>>,
     #[serde(borrow, rename = "protocolVersion")]
     protocol_version: Option<Loose<'a>>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

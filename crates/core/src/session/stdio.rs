@@ -67,7 +67,10 @@ pub fn decide(phase: Phase, served: Revisions, line: &Result<Incoming<'_>, Fault
             Phase::Fresh => Line::Ignore,
             _ => Line::Deliver,
         },
-        Ok(Incoming::Single(Message::Request(request))) => decide_request(phase, served, request),
+        Ok(Incoming::Single(Message::Request(request))) => match Peek::at(request.params()) {
+            Ok(peek) => decide_request(phase, served, request, &peek),
+            Err(error) => Line::Refuse(Refusal::bad_params(&error), spoken),
+        },
         Ok(Incoming::Single(Message::Notification(notice))) => match notice.method.as_ref() {
             Cancelled::NAME => {
                 let params = notice.params().read::<CancelledParams>();
@@ -97,18 +100,15 @@ pub(super) fn claims_a_version(message: &Message<'_>) -> bool {
     Peek::at(params).is_ok_and(|peek| peek.claim() != Claim::None)
 }
 
-fn decide_request(phase: Phase, served: Revisions, request: &Request<'_>) -> Line {
+/// The decision for a request whose params were looked at already.
+pub fn decide_request(phase: Phase, served: Revisions, request: &Request<'_>, peek: &Peek<'_>) -> Line {
     let spoken = phase.revision().unwrap_or(Revision::OLDEST);
-    let peek = match Peek::at(request.params()) {
-        Ok(peek) => peek,
-        Err(error) => return Line::Refuse(Refusal::bad_params(&error), spoken),
-    };
     match peek.claim() {
-        Claim::Malformed => return Line::Refuse(peek_error(&peek), Revision::NEWEST),
+        Claim::Malformed => return Line::Refuse(peek_error(peek), Revision::NEWEST),
         Claim::Version(version) => match version.parse::<Revision>() {
             // A modern envelope does not make an older revision stateless.
             Ok(revision) if !revision.is_stateless() => {}
-            Ok(revision) if served.contains(revision) => return decide_stateless(revision, &peek, request),
+            Ok(revision) if served.contains(revision) => return decide_stateless(revision, peek, request),
             _ => {
                 let requested = version.into_owned();
                 return Line::Refuse(

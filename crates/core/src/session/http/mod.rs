@@ -1,7 +1,7 @@
 //! What to do with an HTTP request: one endpoint for every revision.
 //!
 //! [`decide_post`], [`decide_get`] and [`decide_delete`] say which revision governs a request and what is to be done;
-//! a request of the stateless era then climbs the [`ladder`]. All of them are functions from what arrived to
+//! a request of the stateless era then [climbs](climb) a ladder of checks. All of them are functions from what arrived to
 //! what to do, so that each row of the table is a test.
 
 mod ladder;
