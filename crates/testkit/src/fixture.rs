@@ -1,0 +1,60 @@
+//! A server with one tool for each thing a transcript wants to see.
+
+use serde::Deserialize;
+use tsugite::prelude::*;
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    /// The first number.
+    a: i64,
+    /// The second number.
+    b: i64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Say {
+    text: String,
+}
+
+/// The fixture.
+pub fn server() -> Server {
+    let add = Tool::new("add")
+        .description("Add two numbers.")
+        .read_only()
+        .handler(|Args(add): Args<Add>| async move { add.a + add.b });
+    let say = Tool::new("say").handler(|Args(say): Args<Say>| async move {
+        println!("a stray line on stdout");
+        say.text
+    });
+    let steps = Tool::new("steps").handler(|cx: Context| async move {
+        cx.progress(1.0, Some(2.0), Some("half")).await;
+        // What does not rise is not sent.
+        cx.progress(1.0, Some(2.0), None).await;
+        cx.log(Level::Warning, "careful").await;
+        cx.log(Level::Debug, "detail").await;
+        cx.progress(2.0, Some(2.0), None).await;
+        "done"
+    });
+    let slow = Tool::new("slow").handler(|cancelled: tsugite::server::Cancelled| async move {
+        cancelled.wait().await;
+        "never said"
+    });
+    let later = Tool::new("later").handler(|| async {
+        tokio::task::yield_now().await;
+        "later"
+    });
+    let fails = Tool::new("fails").handler(|| async { Err::<(), _>(ToolError::new("no luck")) });
+    let breaks = Tool::new("breaks").handler(|| async {
+        let secret = std::io::Error::other("the password is swordfish");
+        Err::<(), ToolError>(secret.into())
+    });
+    #[allow(clippy::panic, reason = "to see what a panicking handler does to its server")]
+    let panics = Tool::new("panics").handler(|| async {
+        if true {
+            panic!("on purpose");
+        }
+    });
+    [say, steps, slow, later, fails, breaks, panics]
+        .into_iter()
+        .fold(Server::new("fixture", "1.0.0").instructions("Be kind.").tool(add), Server::tool)
+}

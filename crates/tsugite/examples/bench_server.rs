@@ -1,0 +1,45 @@
+//! The server that is measured beside other implementations: `bench_server stdio`.
+
+use serde::{Deserialize, Serialize};
+use tsugite::prelude::*;
+
+#[derive(Deserialize, JsonSchema)]
+struct Echo {
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Sum {
+    sum: i64,
+}
+
+fn server() -> Server {
+    let echo = Tool::new("echo").handler(|Args(echo): Args<Echo>| async move { echo.text });
+    let add =
+        Tool::new("add").handler(|Args(add): Args<Add>| async move { Json(Sum { sum: add.a + add.b }) });
+    let big = Tool::new("big").handler(|| async { "0123456789abcdef".repeat(6_400) });
+    let progress = Tool::new("progress").handler(|cx: Context| async move {
+        for step in 1..=100 {
+            cx.progress(f64::from(step), Some(100.0), None).await;
+        }
+        "done"
+    });
+    Server::new("bench", "1.0.0").tool(echo).tool(add).tool(big).tool(progress)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> tsugite::Result<()> {
+    match std::env::args().nth(1).as_deref() {
+        Some("stdio") => server().serve_stdio().await,
+        _ => {
+            eprintln!("usage: bench_server stdio");
+            std::process::exit(1)
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What can go wrong with a server as a whole.
+
+use std::fmt;
+
+/// The result of serving.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a server could not be served, or ended.
+#[derive(Debug)]
+pub struct Error(Box<Kind>);
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// Something was registered that cannot be offered; each sentence names one.
+    Registration(Vec<String>),
+    /// The transport failed.
+    Io(std::io::Error),
+}
+
+impl Error {
+    pub(crate) fn registration(mistakes: Vec<String>) -> Self {
+        Self(Box::new(Kind::Registration(mistakes)))
+    }
+
+    /// Whether something was registered that cannot be offered. The text names it.
+    pub fn is_registration(&self) -> bool {
+        matches!(*self.0, Kind::Registration(_))
+    }
+
+    /// Whether the transport failed.
+    pub fn is_io(&self) -> bool {
+        matches!(*self.0, Kind::Io(_))
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self(Box::new(Kind::Io(error)))
+    }
+}
+
+impl From<tokio::task::JoinError> for Error {
+    fn from(error: tokio::task::JoinError) -> Self {
+        std::io::Error::from(error).into()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Kind::Registration(mistakes) => f.write_str(&mistakes.join("; ")),
+            Kind::Io(error) => write!(f, "the transport failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0 {
+            Kind::Registration(_) => None,
+            Kind::Io(error) => Some(error),
+        }
+    }
+}

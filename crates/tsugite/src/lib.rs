@@ -1,0 +1,43 @@
+//! The Model Context Protocol in Rust: a handler is written once and serves every published revision.
+//!
+//! ```
+//! use serde::Deserialize;
+//! use tsugite::prelude::*;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add {
+//!     /// The first number.
+//!     a: i64,
+//!     /// The second number.
+//!     b: i64,
+//! }
+//!
+//! let add = Tool::new("add").description("Add two numbers.").handler(|Args(add): Args<Add>| async move { add.a + add.b });
+//! let server = Server::new("calculator", "1.0.0").tool(add);
+//! # let _ = server; // .serve_stdio().await
+//! ```
+//!
+//! [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile, [`transport`] carries
+//! the messages. What a message is stands in [`core`].
+
+pub mod error;
+pub mod server;
+pub mod transport;
+
+pub use schemars;
+pub use tsugite_core as core;
+
+pub use error::{Error, Result};
+pub use server::Server;
+
+/// What a server needs, in one line.
+pub mod prelude {
+    pub use schemars::JsonSchema;
+
+    pub use crate::Server;
+    pub use crate::core::protocol::ContentBlock;
+    pub use crate::core::protocol::logging::Level;
+    pub use crate::core::protocol::tools::CallResult;
+    pub use crate::core::revision::{Revision, Revisions};
+    pub use crate::server::{Args, Context, Json, State, Tool, ToolError};
+}

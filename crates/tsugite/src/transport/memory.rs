@@ -1,0 +1,73 @@
+//! In memory: a server and whoever speaks to it, in one process, without a port.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tsugite_core::jsonrpc::LineReader;
+
+use crate::server::Server;
+use crate::server::link::Link;
+
+/// A raw connection to a server in the same process: lines in, lines out.
+///
+/// Dropping it ends the connection and stops what still runs.
+///
+/// ```
+/// use tsugite::prelude::*;
+/// use tsugite::transport::memory;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let server = Server::new("quiet", "1.0.0");
+/// let mut wire = memory::connect(&server).unwrap();
+/// wire.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+/// assert_eq!(wire.next().await, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+/// # }
+/// ```
+pub struct Wire {
+    link: Arc<Link>,
+    lines: LineReader,
+    ready: VecDeque<String>,
+}
+
+/// Connects to a server. Fails when something was registered that cannot be offered.
+pub fn connect(server: &Server) -> crate::Result<Wire> {
+    server.check()?;
+    let link = Link::new(server);
+    Ok(Wire { link, lines: LineReader::new(usize::MAX - 1), ready: VecDeque::new() })
+}
+
+impl Wire {
+    /// Sends one line to the server. Must be called inside a tokio runtime: what is not done at once goes on there.
+    pub fn send(&mut self, line: impl AsRef<[u8]>) {
+        for work in self.link.receive(line.as_ref()) {
+            let task = tokio::spawn(work.future);
+            self.link.started(&work.id, task.abort_handle());
+        }
+    }
+
+    /// The next line from the server; waits for it.
+    pub async fn next(&mut self) -> String {
+        loop {
+            if let Some(line) = self.ready.pop_front() {
+                return line;
+            }
+            let bytes = self.link.outbox.take(Vec::new()).await;
+            self.lines.push(&bytes);
+            while let Some(line) = self.lines.next_line() {
+                self.ready.push_back(String::from_utf8_lossy(line.unwrap_or_default()).into_owned());
+            }
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.link.abandon();
+    }
+}
+
+impl std::fmt::Debug for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wire").finish_non_exhaustive()
+    }
+}

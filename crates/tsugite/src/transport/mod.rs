@@ -1,0 +1,4 @@
+//! How messages travel.
+
+pub mod memory;
+mod stdio;
