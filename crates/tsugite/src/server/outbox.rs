@@ -107,3 +107,48 @@ impl Outbox {
 
 /// How many bytes may wait for a peer before its questions do.
 const HIGH_WATER: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn whoever_says_more_than_the_peer_reads_waits() {
+        let outbox = Outbox::default();
+        assert!(poll(pin!(outbox.room())).is_ready());
+        outbox.push(|out| out.resize(HIGH_WATER, b'x'));
+        let mut waiting = pin!(outbox.room());
+        assert!(poll(waiting.as_mut()).is_pending());
+        assert!(outbox.is_full());
+        let Poll::Ready(taken) = poll(pin!(outbox.take(Vec::new()))) else { panic!() };
+        assert_eq!(taken.len(), HIGH_WATER + 1);
+        assert!(poll(waiting.as_mut()).is_ready());
+    }
+
+    #[test]
+    fn it_is_settled_only_when_what_was_taken_has_left() {
+        let outbox = Outbox::default();
+        outbox.push(|out| out.push(b'x'));
+        let mut settled = pin!(outbox.settled(|| true));
+        assert!(poll(settled.as_mut()).is_pending());
+        assert!(poll(pin!(outbox.take(Vec::new()))).is_ready());
+        assert!(poll(settled.as_mut()).is_pending());
+        outbox.left();
+        assert!(poll(settled.as_mut()).is_ready());
+    }
+
+    #[test]
+    fn a_message_that_was_not_written_leaves_no_line() {
+        let outbox = Outbox::default();
+        outbox.push(|_| {});
+        assert!(poll(pin!(outbox.take(Vec::new()))).is_pending());
+    }
+}

@@ -1,0 +1,110 @@
+//! The fixture as a process: how it begins, ends, and bears what a client does to it.
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+
+fn start() -> Child {
+    Command::new(env!("CARGO_BIN_EXE_fixture"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+fn call(id: usize, tool: &str) -> String {
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\"name\":\"{tool}\",{META}}}}}\n"
+    )
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn ten_thousand_requests_in_one_burst_are_all_answered_once() {
+    let mut child = start();
+    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let burst: String = (0..10_000).map(|id| call(id, if id % 2 == 0 { "later" } else { "fails" })).collect();
+    let writer = tokio::spawn(async move {
+        stdin.write_all(burst.as_bytes()).await.unwrap();
+        stdin
+    });
+    let mut lines = BufReader::new(stdout).lines();
+    let mut seen = BTreeSet::new();
+    while seen.len() < 10_000 {
+        let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        assert!(answer.get("result").is_some(), "{answer}");
+        assert!(seen.insert(answer["id"].as_u64().unwrap()), "answered twice: {answer}");
+    }
+    drop(writer.await.unwrap());
+    assert!(child.wait().await.unwrap().success());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_was_asked_before_the_end_of_input_is_answered() {
+    // STDIO-019, also without a newline at the end.
+    let mut child = start();
+    let mut stdin = child.stdin.take().unwrap();
+    let asked = format!("{}{}", call(1, "later"), call(2, "later").trim_end());
+    stdin.write_all(asked.as_bytes()).await.unwrap();
+    drop(stdin);
+    let mut heard = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut heard).await.unwrap();
+    assert_eq!(heard.lines().count(), 2, "{heard}");
+    assert!(child.wait().await.unwrap().success());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_signal_ends_the_server_cleanly() {
+    let mut child = start();
+    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut lines = BufReader::new(stdout).lines();
+    stdin.write_all(call(1, "later").as_bytes()).await.unwrap();
+    lines.next_line().await.unwrap().unwrap();
+    let id = child.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
+    assert!(child.wait().await.unwrap().success());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn nothing_but_messages_reaches_stdout() {
+    // STDIO-004: what a handler prints, and what a panic says, goes to stderr.
+    let mut child = start();
+    let mut stdin = child.stdin.take().unwrap();
+    let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "say", "arguments": {"text": "hello"}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }});
+    stdin.write_all(format!("{say}\n{}", call(2, "panics")).as_bytes()).await.unwrap();
+    drop(stdin);
+    let (mut heard, mut printed) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut heard).await.unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut printed).await.unwrap();
+    assert!(heard.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{heard}");
+    assert_eq!(heard.lines().count(), 2);
+    assert!(printed.contains("a stray line on stdout") && printed.contains("on purpose"), "{printed}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_line_over_the_limit_is_answered_and_the_next_is_read() {
+    let mut child = start();
+    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut lines = BufReader::new(stdout).lines();
+    let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(5 << 20));
+    let writer = tokio::spawn(async move {
+        stdin.write_all(format!("{long}{}", call(2, "later")).as_bytes()).await.unwrap();
+        stdin
+    });
+    let refused: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32801)));
+    let answered: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+    assert_eq!(answered["id"], 2);
+    drop(writer.await.unwrap());
+}
