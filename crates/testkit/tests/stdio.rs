@@ -1,5 +1,7 @@
 //! The fixture as a process: how it begins, ends, and bears what a client does to it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and so do its own helpers")]
+
 use std::collections::BTreeSet;
 use std::process::Stdio;
 

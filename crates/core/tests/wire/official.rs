@@ -92,10 +92,8 @@ fn validator(document: &Value, name: &str) -> Validator {
 fn patch(document: &mut Value) {
     let defs = defs_mut(document);
     // `string | number | boolean` became `["string", "integer", "boolean"]`.
-    for name in ["ElicitResult", "JSONValue"] {
-        if let Some(definition) = defs.get_mut(name) {
-            number_for_integer(definition);
-        }
+    if let Some(definition) = defs.get_mut("ElicitResult") {
+        number_for_integer(definition);
     }
     // The first three revisions demand an id where it could not be read; plain JSON-RPC then writes null.
     if let Some(error) = defs.get_mut("JSONRPCError") {
