@@ -110,3 +110,23 @@ async fn a_line_over_the_limit_is_answered_and_the_next_is_read() {
     assert_eq!(answered["id"], 2);
     drop(writer.await.unwrap());
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn files_serve_where_pipes_would() {
+    // What a shell does with `< in > out`.
+    let folder = std::env::temp_dir().join(format!("tsugite-stdio-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (questions, answers) = (folder.join("in"), folder.join("out"));
+    std::fs::write(&questions, call(1, "later")).unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_fixture"))
+        .stdin(std::fs::File::open(&questions).unwrap())
+        .stdout(std::fs::File::create(&answers).unwrap())
+        .stderr(Stdio::null())
+        .status()
+        .await
+        .unwrap();
+    let heard = std::fs::read_to_string(&answers).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(status.success());
+    assert_eq!(heard.lines().count(), 1, "{heard}");
+}

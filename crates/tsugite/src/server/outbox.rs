@@ -3,10 +3,10 @@
 //! Messages are written straight into one buffer; the transport takes all of it at once. Whoever has more to say than
 //! the peer reads waits here, so that memory stays bounded.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 /// The buffer of one peer.
 #[derive(Debug, Default)]
@@ -14,8 +14,6 @@ pub(crate) struct Outbox {
     buffer: Mutex<Vec<u8>>,
     filled: Notify,
     drained: Notify,
-    /// What was taken has not left yet.
-    leaving: AtomicBool,
     quiet: Notify,
 }
 
@@ -48,56 +46,36 @@ impl Outbox {
         self.lock().len() >= HIGH_WATER
     }
 
-    /// What was taken has left.
-    pub(crate) fn left(&self) {
-        self.leaving.store(false, Ordering::Release);
-        self.quiet.notify_waiters();
-    }
-
     /// Something that had more to say is done.
     pub(crate) fn spoken(&self) {
         self.quiet.notify_waiters();
     }
 
-    /// Waits until everything has left and `done` says that nothing more will come.
-    pub(crate) async fn settled(&self, done: impl Fn() -> bool) {
-        loop {
-            let quiet = self.quiet.notified();
-            if done() && self.lock().is_empty() && !self.leaving.load(Ordering::Acquire) {
-                return;
-            }
-            quiet.await;
-        }
+    /// Waits until something that had more to say is done.
+    pub(crate) fn quiet(&self) -> Notified<'_> {
+        self.quiet.notified()
     }
 
-    /// Takes all that is there; waits until there is something. `spare` becomes the next buffer.
-    pub(crate) async fn take(&self, spare: Vec<u8>) -> Vec<u8> {
-        let mut spare = Some(spare);
-        loop {
-            let filled = self.filled.notified();
-            if let Some(taken) = self.take_now(&mut spare) {
-                return taken;
-            }
-            filled.await;
-        }
+    /// Waits until there is something to take. A push before the call counts.
+    pub(crate) async fn filled(&self) {
+        self.filled.notified().await;
     }
 
-    fn take_now(&self, spare: &mut Option<Vec<u8>>) -> Option<Vec<u8>> {
+    /// Takes all that is there into `taken`, whose memory becomes the next buffer; false if there is nothing.
+    pub(crate) fn take_now(&self, taken: &mut Vec<u8>) -> bool {
         let mut buffer = self.lock();
         if buffer.is_empty() {
-            return None;
+            return false;
         }
-        let mut next = spare.take().unwrap_or_default();
-        next.clear();
+        taken.clear();
         // A burst must not hold its memory for ever.
-        if next.capacity() > 2 * HIGH_WATER {
-            next = Vec::new();
+        if taken.capacity() > 2 * HIGH_WATER {
+            *taken = Vec::new();
         }
-        let taken = std::mem::replace(&mut *buffer, next);
-        self.leaving.store(true, Ordering::Release);
+        std::mem::swap(&mut *buffer, taken);
         drop(buffer);
         self.drained.notify_waiters();
-        Some(taken)
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
@@ -111,12 +89,12 @@ const HIGH_WATER: usize = 256 << 10;
 #[cfg(test)]
 mod tests {
     use std::future::Future;
-    use std::pin::pin;
+    use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
 
     use super::*;
 
-    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
@@ -128,27 +106,24 @@ mod tests {
         let mut waiting = pin!(outbox.room());
         assert!(poll(waiting.as_mut()).is_pending());
         assert!(outbox.is_full());
-        let Poll::Ready(taken) = poll(pin!(outbox.take(Vec::new()))) else { panic!() };
+        let mut taken = Vec::new();
+        assert!(outbox.take_now(&mut taken));
         assert_eq!(taken.len(), HIGH_WATER + 1);
         assert!(poll(waiting.as_mut()).is_ready());
     }
 
     #[test]
-    fn it_is_settled_only_when_what_was_taken_has_left() {
+    fn what_was_said_before_anyone_waited_is_not_forgotten() {
         let outbox = Outbox::default();
+        assert!(poll(pin!(outbox.filled())).is_pending());
         outbox.push(|out| out.push(b'x'));
-        let mut settled = pin!(outbox.settled(|| true));
-        assert!(poll(settled.as_mut()).is_pending());
-        assert!(poll(pin!(outbox.take(Vec::new()))).is_ready());
-        assert!(poll(settled.as_mut()).is_pending());
-        outbox.left();
-        assert!(poll(settled.as_mut()).is_ready());
+        assert!(poll(pin!(outbox.filled())).is_ready());
     }
 
     #[test]
     fn a_message_that_was_not_written_leaves_no_line() {
         let outbox = Outbox::default();
         outbox.push(|_| {});
-        assert!(poll(pin!(outbox.take(Vec::new()))).is_pending());
+        assert!(!outbox.take_now(&mut Vec::new()));
     }
 }

@@ -51,7 +51,11 @@ impl Wire {
             if let Some(line) = self.ready.pop_front() {
                 return line;
             }
-            let bytes = self.link.outbox.take(Vec::new()).await;
+            let mut bytes = Vec::new();
+            if !self.link.outbox.take_now(&mut bytes) {
+                self.link.outbox.filled().await;
+                continue;
+            }
             self.lines.push(&bytes);
             while let Some(line) = self.lines.next_line() {
                 self.ready.push_back(String::from_utf8_lossy(line.unwrap_or_default()).into_owned());

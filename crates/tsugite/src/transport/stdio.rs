@@ -1,10 +1,11 @@
 //! stdio: one message a line, on the pipes the client opened.
 //!
 //! Nothing but messages goes to stdout: the descriptor is moved away and stdout becomes stderr, so that a stray
-//! `println!` cannot corrupt the stream. All that has arrived is answered before one write carries the answers.
+//! `println!` cannot corrupt the stream. One loop reads and writes: all that has arrived is answered before one write
+//! carries the answers, without a task or a channel between them.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,17 +27,23 @@ impl Server {
     pub async fn serve_stdio(self) -> crate::Result<()> {
         self.check()?;
         let (stdin, stdout) = take_stdio()?;
-        let link = Link::new(&self);
-        let mut writer = tokio::spawn(write_all(link.clone(), Output::new(stdout)?));
-        let ended = tokio::select! {
-            ended = read_all(&link, Input::new(stdin)?) => ended,
-            // The client no longer reads; there is nobody left to answer.
-            broken = &mut writer => broken?,
+        let (input, (output, copier)) = (Input::new(stdin)?, Output::new(stdout)?);
+        let mut wire = Wire { link: Link::new(&self), input, output, leaving: Vec::new(), left: 0 };
+        let served = tokio::select! {
+            served = wire.serve() => served,
             () = asked_to_stop() => Ok(()),
         };
-        settle(&link).await;
-        writer.abort();
-        Ok(ended?)
+        // Nobody will read more if the pipes broke.
+        let settled = match served {
+            Ok(()) => tokio::time::timeout(GRACE, wire.settle()).await.unwrap_or(Ok(())),
+            broken => broken,
+        };
+        wire.link.abandon();
+        drop(wire);
+        if let Some(copier) = copier {
+            tokio::task::spawn_blocking(move || copier.join()).await?.map_err(|_| copy_failed())??;
+        }
+        Ok(settled?)
     }
 }
 
@@ -48,52 +55,100 @@ fn take_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((stdin, stdout))
 }
 
-/// Reads lines until the client closes stdin.
-async fn read_all(link: &Arc<Link>, stdin: Input) -> io::Result<()> {
-    let mut lines = LineReader::new(link.config.limits.message_bytes);
-    let mut chunk = vec![0; READ];
-    loop {
-        // A client that does not read is not read from either.
-        link.outbox.room().await;
-        let length = stdin.read(&mut chunk).await?;
-        if length == 0 {
-            if let Some(Ok(line)) = lines.finish() {
-                link.receive(line).into_iter().for_each(|work| spawn(link, work));
-            }
-            return Ok(());
-        }
-        lines.push(chunk.get(..length).unwrap_or_default());
-        while let Some(line) = lines.next_line() {
-            match line {
-                Ok(line) => link.receive(line).into_iter().for_each(|work| spawn(link, work)),
-                Err(_) => link.receive_too_long(),
-            }
-            if link.outbox.is_full() {
-                link.outbox.room().await;
+struct Wire {
+    link: Arc<Link>,
+    input: Input,
+    output: Output,
+    /// What was taken from the outbox, and how much of it has left.
+    leaving: Vec<u8>,
+    left: usize,
+}
+
+impl Wire {
+    /// Reads and answers until the client closes stdin.
+    async fn serve(&mut self) -> io::Result<()> {
+        let mut lines = LineReader::new(self.link.config.limits.message_bytes);
+        let mut chunk = vec![0; READ];
+        loop {
+            let waits = self.write()?;
+            // A client that does not read is not read from either.
+            let listens = !self.link.outbox.is_full();
+            tokio::select! {
+                biased;
+                ready = self.input.readable(), if listens => {
+                    ready?;
+                    match self.input.try_read(&mut chunk) {
+                        Ok(0) => {
+                            if let Some(Ok(line)) = lines.finish() {
+                                self.receive(line);
+                            }
+                            return Ok(());
+                        }
+                        Ok(length) => {
+                            lines.push(chunk.get(..length).unwrap_or_default());
+                            while let Some(line) = lines.next_line() {
+                                match line {
+                                    Ok(line) => self.receive(line),
+                                    Err(_) => self.link.receive_too_long(),
+                                }
+                            }
+                        }
+                        Err(error) if is_passing(&error) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                ready = self.output.writable(), if waits => ready?,
+                () = self.link.outbox.filled(), if !waits => {}
             }
         }
     }
-}
 
-fn spawn(link: &Arc<Link>, work: Work) {
-    let task = tokio::spawn(work.future);
-    link.started(&work.id, task.abort_handle());
-}
-
-async fn write_all(link: Arc<Link>, stdout: Output) -> io::Result<()> {
-    let mut buffer = Vec::new();
-    loop {
-        buffer = link.outbox.take(buffer).await;
-        stdout.write_all(&buffer).await?;
-        link.outbox.left();
+    fn receive(&self, line: &[u8]) {
+        for Work { id, future } in self.link.receive(line) {
+            let task = tokio::spawn(future);
+            self.link.started(&id, task.abort_handle());
+        }
     }
-}
 
-/// Lets what runs finish, within a limit, and what is written leave.
-async fn settle(link: &Link) {
-    let finished = link.outbox.settled(|| !link.is_busy());
-    if tokio::time::timeout(GRACE, finished).await.is_err() {
-        link.abandon();
+    /// Writes what is there as far as the client takes it; true if some of it must wait.
+    fn write(&mut self) -> io::Result<bool> {
+        loop {
+            if self.left == self.leaving.len() {
+                self.left = 0;
+                if !self.link.outbox.take_now(&mut self.leaving) {
+                    self.leaving.clear();
+                    return Ok(false);
+                }
+            }
+            match self.output.try_write(self.leaving.get(self.left..).unwrap_or_default()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => self.left += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Lets what runs finish and what is written leave.
+    async fn settle(&mut self) -> io::Result<()> {
+        let link = self.link.clone();
+        loop {
+            let quiet = link.outbox.quiet();
+            let waits = self.write()?;
+            if !waits && !link.is_busy() {
+                // Something may have been said between the two looks.
+                if !self.write()? {
+                    return Ok(());
+                }
+                continue;
+            }
+            tokio::select! {
+                ready = self.output.writable(), if waits => ready?,
+                () = link.outbox.filled(), if !waits => {}
+                () = quiet, if !waits => {}
+            }
+        }
     }
 }
 
@@ -109,94 +164,76 @@ async fn asked_to_stop() {
     }
 }
 
-/// stdin: waited for where the kernel can tell when it is ready, read on a thread where it cannot.
+/// stdin, as something that can be waited for.
 enum Input {
     Pipe(pipe::Receiver),
     /// Node.js opens sockets where others open pipes.
     Socket(UnixStream),
-    /// A terminal or a file, which must not be made non-blocking: others share it.
-    Blocking(Arc<File>),
 }
 
 /// stdout, likewise.
 enum Output {
     Pipe(pipe::Sender),
     Socket(UnixStream),
-    Blocking(Arc<File>),
 }
+
+/// A thread between a pipe of ours and a terminal or file, which must not be made non-blocking: others share it.
+type Copier = std::thread::JoinHandle<io::Result<u64>>;
 
 impl Input {
     fn new(fd: OwnedFd) -> io::Result<Self> {
         Ok(match kind(&fd)? {
             FileType::Fifo => Input::Pipe(pipe::Receiver::from_owned_fd(fd)?),
             FileType::Socket => Input::Socket(socket(fd)?),
-            _ => Input::Blocking(Arc::new(File::from(fd))),
+            _ => {
+                let (reader, mut writer) = io::pipe()?;
+                // It ends with its file, or when nobody reads any more; a terminal may keep it until the process ends.
+                std::thread::spawn(move || io::copy(&mut File::from(fd), &mut writer));
+                Input::Pipe(pipe::Receiver::from_owned_fd(reader.into())?)
+            }
         })
     }
 
-    async fn read(&self, chunk: &mut Vec<u8>) -> io::Result<usize> {
-        loop {
-            let read = match self {
-                Input::Pipe(pipe) => {
-                    pipe.readable().await?;
-                    pipe.try_read(chunk)
-                }
-                Input::Socket(socket) => {
-                    socket.readable().await?;
-                    socket.try_read(chunk)
-                }
-                Input::Blocking(file) => {
-                    let (file, mut taken) = (file.clone(), std::mem::take(chunk));
-                    let reading = move || {
-                        let read = (&*file).read(&mut taken);
-                        (read, taken)
-                    };
-                    let (read, taken) = tokio::task::spawn_blocking(reading).await?;
-                    *chunk = taken;
-                    read
-                }
-            };
-            match read {
-                Err(error) if is_passing(&error) => {}
-                read => return read,
-            }
+    async fn readable(&self) -> io::Result<()> {
+        match self {
+            Input::Pipe(pipe) => pipe.readable().await,
+            Input::Socket(socket) => socket.readable().await,
+        }
+    }
+
+    fn try_read(&self, chunk: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Input::Pipe(pipe) => pipe.try_read(chunk),
+            Input::Socket(socket) => socket.try_read(chunk),
         }
     }
 }
 
 impl Output {
-    fn new(fd: OwnedFd) -> io::Result<Self> {
+    fn new(fd: OwnedFd) -> io::Result<(Self, Option<Copier>)> {
         Ok(match kind(&fd)? {
-            FileType::Fifo => Output::Pipe(pipe::Sender::from_owned_fd(fd)?),
-            FileType::Socket => Output::Socket(socket(fd)?),
-            _ => Output::Blocking(Arc::new(File::from(fd))),
+            FileType::Fifo => (Output::Pipe(pipe::Sender::from_owned_fd(fd)?), None),
+            FileType::Socket => (Output::Socket(socket(fd)?), None),
+            _ => {
+                let (mut reader, writer) = io::pipe()?;
+                let copier = std::thread::spawn(move || io::copy(&mut reader, &mut File::from(fd)));
+                (Output::Pipe(pipe::Sender::from_owned_fd(writer.into())?), Some(copier))
+            }
         })
     }
 
-    async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let written = match self {
-                Output::Pipe(pipe) => {
-                    pipe.writable().await?;
-                    pipe.try_write(bytes)
-                }
-                Output::Socket(socket) => {
-                    socket.writable().await?;
-                    socket.try_write(bytes)
-                }
-                Output::Blocking(file) => {
-                    let (file, bytes) = (file.clone(), bytes.to_vec());
-                    return tokio::task::spawn_blocking(move || (&*file).write_all(&bytes)).await?;
-                }
-            };
-            match written {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error),
-            }
+    async fn writable(&self) -> io::Result<()> {
+        match self {
+            Output::Pipe(pipe) => pipe.writable().await,
+            Output::Socket(socket) => socket.writable().await,
         }
-        Ok(())
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::Pipe(pipe) => pipe.try_write(bytes),
+            Output::Socket(socket) => socket.try_write(bytes),
+        }
     }
 }
 
@@ -212,6 +249,10 @@ fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
 
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn copy_failed() -> io::Error {
+    io::Error::other("what was said could not be copied to stdout")
 }
 
 /// How much is read at once.
