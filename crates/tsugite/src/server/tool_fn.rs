@@ -83,11 +83,9 @@ impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
 
 /// Reads arguments, or says in words a model can act on what is wrong and where.
 fn read_arguments<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, String> {
-    let mut reader = serde_json::Deserializer::from_str(arguments.text());
-    let error = match serde_path_to_error::deserialize(&mut reader) {
-        Ok(value) => return Ok(value),
-        Err(error) => error,
-    };
+    if let Ok(value) = serde_json::from_str(arguments.text()) {
+        return Ok(value);
+    }
     // `42.0` is an integer to JSON Schema; serde is stricter. Only what failed is read a second time.
     if let Ok(mut value) = arguments.read::<Value>()
         && whole_numbers(&mut value)
@@ -95,13 +93,19 @@ fn read_arguments<T: DeserializeOwned>(arguments: Raw<'_>) -> Result<T, String> 
     {
         return Ok(value);
     }
-    let path = error.path().to_string();
-    let text = tsugite_core::jsonrpc::BadShape::from(error.into_inner());
-    Err(if path == "." {
-        format!("invalid arguments: {text}")
-    } else {
-        format!("invalid argument `{path}`: {text}")
-    })
+    // And a third time, to see where it failed: keeping track of that costs, so calls that succeed do not.
+    let mut reader = serde_json::Deserializer::from_str(arguments.text());
+    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Ok(value) => Ok(value),
+        Err(error) => {
+            let path = error.path().to_string();
+            let text = tsugite_core::jsonrpc::BadShape::from(error.into_inner());
+            Err(match path.as_str() {
+                "." => format!("invalid arguments: {text}"),
+                path => format!("invalid argument `{path}`: {text}"),
+            })
+        }
+    }
 }
 
 /// Writes whole numbers as integers; tells whether there were any that were not.
