@@ -9,14 +9,14 @@
 //! use tsugite_core::uri_template::UriTemplate;
 //!
 //! let template = UriTemplate::parse("notes://{owner}{/path*}{?page}")?;
-//! let found = template.matches("notes://ada/work/plans?page=2")?;
+//! let found = template.matches("notes://ada/plans/house?page=2")?;
 //! let found = found.ok_or("no match")?;
 //! assert_eq!(found.text("owner"), Some("ada"));
-//! assert_eq!(found.list("path"), Some(&["work".to_owned(), "plans".to_owned()][..]));
+//! assert_eq!(found.list("path"), Some(&["plans".to_owned(), "house".to_owned()][..]));
 //! assert_eq!(found.text("page"), Some("2"));
 //!
 //! let uri = template.expand(|name| found.get(name).cloned())?;
-//! assert_eq!(uri, "notes://ada/work/plans?page=2");
+//! assert_eq!(uri, "notes://ada/plans/house?page=2");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

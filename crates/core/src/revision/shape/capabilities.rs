@@ -3,6 +3,7 @@
 use super::super::Revision::*;
 use super::super::{Revision, Translate, Unsayable};
 use super::{fit_cache, fit_icons, fit_title};
+use crate::protocol::capabilities::TasksCapability;
 use crate::protocol::discover::DiscoverResult;
 use crate::protocol::lifecycle::{InitializeParams, InitializeResult};
 use crate::protocol::meta::Claims;
@@ -41,18 +42,12 @@ impl Translate for ClientCapabilities {
                 elicitation.url = None;
             }
         }
-        if !to.has_core_tasks() {
-            self.tasks = None;
-        }
-        fit_extensions(&mut self.extensions, to);
+        fit_tasks(&mut self.tasks, &mut self.extensions, to);
         Ok(())
     }
 
     fn inward(&mut self, from: Revision) {
-        fit_extensions(&mut self.extensions, from);
-        if !from.has_core_tasks() {
-            self.tasks = None;
-        }
+        fit_tasks(&mut self.tasks, &mut self.extensions, from);
     }
 }
 
@@ -61,27 +56,23 @@ impl Translate for ServerCapabilities {
         if !to.declares_completion() {
             self.completions = None;
         }
-        if !to.has_core_tasks() {
-            self.tasks = None;
-        }
-        fit_extensions(&mut self.extensions, to);
+        fit_tasks(&mut self.tasks, &mut self.extensions, to);
         Ok(())
     }
 
     fn inward(&mut self, from: Revision) {
-        fit_extensions(&mut self.extensions, from);
-        if !from.has_core_tasks() {
-            self.tasks = None;
-        }
+        fit_tasks(&mut self.tasks, &mut self.extensions, from);
     }
 }
 
-/// Extensions are used on older revisions too, but the tasks extension must not switch tasks on there.
-fn fit_extensions(extensions: &mut Option<Object>, revision: Revision) {
-    if revision.is_stateless() {
-        return;
+/// Tasks are a capability of 2025-11-25 and an extension of 2026-07-28. Other extensions are used on older revisions too,
+/// but this one must not switch tasks on there.
+fn fit_tasks(tasks: &mut Option<TasksCapability>, extensions: &mut Option<Object>, revision: Revision) {
+    if !revision.has_core_tasks() {
+        *tasks = None;
     }
-    if let Some(known) = extensions
+    if !revision.is_stateless()
+        && let Some(known) = extensions
         && known.shift_remove(tasks::EXTENSION).is_some()
         && known.is_empty()
     {
