@@ -91,10 +91,11 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// One scan for depth, strings stepped over.
+/// One scan for depth, strings stepped over as fast as there is a library for.
 fn depth(bytes: &[u8]) -> usize {
     let (mut open, mut deepest, mut at) = (0usize, 0usize, 0usize);
     while let Some(byte) = bytes.get(at) {
+        at += 1;
         match byte {
             b'{' | b'[' => {
                 open += 1;
@@ -102,18 +103,16 @@ fn depth(bytes: &[u8]) -> usize {
             }
             b'}' | b']' => open = open.saturating_sub(1),
             b'"' => {
-                at += 1;
-                while let Some(byte) = bytes.get(at) {
-                    match byte {
-                        b'"' => break,
-                        b'\\' => at += 2,
-                        _ => at += 1,
+                while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
+                    let escape = bytes.get(at + found) == Some(&b'\\');
+                    at += found + if escape { 2 } else { 1 };
+                    if !escape {
+                        break;
                     }
                 }
             }
             _ => {}
         }
-        at += 1;
     }
     deepest
 }
