@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{BadShape, Id, Raw};
+use crate::jsonrpc::{BadShape, Id, Message, Raw};
 use crate::protocol::logging::Level;
 use crate::protocol::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION};
 use crate::protocol::{ClientCapabilities, Implementation, Method, prompts, resources, tasks, tools};
@@ -27,6 +27,18 @@ pub enum Claim<'a> {
     Version(Cow<'a, str>),
     /// Something that is no string.
     Malformed,
+}
+
+impl Claim<'_> {
+    /// Whether a message claims a version of its own, as nothing in a batch may.
+    pub fn is_made_in(message: &Message<'_>) -> bool {
+        let params = match message {
+            Message::Request(request) => request.params(),
+            Message::Notification(notice) => notice.params(),
+            Message::Response(_) => return false,
+        };
+        Peek::at(params).is_ok_and(|peek| peek.claim() != Claim::None)
+    }
 }
 
 /// What a request of 2026-07-28 says of its sender, checked.

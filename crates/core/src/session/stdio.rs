@@ -54,7 +54,7 @@ pub fn decide(phase: Phase, served: Revisions, line: &Result<Incoming<'_>, Fault
         {
             Line::Refuse(Refusal::InvalidRequest("`initialize` cannot be part of a batch".into()), spoken)
         }
-        Ok(Incoming::Batch(batch)) if batch.messages().iter().flatten().any(claims_a_version) => {
+        Ok(Incoming::Batch(batch)) if batch.messages().iter().flatten().any(Claim::is_made_in) => {
             Line::Refuse(
                 Refusal::InvalidRequest(
                     "Invalid request: what claims a version has no place in a batch".into(),
@@ -88,16 +88,6 @@ pub fn decide(phase: Phase, served: Revisions, line: &Result<Incoming<'_>, Fault
             },
         },
     }
-}
-
-/// Whether a message claims a version of its own, as nothing in a batch may.
-pub(super) fn claims_a_version(message: &Message<'_>) -> bool {
-    let params = match message {
-        Message::Request(request) => request.params(),
-        Message::Notification(notice) => notice.params(),
-        Message::Response(_) => return false,
-    };
-    Peek::at(params).is_ok_and(|peek| peek.claim() != Claim::None)
 }
 
 /// The decision for a request whose params were looked at already.

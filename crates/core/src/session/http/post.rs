@@ -3,7 +3,6 @@
 //! Row numbers are those of the decision table in ARCHITECTURE.md.
 
 use super::super::peek::{Claim, Peek};
-use super::super::stdio::claims_a_version;
 use super::{Denial, Head, Header, Policy, SessionHeader, Version};
 use crate::jsonrpc::{Batch, Incoming, Message, Request};
 use crate::protocol::discover::Discover;
@@ -202,7 +201,7 @@ fn decide_batch(policy: &Policy, head: &Head<'_>, batch: &Batch<'_>) -> Result<P
     let refuse = |text| Err(Denial::invalid(400, text, Revision::NEWEST_HANDSHAKE));
     let no_batch = "Invalid request: only 2025-03-26 has batches";
     // Row 2.
-    if batch.messages().iter().flatten().any(claims_a_version) {
+    if batch.messages().iter().flatten().any(Claim::is_made_in) {
         return refuse(no_batch);
     }
     if batch.request_methods().any(|method| canonical(method) == Initialize::NAME) {
