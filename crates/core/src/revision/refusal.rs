@@ -13,7 +13,7 @@ use crate::jsonrpc::code::{
 use crate::jsonrpc::{BadShape, ErrorObject};
 use crate::protocol::capabilities::ElicitationCapability;
 use crate::protocol::elicitation::UrlParams;
-use crate::protocol::{ClientCapabilities, Method, Object, resources, tasks};
+use crate::protocol::{ClientCapabilities, Method, Object, resources, tasks, tools};
 
 /// Why a request was refused.
 #[derive(Debug, Clone, PartialEq)]
@@ -199,6 +199,11 @@ impl Refusal {
                 let uri = read_data::<UriData>(&error).map(|data| data.uri).unwrap_or_default();
                 Refusal::ResourceNotFound { uri }
             }
+            // Some servers say "method not found" of a tool. 2025-11-25 says it of tools misused as tasks as well.
+            METHOD_NOT_FOUND if method == tools::Call::NAME && !is_about_tasks(&error, from) => {
+                let name = read_data::<NameData>(&error).map(|data| data.name).unwrap_or_default();
+                Refusal::UnknownTool { name }
+            }
             code::HEADER_MISMATCH if from.is_stateless() => Refusal::HeaderMismatch(error.message),
             code::UNSUPPORTED_VERSION if from.is_stateless() => match read_data::<VersionData>(&error) {
                 Some(data) => Refusal::UnsupportedVersion {
@@ -235,6 +240,7 @@ impl Refusal {
             | Refusal::HeaderMismatch(text) => text.clone(),
             Refusal::MethodNotFound { .. } => "Method not found".into(),
             Refusal::Internal => "Internal error".into(),
+            Refusal::UnknownTool { name } if name.is_empty() => "Unknown tool".into(),
             Refusal::UnknownTool { name } => format!("Unknown tool: {}", clip(name)).into(),
             Refusal::UnknownPrompt { name } => format!("Unknown prompt: {}", clip(name)).into(),
             Refusal::ResourceNotFound { uri } => format!("Resource not found: {}", clip(uri)).into(),
@@ -268,12 +274,21 @@ struct UriData {
 }
 
 #[derive(Deserialize)]
+struct NameData {
+    name: String,
+}
+
+#[derive(Deserialize)]
 struct ElicitationData {
     elicitations: Vec<UrlParams>,
 }
 
 fn read_data<T: serde::de::DeserializeOwned>(error: &ErrorObject) -> Option<T> {
     error.data.as_ref()?.read().ok()
+}
+
+fn is_about_tasks(error: &ErrorObject, from: Revision) -> bool {
+    from.has_core_tasks() && error.message.to_ascii_lowercase().contains("task")
 }
 
 fn url_capability() -> ClientCapabilities {

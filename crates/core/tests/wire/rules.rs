@@ -417,6 +417,21 @@ fn errors_are_understood_by_where_they_come_from() {
 }
 
 #[test]
+fn an_unknown_tool_is_understood_by_either_number() {
+    let gone = |message: &'static str, from| {
+        Refusal::read(ErrorObject::new(-32601, message), tools::Call::NAME, from)
+    };
+    let unknown = Refusal::UnknownTool { name: String::new() };
+    assert_eq!(gone("Method not found", V2025_06_18), unknown);
+    assert_eq!(unknown.error(V2025_06_18).code, -32602);
+    assert_eq!(unknown.error(V2025_06_18).message, "Unknown tool");
+    // A tool that was there but wanted, or did not want, to be a task is another matter.
+    assert!(matches!(gone("Tool requires task execution", V2025_11_25), Refusal::Other(_)));
+    let list = Refusal::read(ErrorObject::new(-32601, "Method not found"), tools::List::NAME, V2025_06_18);
+    assert!(matches!(list, Refusal::Other(_)));
+}
+
+#[test]
 fn what_a_peer_sent_is_echoed_only_a_little() {
     // JRPC-011
     let long = "A".repeat(1 << 20);
