@@ -10,11 +10,13 @@
 //! | [`revision`] | How does the peer's revision write that? The one place where revisions differ. |
 //! | [`session`] | What must happen next? |
 //! | [`uri_template`] | Which resource does this URI name? |
+//! | [`base64`] | How do bytes stand in text? |
 //!
-//! A request walks through them in that order: its bytes are [parsed](jsonrpc::parse), the session
+//! A request walks through the first four in that order: its bytes are [parsed](jsonrpc::parse), the session
 //! [decides](session) which revision it speaks, its params are [read](revision::read_params) into the newest shape,
 //! and the answer is [written](revision::write_result) back in the shape of the peer.
 
+pub mod base64;
 pub mod jsonrpc;
 pub mod protocol;
 pub mod revision;

@@ -8,6 +8,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::http::Header;
+use crate::base64;
 use crate::protocol::Schema;
 use crate::revision::Refusal;
 
@@ -26,7 +27,7 @@ pub fn encode(text: &str) -> Cow<'_, str> {
     if plain && !padded && !looks_wrapped(text) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(format!("{OPEN}{}{CLOSE}", to_base64(text.as_bytes())))
+    Cow::Owned(format!("{OPEN}{}{CLOSE}", base64::encode(text.as_bytes())))
 }
 
 /// What a header value says; `None` when it holds characters no header may hold, or is wrapped but not well.
@@ -36,7 +37,7 @@ pub fn decode(value: &str) -> Option<Cow<'_, str>> {
         return None;
     }
     match value.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) {
-        Some(wrapped) => String::from_utf8(from_base64(wrapped)?).ok().map(Cow::Owned),
+        Some(wrapped) => String::from_utf8(base64::decode(wrapped)?).ok().map(Cow::Owned),
         None => Some(Cow::Borrowed(value)),
     }
 }
@@ -258,48 +259,6 @@ fn count(word: &str, value: &Value) -> usize {
 fn is_token(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(allowed)
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn to_base64(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word =
-            chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let digit = (word >> (18 - 6 * place) & 63) as usize;
-            let letter = ALPHABET.get(digit).filter(|_| place <= chunk.len());
-            out.push(letter.map_or('=', |letter| char::from(*letter)));
-        }
-    }
-    out
-}
-
-/// Strict: full padding, no blanks, and no bits that mean nothing.
-fn from_base64(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(4) {
-        return None;
-    }
-    let digits = text.trim_end_matches('=');
-    if text.len() - digits.len() > 2 {
-        return None;
-    }
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    for chunk in digits.as_bytes().chunks(4) {
-        let mut word = 0u32;
-        for letter in chunk {
-            word = word << 6 | ALPHABET.iter().position(|known| known == letter)? as u32;
-        }
-        word <<= 6 * (4 - chunk.len());
-        let bytes = word.to_be_bytes();
-        let (whole, rest) = bytes.get(1..)?.split_at_checked(chunk.len() - 1)?;
-        if rest.iter().any(|byte| *byte != 0) {
-            return None;
-        }
-        out.extend_from_slice(whole);
-    }
-    Some(out)
 }
 
 #[cfg(test)]
