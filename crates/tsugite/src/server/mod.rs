@@ -8,6 +8,8 @@
 
 mod context;
 mod failure;
+#[cfg_attr(not(test), expect(dead_code, reason = "wired in with resources"))]
+mod files;
 mod lifecycle;
 pub(crate) mod link;
 mod outbox;

@@ -1,0 +1,735 @@
+//! Files and folders as resources: which may be read, which are listed, and what they hold.
+//!
+//! What a peer names is confined to the folder by where it really is, not by how it is spelled. Everything here blocks:
+//! callers run it where blocking is allowed. No error shows where the folder is.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::{Errno, retry_on_intr};
+
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileBody {
+    pub(crate) content: FileContent,
+    pub(crate) mime: &'static str,
+    /// In bytes.
+    pub(crate) size: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FileContent {
+    Text(String),
+    Blob(Vec<u8>),
+}
+
+/// Reads one file that the server chose, of at most `most` bytes.
+pub(crate) fn read_file(path: &Path, most: u64) -> Result<FileBody, FileError> {
+    let file = retry_on_intr(|| open(path, FILE, Mode::empty()))?;
+    read(file, path, most)
+}
+
+/// A folder whose files may be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder {
+    /// Canonical.
+    root: PathBuf,
+}
+
+impl Folder {
+    /// Fails if there is no folder at `path`.
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        let root = path.canonicalize()?;
+        if !root.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self { root })
+    }
+
+    /// Reads the file that a peer named, not percent-encoded any more. What is hidden or outside is not found.
+    pub(crate) fn read(&self, relative: &str, most: u64) -> Result<FileBody, FileError> {
+        if !is_plain(relative) {
+            return Err(FileError::NotFound);
+        }
+        let real = self.root.join(relative).canonicalize()?;
+        let inside = real.strip_prefix(&self.root).map_err(|_| FileError::NotFound)?;
+        read(open_beneath(&self.root, inside)?, Path::new(relative), most)
+    }
+
+    /// The files that can be read, in the order of their bytes, at most `most` of them.
+    ///
+    /// Fails if the folder itself cannot be read. Folders in it that cannot be read are left out, and so are those
+    /// more than 32 deep.
+    pub(crate) fn list(&self, most: usize) -> io::Result<Listing> {
+        let mut walk = Walk { root: &self.root, most, linked: HashSet::new(), listing: Listing::default() };
+        walk.enter(&self.root, "", 1)?;
+        Ok(walk.listing)
+    }
+}
+
+/// What is in a folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Listing {
+    pub(crate) files: Vec<Listed>,
+    /// Whether there are more files than were asked for.
+    pub(crate) more: bool,
+}
+
+/// A file in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// From the folder, with `/` between its segments.
+    pub(crate) path: String,
+    /// In bytes.
+    pub(crate) size: u64,
+}
+
+/// Why a file was not read.
+#[derive(Debug)]
+pub(crate) enum FileError {
+    NotFound,
+    NotAFile,
+    /// `size` is what is known of it: the file may be larger.
+    TooLarge {
+        size: u64,
+        most: u64,
+    },
+    Io(io::Error),
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileError::NotFound => f.write_str("there is no such file"),
+            FileError::NotAFile => f.write_str("it is not a regular file"),
+            FileError::TooLarge { size, most } => {
+                write!(f, "the file is too large: {size} bytes, and {most} are allowed")
+            }
+            FileError::Io(error) => write!(f, "the file cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FileError::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<Errno> for FileError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG | Errno::INVAL => {
+                FileError::NotFound
+            }
+            // Sockets, and devices that nothing drives.
+            Errno::NXIO | Errno::NODEV | Errno::OPNOTSUPP => FileError::NotAFile,
+            errno => FileError::Io(errno.into()),
+        }
+    }
+}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(errno) => errno.into(),
+            None => FileError::Io(error),
+        }
+    }
+}
+
+/// The type that the name of a file tells, if it tells one.
+pub(crate) fn mime_of(path: &Path) -> Option<&'static str> {
+    kind_of(path).map(|(mime, _)| mime)
+}
+
+/// A relative path as it stands in a URI: all but letters, digits, `-._~` and the `/` between segments is encoded.
+pub(crate) fn encode_path(relative: &str) -> String {
+    let mut out = String::with_capacity(relative.len());
+    for byte in relative.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// A way down, and nothing that any system could take for more: no `.` and `..`, no separator of another system, no
+/// drive. Hidden names are not offered, so they cannot be guessed either.
+fn is_plain(relative: &str) -> bool {
+    let mut start = relative.chars();
+    let drive = start.next().is_some_and(|letter| letter.is_ascii_alphabetic()) && start.next() == Some(':');
+    let segment = |segment: &str| !segment.is_empty() && !segment.starts_with('.');
+    !drive
+        && relative.split('/').all(segment)
+        && !relative.contains(|letter: char| letter == '\\' || letter.is_control())
+}
+
+/// Opens a canonical path step by step and follows no link, so that one which is put there meanwhile leads nowhere.
+fn open_beneath(root: &Path, inside: &Path) -> Result<OwnedFd, FileError> {
+    let mut place = retry_on_intr(|| open(root, FOLDER, Mode::empty()))?;
+    let mut steps = inside.components().peekable();
+    while let Some(step) = steps.next() {
+        let Component::Normal(name) = step else { return Err(FileError::NotFound) };
+        let flags = if steps.peek().is_some() { FOLDER } else { FILE };
+        place = retry_on_intr(|| openat(&place, name, flags | OFlags::NOFOLLOW, Mode::empty()))?;
+    }
+    Ok(place)
+}
+
+fn read(file: OwnedFd, name: &Path, most: u64) -> Result<FileBody, FileError> {
+    let file = File::from(file);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(FileError::NotAFile);
+    }
+    let size = metadata.len();
+    if size > most {
+        return Err(FileError::TooLarge { size, most });
+    }
+    let mut bytes = Vec::new();
+    let room = bytes.try_reserve_exact(usize::try_from(size).unwrap_or(usize::MAX));
+    room.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    // It may have grown, or have no size at all, as in /proc.
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    let size = bytes.len() as u64;
+    if size > most {
+        return Err(FileError::TooLarge { size, most });
+    }
+    Ok(body(bytes, name))
+}
+
+fn body(bytes: Vec<u8>, name: &Path) -> FileBody {
+    let kind = kind_of(name);
+    let size = bytes.len() as u64;
+    let binary = matches!(kind, Some((_, Holds::Bytes))) || bytes.contains(&0);
+    let content = match String::from_utf8(bytes) {
+        Ok(text) if !binary => FileContent::Text(text),
+        Ok(text) => FileContent::Blob(text.into_bytes()),
+        Err(error) => FileContent::Blob(error.into_bytes()),
+    };
+    let mime = match (kind, &content) {
+        (Some((mime, _)), _) => mime,
+        (None, FileContent::Text(_)) => "text/plain",
+        (None, FileContent::Blob(_)) => "application/octet-stream",
+    };
+    FileBody { content, mime, size }
+}
+
+/// A walk through a folder in the order of the bytes of the paths, so that it can stop early.
+struct Walk<'a> {
+    root: &'a Path,
+    most: usize,
+    /// Folders that were entered through a link.
+    linked: HashSet<PathBuf>,
+    listing: Listing,
+}
+
+/// What a walk meets.
+enum Met {
+    File {
+        size: u64,
+    },
+    Folder,
+    /// A link to a folder that has no name of its own to be listed under.
+    Link {
+        to: PathBuf,
+    },
+}
+
+impl Walk<'_> {
+    fn enter(&mut self, folder: &Path, prefix: &str, depth: usize) -> io::Result<()> {
+        let mut met = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let Ok(entry) = entry else { continue };
+            let name = entry.file_name();
+            let Some(path) = name.to_str().map(|name| format!("{prefix}{name}")) else { continue };
+            if !is_plain(&path) {
+                continue;
+            }
+            match self.look(&entry) {
+                Some(file @ Met::File { .. }) => met.push((path, file)),
+                // The slash stands in the paths below it, so it counts when they are put in order.
+                Some(folder) => met.push((format!("{path}/"), folder)),
+                None => {}
+            }
+        }
+        met.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for (path, met) in met {
+            if self.listing.more {
+                break;
+            }
+            let enter = match met {
+                Met::File { size } => {
+                    if self.listing.files.len() >= self.most {
+                        self.listing.more = true;
+                    } else {
+                        self.listing.files.push(Listed { path, size });
+                    }
+                    continue;
+                }
+                Met::Folder => true,
+                // Once: so no loop of links is walked, and no fan of them.
+                Met::Link { to } => self.linked.insert(to),
+            };
+            if enter && depth < DEPTH {
+                // One that cannot be read is left out.
+                let _ = self.enter(&self.root.join(&path), &path, depth + 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&self, entry: &fs::DirEntry) -> Option<Met> {
+        let kind = entry.file_type().ok()?;
+        if kind.is_dir() {
+            return Some(Met::Folder);
+        }
+        if !kind.is_symlink() {
+            return kind.is_file().then_some(Met::File { size: entry.metadata().ok()?.len() });
+        }
+        let real = entry.path().canonicalize().ok()?;
+        let inside = real.strip_prefix(self.root).ok()?;
+        let metadata = real.metadata().ok()?;
+        if metadata.is_file() {
+            return Some(Met::File { size: metadata.len() });
+        }
+        // Other folders are listed under their own names.
+        let hidden = inside.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
+        (metadata.is_dir() && hidden).then_some(Met::Link { to: real })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Holds {
+    Text,
+    Bytes,
+}
+
+fn kind_of(path: &Path) -> Option<(&'static str, Holds)> {
+    let extension = path.extension().and_then(OsStr::to_str)?.to_ascii_lowercase();
+    Some(match extension.as_str() {
+        "txt" => ("text/plain", Holds::Text),
+        "md" => ("text/markdown", Holds::Text),
+        "html" => ("text/html", Holds::Text),
+        "css" => ("text/css", Holds::Text),
+        "js" | "mjs" => ("text/javascript", Holds::Text),
+        "json" => ("application/json", Holds::Text),
+        "xml" => ("application/xml", Holds::Text),
+        "csv" => ("text/csv", Holds::Text),
+        "toml" => ("application/toml", Holds::Text),
+        "yaml" | "yml" => ("application/yaml", Holds::Text),
+        "rs" => ("text/x-rust", Holds::Text),
+        "py" => ("text/x-python", Holds::Text),
+        "ts" => ("text/x-typescript", Holds::Text),
+        "go" => ("text/x-go", Holds::Text),
+        "java" => ("text/x-java", Holds::Text),
+        "c" | "h" => ("text/x-c", Holds::Text),
+        "cpp" => ("text/x-c++", Holds::Text),
+        "sh" => ("text/x-shellscript", Holds::Text),
+        "svg" => ("image/svg+xml", Holds::Text),
+        "png" => ("image/png", Holds::Bytes),
+        "jpg" | "jpeg" => ("image/jpeg", Holds::Bytes),
+        "gif" => ("image/gif", Holds::Bytes),
+        "webp" => ("image/webp", Holds::Bytes),
+        "avif" => ("image/avif", Holds::Bytes),
+        "ico" => ("image/vnd.microsoft.icon", Holds::Bytes),
+        "pdf" => ("application/pdf", Holds::Bytes),
+        "zip" => ("application/zip", Holds::Bytes),
+        "gz" => ("application/gzip", Holds::Bytes),
+        "tar" => ("application/x-tar", Holds::Bytes),
+        "wasm" => ("application/wasm", Holds::Bytes),
+        "mp3" => ("audio/mpeg", Holds::Bytes),
+        "wav" => ("audio/wav", Holds::Bytes),
+        "ogg" => ("audio/ogg", Holds::Bytes),
+        "mp4" => ("video/mp4", Holds::Bytes),
+        "webm" => ("video/webm", Holds::Bytes),
+        "woff" => ("font/woff", Holds::Bytes),
+        "woff2" => ("font/woff2", Holds::Bytes),
+        "ttf" => ("font/ttf", Holds::Bytes),
+        _ => return None,
+    })
+}
+
+/// A FIFO without a writer must not hold us up, and a terminal must not become ours.
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
+const DEPTH: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// `docs`, which is served, and `secret.txt` beside it. Removed when dropped.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new() -> Self {
+            static COUNT: AtomicU64 = AtomicU64::new(0);
+            let name =
+                format!("tsugite-files-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+            let tree = Self(std::env::temp_dir().join(name));
+            fs::create_dir_all(tree.at("")).unwrap();
+            fs::write(tree.0.join("secret.txt"), "secret").unwrap();
+            tree
+        }
+
+        fn at(&self, relative: &str) -> PathBuf {
+            self.0.join("docs").join(relative)
+        }
+
+        fn with(self, relative: &str, bytes: impl AsRef<[u8]>) -> Self {
+            fs::create_dir_all(self.at(relative).parent().unwrap()).unwrap();
+            fs::write(self.at(relative), bytes).unwrap();
+            self
+        }
+
+        fn link(self, relative: &str, to: impl AsRef<Path>) -> Self {
+            fs::create_dir_all(self.at(relative).parent().unwrap()).unwrap();
+            symlink(to, self.at(relative)).unwrap();
+            self
+        }
+
+        fn fifo(self, relative: &str) -> Self {
+            assert!(Command::new("mkfifo").arg(self.at(relative)).status().unwrap().success());
+            self
+        }
+
+        fn folder(&self) -> Folder {
+            Folder::new(&self.at("")).unwrap()
+        }
+
+        fn read(&self, relative: &str) -> Result<FileBody, FileError> {
+            let (folder, relative) = (self.folder(), relative.to_owned());
+            in_time(move || folder.read(&relative, MOST))
+        }
+
+        fn text(&self, relative: &str) -> String {
+            match self.read(relative).unwrap().content {
+                FileContent::Text(text) => text,
+                FileContent::Blob(bytes) => panic!("{bytes:?}"),
+            }
+        }
+
+        fn list(&self) -> Vec<String> {
+            let folder = self.folder();
+            let listing = in_time(move || folder.list(1000)).unwrap();
+            assert!(!listing.more);
+            listing.files.into_iter().map(|file| file.path).collect()
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const MOST: u64 = 100;
+
+    /// What blocks fails instead of keeping the tests from ending.
+    fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (done, result) = mpsc::channel();
+        thread::spawn(move || done.send(work()));
+        result.recv_timeout(Duration::from_secs(20)).expect("it blocks")
+    }
+
+    #[track_caller]
+    fn assert_not_found(tree: &Tree, relative: &str) {
+        let read = tree.read(relative);
+        assert!(matches!(read, Err(FileError::NotFound)), "{relative:?}: {read:?}");
+    }
+
+    #[test]
+    fn files_in_the_folder_are_read() {
+        let tree = Tree::new().with("a.txt", "one").with("sub/deep/b c.md", "# two").with("継手", "three");
+        assert_eq!(tree.text("a.txt"), "one");
+        assert_eq!(tree.text("sub/deep/b c.md"), "# two");
+        assert_eq!(tree.text("継手"), "three");
+        let body = tree.read("sub/deep/b c.md").unwrap();
+        assert_eq!((body.mime, body.size), ("text/markdown", 5));
+        assert_not_found(&tree, "b.txt");
+        assert_not_found(&tree, "a.txt/b");
+        assert_not_found(&tree, &"a".repeat(300));
+        assert_not_found(&tree, &"a/".repeat(500_000));
+    }
+
+    #[test]
+    fn no_spelling_leads_out_of_the_folder() {
+        // F-09, F-10
+        let tree = Tree::new().with("a.txt", "one").with("sub/b.txt", "two");
+        let secret = tree.0.join("secret.txt");
+        let bad = [
+            "",
+            "/",
+            "..",
+            ".",
+            "../secret.txt",
+            "sub/../../secret.txt",
+            "sub/../a.txt",
+            "./a.txt",
+            "sub/./b.txt",
+            "sub//b.txt",
+            "/a.txt",
+            "a.txt/",
+            "sub/",
+            "//secret.txt",
+            "//server/share/a.txt",
+            "\\\\server\\share",
+            "..\\secret.txt",
+            "sub\\b.txt",
+            "sub\\..\\..\\secret.txt",
+            "C:a.txt",
+            "c:/a.txt",
+            "C:\\a.txt",
+            "\\\\?\\C:\\a.txt",
+            "a.txt\0",
+            "a.txt\0.png",
+            "\0",
+            "a.txt\n",
+            "a\u{1b}.txt",
+            "a\u{7f}.txt",
+            "a\u{85}.txt",
+            "%2e%2e/secret.txt",
+            "..%2fsecret.txt",
+            "%2e%2e%2fsecret.txt",
+            "..;/secret.txt",
+            "...",
+            "\u{ff0e}\u{ff0e}/secret.txt",
+            "file:///etc/passwd",
+            "~/secret.txt",
+            secret.to_str().unwrap(),
+        ];
+        for relative in bad {
+            assert_not_found(&tree, relative);
+        }
+        // Refused for their spelling, though something is there.
+        let odd =
+            Tree::new().with("a\\b", "one").with("c:d", "two").with("e\nf", "three").with("g:h/C:i", "four");
+        for relative in ["a\\b", "c:d", "e\nf", "g:h/C:i"] {
+            assert_not_found(&odd, relative);
+        }
+        assert!(odd.list().is_empty(), "{:?}", odd.list());
+    }
+
+    #[test]
+    fn hidden_files_cannot_be_guessed() {
+        let tree = Tree::new().with(".env", "key").with(".git/config", "url").with("sub/.b/c", "three");
+        for relative in [".env", ".git/config", "sub/.b/c"] {
+            assert_not_found(&tree, relative);
+        }
+        assert!(tree.list().is_empty());
+    }
+
+    #[test]
+    fn a_link_counts_as_what_it_leads_to() {
+        let tree = Tree::new().with("sub/a.txt", "one").link("inside", "sub/a.txt").link("folder", "sub");
+        let tree =
+            tree.link("out", "../secret.txt").link("up", "..").link("nowhere", "gone").link("me", "me");
+        let (secret, beside) = (tree.0.join("secret.txt"), tree.0.join("docs-beside"));
+        fs::create_dir(&beside).unwrap();
+        fs::write(beside.join("a.txt"), "secret").unwrap();
+        let absolute = tree.at("sub/a.txt");
+        let tree =
+            tree.link("absolute", absolute).link("far", secret).link("chain", "out").link("beside", beside);
+        for relative in ["inside", "folder/a.txt", "absolute"] {
+            assert_eq!(tree.text(relative), "one", "{relative}");
+        }
+        let leaving =
+            ["out", "up/secret.txt", "up/docs/sub/a.txt/x", "far", "chain", "beside/a.txt", "nowhere", "me"];
+        for relative in leaving {
+            assert_not_found(&tree, relative);
+        }
+        assert!(matches!(tree.read("folder"), Err(FileError::NotAFile)));
+        assert_eq!(tree.list(), ["absolute", "inside", "sub/a.txt"]);
+    }
+
+    #[test]
+    fn a_link_put_there_meanwhile_leads_nowhere() {
+        let tree = Tree::new().with("sub/a.txt", "one").link("folder", "sub").link("file", "sub/a.txt");
+        let open = |inside: &str| open_beneath(&tree.folder().root, Path::new(inside));
+        assert!(open("sub/a.txt").is_ok());
+        for inside in ["folder/a.txt", "file", "../secret.txt", "/etc/passwd"] {
+            assert!(matches!(open(inside), Err(FileError::NotFound)), "{inside}");
+        }
+    }
+
+    #[test]
+    fn only_regular_files_are_read_and_nothing_blocks() {
+        let tree = Tree::new().with("sub/a.txt", "one").fifo("fifo").link("link", "fifo");
+        let _socket = UnixListener::bind(tree.at("socket")).unwrap();
+        for relative in ["sub", "fifo", "link", "socket"] {
+            let read = tree.read(relative);
+            assert!(matches!(read, Err(FileError::NotAFile)), "{relative}: {read:?}");
+        }
+        assert_eq!(tree.list(), ["sub/a.txt"]);
+        for path in
+            [tree.at("fifo"), tree.at("socket"), tree.at("sub"), "/dev/zero".into(), "/dev/tty".into()]
+        {
+            let read = in_time({
+                let path = path.clone();
+                move || read_file(&path, MOST)
+            });
+            assert!(matches!(read, Err(FileError::NotAFile)), "{path:?}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_not_read() {
+        let tree =
+            Tree::new().with("just.txt", [b'a'; MOST as usize]).with("over.txt", [b'a'; MOST as usize + 1]);
+        assert_eq!(tree.read("just.txt").unwrap().size, MOST);
+        assert!(matches!(tree.read("over.txt"), Err(FileError::TooLarge { size: 101, most: 100 })));
+        assert!(matches!(read_file(&tree.at("over.txt"), MOST), Err(FileError::TooLarge { .. })));
+        assert_eq!(read_file(&tree.at("over.txt"), u64::MAX).unwrap().size, 101);
+        assert!(matches!(tree.folder().read("just.txt", 0), Err(FileError::TooLarge { .. })));
+        File::create(tree.at("sparse")).unwrap().set_len(1 << 40).unwrap();
+        assert!(matches!(tree.read("sparse"), Err(FileError::TooLarge { size: 0x100_0000_0000, .. })));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_hides_its_size_is_not_read_further_than_allowed() {
+        let status = Path::new("/proc/self/status");
+        assert_eq!(status.metadata().unwrap().len(), 0);
+        assert!(matches!(read_file(status, 100), Err(FileError::TooLarge { size: 101, most: 100 })));
+        assert!(read_file(status, 1 << 20).unwrap().size > 100);
+    }
+
+    #[test]
+    fn text_is_told_from_bytes() {
+        let cases: [(&str, &[u8], bool, &str); 10] = [
+            ("a.txt", b"one", true, "text/plain"),
+            ("a.txt", b"\xff\xfe", false, "text/plain"),
+            ("a", "継手".as_bytes(), true, "text/plain"),
+            ("a", b"", true, "text/plain"),
+            ("a", b"one\0two", false, "application/octet-stream"),
+            ("a.unknown", b"\xff", false, "application/octet-stream"),
+            ("a.RS", b"fn main() {}", true, "text/x-rust"),
+            ("a.png", b"not really", false, "image/png"),
+            ("a.svg", b"<svg/>", true, "image/svg+xml"),
+            ("a.tar.gz", b"", false, "application/gzip"),
+        ];
+        for (name, bytes, text, mime) in cases {
+            let body = body(bytes.to_vec(), Path::new(name));
+            let expected = match text {
+                true => FileContent::Text(String::from_utf8(bytes.to_vec()).unwrap()),
+                false => FileContent::Blob(bytes.to_vec()),
+            };
+            assert_eq!(body, FileBody { content: expected, mime, size: bytes.len() as u64 }, "{name}");
+        }
+        assert_eq!(mime_of(Path::new("a.b/page.html")), Some("text/html"));
+        assert_eq!(mime_of(Path::new("md")), None);
+        assert_eq!(mime_of(Path::new(".md")), None);
+    }
+
+    #[test]
+    fn the_list_is_in_the_order_of_bytes_and_ends_where_it_is_told() {
+        let names = ["B", "a", "a-b", "a.txt", "a/b", "a0", "b/c/d.md", "é"];
+        let tree =
+            names.iter().filter(|name| **name != "a").fold(Tree::new(), |tree, name| tree.with(name, name));
+        let tree = tree.with("a/.hidden", "").with(".hidden/a", "");
+        fs::create_dir(tree.at("empty")).unwrap();
+        let all = ["B", "a-b", "a.txt", "a/b", "a0", "b/c/d.md", "é"];
+        let listing = |most| tree.folder().list(most).unwrap();
+        let files: Vec<_> =
+            all.iter().map(|path| Listed { path: (*path).to_owned(), size: path.len() as u64 }).collect();
+        assert_eq!(listing(7), Listing { files: files.clone(), more: false });
+        for most in 0..7 {
+            assert_eq!(listing(most), Listing { files: files[..most].to_vec(), more: true }, "{most}");
+        }
+        for file in &files {
+            assert_eq!(tree.text(&file.path), file.path);
+        }
+    }
+
+    #[test]
+    fn links_that_go_round_or_fan_out_are_survived() {
+        let tree =
+            Tree::new().with("a/file", "one").link("a/up", "..").link("a/here", ".").link("loop", "loop");
+        assert_eq!(tree.list(), ["a/file"]);
+        let fan = (0..30).fold(Tree::new().with(".30/file", "one"), |tree, step| {
+            let next = format!("../.{}", step + 1);
+            tree.link(&format!(".{step}/x"), &next).link(&format!(".{step}/y"), &next)
+        });
+        let fan = fan.link("way", ".0").link("way2", ".0");
+        assert_eq!(fan.list(), [format!("way/{}file", "x/".repeat(30))]);
+    }
+
+    #[test]
+    fn a_hidden_folder_is_listed_under_the_link_to_it() {
+        // As Kubernetes mounts a ConfigMap.
+        let tree =
+            Tree::new().with("..2026/key", "one").with("..2026/sub/key", "two").link("..data", "..2026");
+        let tree = tree.link("key", "..data/key").link("sub", "..data/sub");
+        assert_eq!(tree.list(), ["key", "sub/key"]);
+        assert_eq!(tree.text("key"), "one");
+        assert_eq!(tree.text("sub/key"), "two");
+    }
+
+    #[test]
+    fn the_list_is_not_deeper_than_32() {
+        let (just, over) = ("d/".repeat(31), "e/".repeat(32));
+        let tree = Tree::new().with(&format!("{just}file"), "one").with(&format!("{over}file"), "two");
+        assert_eq!(tree.list(), [format!("{just}file")]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn names_that_are_not_utf_8_are_left_out() {
+        let tree = Tree::new().with("a", "one");
+        fs::write(tree.at("").join(OsStr::from_bytes(b"\xff")), "two").unwrap();
+        assert_eq!(tree.list(), ["a"]);
+    }
+
+    #[test]
+    fn a_folder_must_be_one() {
+        let tree = Tree::new().with("a", "one");
+        assert_eq!(Folder::new(&tree.at("a")).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        assert_eq!(Folder::new(&tree.at("b")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let folder = tree.folder();
+        fs::remove_dir_all(tree.at("")).unwrap();
+        assert!(folder.list(1).is_err());
+        assert!(matches!(folder.read("a", MOST), Err(FileError::NotFound)));
+    }
+
+    #[test]
+    fn errors_do_not_show_where_the_folder_is() {
+        let tree = Tree::new().with("a", [0; 101]).fifo("fifo");
+        for relative in ["a", "b", "fifo", "../secret.txt", "a/b"] {
+            let error = tree.read(relative).unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains("docs") && !shown.contains("tsugite-files"), "{shown}");
+        }
+        let denied = FileError::from(Errno::ACCESS);
+        assert!(matches!(&denied, FileError::Io(_)));
+        assert!(denied.to_string().starts_with("the file cannot be read: "), "{denied}");
+    }
+
+    #[test]
+    fn paths_are_encoded_for_uris() {
+        assert_eq!(encode_path("a/b-c_d.e~f"), "a/b-c_d.e~f");
+        assert_eq!(encode_path("a b?#%&+:@継"), "a%20b%3F%23%25%26%2B%3A%40%E7%B6%99");
+    }
+}
