@@ -4,6 +4,7 @@
 //! decides how its answer is read. How an older revision writes the same thing is not known here but in
 //! [`crate::revision`]. Members that only an older revision has (such as `elicitationId`) are `Option`s that say so.
 
+mod form_check;
 mod map_only;
 mod wire;
 

@@ -1,0 +1,639 @@
+//! Whether what a person filled in fits the form, what stands for what they left out, and whether the form asks for
+//! something that no form may ask for.
+//!
+//! The formats are checked simply: what is refused is clearly wrong, what passes may still be.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Number;
+
+use super::Ordered;
+use super::elicitation::FieldValue;
+use super::form::{Field, FieldKind, FormSchema, Options, TextFormat};
+use crate::jsonrpc::BadShape;
+
+impl FormSchema {
+    /// Whether `content` fits the form. The error names the first field that does not, what was expected and what came.
+    ///
+    /// ```
+    /// use tsugite_core::protocol::Ordered;
+    /// use tsugite_core::protocol::elicitation::FieldValue;
+    /// use tsugite_core::protocol::form::{Field, FieldKind, FormSchema};
+    ///
+    /// let age = FieldKind::Number { integer: true, minimum: Some(18.into()), maximum: None, default: None };
+    /// let form = FormSchema::new().required_field("age", age);
+    /// let content = Ordered::from_iter([("age", FieldValue::Number(7.into()))]);
+    /// assert_eq!(form.check(&content).unwrap_err().to_string(), "`age`: expected at least 18, got 7");
+    /// ```
+    pub fn check(&self, content: &Ordered<FieldValue>) -> Result<(), BadShape> {
+        // Maps, not searches: a hostile form of many fields must not cost their square.
+        let fields: HashMap<&str, &Field> = self.properties.iter().collect();
+        for (name, value) in content.iter() {
+            let mismatch = match fields.get(name) {
+                None => Mismatch::new("no such field", shown(value)),
+                Some(field) => match field.kind.check(value) {
+                    Ok(()) => continue,
+                    Err(mismatch) => mismatch,
+                },
+            };
+            return Err(mismatch.in_field(name));
+        }
+        let filled: HashSet<&str> = content.iter().map(|(name, _)| name).collect();
+        match self.required.iter().flatten().find(|name| !filled.contains(name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(Mismatch::new("a value", "none").in_field(name)),
+        }
+    }
+
+    /// What was filled in, and after it the defaults of the fields that were not.
+    #[must_use]
+    pub fn with_defaults(&self, content: Ordered<FieldValue>) -> Ordered<FieldValue> {
+        let filled: HashSet<String> = content.iter().map(|(name, _)| name.to_owned()).collect();
+        let missing = self.properties.iter().filter(|(name, _)| !filled.contains(*name));
+        let defaults = missing.filter_map(|(name, field)| Some((name.to_owned(), field.kind.default()?)));
+        content.into_iter().chain(defaults).collect()
+    }
+
+    /// The name of a field that asks for a secret. Forms must not: what is typed into them passes through the client.
+    ///
+    /// Judged by the words in the name, and only where something can be typed: `reset_password` may be a yes or no.
+    pub fn secret_field(&self) -> Option<&str> {
+        let typed = |field: &Field| matches!(field.kind, FieldKind::Text { .. } | FieldKind::Number { .. });
+        self.properties.iter().find(|(name, field)| typed(field) && names_secret(name)).map(|(name, _)| name)
+    }
+}
+
+/// What was expected and what came.
+struct Mismatch {
+    expected: String,
+    got: String,
+}
+
+impl Mismatch {
+    fn new(expected: impl Into<String>, got: impl Into<String>) -> Self {
+        Self { expected: expected.into(), got: got.into() }
+    }
+
+    fn in_field(self, name: &str) -> BadShape {
+        let Self { expected, got } = self;
+        BadShape::new(format!("`{}`: expected {expected}, got {got}", clip(name)))
+    }
+}
+
+impl FieldKind {
+    fn check(&self, value: &FieldValue) -> Result<(), Mismatch> {
+        match (self, value) {
+            (FieldKind::Text { min_length, max_length, format, .. }, FieldValue::Text(text)) => {
+                within(text.chars().count(), *min_length, *max_length, ["character", "characters"])?;
+                match format {
+                    Some(format) if !format.admits(text) => {
+                        Err(Mismatch::new(format.in_words(), shown(value)))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            (FieldKind::Number { integer: true, .. }, FieldValue::Number(number))
+                if whole(number).is_none() =>
+            {
+                Err(Mismatch::new("a whole number", number.to_string()))
+            }
+            (FieldKind::Number { minimum, maximum, .. }, FieldValue::Number(number)) => {
+                match (minimum, maximum) {
+                    (Some(least), _) if compare(number, least) == Ordering::Less => {
+                        Err(Mismatch::new(format!("at least {least}"), number.to_string()))
+                    }
+                    (_, Some(most)) if compare(number, most) == Ordering::Greater => {
+                        Err(Mismatch::new(format!("at most {most}"), number.to_string()))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            (FieldKind::Flag { .. }, FieldValue::Flag(_)) => Ok(()),
+            (FieldKind::Choice { options, .. }, FieldValue::Text(choice)) => options.check([choice]),
+            (FieldKind::Choices { options, min_items, max_items, .. }, FieldValue::Many(choices)) => {
+                within(choices.len(), *min_items, *max_items, ["choice", "choices"])?;
+                options.check(choices)
+            }
+            _ => Err(Mismatch::new(self.in_words(), shown(value))),
+        }
+    }
+
+    fn in_words(&self) -> &'static str {
+        match self {
+            FieldKind::Text { .. } => "a string",
+            FieldKind::Number { integer: true, .. } => "a whole number",
+            FieldKind::Number { integer: false, .. } => "a number",
+            FieldKind::Flag { .. } => "true or false",
+            FieldKind::Choice { .. } => "one choice",
+            FieldKind::Choices { .. } => "an array of choices",
+        }
+    }
+
+    fn default(&self) -> Option<FieldValue> {
+        match self {
+            FieldKind::Text { default, .. } | FieldKind::Choice { default, .. } => {
+                default.clone().map(FieldValue::Text)
+            }
+            FieldKind::Number { default, .. } => default.clone().map(FieldValue::Number),
+            FieldKind::Flag { default } => default.map(FieldValue::Flag),
+            FieldKind::Choices { default, .. } => default.clone().map(FieldValue::Many),
+        }
+    }
+}
+
+impl Options {
+    fn values(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        match self {
+            Options::Plain(values) | Options::Named { values, .. } => {
+                Box::new(values.iter().map(String::as_str))
+            }
+            Options::Titled(titled) => Box::new(titled.iter().map(|option| option.value.as_str())),
+        }
+    }
+
+    fn check<'a>(&self, choices: impl IntoIterator<Item = &'a String>) -> Result<(), Mismatch> {
+        let values: HashSet<&str> = self.values().collect();
+        let Some(wrong) = choices.into_iter().find(|choice| !values.contains(choice.as_str())) else {
+            return Ok(());
+        };
+        let mut listed: Vec<String> = self.values().take(LISTED).map(quoted).collect();
+        if self.values().nth(LISTED).is_some() {
+            listed.push("…".to_owned());
+        }
+        Err(Mismatch::new(format!("one of {}", listed.join(", ")), quoted(wrong)))
+    }
+}
+
+impl TextFormat {
+    fn admits(self, text: &str) -> bool {
+        match self {
+            TextFormat::Email => is_email(text),
+            TextFormat::Uri => is_uri(text),
+            TextFormat::Date => is_date(text),
+            TextFormat::DateTime => is_date_time(text),
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            TextFormat::Email => "an e-mail address",
+            TextFormat::Uri => "a URI with its scheme",
+            TextFormat::Date => "a date such as 2030-12-31",
+            TextFormat::DateTime => "a date and time such as 2030-12-31T23:59:59Z",
+        }
+    }
+}
+
+fn within(
+    count: usize,
+    least: Option<u64>,
+    most: Option<u64>,
+    [one, many]: [&str; 2],
+) -> Result<(), Mismatch> {
+    let of = |limit: u64| format!("{limit} {}", if limit == 1 { one } else { many });
+    match (least, most) {
+        (Some(least), _) if (count as u64) < least => {
+            Err(Mismatch::new(format!("at least {}", of(least)), count.to_string()))
+        }
+        (_, Some(most)) if count as u64 > most => {
+            Err(Mismatch::new(format!("at most {}", of(most)), count.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The number, if it is whole however it is written: JSON Schema calls `42.0` an integer.
+fn whole(number: &Number) -> Option<i128> {
+    match (number.as_i64(), number.as_u64(), number.as_f64()) {
+        (Some(value), ..) => Some(value.into()),
+        (_, Some(value), _) => Some(value.into()),
+        // `as` saturates, which no comparison with a 64-bit number notices.
+        (.., Some(value)) if value.fract() == 0.0 => Some(value as i128),
+        _ => None,
+    }
+}
+
+fn compare(a: &Number, b: &Number) -> Ordering {
+    match (whole(a), whole(b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        _ => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal),
+    }
+}
+
+/// RFC 5321 allows nearly everything before the `@`, most of all in quotes.
+fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let bare = |part: &str| !part.contains(|letter: char| letter.is_whitespace() || letter.is_control());
+    let quoted = local.len() > 2 && local.starts_with('"') && local.ends_with('"');
+    (quoted || (!local.is_empty() && bare(local) && !local.contains('@')))
+        && bare(domain)
+        && (domain.starts_with('[') || domain.split('.').all(|label| !label.is_empty()))
+}
+
+/// RFC 3986, without a look at what follows the scheme except for what may stand nowhere.
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter))
+        && !rest.contains(|letter: char| {
+            letter.is_whitespace() || letter.is_control() || "<>\"\\^`{|}".contains(letter)
+        })
+}
+
+/// RFC 3339, `full-date`.
+fn is_date(text: &str) -> bool {
+    let [year, month, day] = text.split('-').collect::<Vec<_>>()[..] else { return false };
+    let (Some(year), Some(month), Some(day)) = (digits(year, 4), digits(month, 2), digits(day, 2)) else {
+        return false;
+    };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let last = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 if leap => 29,
+        2 => 28,
+        _ => return false,
+    };
+    (1..=last).contains(&day)
+}
+
+/// RFC 3339, `date-time`. The 60th second is a leap second, which nobody can know in advance.
+fn is_date_time(text: &str) -> bool {
+    let Some((date, time)) = text.split_once(['T', 't']) else { return false };
+    let (clock, offset_fits) = match time.strip_suffix(['Z', 'z']) {
+        Some(clock) => (clock, true),
+        None => match time.rfind(['+', '-']).and_then(|at| time.split_at_checked(at)) {
+            Some((clock, offset)) => (clock, offset.get(1..).is_some_and(|offset| is_clock(offset, false))),
+            None => return false,
+        },
+    };
+    let (clock, fraction_fits) = match clock.split_once('.') {
+        Some((clock, fraction)) => {
+            (clock, !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit()))
+        }
+        None => (clock, true),
+    };
+    is_date(date) && is_clock(clock, true) && fraction_fits && offset_fits
+}
+
+/// `23:59`, with or without its seconds.
+fn is_clock(text: &str, seconds: bool) -> bool {
+    let parts: Vec<_> = text.split(':').map(|part| digits(part, 2)).collect();
+    match parts[..] {
+        [Some(hour), Some(minute)] if !seconds => hour < 24 && minute < 60,
+        [Some(hour), Some(minute), Some(second)] if seconds => hour < 24 && minute < 60 && second <= 60,
+        _ => false,
+    }
+}
+
+fn digits(text: &str, count: usize) -> Option<u32> {
+    let all = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    if all { text.parse().ok() } else { None }
+}
+
+/// Whether one or two neighbouring words of a name are one of [`SECRETS`].
+fn names_secret(name: &str) -> bool {
+    let words = words(name);
+    let secret = |word: &str| SECRETS.contains(&word);
+    words.iter().any(|word| secret(word)) || words.windows(2).any(|pair| secret(&pair.concat()))
+}
+
+/// `apiKey2`, `API key` and `api_key` are `api` and `key`.
+fn words(name: &str) -> Vec<String> {
+    let letters: Vec<char> = name.chars().collect();
+    let mut words = vec![String::new()];
+    for (at, letter) in letters.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|at| letters.get(at));
+        let lower = |letter: Option<&char>| letter.is_some_and(|letter| letter.is_lowercase());
+        // A capital begins a word after a small letter, and before one: the `K` of `APIKey`.
+        let begins = letter.is_uppercase() && (lower(before) || lower(letters.get(at + 1)));
+        if begins || !letter.is_alphabetic() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut()
+            && letter.is_alphabetic()
+        {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+fn shown(value: &FieldValue) -> String {
+    match value {
+        FieldValue::Text(text) => quoted(text),
+        FieldValue::Number(number) => number.to_string(),
+        FieldValue::Flag(flag) => flag.to_string(),
+        FieldValue::Many(_) => "an array".to_owned(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("{:?}", clip(text))
+}
+
+/// What a peer sent is echoed, but never more of it than helps.
+fn clip(text: &str) -> String {
+    match text.char_indices().nth(ECHOED) {
+        None => text.to_owned(),
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+    }
+}
+
+const ECHOED: usize = 60;
+
+/// Options that are named to somebody who chose none of them.
+const LISTED: usize = 10;
+
+const SECRETS: [&str; 14] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "apikey",
+    "accesstoken",
+    "refreshtoken",
+    "authtoken",
+    "privatekey",
+    "creditcard",
+    "cardnumber",
+    "cvv",
+    "cvc",
+    "ssn",
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn form(properties: Value, required: Value) -> FormSchema {
+        let form = json!({"type": "object", "properties": properties, "required": required});
+        serde_json::from_value(form).unwrap()
+    }
+
+    /// What is said about `value` in the only field, which is called `it`.
+    fn said(field: Value, value: Value) -> String {
+        let content = serde_json::from_value(json!({"it": value})).unwrap();
+        match form(json!({"it": field}), json!(["it"])).check(&content) {
+            Ok(()) => "fits".to_owned(),
+            Err(error) => error.to_string().strip_prefix("`it`: ").unwrap().to_owned(),
+        }
+    }
+
+    fn content(content: Value) -> Ordered<FieldValue> {
+        serde_json::from_value(content).unwrap()
+    }
+
+    #[test]
+    fn what_must_be_filled_in_is_there() {
+        let form = form(json!({"a": {"type": "string"}, "b": {"type": "boolean"}}), json!(["a"]));
+        form.check(&content(json!({"a": ""}))).unwrap();
+        form.check(&content(json!({"b": true, "a": "x"}))).unwrap();
+        let error = form.check(&content(json!({"b": true}))).unwrap_err();
+        assert_eq!(error.to_string(), "`a`: expected a value, got none");
+        FormSchema::new().check(&Ordered::new()).unwrap();
+    }
+
+    #[test]
+    fn a_field_that_was_not_asked_for_is_an_error() {
+        let form = form(json!({"a": {"type": "string"}}), json!([]));
+        let error = form.check(&content(json!({"a": "x", "b": 1}))).unwrap_err();
+        assert_eq!(error.to_string(), "`b`: expected no such field, got 1");
+    }
+
+    #[test]
+    fn each_kind_of_field_takes_its_own_kind_of_value() {
+        let of = |kind: &str| json!({"type": kind});
+        let choices = json!({"type": "array", "items": {"type": "string", "enum": ["a"]}});
+        for (field, value, expected) in [
+            (of("string"), json!("x"), "fits"),
+            (of("string"), json!(1), "expected a string, got 1"),
+            (of("number"), json!(1.5), "fits"),
+            (of("number"), json!("1.5"), "expected a number, got \"1.5\""),
+            (of("integer"), json!(42), "fits"),
+            (of("integer"), json!(42.0), "fits"),
+            (of("integer"), json!(42.5), "expected a whole number, got 42.5"),
+            (of("integer"), json!(true), "expected a whole number, got true"),
+            (of("boolean"), json!(false), "fits"),
+            (of("boolean"), json!("false"), "expected true or false, got \"false\""),
+            (json!({"type": "string", "enum": ["a"]}), json!(["a"]), "expected one choice, got an array"),
+            (choices.clone(), json!(["a"]), "fits"),
+            (choices, json!("a"), "expected an array of choices, got \"a\""),
+        ] {
+            assert_eq!(said(field.clone(), value.clone()), expected, "{field} {value}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_counted_in_characters() {
+        let field = json!({"type": "string", "minLength": 2, "maxLength": 3});
+        assert_eq!(said(field.clone(), json!("継手")), "fits");
+        assert_eq!(said(field.clone(), json!("継手継")), "fits");
+        assert_eq!(said(field.clone(), json!("継")), "expected at least 2 characters, got 1");
+        assert_eq!(said(field, json!("four")), "expected at most 3 characters, got 4");
+        let one = json!({"type": "string", "minLength": 1});
+        assert_eq!(said(one, json!("")), "expected at least 1 character, got 0");
+    }
+
+    #[test]
+    fn bounds_of_numbers_are_exact() {
+        let field = json!({"type": "number", "minimum": 0.5, "maximum": 9_007_199_254_740_993_u64});
+        assert_eq!(said(field.clone(), json!(0.5)), "fits");
+        assert_eq!(said(field.clone(), json!(0)), "expected at least 0.5, got 0");
+        assert_eq!(said(field.clone(), json!(9_007_199_254_740_993_u64)), "fits");
+        let beyond = "expected at most 9007199254740993, got 9007199254740994";
+        assert_eq!(said(field, json!(9_007_199_254_740_994_u64)), beyond);
+        let age = json!({"type": "integer", "minimum": 18});
+        assert_eq!(said(age.clone(), json!(7)), "expected at least 18, got 7");
+        assert_eq!(said(age.clone(), json!(-1e300)), "expected at least 18, got -1e+300");
+        assert_eq!(said(age, json!(u64::MAX)), "fits");
+    }
+
+    #[test]
+    fn a_choice_is_among_its_options_however_they_are_written() {
+        let titled = json!([{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]);
+        for field in [
+            json!({"type": "string", "enum": ["r", "g"]}),
+            json!({"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}),
+            json!({"type": "string", "oneOf": titled}),
+        ] {
+            assert_eq!(said(field.clone(), json!("g")), "fits");
+            assert_eq!(said(field, json!("Red")), "expected one of \"r\", \"g\", got \"Red\"");
+        }
+        for items in [json!({"type": "string", "enum": ["r", "g"]}), json!({"anyOf": titled})] {
+            let field = json!({"type": "array", "items": items, "minItems": 1, "maxItems": 2});
+            assert_eq!(said(field.clone(), json!(["g", "r"])), "fits");
+            assert_eq!(said(field.clone(), json!([])), "expected at least 1 choice, got 0");
+            assert_eq!(said(field.clone(), json!(["r", "g", "r"])), "expected at most 2 choices, got 3");
+            assert_eq!(said(field, json!(["r", "b"])), "expected one of \"r\", \"g\", got \"b\"");
+        }
+    }
+
+    #[test]
+    fn many_options_are_not_all_listed() {
+        let options: Vec<_> = (0..1000).map(|number| number.to_string()).collect();
+        let said = said(json!({"type": "string", "enum": options}), json!("x"));
+        assert!(said.ends_with("\"9\", …, got \"x\""), "{said}");
+    }
+
+    #[test]
+    fn a_format_refuses_only_what_is_clearly_wrong() {
+        let fits = |format: &str, text: &str| {
+            said(json!({"type": "string", "format": format}), json!(text)) == "fits"
+        };
+        for (format, good, bad) in [
+            (
+                "email",
+                &["a@b", "a.b+c@example.com", "\"a b\"@example.com", "ü@例え.jp", "a@[127.0.0.1]"][..],
+                &["", "a", "@b", "a@", "a b@c", "a@b c", "a@@b", "a@b..c", "a@.b", "a\n@b"][..],
+            ),
+            (
+                "uri",
+                &["https://example.com/a?b#c", "mailto:a@b", "urn:x", "a+b-c.d:e", "https://例え.jp/"],
+                &["", "example.com", "/a/b", "://x", "1a:b", "a b:c", "https://a b", "C:\\x", "a:<b>"],
+            ),
+            (
+                "date",
+                &["2024-02-29", "2000-02-29", "2023-12-31", "0001-01-01"],
+                &[
+                    "",
+                    "2023-02-29",
+                    "1900-02-29",
+                    "2023-13-01",
+                    "2023-00-01",
+                    "2023-04-31",
+                    "2023-01-00",
+                    "2023-1-1",
+                    "23-01-01",
+                    "2023-01-01T00:00:00Z",
+                    "2023/01/01",
+                    "+023-01-01",
+                    "2023-01-01-",
+                ],
+            ),
+            (
+                "date-time",
+                &[
+                    "2023-01-01T00:00:00Z",
+                    "2023-01-01t23:59:60z",
+                    "2023-01-01T12:30:00.123456+05:30",
+                    "2023-01-01T12:30:00-00:00",
+                ],
+                &[
+                    "",
+                    "2023-01-01",
+                    "2023-01-01T00:00:00",
+                    "2023-01-01 00:00:00Z",
+                    "2023-01-01T24:00:00Z",
+                    "2023-01-01T00:60:00Z",
+                    "2023-01-01T00:00:61Z",
+                    "2023-01-01T00:00Z",
+                    "2023-02-30T00:00:00Z",
+                    "2023-01-01T00:00:00.Z",
+                    "2023-01-01T00:00:00+24:00",
+                    "2023-01-01T00:00:00+0530",
+                    "2023-01-01T00:00:00+",
+                ],
+            ),
+        ] {
+            for text in good {
+                assert!(fits(format, text), "{format}: {text}");
+            }
+            for text in bad {
+                assert!(!fits(format, text), "{format}: {text}");
+            }
+        }
+        let date = said(json!({"type": "string", "format": "date"}), json!("tomorrow"));
+        assert_eq!(date, "expected a date such as 2030-12-31, got \"tomorrow\"");
+    }
+
+    #[test]
+    fn what_came_is_echoed_only_in_part() {
+        let long = "x".repeat(10_000);
+        assert!(said(json!({"type": "boolean"}), json!(long)).chars().count() < 100);
+        assert!(said(json!({"type": "string", "enum": ["a"]}), json!(long)).chars().count() < 100);
+        let error =
+            FormSchema::new().check(&Ordered::from_iter([(long, FieldValue::Flag(true))])).unwrap_err();
+        assert!(error.to_string().chars().count() < 120, "{error}");
+    }
+
+    #[test]
+    fn defaults_stand_for_what_was_left_out() {
+        let form = form(
+            json!({
+                "a": {"type": "string", "default": "x"},
+                "b": {"type": "integer", "default": 3},
+                "c": {"type": "boolean", "default": false},
+                "d": {"type": "string", "enum": ["p", "q"], "default": "q"},
+                "e": {"type": "array", "items": {"type": "string", "enum": ["p"]}, "default": ["p"]},
+                "f": {"type": "string"},
+            }),
+            json!(["a"]),
+        );
+        let filled = form.with_defaults(content(json!({"c": true, "z": 1})));
+        let expected = json!({"c": true, "z": 1, "a": "x", "b": 3, "d": "q", "e": ["p"]});
+        assert_eq!(serde_json::to_string(&filled).unwrap(), expected.to_string());
+        let all = form.with_defaults(Ordered::new());
+        form.check(&all).unwrap();
+        assert_eq!(form.with_defaults(all.clone()), all);
+    }
+
+    #[test]
+    fn a_field_that_asks_for_a_secret_is_found_by_its_name() {
+        for name in [
+            "password",
+            "userPassword",
+            "user_passwd",
+            "PASSPHRASE",
+            "client-secret",
+            "apikey",
+            "api key",
+            "API_KEY",
+            "APIKey",
+            "apiKey2",
+            "access_token",
+            "refreshToken",
+            "auth-token",
+            "ssh private key",
+            "creditCard",
+            "card_number",
+            "CVV2",
+            "cvc",
+            "SSN",
+            "privatekey",
+        ] {
+            let form = FormSchema::new().field("name", Field::text()).field(name, Field::text());
+            assert_eq!(form.secret_field(), Some(name));
+        }
+    }
+
+    #[test]
+    fn a_name_that_only_resembles_a_secret_is_none() {
+        for name in [
+            "",
+            "max_tokens",
+            "token_count",
+            "secretary",
+            "passwordless",
+            "key",
+            "card",
+            "tokens",
+            "number_of_cards",
+            "session",
+            "classname",
+            "public_key",
+        ] {
+            assert_eq!(FormSchema::new().field(name, Field::text()).secret_field(), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_yes_or_no_holds_no_secret() {
+        assert_eq!(FormSchema::new().field("reset_password", Field::flag()).secret_field(), None);
+        assert!(FormSchema::new().field("cvv", Field::integer()).secret_field().is_some());
+    }
+}
