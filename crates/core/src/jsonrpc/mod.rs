@@ -10,6 +10,7 @@ mod id;
 mod line;
 mod message;
 mod parse;
+mod plain;
 mod raw;
 mod scan;
 pub mod write;
