@@ -1,25 +1,127 @@
 //! How far text goes on without a byte that means something inside a JSON string.
 
-/// How many bytes at the front are neither quote, backslash nor control character, eight at a time.
+/// How many bytes at the front are neither quote, backslash nor control character.
+///
+/// Most strings are short: the first word is looked at without a call, the rest of a block by the word. What is longer
+/// goes on by the block, which the compiler turns into vector instructions.
+#[inline(always)]
 pub(super) fn plain_len(bytes: &[u8]) -> usize {
+    match bytes.first_chunk() {
+        Some(word) => match special(u64::from_le_bytes(*word)) {
+            0 => longer(bytes),
+            hits => first(hits),
+        },
+        None => shorter(bytes),
+    }
+}
+
+/// For what begins with a plain word.
+fn longer(bytes: &[u8]) -> usize {
+    let Some((head, rest)) = bytes.split_first_chunk::<BLOCK>() else { return by_words(bytes, WORD) };
+    let length = by_words(head, WORD);
+    if length < BLOCK {
+        return length;
+    }
+    let rest = after_plain_blocks(rest);
+    bytes.len() - rest.len() + if rest.len() < WORD { shorter(rest) } else { by_words(rest, 0) }
+}
+
+fn after_plain_blocks(mut rest: &[u8]) -> &[u8] {
+    while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
+        if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
+            break;
+        }
+        rest = after;
+    }
+    rest
+}
+
+/// For at least a word, of which the first bytes are known to be plain.
+fn by_words(bytes: &[u8], known: usize) -> usize {
+    let mut rest = bytes.get(known..).unwrap_or_default();
+    while let Some((word, after)) = rest.split_first_chunk() {
+        let hits = special(u64::from_le_bytes(*word));
+        if hits != 0 {
+            return bytes.len() - rest.len() + first(hits);
+        }
+        rest = after;
+    }
+    // What is left is shorter than a word. One that reaches back over plain bytes finds the same.
+    match bytes.last_chunk().map(|word| special(u64::from_le_bytes(*word))) {
+        None | Some(0) => bytes.len(),
+        Some(hits) => bytes.len() + first(hits) - WORD,
+    }
+}
+
+/// For less than a word.
+fn shorter(bytes: &[u8]) -> usize {
+    let (Some(front), Some(back)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) else {
+        return bytes.iter().take_while(|byte| !is_special(**byte)).count();
+    };
+    // The two halves of a word that is as long, with some bytes twice.
+    let word = u64::from(u32::from_le_bytes(*front)) | u64::from(u32::from_le_bytes(*back)) << 32;
+    match special(word) {
+        0 => bytes.len(),
+        hits if first(hits) < 4 => first(hits),
+        hits => bytes.len() + first(hits) - WORD,
+    }
+}
+
+fn first(hits: u64) -> usize {
+    hits.trailing_zeros() as usize / 8
+}
+
+/// The usual zero-byte test, for three needles at once: the lowest bit that is set belongs to the first special byte.
+fn special(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    let mut passed = 0;
-    let mut words = bytes.chunks_exact(8);
-    for word in &mut words {
-        let Ok(word) = word.try_into().map(u64::from_le_bytes) else { break };
-        // The usual zero-byte test, for three needles at once. A borrow can only mark bytes above the first
-        // hit, so the lowest mark is exact.
-        let quote = word ^ (ONES * b'"' as u64);
-        let slash = word ^ (ONES * b'\\' as u64);
-        let hits = ((quote.wrapping_sub(ONES) & !quote)
-            | (slash.wrapping_sub(ONES) & !slash)
-            | (word.wrapping_sub(ONES * 0x20) & !word))
-            & HIGHS;
-        if hits != 0 {
-            return passed + hits.trailing_zeros() as usize / 8;
+    let quote = word ^ (ONES * b'"' as u64);
+    let slash = word ^ (ONES * b'\\' as u64);
+    // A borrow can only mark bytes above the first hit. None of the needles has a high bit, so one test for it will do.
+    (quote.wrapping_sub(ONES) | slash.wrapping_sub(ONES) | word.wrapping_sub(ONES * 0x20)) & !word & HIGHS
+}
+
+fn is_special(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+}
+
+const WORD: usize = 8;
+const BLOCK: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_told_apart_at_every_place() {
+        for length in 0..3 * BLOCK {
+            for fill in [b'x', 0x20, 0x21, 0x23, 0x5b, 0x5d, 0x7f, 0x80, 0xa2, 0xdc, 0xff] {
+                assert_eq!(plain_len(&vec![fill; length]), length);
+            }
         }
-        passed += 8;
+        for length in (0..20).chain([63, 64, 65, 71, 72, 130, 200]) {
+            for at in 0..length {
+                let mut bytes = vec![b'x'; length];
+                for byte in 0..=u8::MAX {
+                    bytes[at] = byte;
+                    let expected = if matches!(byte, b'"' | b'\\' | 0..=0x1f) { at } else { length };
+                    assert_eq!(plain_len(&bytes), expected, "{byte} at {at} of {length}");
+                }
+            }
+        }
     }
-    passed + words.remainder().iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..=0x1f)).count()
+
+    #[test]
+    fn the_first_of_several_is_found() {
+        for first in [b'"', b'\\', 0, 0x1f] {
+            for (second, at) in
+                [b'"', b'\\', 0, 0x1f].into_iter().flat_map(|byte| (0..80).map(move |at| (byte, at)))
+            {
+                let mut bytes = vec![0xa2; 100];
+                bytes[at] = first;
+                bytes[at + 1..].fill(second);
+                assert_eq!(plain_len(&bytes), at);
+            }
+        }
+    }
 }
