@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::emit;
+
 /// A request id: a string or an integer, never null and never a fraction.
 ///
 /// `1` and `"1"` are different ids, and an integer of any size survives: what comes back is what was sent.
@@ -74,9 +76,9 @@ impl<'a> Id<'a> {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match &self.0 {
             Kind::Digits(digits) => out.extend_from_slice(digits.as_bytes()),
-            // Writing integers and strings into memory cannot fail.
+            // Writing an integer into memory cannot fail.
             Kind::Integer(value) => drop(serde_json::to_writer(out, value)),
-            Kind::Text(text) => drop(serde_json::to_writer(out, text)),
+            Kind::Text(text) => emit::string(out, text),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! [`write`](mod@write) puts a message straight into a buffer. [`LineReader`] cuts a byte stream into lines.
 
 mod batch;
+mod emit;
 mod error;
 mod id;
 mod line;

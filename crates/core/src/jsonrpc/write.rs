@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{BadShape, ErrorObject, Id, Incoming, Message, Notification, RawJson, Request, Response};
+use super::{BadShape, ErrorObject, Id, Incoming, Message, Notification, RawJson, Request, Response, emit};
 
 /// Appends a request. `params` must come out as an object.
 pub fn request<P: Serialize + ?Sized>(
@@ -71,7 +71,7 @@ pub fn error(out: &mut Vec<u8>, id: Option<&Id<'_>>, null_if_unknown: bool, erro
     }
     out.extend_from_slice(b",\"error\":");
     // An integer, a string and JSON text: this cannot fail.
-    drop(serde_json::to_writer(&mut *out, error));
+    drop(emit::value(out, error));
     out.push(b'}');
 }
 
@@ -145,7 +145,7 @@ fn method_and_params<P: Serialize + ?Sized>(
     params: Option<&P>,
 ) -> Result<(), BadShape> {
     out.extend_from_slice(key);
-    serde_json::to_writer(&mut *out, method)?;
+    emit::string(out, method);
     if let Some(params) = params {
         out.extend_from_slice(b",\"params\":");
         object_with(out, &[], params)?;
@@ -166,7 +166,7 @@ fn object_with<T: Serialize + ?Sized>(
         out.extend_from_slice(member.as_bytes());
     }
     let start = out.len();
-    serde_json::to_writer(&mut *out, value)?;
+    emit::value(out, value)?;
     // Raw JSON passed on may have space between its braces.
     let empty = out.get(start + 1..).is_some_and(|rest| rest.trim_ascii() == b"}");
     match out.get_mut(start) {

@@ -1,0 +1,511 @@
+//! From a value to JSON text: what `serde_json` writes, but strings are searched many bytes at a time.
+//!
+//! `serde_json` looks at each byte of a string by itself, which is most of the cost of an answer. Everything that is
+//! neither a string nor the frame around values is left to it.
+
+use serde::ser::{
+    SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
+    SerializeTupleStruct, SerializeTupleVariant,
+};
+use serde::{Serialize, Serializer};
+
+use super::plain::plain_len;
+
+/// Appends `value`. Fails where `serde_json` does, with a part of it written.
+pub(super) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
+    value.serialize(Emitter(out))
+}
+
+/// Appends `text` as a JSON string.
+pub(super) fn string(out: &mut Vec<u8>, text: &str) {
+    let mut rest = text.as_bytes();
+    out.reserve(rest.len() + 2);
+    out.push(b'"');
+    while let Some((plain, after)) = rest.split_at_checked(plain_len(rest)) {
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = after.split_first() else { break };
+        escape(out, *byte);
+        rest = after;
+    }
+    out.push(b'"');
+}
+
+fn escape(out: &mut Vec<u8>, byte: u8) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            let digit = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
+            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 15)]);
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+struct Emitter<'a>(&'a mut Vec<u8>);
+
+/// A frame that is open: an array or an object.
+struct Frame<'a> {
+    out: &'a mut Vec<u8>,
+    empty: bool,
+    close: &'static str,
+    /// The name of a struct that means something to `serde_json` alone, such as raw text.
+    private: Option<&'static str>,
+}
+
+impl<'a> Emitter<'a> {
+    fn frame(self, open: u8, close: &'static str) -> Frame<'a> {
+        self.0.push(open);
+        Frame { out: self.0, empty: true, close, private: None }
+    }
+
+    /// A frame inside an object whose one member is the name of a variant.
+    fn variant(self, name: &str, open: u8, close: &'static str) -> Frame<'a> {
+        self.0.push(b'{');
+        string(self.0, name);
+        self.0.push(b':');
+        self.frame(open, close)
+    }
+}
+
+impl Frame<'_> {
+    fn next(&mut self) {
+        if !std::mem::take(&mut self.empty) {
+            self.out.push(b',');
+        }
+    }
+
+    fn element<T: Serialize + ?Sized>(&mut self, element: &T) -> Result<(), serde_json::Error> {
+        self.next();
+        value(self.out, element)
+    }
+
+    fn member<T: Serialize + ?Sized>(&mut self, name: &'static str, it: &T) -> Result<(), serde_json::Error> {
+        self.next();
+        string(self.out, name);
+        self.out.push(b':');
+        value(self.out, it)
+    }
+
+    fn close(self) -> Result<(), serde_json::Error> {
+        self.out.extend_from_slice(self.close.as_bytes());
+        Ok(())
+    }
+}
+
+/// Hands scalars on to `serde_json`.
+macro_rules! hand_on {
+    ($($method:ident: $type:ty,)*) => {$(
+        fn $method(self, value: $type) -> Result<(), serde_json::Error> {
+            serde_json::Serializer::new(self.0).$method(value)
+        }
+    )*};
+}
+
+impl<'a> Serializer for Emitter<'a> {
+    type Ok = ();
+    type Error = serde_json::Error;
+    type SerializeSeq = Frame<'a>;
+    type SerializeTuple = Frame<'a>;
+    type SerializeTupleStruct = Frame<'a>;
+    type SerializeTupleVariant = Frame<'a>;
+    type SerializeMap = Frame<'a>;
+    type SerializeStruct = Frame<'a>;
+    type SerializeStructVariant = Frame<'a>;
+
+    hand_on! {
+        serialize_bool: bool,
+        serialize_i8: i8,
+        serialize_i16: i16,
+        serialize_i32: i32,
+        serialize_i64: i64,
+        serialize_i128: i128,
+        serialize_u8: u8,
+        serialize_u16: u16,
+        serialize_u32: u32,
+        serialize_u64: u64,
+        serialize_u128: u128,
+        serialize_f32: f32,
+        serialize_f64: f64,
+        serialize_char: char,
+        serialize_bytes: &[u8],
+    }
+
+    fn serialize_str(self, text: &str) -> Result<(), Self::Error> {
+        string(self.0, text);
+        Ok(())
+    }
+
+    fn collect_str<T: std::fmt::Display + ?Sized>(self, text: &T) -> Result<(), Self::Error> {
+        serde_json::Serializer::new(self.0).collect_str(text)
+    }
+
+    fn serialize_none(self) -> Result<(), Self::Error> {
+        self.serialize_unit()
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Self::Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<(), Self::Error> {
+        self.0.extend_from_slice(b"null");
+        Ok(())
+    }
+
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<(), Self::Error> {
+        self.serialize_unit()
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+    ) -> Result<(), Self::Error> {
+        self.serialize_str(variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        value: &T,
+    ) -> Result<(), Self::Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), Self::Error> {
+        let mut frame = self.frame(b'{', "}");
+        frame.member(variant, value)?;
+        frame.close()
+    }
+
+    fn serialize_seq(self, _len: Option<usize>) -> Result<Frame<'a>, Self::Error> {
+        Ok(self.frame(b'[', "]"))
+    }
+
+    fn serialize_tuple(self, _len: usize) -> Result<Frame<'a>, Self::Error> {
+        Ok(self.frame(b'[', "]"))
+    }
+
+    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> Result<Frame<'a>, Self::Error> {
+        Ok(self.frame(b'[', "]"))
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        _len: usize,
+    ) -> Result<Frame<'a>, Self::Error> {
+        Ok(self.variant(variant, b'[', "]}"))
+    }
+
+    fn serialize_map(self, _len: Option<usize>) -> Result<Frame<'a>, Self::Error> {
+        Ok(self.frame(b'{', "}"))
+    }
+
+    fn serialize_struct(self, name: &'static str, _len: usize) -> Result<Frame<'a>, Self::Error> {
+        if name.starts_with(PRIVATE) {
+            return Ok(Frame { out: self.0, empty: true, close: "", private: Some(name) });
+        }
+        Ok(self.frame(b'{', "}"))
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        _len: usize,
+    ) -> Result<Frame<'a>, Self::Error> {
+        Ok(self.variant(variant, b'{', "}}"))
+    }
+}
+
+/// Frames of which each part is an element of an array.
+macro_rules! array {
+    ($($frame:ident: $method:ident,)*) => {$(
+        impl $frame for Frame<'_> {
+            type Ok = ();
+            type Error = serde_json::Error;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, element: &T) -> Result<(), Self::Error> {
+                self.element(element)
+            }
+
+            fn end(self) -> Result<(), Self::Error> {
+                self.close()
+            }
+        }
+    )*};
+}
+
+array! {
+    SerializeSeq: serialize_element,
+    SerializeTuple: serialize_element,
+    SerializeTupleStruct: serialize_field,
+    SerializeTupleVariant: serialize_field,
+}
+
+impl SerializeMap for Frame<'_> {
+    type Ok = ();
+    type Error = serde_json::Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Self::Error> {
+        self.next();
+        // What may be a key, and how it is written if it is no string, `serde_json` knows; it writes `{"key"` here.
+        let brace = self.out.len();
+        serde_json::Serializer::new(&mut *self.out).serialize_map(None)?.serialize_key(key)?;
+        self.out.remove(brace);
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, it: &T) -> Result<(), Self::Error> {
+        self.out.push(b':');
+        value(self.out, it)
+    }
+
+    fn end(self) -> Result<(), Self::Error> {
+        self.close()
+    }
+}
+
+impl SerializeStruct for Frame<'_> {
+    type Ok = ();
+    type Error = serde_json::Error;
+
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        name: &'static str,
+        it: &T,
+    ) -> Result<(), Self::Error> {
+        match self.private {
+            None => self.member(name, it),
+            Some(of) => serde_json::to_writer(&mut *self.out, &Private { of, name, it }),
+        }
+    }
+
+    fn end(self) -> Result<(), Self::Error> {
+        self.close()
+    }
+}
+
+impl SerializeStructVariant for Frame<'_> {
+    type Ok = ();
+    type Error = serde_json::Error;
+
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        name: &'static str,
+        it: &T,
+    ) -> Result<(), Self::Error> {
+        self.member(name, it)
+    }
+
+    fn end(self) -> Result<(), Self::Error> {
+        self.close()
+    }
+}
+
+/// A struct of `serde_json`'s own, put together again.
+struct Private<'a, T: ?Sized> {
+    of: &'static str,
+    name: &'static str,
+    it: &'a T,
+}
+
+impl<T: Serialize + ?Sized> Serialize for Private<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut whole = serializer.serialize_struct(self.of, 1)?;
+        whole.serialize_field(self.name, self.it)?;
+        whole.end()
+    }
+}
+
+/// How the names of such structs begin. They have one field each, the text to write as it is.
+const PRIVATE: &str = "$serde_json::private::";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use serde_json::Value;
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    /// One of each kind that serde knows.
+    #[derive(Debug, Clone, Serialize)]
+    enum Kind {
+        Unit,
+        #[serde(rename = "new\"type\n")]
+        Newtype(String),
+        Tuple(u8, String, ()),
+        #[serde(rename_all = "camelCase")]
+        Struct {
+            a_name: Option<String>,
+            wide: i128,
+            wider: u128,
+            f: f64,
+            g: f32,
+        },
+        Numbered(BTreeMap<i32, bool>),
+        Lettered(BTreeMap<char, char>),
+        Spoken(BTreeMap<bool, NewType>),
+        Named(BTreeMap<String, Value>),
+        Nothing(Nothing),
+        Pair(Pair),
+        Raw(Box<RawValue>),
+        Tagged(Tagged),
+        Shown(std::net::Ipv6Addr),
+        Refused(BTreeMap<Option<u8>, BTreeMap<Vec<u8>, u8>>),
+    }
+
+    #[derive(Debug, Clone, Serialize)]
+    struct Nothing;
+
+    #[derive(Debug, Clone, Serialize)]
+    struct NewType(String);
+
+    #[derive(Debug, Clone, Serialize)]
+    struct Pair(String, i64);
+
+    #[derive(Debug, Clone, Serialize)]
+    #[serde(tag = "type", rename = "tag\\ged")]
+    struct Tagged {
+        text: String,
+        #[serde(flatten)]
+        rest: BTreeMap<String, Value>,
+    }
+
+    fn assert_same(value: &(impl Serialize + ?Sized)) {
+        let mut ours = b"before".to_vec();
+        let written = super::value(&mut ours, value);
+        match serde_json::to_vec(value) {
+            Ok(theirs) => {
+                assert!(written.is_ok());
+                let ours = ours.strip_prefix(b"before").unwrap();
+                assert_eq!(ours, theirs, "{} and {}", ours.escape_ascii(), theirs.escape_ascii());
+            }
+            Err(error) => assert_eq!(written.unwrap_err().to_string(), error.to_string()),
+        }
+    }
+
+    /// Text in which what must be escaped, and what only looks like it, is more frequent than chance has it.
+    fn text() -> impl Strategy<Value = String> {
+        let odd = [
+            '"',
+            '\\',
+            '/',
+            '\0',
+            '\x07',
+            '\x08',
+            '\t',
+            '\n',
+            '\x0b',
+            '\x0c',
+            '\r',
+            '\x1f',
+            ' ',
+            '!',
+            '#',
+            '[',
+            ']',
+            '\x7f',
+            '\u{80}',
+            '\u{a2}',
+            '\u{dc}',
+            '\u{2028}',
+            '\u{2029}',
+            '\u{d7ff}',
+            '\u{e000}',
+            '\u{fffd}',
+            '\u{ffff}',
+            '\u{10000}',
+            '\u{1f600}',
+            '\u{10ffff}',
+        ];
+        let piece = prop_oneof![
+            6 => "[a-z ]{0,80}",
+            3 => prop::sample::select(odd.to_vec()).prop_map(String::from),
+            1 => any::<char>().prop_map(String::from),
+        ];
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            text().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(text(), inner, 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn kind() -> impl Strategy<Value = Kind> {
+        let members = || prop::collection::btree_map(text(), json(), 0..3);
+        prop_oneof![
+            Just(Kind::Unit),
+            text().prop_map(Kind::Newtype),
+            (any::<u8>(), text()).prop_map(|(a, b)| Kind::Tuple(a, b, ())),
+            (prop::option::of(text()), any::<(i128, u128, f64, f32)>())
+                .prop_map(|(a_name, (wide, wider, f, g))| Kind::Struct { a_name, wide, wider, f, g }),
+            any::<BTreeMap<i32, bool>>().prop_map(Kind::Numbered),
+            any::<BTreeMap<char, char>>().prop_map(Kind::Lettered),
+            (any::<bool>(), text()).prop_map(|(a, b)| Kind::Spoken([(a, NewType(b))].into())),
+            members().prop_map(Kind::Named),
+            Just(Kind::Nothing(Nothing)),
+            (text(), any::<i64>()).prop_map(|(a, b)| Kind::Pair(Pair(a, b))),
+            json().prop_map(|value| Kind::Raw(RawValue::from_string(format!("{value:#}")).unwrap())),
+            (text(), members()).prop_map(|(text, rest)| Kind::Tagged(Tagged { text, rest })),
+            any::<u128>().prop_map(|bits| Kind::Shown(bits.into())),
+            any::<BTreeMap<Option<u8>, BTreeMap<Vec<u8>, u8>>>().prop_map(Kind::Refused),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn strings_are_written_as_serde_json_writes_them(text in text()) {
+            assert_same(&text);
+        }
+
+        #[test]
+        fn values_of_every_kind_are_written_as_serde_json_writes_them(
+            kinds in prop::collection::vec(kind(), 0..6),
+        ) {
+            assert_same(&kinds);
+            kinds.iter().for_each(assert_same);
+        }
+    }
+
+    #[test]
+    fn each_character_is_written_as_serde_json_writes_it() {
+        for character in '\0'..='\u{ffff}' {
+            assert_same(&format!("seven..{character}"));
+        }
+    }
+}
