@@ -70,12 +70,10 @@ pub(super) mod measure {
         value: &f64,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        // Up to 2^53 every whole f64 is exactly an i64.
-        if value.fract() == 0.0
-            && value.abs() <= 9_007_199_254_740_992.0
-            && !(*value == 0.0 && value.is_sign_negative())
-        {
-            serializer.serialize_i64(*value as i64)
+        // Up to 2^53 every whole f64 is exactly an i64. A fraction, -0.0 and what is no number do not come back.
+        let whole = *value as i64;
+        if (whole as f64).to_bits() == value.to_bits() && value.abs() <= 9_007_199_254_740_992.0 {
+            serializer.serialize_i64(whole)
         } else {
             serializer.serialize_f64(*value)
         }
@@ -100,5 +98,22 @@ pub(super) mod maybe_measure {
             Some(value) => measure::serialize(value, serializer),
             None => serializer.serialize_none(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measure_has_a_fraction_only_where_it_needs_one() {
+        let mut written = Vec::new();
+        let exact = 9_007_199_254_740_992.0;
+        for value in [0.0, -0.0, 1.0, -3.0, 0.5, exact, -exact, exact + 2.0, f64::NAN, f64::NEG_INFINITY] {
+            measure::serialize(&value, &mut serde_json::Serializer::new(&mut written)).unwrap();
+            written.push(b' ');
+        }
+        let text = String::from_utf8(written).unwrap();
+        assert_eq!(text, "0 -0.0 1 -3 0.5 9007199254740992 -9007199254740992 9007199254740994.0 null null ");
     }
 }

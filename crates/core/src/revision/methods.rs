@@ -55,12 +55,45 @@ fn row(name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
 }
 
+/// [`row`] at build time.
+const fn find(name: &str) -> Option<Row> {
+    let mut rows: &[Row] = &ROWS;
+    while let [row, rest @ ..] = rows {
+        if same(row.name.as_bytes(), name.as_bytes()) {
+            return Some(*row);
+        }
+        rows = rest;
+    }
+    None
+}
+
+const fn same(ours: &[u8], theirs: &[u8]) -> bool {
+    match (ours, theirs) {
+        ([], []) => true,
+        ([first, ours @ ..], [other, theirs @ ..]) => *first == *other && same(ours, theirs),
+        _ => false,
+    }
+}
+
 impl Revision {
     /// Whether a message with this name, of this kind and from this side exists in the revision.
     ///
     /// On 2026-07-28 only the client sends requests; what a server asks travels inside results.
     pub fn has(self, kind: Kind, name: &str, sender: Sender) -> bool {
-        let Some(row) = row(name) else { return false };
+        row(name).is_some_and(|row| self.has_row(row, kind, sender))
+    }
+
+    /// Whether the request exists, whoever sends it. Its row is looked up when the program is built.
+    pub(super) fn has_request<M: Method>(self) -> bool {
+        const { find(M::NAME) }.is_some_and(|row| self.has_row(&row, Kind::Request, Sender::Both))
+    }
+
+    /// The same for a notification.
+    pub(super) fn has_notice<N: Notice>(self) -> bool {
+        const { find(N::NAME) }.is_some_and(|row| self.has_row(&row, Kind::Notification, Sender::Both))
+    }
+
+    fn has_row(self, row: &Row, kind: Kind, sender: Sender) -> bool {
         if row.kind != kind || self < row.first || self > row.last {
             return false;
         }
@@ -71,8 +104,8 @@ impl Revision {
     /// Whether the request is none of this revision's but one of another's, or JSON-RPC's own. What is neither may be a
     /// server's own method.
     pub fn is_foreign(self, name: &str) -> bool {
-        let known = row(name).is_some_and(|row| row.kind == Kind::Request);
-        name.starts_with("rpc.") || known && !self.has(Kind::Request, name, Sender::Both)
+        let known = row(name).filter(|row| row.kind == Kind::Request);
+        name.starts_with("rpc.") || known.is_some_and(|row| !self.has_row(row, Kind::Request, Sender::Both))
     }
 
     /// Whether the method belongs to an extension there, and to which.

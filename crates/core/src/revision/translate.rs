@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Kind, Refusal, Revision, Sender};
+use super::{Refusal, Revision};
 use crate::jsonrpc::{BadShape, Id, Raw, RawJson, write};
 use crate::protocol::{HasMeta, Implementation, Meta, Method, Notice, Output, ResultType, meta};
 
@@ -79,7 +79,7 @@ pub fn write_request<M: Method>(
 where
     M::Params: Translate,
 {
-    if !to.has(Kind::Request, M::NAME, Sender::Both) {
+    if !to.has_request::<M>() {
         return Err(Unsayable::Method(M::NAME));
     }
     params.outward(to)?;
@@ -103,7 +103,7 @@ pub fn write_notification<N: Notice>(
 where
     N::Params: Translate,
 {
-    if !to.has(Kind::Notification, N::NAME, Sender::Both) {
+    if !to.has_notice::<N>() {
         return Err(Unsayable::Method(N::NAME));
     }
     params.outward(to)?;
@@ -124,7 +124,7 @@ pub fn write_result<M: Method>(
 where
     M::Output: Translate,
 {
-    if !to.has(Kind::Request, M::NAME, Sender::Both) {
+    if !to.has_request::<M>() {
         return Err(Unsayable::Method(M::NAME));
     }
     output.outward(to)?;
