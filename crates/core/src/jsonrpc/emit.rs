@@ -18,16 +18,24 @@ pub(super) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Resu
 
 /// Appends `text` as a JSON string.
 pub(super) fn string(out: &mut Vec<u8>, text: &str) {
-    let mut rest = text.as_bytes();
-    out.reserve(rest.len() + 2);
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + 2);
     out.push(b'"');
+    match plain_len(bytes) == bytes.len() {
+        true => out.extend_from_slice(bytes),
+        false => with_escapes(out, bytes),
+    }
+    out.push(b'"');
+}
+
+#[inline(never)]
+fn with_escapes(out: &mut Vec<u8>, mut rest: &[u8]) {
     while let Some((plain, after)) = rest.split_at_checked(plain_len(rest)) {
         out.extend_from_slice(plain);
         let Some((byte, after)) = after.split_first() else { break };
         escape(out, *byte);
         rest = after;
     }
-    out.push(b'"');
 }
 
 fn escape(out: &mut Vec<u8>, byte: u8) {
@@ -52,23 +60,29 @@ struct Emitter<'a>(&'a mut Vec<u8>);
 struct Frame<'a> {
     out: &'a mut Vec<u8>,
     empty: bool,
-    close: &'static str,
+    close: u8,
+    /// It stands in an object of its own, under the name of a variant.
+    in_variant: bool,
     /// The name of a struct that means something to `serde_json` alone, such as raw text.
     private: Option<&'static str>,
 }
 
 impl<'a> Emitter<'a> {
-    fn frame(self, open: u8, close: &'static str) -> Frame<'a> {
-        self.0.push(open);
-        Frame { out: self.0, empty: true, close, private: None }
+    fn array(self) -> Frame<'a> {
+        self.0.push(b'[');
+        Frame { out: self.0, empty: true, close: b']', in_variant: false, private: None }
     }
 
-    /// A frame inside an object whose one member is the name of a variant.
-    fn variant(self, name: &str, open: u8, close: &'static str) -> Frame<'a> {
+    fn object(self) -> Frame<'a> {
+        self.0.push(b'{');
+        Frame { out: self.0, empty: true, close: b'}', in_variant: false, private: None }
+    }
+
+    fn variant(self, name: &str) -> Self {
         self.0.push(b'{');
         string(self.0, name);
         self.0.push(b':');
-        self.frame(open, close)
+        self
     }
 }
 
@@ -92,7 +106,12 @@ impl Frame<'_> {
     }
 
     fn close(self) -> Result<(), serde_json::Error> {
-        self.out.extend_from_slice(self.close.as_bytes());
+        if self.private.is_none() {
+            self.out.push(self.close);
+        }
+        if self.in_variant {
+            self.out.push(b'}');
+        }
         Ok(())
     }
 }
@@ -185,21 +204,21 @@ impl<'a> Serializer for Emitter<'a> {
         variant: &'static str,
         value: &T,
     ) -> Result<(), Self::Error> {
-        let mut frame = self.frame(b'{', "}");
+        let mut frame = self.object();
         frame.member(variant, value)?;
         frame.close()
     }
 
     fn serialize_seq(self, _len: Option<usize>) -> Result<Frame<'a>, Self::Error> {
-        Ok(self.frame(b'[', "]"))
+        Ok(self.array())
     }
 
     fn serialize_tuple(self, _len: usize) -> Result<Frame<'a>, Self::Error> {
-        Ok(self.frame(b'[', "]"))
+        Ok(self.array())
     }
 
     fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> Result<Frame<'a>, Self::Error> {
-        Ok(self.frame(b'[', "]"))
+        Ok(self.array())
     }
 
     fn serialize_tuple_variant(
@@ -209,18 +228,24 @@ impl<'a> Serializer for Emitter<'a> {
         variant: &'static str,
         _len: usize,
     ) -> Result<Frame<'a>, Self::Error> {
-        Ok(self.variant(variant, b'[', "]}"))
+        Ok(Frame { in_variant: true, ..self.variant(variant).array() })
     }
 
     fn serialize_map(self, _len: Option<usize>) -> Result<Frame<'a>, Self::Error> {
-        Ok(self.frame(b'{', "}"))
+        Ok(self.object())
     }
 
     fn serialize_struct(self, name: &'static str, _len: usize) -> Result<Frame<'a>, Self::Error> {
         if name.starts_with(PRIVATE) {
-            return Ok(Frame { out: self.0, empty: true, close: "", private: Some(name) });
+            return Ok(Frame {
+                out: self.0,
+                empty: true,
+                close: b'}',
+                in_variant: false,
+                private: Some(name),
+            });
         }
-        Ok(self.frame(b'{', "}"))
+        Ok(self.object())
     }
 
     fn serialize_struct_variant(
@@ -230,7 +255,7 @@ impl<'a> Serializer for Emitter<'a> {
         variant: &'static str,
         _len: usize,
     ) -> Result<Frame<'a>, Self::Error> {
-        Ok(self.variant(variant, b'{', "}}"))
+        Ok(Frame { in_variant: true, ..self.variant(variant).object() })
     }
 }
 
