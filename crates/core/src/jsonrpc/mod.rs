@@ -24,3 +24,4 @@ pub use message::{Incoming, Message, Notification, Request, Response};
 pub use parse::{Limits, parse};
 pub(crate) use raw::present;
 pub use raw::{BadShape, Raw, RawJson};
+pub(crate) use scan::Scanner;

@@ -1,9 +1,7 @@
 //! From bytes to a message, in one pass and without an allocation.
 
-use std::borrow::Cow;
-
 use super::error::{ErrorObject, Fault, Origin, Wrong};
-use super::scan::{MAX_DEPTH, NotJson, Scanner};
+use super::scan::{MAX_DEPTH, NotJson, Scanner, string};
 use super::{Batch, Id, Incoming, Message, Notification, Raw, Request, Response};
 
 /// How large a message may be.
@@ -139,20 +137,13 @@ struct Envelope<'a> {
 impl<'a> Envelope<'a> {
     fn scan(scanner: &mut Scanner<'a>, outside: u32) -> Result<Self, NotJson> {
         let mut envelope = Envelope::default();
-        scanner.expect(b'{')?;
-        if scanner.take(b'}') {
-            return Ok(envelope);
-        }
-        loop {
-            let (key, escaped) = scanner.string()?;
-            scanner.expect(b':')?;
+        scanner.object(|scanner, key| {
             let value = scanner.value(outside + 1)?;
             envelope.too_deep |= scanner.take_too_deep();
-            envelope.put(&plain(key, escaped).ok_or(NotJson)?, value);
-            if !scanner.take(b',') {
-                return scanner.expect(b'}').map(|()| envelope);
-            }
-        }
+            envelope.put(key, value);
+            Ok::<_, NotJson>(())
+        })?;
+        Ok(envelope)
     }
 
     fn put(&mut self, key: &str, value: &'a str) {
@@ -181,7 +172,7 @@ impl<'a> Envelope<'a> {
         if self.duplicate {
             return fault(Wrong::DuplicateMember);
         }
-        if self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
+        if self.jsonrpc != Some("\"2.0\"") && self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
             return fault(Wrong::NotVersion2);
         }
         match (self.method, self.result, self.error) {
@@ -251,19 +242,4 @@ impl<'a> Envelope<'a> {
             None => Origin::Unreadable,
         }
     }
-}
-
-/// A JSON string without its quotes; `None` if the value is not a string or its escapes mean nothing.
-fn string(text: &str) -> Option<Cow<'_, str>> {
-    if !text.starts_with('"') {
-        return None;
-    }
-    plain(text, text.contains('\\'))
-}
-
-fn plain(quoted: &str, escaped: bool) -> Option<Cow<'_, str>> {
-    if escaped {
-        return serde_json::from_str(quoted).ok().map(Cow::Owned);
-    }
-    quoted.get(1..quoted.len() - 1).map(Cow::Borrowed)
 }

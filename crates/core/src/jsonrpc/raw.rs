@@ -7,13 +7,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::scan::{self, MAX_DEPTH, NotJson, Scanner};
+
 /// JSON text borrowed from a message: valid by grammar, its meaning still open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Raw<'a>(&'a str);
 
 impl<'a> Raw<'a> {
     /// The caller has scanned `text`.
-    pub(super) fn checked(text: &'a str) -> Self {
+    pub(crate) fn checked(text: &'a str) -> Self {
         Self(text)
     }
 
@@ -46,6 +48,16 @@ impl<'a> Raw<'a> {
     /// Reads an object into a type. Anything else fails, an array of the members' values too.
     pub fn read_object<T: Deserialize<'a>>(self) -> Result<T, BadShape> {
         if self.is_object() { self.read() } else { Err(BadShape::new("expected an object")) }
+    }
+
+    /// The string it is, borrowed unless there is an escape in it. `None` if it is none, or has a lone surrogate.
+    pub(crate) fn string(self) -> Option<Cow<'a, str>> {
+        scan::string(self.0)
+    }
+
+    /// Goes through it without reading it.
+    pub(crate) fn scanner(self) -> Scanner<'a> {
+        Scanner::new(self.0, MAX_DEPTH)
     }
 
     /// A copy that borrows nothing.
@@ -230,6 +242,12 @@ impl From<serde_json::Error> for BadShape {
             Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()).into(),
             None => text.to_owned().into(),
         })
+    }
+}
+
+impl From<NotJson> for BadShape {
+    fn from(_: NotJson) -> Self {
+        Self::new("expected an object whose keys are text")
     }
 }
 

@@ -3,16 +3,18 @@
 //! It checks the grammar and the nesting as it goes and builds nothing. What it does not judge is what only a
 //! reader of the value can: duplicate members and lone surrogates.
 
+use std::borrow::Cow;
+
 use super::plain::plain_len;
 
 /// The walk stopped because the text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NotJson;
+pub(crate) struct NotJson;
 
 /// A position in JSON text.
 ///
 /// The caller has made sure that the text is UTF-8.
-pub(super) struct Scanner<'a> {
+pub(crate) struct Scanner<'a> {
     text: &'a str,
     at: usize,
     max_depth: u32,
@@ -25,11 +27,11 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0, max_depth: max_depth.min(MAX_DEPTH), too_deep: false }
     }
 
-    pub(super) fn peek(&self) -> Option<u8> {
+    pub(crate) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    pub(super) fn skip_space(&mut self) {
+    pub(crate) fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
             self.at += 1;
         }
@@ -59,19 +61,58 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next value as text, without the space around it. `outside` is how many containers are already open.
-    pub(super) fn value(&mut self, outside: u32) -> Result<&'a str, NotJson> {
+    pub(crate) fn value(&mut self, outside: u32) -> Result<&'a str, NotJson> {
         self.skip_space();
         let start = self.at;
-        self.skip_value(outside)?;
+        match self.peek() {
+            Some(b'"') => drop(self.skip_string()?),
+            _ => self.skip_value(outside)?,
+        }
         self.text.get(start..self.at).ok_or(NotJson)
     }
 
-    /// The next string with its quotes, and whether it holds an escape.
-    pub(super) fn string(&mut self) -> Result<(&'a str, bool), NotJson> {
+    /// The next value as text, an object that `member` goes through: it is told each key and must take the value.
+    pub(crate) fn object<E: From<NotJson>>(
+        &mut self,
+        mut member: impl FnMut(&mut Self, &str) -> Result<(), E>,
+    ) -> Result<&'a str, E> {
+        self.skip_space();
+        let start = self.at;
+        self.expect(b'{')?;
+        if !self.take(b'}') {
+            loop {
+                let key = self.key()?;
+                self.expect(b':')?;
+                member(self, &key)?;
+                if !self.take(b',') {
+                    self.expect(b'}')?;
+                    break;
+                }
+            }
+        }
+        Ok(self.text.get(start..self.at).ok_or(NotJson)?)
+    }
+
+    /// The next value as text, in text that was walked before: how its brackets match is all there is to see.
+    pub(crate) fn known_value(&mut self) -> Result<&'a str, NotJson> {
+        self.skip_space();
+        let start = self.at;
+        match self.peek() {
+            Some(b'"') => drop(self.skip_string()?),
+            Some(b'{' | b'[') => self.skip_brackets(0)?,
+            _ => self.skip_value(0)?,
+        }
+        self.text.get(start..self.at).ok_or(NotJson)
+    }
+
+    fn key(&mut self) -> Result<Cow<'a, str>, NotJson> {
         self.skip_space();
         let start = self.at;
         let escaped = self.skip_string()?;
-        Ok((self.text.get(start..self.at).ok_or(NotJson)?, escaped))
+        if escaped {
+            return self.text.get(start..self.at).and_then(decode).ok_or(NotJson);
+        }
+        self.text.get(start + 1..self.at - 1).map(Cow::Borrowed).ok_or(NotJson)
     }
 
     fn skip_value(&mut self, outside: u32) -> Result<(), NotJson> {
@@ -199,24 +240,31 @@ impl<'a> Scanner<'a> {
 
     /// Leaves the position behind the closing quote; tells whether there was an escape.
     fn skip_string(&mut self) -> Result<bool, NotJson> {
-        if self.peek() != Some(b'"') {
-            return Err(NotJson);
+        let Some((b'"', inside)) = self.rest().split_first() else { return Err(NotJson) };
+        let length = plain_len(inside);
+        self.at += 1 + length;
+        match inside.get(length) {
+            Some(b'"') => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => self.skip_escaped_string(),
         }
-        self.at += 1;
-        let mut escaped = false;
+    }
+
+    /// The same from the first byte on that is not plain.
+    #[inline(never)]
+    fn skip_escaped_string(&mut self) -> Result<bool, NotJson> {
         loop {
-            self.at += plain_len(self.rest());
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(escaped);
+                    return Ok(true);
                 }
-                Some(b'\\') => {
-                    escaped = true;
-                    self.skip_escape()?;
-                }
+                Some(b'\\') => self.skip_escape()?,
                 _ => return Err(NotJson),
             }
+            self.at += plain_len(self.rest());
         }
     }
 
@@ -234,6 +282,20 @@ impl<'a> Scanner<'a> {
     fn rest(&self) -> &'a [u8] {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
+}
+
+/// What a JSON string says, borrowed unless there is an escape in it. `None` if the value is no string or its escapes
+/// mean nothing.
+pub(super) fn string(value: &str) -> Option<Cow<'_, str>> {
+    let inside = value.strip_prefix('"')?.strip_suffix('"')?;
+    match plain_len(inside.as_bytes()) == inside.len() {
+        true => Some(Cow::Borrowed(inside)),
+        false => decode(value),
+    }
+}
+
+fn decode(quoted: &str) -> Option<Cow<'_, str>> {
+    serde_json::from_str(quoted).ok().map(Cow::Owned)
 }
 
 /// The deepest nesting that can be allowed: what one machine word of bits can remember.

@@ -2,19 +2,20 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
-
-use crate::jsonrpc::{BadShape, Id, Message, Raw};
+use crate::jsonrpc::{BadShape, Id, Message, Raw, Scanner};
 use crate::protocol::logging::Level;
-use crate::protocol::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION};
+use crate::protocol::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION};
 use crate::protocol::{ClientCapabilities, Implementation, Method, prompts, resources, tasks, tools};
 use crate::revision::{Refusal, Revision, Translate};
 
 /// The members of `params` that decide how a request is handled, borrowed from it in one pass.
 #[derive(Debug, Clone)]
 pub struct Peek<'a> {
-    members: Members<'a>,
+    name: Option<Cow<'a, str>>,
+    uri: Option<Cow<'a, str>>,
+    task_id: Option<Cow<'a, str>>,
+    offered_version: Option<Cow<'a, str>>,
+    arguments: Option<Raw<'a>>,
     meta: MetaMembers<'a>,
 }
 
@@ -49,63 +50,93 @@ pub struct Sender<'a> {
     pub capabilities: ClientCapabilities,
     /// From which level on it wants to hear logs; absent means none.
     pub log_level: Option<Level>,
-    info: Option<&'a RawValue>,
+    info: Option<Info<'a>>,
 }
 
 impl<'a> Peek<'a> {
     /// Looks at `params`. Fails when a member that is looked at stands there twice or has a wrong type.
     pub fn at(params: Raw<'a>) -> Result<Self, BadShape> {
-        let members: Members<'a> = params.read()?;
-        let meta = match members.meta {
-            Some(meta) => serde_json::from_str(meta.get())
-                .map_err(|error| BadShape::new(format!("`_meta`: {}", BadShape::from(error))))?,
-            None => MetaMembers::default(),
-        };
-        Ok(Self { members, meta })
+        let [mut name, mut uri, mut task_id, mut offered_version, mut arguments] = [None; 5];
+        let mut meta = None;
+        params.scanner().object(|scanner, key| {
+            let place = match key {
+                "_meta" if meta.is_some() => return Err(twice(key)),
+                "_meta" => {
+                    let wrong = |error| BadShape::new(format!("`_meta`: {error}"));
+                    meta = Some(MetaMembers::of(scanner).map_err(wrong)?);
+                    return Ok(());
+                }
+                "name" => &mut name,
+                "uri" => &mut uri,
+                "taskId" => &mut task_id,
+                "protocolVersion" => &mut offered_version,
+                "arguments" => &mut arguments,
+                _ => return pass(scanner),
+            };
+            put(place, key, scanner)
+        })?;
+        // What is no string is judged when the params are read.
+        let text = |member: Option<Raw<'a>>| member.and_then(Raw::string);
+        Ok(Self {
+            name: text(name),
+            uri: text(uri),
+            task_id: text(task_id),
+            offered_version: text(offered_version),
+            arguments: unless_null(arguments),
+            meta: meta.unwrap_or_default(),
+        })
     }
 
     /// The version the request claims to speak.
     pub fn claim(&self) -> Claim<'a> {
-        match self.meta.version.map(RawValue::get) {
+        match self.meta.version {
             None => Claim::None,
-            Some(text) => match serde_json::from_str(text) {
-                Ok(Text(version)) => Claim::Version(version),
-                Err(_) => Claim::Malformed,
-            },
+            Some(version) => version.string().map_or(Claim::Malformed, Claim::Version),
         }
     }
 
     /// What the request says of its sender, as 2026-07-28 demands it. Fails naming the key that is missing or wrong.
     pub fn sender(&self) -> Result<Sender<'a>, Refusal> {
-        if self.claim() == Claim::Malformed {
-            return Err(wrong(PROTOCOL_VERSION));
+        let (capabilities, log_level) = self.said()?;
+        let capabilities = capabilities.map_or_else(ClientCapabilities::new, |capabilities| *capabilities);
+        Ok(Sender { capabilities, log_level, info: self.meta.info })
+    }
+
+    /// Fails as [`sender`](Self::sender) does and builds less.
+    pub(super) fn check_sender(&self) -> Result<(), Refusal> {
+        self.said().map(drop)
+    }
+
+    /// What the sender can do, if that is anything, and what it wants to hear. In a box: they are large, and rare.
+    fn said(&self) -> Result<(Option<Box<ClientCapabilities>>, Option<Level>), Refusal> {
+        match self.claim() {
+            Claim::None => return Err(lacking(PROTOCOL_VERSION)),
+            Claim::Malformed => return Err(wrong(PROTOCOL_VERSION)),
+            Claim::Version(_) => {}
         }
-        if self.meta.version.is_none() {
-            return Err(lacking(PROTOCOL_VERSION));
-        }
-        let capabilities = match self.meta.capabilities.map(RawValue::get) {
+        let capabilities = match self.meta.capabilities.map(Raw::text) {
             None => return Err(lacking(CLIENT_CAPABILITIES)),
-            Some("{}") => ClientCapabilities::new(),
+            Some("{}") => None,
             Some(text) => {
-                let mut capabilities: ClientCapabilities =
+                let mut capabilities: Box<ClientCapabilities> =
                     serde_json::from_str(text).map_err(|_| wrong(CLIENT_CAPABILITIES))?;
                 capabilities.inward(Revision::NEWEST);
-                capabilities
+                Some(capabilities)
             }
         };
         let log_level = match self.meta.log_level {
             None => None,
-            Some(level) => Some(serde_json::from_str(level.get()).map_err(|_| wrong(LOG_LEVEL))?),
+            Some(level) => Some(level.read().map_err(|_| wrong(LOG_LEVEL))?),
         };
-        if let Some(info) = self.meta.info {
-            serde_json::from_str::<NameAndVersion<'_>>(info.get()).map_err(|_| wrong(CLIENT_INFO))?;
+        match self.meta.info {
+            Some(Info { sound: false, .. }) => Err(wrong(CLIENT_INFO)),
+            _ => Ok((capabilities, log_level)),
         }
-        Ok(Sender { capabilities, log_level, info: self.meta.info })
     }
 
     /// The token under which progress is wanted. `None` too when it is neither a string nor an integer.
     pub fn progress_token(&self) -> Option<Id<'static>> {
-        serde_json::from_str(self.meta.progress_token?.get()).ok()
+        self.meta.progress_token?.read().ok()
     }
 
     /// What `Mcp-Name` must say for this method: the name of the tool or prompt, the resource, the task.
@@ -113,29 +144,35 @@ impl<'a> Peek<'a> {
     /// `Some(None)` when the method has one but the params do not.
     pub fn name(&self, method: &str) -> Option<Option<&str>> {
         let member = match method {
-            tools::Call::NAME | prompts::Get::NAME => &self.members.name,
-            resources::Read::NAME => &self.members.uri,
-            tasks::Get::NAME | tasks::Update::NAME | tasks::Cancel::NAME => &self.members.task_id,
+            tools::Call::NAME | prompts::Get::NAME => &self.name,
+            resources::Read::NAME => &self.uri,
+            tasks::Get::NAME | tasks::Update::NAME | tasks::Cancel::NAME => &self.task_id,
             _ => return None,
         };
-        Some(member.as_ref().and_then(|Loose(text)| text.as_deref()))
+        Some(member.as_deref())
     }
 
     /// The arguments of a call as they came; `None` if there are none.
     pub fn arguments(&self) -> Option<Raw<'a>> {
-        self.members.arguments.map(Raw::from)
+        self.arguments
     }
 
     /// The version an `initialize` offers.
     pub fn offered_version(&self) -> Option<&str> {
-        self.members.protocol_version.as_ref().and_then(|Loose(text)| text.as_deref())
+        self.offered_version.as_deref()
     }
 }
 
 impl Sender<'_> {
     /// Who the client is, if it says so.
     pub fn info(&self) -> Option<Implementation> {
-        serde_json::from_str(self.info?.get()).ok()
+        let info = self.info?;
+        match (info.others, info.name, info.version) {
+            (false, Some(name), Some(version)) => {
+                Some(Implementation::new(name.string()?, version.string()?))
+            }
+            _ => info.whole.read().ok(),
+        }
     }
 }
 
@@ -147,73 +184,120 @@ fn wrong(key: &str) -> Refusal {
     Refusal::InvalidParams(format!("Invalid params: `_meta` key `{key}` is malformed").into())
 }
 
-#[derive(Debug, Clone, Deserialize)]
-struct Members<'a> {
-    #[serde(borrow, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-    #[serde(borrow)]
-    name: Option<Loose<'a>>,
-    #[serde(borrow)]
-    uri: Option<Loose<'a>>,
-    #[serde(borrow, rename = "taskId")]
-    task_id: Option<Loose<'a>>,
-    #[serde(borrow, rename = "protocolVersion")]
-    protocol_version: Option<Loose<'a>>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default)]
 struct MetaMembers<'a> {
-    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
-    version: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
-    capabilities: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/clientInfo")]
-    info: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/logLevel")]
-    log_level: Option<&'a RawValue>,
-    #[serde(borrow, rename = "progressToken")]
-    progress_token: Option<&'a RawValue>,
+    version: Option<Raw<'a>>,
+    capabilities: Option<Raw<'a>>,
+    info: Option<Info<'a>>,
+    log_level: Option<Raw<'a>>,
+    progress_token: Option<Raw<'a>>,
 }
 
-#[derive(Deserialize)]
-struct NameAndVersion<'a> {
-    #[serde(borrow, rename = "name")]
-    _name: Text<'a>,
-    #[serde(borrow, rename = "version")]
-    _version: Text<'a>,
-}
-
-/// A string, borrowed unless it holds an escape.
-#[derive(Debug, Clone, Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// A string if it is one: what it should have been is judged when the params are read.
-#[derive(Debug, Clone)]
-struct Loose<'a>(Option<Cow<'a, str>>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&'de RawValue>::deserialize(deserializer)?;
-        Ok(Loose(serde_json::from_str::<Text<'de>>(raw.get()).ok().map(|Text(text)| text)))
+impl<'a> MetaMembers<'a> {
+    fn of(scanner: &mut Scanner<'a>) -> Result<Self, BadShape> {
+        let mut meta = Self::default();
+        if !next_is_object(scanner) {
+            let value = Raw::checked(scanner.known_value()?);
+            return if value.is_null() { Ok(meta) } else { Err(BadShape::new("expected an object")) };
+        }
+        scanner.object(|scanner, key| {
+            let place = match key {
+                CLIENT_INFO if meta.info.is_some() => return Err(twice(key)),
+                CLIENT_INFO => {
+                    meta.info = Some(Info::of(scanner)?);
+                    return Ok(());
+                }
+                PROTOCOL_VERSION => &mut meta.version,
+                CLIENT_CAPABILITIES => &mut meta.capabilities,
+                LOG_LEVEL => &mut meta.log_level,
+                PROGRESS_TOKEN => &mut meta.progress_token,
+                _ => return pass(scanner),
+            };
+            put(place, key, scanner)
+        })?;
+        meta.info = meta.info.filter(|info| !info.whole.is_null());
+        for place in [&mut meta.version, &mut meta.capabilities, &mut meta.log_level] {
+            *place = unless_null(*place);
+        }
+        Ok(meta)
     }
+}
+
+/// What a client says of itself. Whether it says it well matters only to a request of the stateless era.
+#[derive(Debug, Clone, Copy)]
+struct Info<'a> {
+    whole: Raw<'a>,
+    name: Option<Raw<'a>>,
+    version: Option<Raw<'a>>,
+    /// There is more to read than the two.
+    others: bool,
+    sound: bool,
+}
+
+impl<'a> Info<'a> {
+    fn of(scanner: &mut Scanner<'a>) -> Result<Self, BadShape> {
+        let [mut name, mut version] = [None; 2];
+        let (mut others, mut sound) = (false, true);
+        let whole = match next_is_object(scanner) {
+            false => {
+                sound = false;
+                scanner.known_value()?
+            }
+            true => scanner.object(|scanner, key| {
+                let place = match key {
+                    "name" => &mut name,
+                    "version" => &mut version,
+                    _ => {
+                        others = true;
+                        return pass(scanner);
+                    }
+                };
+                let value = Raw::checked(scanner.known_value()?);
+                sound &= place.replace(value).is_none() && value.string().is_some();
+                Ok::<_, BadShape>(())
+            })?,
+        };
+        sound &= name.is_some() && version.is_some();
+        Ok(Self { whole: Raw::checked(whole), name, version, others, sound })
+    }
+}
+
+/// Takes the value into its place, which must be free.
+fn put<'a>(place: &mut Option<Raw<'a>>, key: &str, scanner: &mut Scanner<'a>) -> Result<(), BadShape> {
+    match place.replace(Raw::checked(scanner.known_value()?)) {
+        None => Ok(()),
+        Some(_) => Err(twice(key)),
+    }
+}
+
+fn pass(scanner: &mut Scanner<'_>) -> Result<(), BadShape> {
+    scanner.known_value()?;
+    Ok(())
+}
+
+fn next_is_object(scanner: &mut Scanner<'_>) -> bool {
+    scanner.skip_space();
+    scanner.peek() == Some(b'{')
+}
+
+/// An optional member may be written as `null`.
+fn unless_null(member: Option<Raw<'_>>) -> Option<Raw<'_>> {
+    member.filter(|value| !value.is_null())
+}
+
+fn twice(key: &str) -> BadShape {
+    BadShape::new(format!("duplicate field `{key}`"))
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde::Deserialize;
+    use serde_json::Value;
+    use serde_json::value::RawValue;
+
     use super::*;
     use crate::jsonrpc::RawJson;
-
-    #[test]
-    fn the_keys_looked_at_are_the_keys_of_the_protocol() {
-        let text = format!(
-            r#"{{"{PROTOCOL_VERSION}":"v","{CLIENT_CAPABILITIES}":{{}},"{CLIENT_INFO}":{{}},"{LOG_LEVEL}":"x"}}"#
-        );
-        let meta: MetaMembers<'_> = serde_json::from_str(&text).unwrap();
-        assert!(meta.version.is_some() && meta.capabilities.is_some());
-        assert!(meta.info.is_some() && meta.log_level.is_some());
-    }
 
     #[test]
     fn each_missing_or_malformed_key_is_named() {
@@ -235,5 +319,162 @@ mod tests {
         assert!(sender(&numbered).unwrap_err().contains("protocolVersion"));
         let listed = format!(r#"{{"_meta":{{{version},"{CLIENT_CAPABILITIES}":[]}}}}"#);
         assert!(sender(&listed).unwrap_err().contains("clientCapabilities"));
+    }
+
+    /// The same members by way of serde, which knows nothing of how we walk.
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow, rename = "_meta")]
+        meta: Option<&'a RawValue>,
+        name: Option<Value>,
+        #[serde(rename = "protocolVersion")]
+        protocol_version: Option<Value>,
+        #[serde(borrow)]
+        arguments: Option<&'a RawValue>,
+    }
+
+    #[derive(Default, Deserialize)]
+    struct ParamsMeta {
+        #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+        version: Option<Value>,
+        #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
+        capabilities: Option<Value>,
+        #[serde(rename = "io.modelcontextprotocol/clientInfo")]
+        info: Option<Box<RawValue>>,
+        #[serde(rename = "io.modelcontextprotocol/logLevel")]
+        level: Option<Value>,
+        #[serde(rename = "progressToken")]
+        token: Option<Box<RawValue>>,
+    }
+
+    #[derive(Deserialize)]
+    struct NameAndVersion {
+        #[serde(rename = "name")]
+        _name: String,
+        #[serde(rename = "version")]
+        _version: String,
+    }
+
+    fn assert_seen_alike(text: &str) {
+        let params = RawJson::parse(text).unwrap();
+        let ours = Peek::at(Raw::from(&params));
+        let theirs = serde_json::from_str::<Params<'_>>(text).ok().and_then(|params| {
+            let meta = match params.meta {
+                None => ParamsMeta::default(),
+                Some(meta) if meta.get().starts_with('{') => serde_json::from_str(meta.get()).ok()?,
+                Some(_) => return None,
+            };
+            Some((params, meta))
+        });
+        let (Ok(ours), Some((params, meta))) = (&ours, &theirs) else {
+            assert!(ours.is_err() && theirs.is_none(), "{text}");
+            return;
+        };
+        let word = |value: &Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_owned);
+        assert_eq!(ours.name("tools/call").unwrap().map(str::to_owned), word(&params.name), "{text}");
+        assert_eq!(ours.offered_version().map(str::to_owned), word(&params.protocol_version), "{text}");
+        assert_eq!(ours.arguments().map(Raw::text), params.arguments.map(RawValue::get), "{text}");
+        let token = meta.token.as_ref().and_then(|token| serde_json::from_str(token.get()).ok());
+        assert_eq!(ours.progress_token(), token, "{text}");
+        let claim = match &meta.version {
+            None => Claim::None,
+            Some(Value::String(version)) => Claim::Version(version.into()),
+            Some(_) => Claim::Malformed,
+        };
+        assert_eq!(ours.claim(), claim, "{text}");
+        let info = meta.info.as_ref().map(|info| info.get());
+        let sound = matches!(claim, Claim::Version(_))
+            && meta.capabilities.as_ref().is_some_and(Value::is_object)
+            && meta.level.as_ref().is_none_or(|level| level == "info")
+            && info.is_none_or(|info| {
+                info.starts_with('{') && serde_json::from_str::<NameAndVersion>(info).is_ok()
+            });
+        match ours.sender() {
+            Ok(sender) => {
+                assert!(sound, "{text}");
+                assert_eq!(sender.info(), info.and_then(|info| serde_json::from_str(info).ok()), "{text}");
+            }
+            Err(_) => assert!(!sound, "{text}"),
+        }
+    }
+
+    /// An object of such members, with some of them twice and some in other words.
+    fn object(keys: &'static [&'static str], values: BoxedStrategy<String>) -> BoxedStrategy<String> {
+        let space = || prop::sample::select(vec!["", "", "", " ", "\n\t"]);
+        let member =
+            (prop::sample::select(keys), values, space(), space()).prop_map(|(key, value, before, after)| {
+                format!("{before}\"{key}\"{after}:{before}{value}{after}")
+            });
+        prop::collection::vec(member, 0..5).prop_map(|members| format!("{{{}}}", members.join(","))).boxed()
+    }
+
+    fn params() -> BoxedStrategy<String> {
+        let values = [
+            "null",
+            "{}",
+            "[]",
+            "7",
+            "-1.5e3",
+            "true",
+            "\"\"",
+            "\"echo\"",
+            "\"a\\\"b\\u00e9\"",
+            "\"2026-07-28\"",
+            "\"info\"",
+            "\"\\\\\"",
+            "{\"a\":{\"}\":\"{\\\"\"},\"b\":[1,[]]}",
+            "[\"x\",{\"name\":1}]",
+            "{ }",
+        ];
+        let value = prop::sample::select(values.to_vec()).prop_map(str::to_owned).boxed();
+        let info = object(&["name", "version", "v\\u0065rsion", "title"], value.clone());
+        let meta = object(
+            &[
+                PROTOCOL_VERSION,
+                CLIENT_CAPABILITIES,
+                CLIENT_INFO,
+                CLIENT_INFO,
+                LOG_LEVEL,
+                PROGRESS_TOKEN,
+                "io.modelcontextprotocol\\/protocolVersion",
+                "com.example/x",
+            ],
+            prop_oneof![3 => value.clone(), 1 => info].boxed(),
+        );
+        object(
+            &["_meta", "_meta", "\\u005fmeta", "name", "n\\u0061me", "protocolVersion", "arguments", "x"],
+            prop_oneof![value, meta].boxed(),
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_is_seen_is_what_serde_reads(params in params()) {
+            assert_seen_alike(&params);
+        }
+    }
+
+    #[test]
+    fn a_sender_is_seen_as_serde_reads_it_whatever_it_says() {
+        let capabilities = ["{}", "{ }", "[]", "{\"sampling\":{}}"];
+        let infos = [
+            "null",
+            "{}",
+            "7",
+            "[\"c\",\"1\"]",
+            "{\"name\":\"c\"}",
+            "{\"name\":\"c\",\"version\":1}",
+            "{\"name\":\"c\",\"version\":\"1\"}",
+            "{\"version\":\"\\u0031\",\"name\":\"c\",\"title\":\"C\"}",
+            "{\"name\":\"c\",\"version\":\"1\",\"name\":\"c\"}",
+            "{\"name\":\"c\",\"version\":\"1\",\"title\":7}",
+        ];
+        for (capabilities, info) in capabilities.iter().flat_map(|it| infos.map(|info| (it, info))) {
+            assert_seen_alike(&format!(
+                r#"{{"_meta":{{"{PROTOCOL_VERSION}":"v","{CLIENT_CAPABILITIES}":{capabilities},"{CLIENT_INFO}":{info}}}}}"#
+            ));
+        }
     }
 }

@@ -137,14 +137,14 @@ fn decide_stateless(revision: Revision, peek: &Peek<'_>, request: &Request<'_>) 
     if revision.is_foreign(method) {
         return Line::Refuse(Refusal::MethodNotFound { method: method.to_owned() }, revision);
     }
-    match peek.sender() {
-        Ok(_) => Line::Serve(revision),
+    match peek.check_sender() {
+        Ok(()) => Line::Serve(revision),
         Err(refusal) => Line::Refuse(refusal, revision),
     }
 }
 
 fn peek_error(peek: &Peek<'_>) -> Refusal {
-    peek.sender().err().unwrap_or(Refusal::Internal)
+    peek.check_sender().err().unwrap_or(Refusal::Internal)
 }
 
 fn no_batch() -> &'static str {

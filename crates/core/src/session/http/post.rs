@@ -55,7 +55,7 @@ fn decide_request(policy: &Policy, head: &Head<'_>, request: &Request<'_>) -> Re
     let peek =
         Peek::at(request.params()).map_err(|error| Denial::newest(400, Refusal::bad_params(&error)))?;
     match peek.claim() {
-        Claim::Malformed => Err(Denial::newest(400, peek.sender().err().unwrap_or(Refusal::Internal))),
+        Claim::Malformed => Err(Denial::newest(400, peek.check_sender().err().unwrap_or(Refusal::Internal))),
         claim if is_stateless_claim(&claim) => {
             let Claim::Version(claimed) = claim else { return Err(Denial::newest(400, Refusal::Internal)) };
             decide_stateless(policy, head, &claimed)
