@@ -39,7 +39,8 @@ fn features_switch_whole_modules_and_nothing_inside_them() {
 #[test]
 fn no_type_is_guessed_from_its_shape() {
     let mut found = Vec::new();
-    for source in tree::sources("crates") {
+    // What users write may be of any shape, and so may the types of tests that stand for it.
+    for source in tree::live_sources() {
         found.extend(source.words("untagged").into_iter().map(|at| source.place(at)));
     }
     assert_none(found);
