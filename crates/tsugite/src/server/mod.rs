@@ -5,6 +5,7 @@
 //! - `route`: the switchboard, one line per method.
 //! - `lifecycle`, `tools`: one file per family of methods.
 //! - [`Context`]: what a handler may do meanwhile. `tool_fn`: from `async fn` to tool.
+//! - `validate`: arguments against a schema, where a type cannot do it.
 
 mod context;
 mod failure;
@@ -24,6 +25,9 @@ mod seal;
 mod state;
 mod tool_fn;
 mod tools;
+#[expect(unused_imports, reason = "wired in with the arguments")]
+#[cfg_attr(not(test), expect(dead_code, reason = "wired in with the arguments"))]
+mod validate;
 
 use std::sync::{Arc, RwLock};
 

@@ -1,0 +1,93 @@
+//! Where schemas stand inside a schema, in every draft. Everything else in it is data: a property may be called `not`.
+
+use serde_json::{Map, Value};
+
+/// A schema inside another one.
+pub(super) struct Subschema<'a> {
+    #[allow(dead_code, reason = "only `bounds` asks, which is there with the feature")]
+    pub(super) place: Place<'a>,
+    /// From the outer schema to this one, as a JSON Pointer.
+    pub(super) pointer: String,
+    pub(super) schema: &'a Value,
+}
+
+/// What a schema is about, seen from the value that the outer one is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place<'a> {
+    /// The same value.
+    Same,
+    /// The property of this name.
+    Property(&'a str),
+    /// Some of its properties, their names, or items.
+    Below,
+    /// Nothing, until it is referred to.
+    Apart,
+}
+
+/// The schemas right inside `schema`, in the order they are written.
+pub(super) fn subschemas<'a>(schema: &'a Map<String, Value>) -> Vec<Subschema<'a>> {
+    let mut found = Vec::new();
+    for (keyword, value) in schema {
+        let keyword = keyword.as_str();
+        let place = match keyword {
+            "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" | "dependentSchemas"
+            | "dependencies" => Place::Same,
+            "properties"
+            | "patternProperties"
+            | "additionalProperties"
+            | "propertyNames"
+            | "items"
+            | "prefixItems"
+            | "additionalItems"
+            | "contains"
+            | "unevaluatedItems"
+            | "unevaluatedProperties" => Place::Below,
+            "$defs" | "definitions" | "contentSchema" => Place::Apart,
+            _ => continue,
+        };
+        let named = matches!(
+            keyword,
+            "properties"
+                | "patternProperties"
+                | "dependentSchemas"
+                | "dependencies"
+                | "$defs"
+                | "definitions"
+        );
+        let mut add = |place, pointer, schema: &'a Value| {
+            // `dependencies` also has lists of names; what is wrong in other places is found when it is compiled.
+            if matches!(schema, Value::Object(_) | Value::Bool(_)) {
+                found.push(Subschema { place, pointer, schema });
+            }
+        };
+        match value {
+            Value::Object(members) if named => {
+                for (name, schema) in members {
+                    let place = if keyword == "properties" { Place::Property(name) } else { place };
+                    add(place, format!("/{keyword}/{}", escaped(name)), schema);
+                }
+            }
+            Value::Array(list) => {
+                for (at, schema) in list.iter().enumerate() {
+                    add(place, format!("/{keyword}/{at}"), schema);
+                }
+            }
+            schema => add(place, format!("/{keyword}"), schema),
+        }
+    }
+    found
+}
+
+/// A name as it stands in a JSON Pointer (RFC 6901).
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// What stands in a schema or a value, but never more of it than helps.
+pub(super) fn clip(text: &str) -> String {
+    const MOST: usize = 200;
+    match text.char_indices().nth(MOST) {
+        None => text.to_owned(),
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+    }
+}

@@ -1,0 +1,515 @@
+//! The validator, over the `jsonschema` crate: no network, no files, regular expressions in linear time, `format` as an
+//! annotation.
+
+use std::sync::Arc;
+
+use jsonschema::error::ValidationErrorKind as Kind;
+use jsonschema::{Draft, PatternOptions, ValidationError};
+use serde_json::Value;
+use tsugite_core::protocol::Schema;
+
+use super::bounds::Bounded;
+use super::places::clip;
+use super::sentences::{sentence, shown};
+
+/// A compiled schema. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Validator(Arc<Compiled>);
+
+struct Compiled {
+    bounds: Bounded,
+    validator: jsonschema::Validator,
+}
+
+impl Validator {
+    /// Compiles a schema of draft 2020-12, or of the one it names. Fails, saying why, if it is no schema, refers to
+    /// something outside of itself, has a pattern that cannot be matched in linear time, or could cause too much work.
+    pub(crate) fn compile(schema: &Schema) -> Result<Self, String> {
+        let bounds = Bounded::new(schema)?;
+        let patterns = PatternOptions::regex().size_limit(1 << 20).dfa_size_limit(1 << 18);
+        let validator = jsonschema::options()
+            .with_draft(draft(bounds.root().get("$schema"))?)
+            .with_pattern_options(patterns)
+            .should_validate_formats(false)
+            .offline()
+            .build(bounds.root())
+            .map_err(|error| refused(&error))?;
+        Ok(Self(Arc::new(Compiled { bounds, validator })))
+    }
+
+    /// Whether `instance` fits. The error is at most three sentences about what does not.
+    pub(crate) fn check(&self, instance: &Value) -> Result<(), String> {
+        let Compiled { bounds, validator } = &*self.0;
+        bounds.admit(instance).map_err(|reason| format!("invalid arguments: {reason}"))?;
+        // Only this remembers what it has seen, so it alone decides.
+        if validator.is_valid(instance) {
+            return Ok(());
+        }
+        let sentences: Vec<_> = if bounds.is_little(instance) {
+            validator.iter_errors(instance).take(3).map(|error| sentence(&error)).collect()
+        } else {
+            Vec::new()
+        };
+        Err(match sentences.is_empty() {
+            true => {
+                "invalid arguments: they do not fit the schema, and are too large to say where".to_owned()
+            }
+            false => sentences.join("; "),
+        })
+    }
+}
+
+fn draft(named: Option<&Value>) -> Result<Draft, String> {
+    let Some(named) = named else { return Ok(Draft::Draft202012) };
+    let name = named.as_str().unwrap_or_default().trim_end_matches('#');
+    match name.split_once("://").map(|(_, rest)| rest) {
+        Some("json-schema.org/draft/2020-12/schema") => Ok(Draft::Draft202012),
+        Some("json-schema.org/draft/2019-09/schema") => Ok(Draft::Draft201909),
+        Some("json-schema.org/draft-07/schema") => Ok(Draft::Draft7),
+        Some("json-schema.org/draft-06/schema") => Ok(Draft::Draft6),
+        _ => Err(format!("the dialect {} is not known", shown(named))),
+    }
+}
+
+fn refused(error: &ValidationError<'_>) -> String {
+    let place = clip(error.instance_path().as_str());
+    match error.kind() {
+        Kind::Format { format } if format == "regex" => format!(
+            "the pattern {} at `#{place}` cannot be used: it must be matched in linear time, so without look-around \
+             and back-references, and must not be large",
+            shown(error.instance())
+        ),
+        Kind::Referencing(reason) => format!("a reference leads nowhere: {}", clip(&reason.to_string())),
+        _ => {
+            let reason = error.masked_with(shown(error.instance())).to_string();
+            format!("not a schema at `#{place}`: {}", clip(&reason))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn compile(schema: Value) -> Result<Validator, String> {
+        Validator::compile(&Schema::from(schema))
+    }
+
+    fn refusal(schema: Value) -> String {
+        compile(schema).err().unwrap()
+    }
+
+    fn said(schema: Value, instance: Value) -> String {
+        compile(schema).unwrap().check(&instance).unwrap_err()
+    }
+
+    /// Fails if it takes long. What is not bounded here would take hours.
+    fn soon<T>(work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = work();
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+        done
+    }
+
+    fn of_properties(properties: Value) -> Value {
+        json!({"type": "object", "properties": properties})
+    }
+
+    #[test]
+    fn a_validator_is_shared_between_threads() {
+        fn shared<T: Clone + Send + Sync + 'static>() {}
+        shared::<Validator>();
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_place_what_was_expected_and_what_came() {
+        let item =
+            json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "limit": {"type": "integer", "minimum": 1, "maximum": 10},
+                "items": {"type": "array", "items": item, "maxItems": 3},
+                "colour": {"enum": ["red", "green"]},
+                "code": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
+                "fixed": {"const": 3},
+                "even": {"multipleOf": 2},
+                "a b": {"type": "string"},
+                "none": false,
+                "either": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                "letter": {"anyOf": [{"items": {"const": "a"}}, {"items": {"const": "b"}}]},
+                "shape": {"oneOf": [
+                    {"properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}}, "required": ["kind"]},
+                    {"properties": {"kind": {"const": "point"}}, "required": ["kind", "place"]},
+                ]},
+            },
+            "required": ["limit"],
+            "additionalProperties": false,
+        });
+        let validator = compile(schema).unwrap();
+        validator
+            .check(&json!({"limit": 1, "items": [{"name": "x"}], "colour": "red", "either": null}))
+            .unwrap();
+        for (change, expected) in [
+            (json!({"limit": 0}), "invalid argument `limit`: 0 is less than the minimum of 1"),
+            (json!({"limit": 11}), "invalid argument `limit`: 11 is greater than the maximum of 10"),
+            (json!({"limit": "5"}), "invalid argument `limit`: \"5\" is not of type \"integer\""),
+            (
+                json!({"items": [{"name": "a"}, {"name": "b"}, {"name": 3}]}),
+                "invalid argument `items[2].name`: 3 is not of type \"string\"",
+            ),
+            (json!({"items": [{}]}), "invalid argument `items[0]`: `name` is missing"),
+            (
+                json!({"items": [{"name": ""}, {"name": ""}, {"name": ""}, {"name": ""}]}),
+                "invalid argument `items`: an array of 4 items has more than 3 items",
+            ),
+            (
+                json!({"colour": "blue"}),
+                "invalid argument `colour`: \"blue\" is not one of \"red\", \"green\"",
+            ),
+            (json!({"code": "A"}), "invalid argument `code`: \"A\" does not match \"^[a-z]+$\""),
+            (json!({"code": "abcdef"}), "invalid argument `code`: \"abcdef\" is longer than 5 characters"),
+            (json!({"fixed": 4}), "invalid argument `fixed`: 4 is not 3"),
+            (json!({"even": 3}), "invalid argument `even`: 3 is not a multiple of 2"),
+            (json!({"a b": 1}), "invalid argument `[\"a b\"]`: 1 is not of type \"string\""),
+            (json!({"none": 1}), "invalid argument `none`: nothing may stand here"),
+            (json!({"extra": 1, "more": 2}), "invalid arguments: unexpected `extra`, `more`"),
+            (
+                json!({"either": 3}),
+                "invalid argument `either`: 3 fits no alternative: 3 is not of type \"string\"; \
+                 3 is not of type \"null\"",
+            ),
+            (
+                json!({"letter": ["c"]}),
+                "invalid argument `letter`: an array of 1 item fits no alternative; in the nearest, `letter[0]`: \
+                 \"c\" is not \"a\"",
+            ),
+            (
+                json!({"shape": {"kind": "circle", "radius": "big"}}),
+                "invalid argument `shape`: an object fits no alternative; in the nearest, `shape.radius`: \
+                 \"big\" is not of type \"number\"",
+            ),
+        ] {
+            let mut instance = json!({"limit": 1});
+            instance.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            assert_eq!(validator.check(&instance).unwrap_err(), expected);
+        }
+        assert_eq!(validator.check(&json!({})).unwrap_err(), "invalid arguments: `limit` is missing");
+        assert_eq!(
+            validator.check(&json!([])).unwrap_err(),
+            "invalid arguments: [] is not of type \"object\""
+        );
+    }
+
+    #[test]
+    fn three_mistakes_are_told_and_no_more() {
+        let schema = json!({"items": {"type": "integer"}});
+        let told = said(schema, json!(["a", "b", "c", "d"]));
+        assert_eq!(told.matches("invalid argument").count(), 3);
+        assert!(told.contains("`[2]`: \"c\"") && !told.contains("`[3]`"), "{told}");
+    }
+
+    #[test]
+    fn a_value_is_quoted_only_in_part() {
+        let long = "x".repeat(100_000);
+        let mut keyed = json!({});
+        keyed[&long] = json!(1);
+        let names: Value = (0..20).map(|at| (format!("{at}{long}"), json!(1))).collect();
+        let closed = json!({"additionalProperties": false});
+        for (schema, instance) in [
+            (json!({"type": "integer"}), json!(long)),
+            (json!({"maxLength": 3}), json!(long)),
+            (json!({"const": long}), json!(1)),
+            (json!({"enum": [long, 1]}), json!(format!("y{long}"))),
+            (json!({"not": {"type": "string", "description": long}}), json!(long)),
+            (json!({"additionalProperties": {"type": "string"}}), keyed),
+            (closed, names),
+            (json!({"propertyNames": {"maxLength": 3}}), json!({(long.as_str()): 1})),
+            (json!({"anyOf": [{"const": long}, {"type": "null"}]}), json!({"a": [long]})),
+            (json!({"uniqueItems": true}), json!([long, long])),
+            (json!({"contains": {"type": "null"}}), json!([long, long])),
+        ] {
+            let told = said(schema, instance);
+            let sentences = told.matches("invalid argument").count();
+            assert!(told.chars().count() < sentences * 430, "{told}");
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_an_integer_however_it_is_written() {
+        let validator = compile(json!({"type": "integer"})).unwrap();
+        validator.check(&json!(42)).unwrap();
+        validator.check(&json!(42.0)).unwrap();
+        validator.check(&json!(42.5)).unwrap_err();
+    }
+
+    #[test]
+    fn a_format_is_only_an_annotation() {
+        for dialect in
+            ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
+        {
+            let validator = compile(json!({"$schema": dialect, "format": "email"})).unwrap();
+            validator.check(&json!("nobody")).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_schema_may_name_its_draft() {
+        let tuple = |dialect: &str| json!({"$schema": dialect, "items": [{"type": "string"}]});
+        let validator = compile(tuple("http://json-schema.org/draft-07/schema#")).unwrap();
+        assert!(validator.check(&json!([1])).is_err());
+        assert!(refusal(json!({"items": [{"type": "string"}]})).starts_with("not a schema at `#/items`"));
+        let unknown = refusal(tuple("https://example.com/dialect"));
+        assert_eq!(unknown, "the dialect \"https://example.com/dialect\" is not known");
+        assert_eq!(refusal(json!({"$schema": 7})), "the dialect 7 is not known");
+    }
+
+    #[test]
+    fn what_is_no_schema_is_refused() {
+        for (schema, place) in [
+            (json!({"type": "nonsense"}), "#/type"),
+            (of_properties(json!({"a": {"minimum": "x"}})), "#/properties/a/minimum"),
+            (of_properties(json!({"a": 5})), "#/properties/a"),
+            (json!({"allOf": {}}), "#/allOf"),
+            (json!({"required": "a"}), "#/required"),
+        ] {
+            let refusal = refusal(schema);
+            assert!(refusal.starts_with(&format!("not a schema at `{place}`: ")), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn references_stay_inside_the_schema() {
+        for reference in [
+            "http://169.254.169.254/",
+            "file:///etc/passwd",
+            "other.json",
+            "//example.com/a",
+            "https://json-schema.org/draft/2020-12/schema",
+            "",
+        ] {
+            for keyword in ["$ref", "$dynamicRef"] {
+                let refusal = refusal(of_properties(json!({"a": {(keyword): reference}})));
+                let expected =
+                    format!("`{keyword}` at `#/properties/a` must lead to a place in the same schema");
+                assert!(refusal.starts_with(&expected), "{refusal}");
+            }
+        }
+        for reference in ["#/$defs/nowhere", "#nowhere", "#/properties/a/default", "#%zz", "#/required"] {
+            let a = json!({"$ref": reference, "default": {"$ref": "http://169.254.169.254/"}});
+            let refusal = refusal(json!({"properties": {"a": a}, "required": []}));
+            assert!(refusal.starts_with("`$ref` at `#/properties/a` leads to no schema"), "{refusal}");
+        }
+        let nested = refusal(of_properties(json!({"a": {"$id": "http://example.com/"}})));
+        assert_eq!(nested, "`$id` stands at the root of a schema only, not at `#/properties/a`");
+        // Data and names are no references.
+        compile(of_properties(json!({"$ref": {"const": {"$ref": "http://example.com/"}}, "$id": {}})))
+            .unwrap();
+    }
+
+    #[test]
+    fn local_references_are_followed() {
+        let schema = json!({
+            "$id": "urn:my tool",
+            "properties": {
+                "a": {"$ref": "#/$defs/a%20b"},
+                "b": {"$ref": "#named"},
+                "c": {"$ref": "#/$defs/x~1y"},
+                "d": {"$dynamicRef": "#tree"},
+            },
+            "$defs": {
+                "a b": {"type": "integer"},
+                "n": {"$anchor": "named", "type": "string"},
+                "x/y": {"type": "null"},
+                "t": {"$dynamicAnchor": "tree", "type": "object", "additionalProperties": {"$dynamicRef": "#tree"}},
+            },
+        });
+        let validator = compile(schema).unwrap();
+        validator.check(&json!({"a": 1, "b": "x", "c": null, "d": {"e": {"f": {}}}})).unwrap();
+        for wrong in [json!({"a": "1"}), json!({"b": 1}), json!({"c": 1}), json!({"d": {"e": {"f": 1}}})] {
+            validator.check(&wrong).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_matched_in_linear_time_or_refused() {
+        let validator = compile(json!({"pattern": "(a+)+$"})).unwrap();
+        let hostile = Value::from("a".repeat(200_000) + "b");
+        assert!(soon(|| validator.check(&hostile)).is_err());
+        for pattern in ["(?=a)b", "(?<!a)b", r"(a)\1", "[", r"^\p{L}{1,5000}$"] {
+            let refusal = refusal(of_properties(json!({"a": {"pattern": pattern}})));
+            assert!(refusal.starts_with("the pattern \""), "{refusal}");
+            assert!(refusal.contains("at `#/properties/a/pattern` cannot be used"), "{refusal}");
+        }
+        assert!(refusal(json!({"patternProperties": {"(?=a)": {}}})).contains("pattern"));
+    }
+
+    #[test]
+    fn patterns_that_take_long_to_compile_are_refused() {
+        assert!(soon(|| refusal(json!({"pattern": "\\S".repeat(1_000)}))).contains("too long"));
+        assert!(refusal(json!({"patternProperties": {("a".repeat(3_000)): {}}})).contains("too long"));
+        let many: Vec<_> = (0..1_000).map(|at| json!({"pattern": format!("^x{at}[^a]{{1,200}}$")})).collect();
+        assert_eq!(soon(|| refusal(json!({"allOf": many}))), "there are too many patterns in the schema");
+        let escapes: Vec<_> = (0..50).map(|at| json!({"pattern": "\\S".repeat(50 + at)})).collect();
+        assert_eq!(soon(|| refusal(json!({"allOf": escapes}))), "there are too many patterns in the schema");
+        // The same one many times is one.
+        let same: Vec<_> = (0..500).map(|_| json!({"pattern": r"^\d+$"})).collect();
+        compile(json!({"items": {"anyOf": same}})).unwrap();
+    }
+
+    #[test]
+    fn a_schema_has_a_size_a_depth_and_a_number_of_parts() {
+        let deep = |levels| (0..levels).fold(json!({}), |inner, _| json!({"items": inner}));
+        compile(deep(64)).unwrap();
+        assert_eq!(refusal(deep(65)), "the schema is nested deeper than 64 schemas");
+        assert_eq!(refusal(deep(1_000)), "the schema is nested deeper than 64 schemas");
+        assert!(refusal(json!({"description": "x".repeat(300 << 10)})).contains("larger than 256 KiB"));
+        let wide = |count| json!({"anyOf": (0..count).map(|_| json!({})).collect::<Vec<_>>()});
+        compile(wide(9_999)).unwrap();
+        assert_eq!(refusal(wide(10_000)), "the schema is made of more than 10000 schemas");
+        assert!(soon(|| refusal(wide(100_000))).contains("larger"));
+    }
+
+    /// Each definition refers twice to the next one.
+    fn doubling(keyword: &str, levels: usize, below: bool) -> Value {
+        let level = |at: usize| {
+            let next = json!({"$ref": format!("#/$defs/a{}", at + 1)});
+            let twice = json!({(keyword): [next, next]});
+            (format!("a{at}"), if below { json!({"properties": {"x": twice}}) } else { twice })
+        };
+        let mut definitions: serde_json::Map<_, _> = (0..levels).map(level).collect();
+        definitions.insert(format!("a{levels}"), json!({"type": "string"}));
+        json!({"$ref": "#/$defs/a0", "$defs": definitions})
+    }
+
+    #[test]
+    fn references_that_double_with_each_step_are_refused() {
+        for keyword in ["allOf", "anyOf", "oneOf"] {
+            for below in [false, true] {
+                let refusal = soon(|| refusal(doubling(keyword, 30, below)));
+                assert_eq!(refusal, "the schema unfolds to more than 100000 schemas");
+                let small = compile(doubling(keyword, 10, below)).unwrap();
+                let _ = soon(|| small.check(&json!("x")));
+                let _ = soon(|| small.check(&json!({"x": {"x": {"x": 1}}})));
+            }
+        }
+        let refusal = soon(|| refusal(doubling("allOf", 2_000, true)));
+        assert_eq!(refusal, "the schema is nested deeper than 128 schemas, references included");
+    }
+
+    #[test]
+    fn references_that_only_lead_on_end_soon() {
+        let chain = |length: usize| {
+            let step = |at: usize| (format!("a{at}"), json!({"$ref": format!("#/$defs/a{}", at + 1)}));
+            let mut definitions: serde_json::Map<_, _> = (0..length).map(step).collect();
+            definitions.insert(format!("a{length}"), json!({"type": "string"}));
+            json!({"$ref": "#/$defs/a0", "$defs": definitions})
+        };
+        assert!(compile(chain(60)).unwrap().check(&json!(1)).is_err());
+        assert_eq!(refusal(chain(100)), "more than 64 schemas in a row look at the same value");
+        assert!(refusal(chain(4_000)).contains("deep"));
+    }
+
+    #[test]
+    fn definitions_that_nothing_refers_to_cost_nothing() {
+        let mut schema = doubling("allOf", 30, false);
+        schema["$ref"] = json!("#/$defs/a30");
+        assert!(compile(schema).unwrap().check(&json!(1)).is_err());
+    }
+
+    #[test]
+    fn a_schema_that_leads_back_to_itself_without_going_into_the_value_is_refused() {
+        for schema in [
+            json!({"$ref": "#"}),
+            json!({"$ref": "#/$defs/a", "$defs": {
+                "a": {"allOf": [{"$ref": "#/$defs/b"}]},
+                "b": {"anyOf": [{"type": "null"}, {"not": {"$ref": "#/$defs/a"}}]},
+            }}),
+            // Found below the value first.
+            json!({"properties": {"x": {"$ref": "#/$defs/b"}}, "allOf": [{"$ref": "#/$defs/b"}],
+                "$defs": {"b": {"anyOf": [{"$ref": "#"}]}}}),
+        ] {
+            assert_eq!(refusal(schema), "a schema leads back to itself without going into the value");
+        }
+    }
+
+    #[test]
+    fn recursion_into_the_value_is_fine() {
+        let schema = json!({"$ref": "#/$defs/tree", "$defs": {"tree": {
+            "type": "object",
+            "properties": {"value": {"type": "integer"}, "children": {"items": {"$ref": "#/$defs/tree"}}},
+            "required": ["value"],
+        }}});
+        let validator = compile(schema).unwrap();
+        let tree = |leaf: Value| (0..20).fold(leaf, |leaf, _| json!({"value": 1, "children": [leaf]}));
+        validator.check(&tree(json!({"value": 1}))).unwrap();
+        let told = validator.check(&tree(json!({"value": "x"}))).unwrap_err();
+        let path = vec!["children[0]"; 20].join(".") + ".value";
+        let path: String = path.chars().take(200).collect();
+        assert_eq!(told, format!("invalid argument `{path}…`: \"x\" is not of type \"integer\""));
+    }
+
+    #[test]
+    fn recursion_that_doubles_with_each_step_is_decided_soon() {
+        let x = json!({"properties": {"x": {"$ref": "#/$defs/a"}}});
+        let schema = json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "allOf": [x, x]}}});
+        let validator = compile(schema).unwrap();
+        let nested = |leaf: Value| (0..60).fold(leaf, |leaf, _| json!({"x": leaf}));
+        soon(|| validator.check(&nested(json!({})))).unwrap();
+        let told = soon(|| validator.check(&nested(json!(1)))).unwrap_err();
+        assert_eq!(told, "invalid arguments: they do not fit the schema, and are too large to say where");
+    }
+
+    #[test]
+    fn a_value_too_deep_or_too_large_for_the_schema_is_refused_before_it_is_looked_at() {
+        let step =
+            (0..40).fold(json!({"properties": {"x": {"$ref": "#"}}}), |inner, _| json!({"allOf": [inner]}));
+        let validator = compile(step).unwrap();
+        let nested = |levels| (0..levels).fold(json!({}), |inner, _| json!({"x": inner}));
+        validator.check(&nested(20)).unwrap();
+        let told = validator.check(&nested(120)).unwrap_err();
+        assert_eq!(told, "invalid arguments: it is nested too deep to be checked against the schema");
+        let kinds: Vec<_> = (0..9_000).map(|_| json!({"type": "integer"})).collect();
+        let validator = compile(json!({"items": {"allOf": kinds}})).unwrap();
+        let told = soon(|| validator.check(&Value::from(vec![1; 1_000_000]))).unwrap_err();
+        assert_eq!(told, "invalid arguments: there is too much in it to be checked against the schema");
+    }
+
+    #[test]
+    fn compiling_needs_little_stack_whatever_the_schema() {
+        for keyword in ["items", "additionalProperties", "unevaluatedProperties", "not", "contains", "if"] {
+            let segment = |at: usize| {
+                let next = json!({"$ref": format!("#/$defs/a{}", at + 1)});
+                (format!("a{at}"), (0..14).fold(next, |inner, _| json!({(keyword): inner})))
+            };
+            let mut definitions: serde_json::Map<_, _> = (0..7).map(segment).collect();
+            definitions.insert("a7".to_owned(), json!({}));
+            let schema = json!({"items": {"$ref": "#/$defs/a0"}, "$defs": definitions});
+            let small = std::thread::Builder::new().stack_size(2 << 20);
+            // Either answer will do.
+            small.spawn(move || drop(compile(schema))).unwrap().join().unwrap();
+        }
+    }
+
+    #[test]
+    fn definitions_that_refer_to_each_other_and_double_with_each_step_are_decided_soon() {
+        let to = |at: usize| json!({"$ref": format!("#/$defs/a{at}")});
+        let level = |at: usize| {
+            let twice = json!({"allOf": [to(at + 1), to(at + 1)]});
+            (format!("a{at}"), json!({"properties": {"back": to(at.saturating_sub(1)), "x": twice}}))
+        };
+        let mut definitions: serde_json::Map<_, _> = (0..35).map(level).collect();
+        definitions.insert("a35".to_owned(), json!({"properties": {"back": to(34)}}));
+        // Found from the other end, it does not double.
+        let ends = json!({"$ref": "#/$defs/a0", "properties": {"y": to(35)}, "$defs": definitions});
+        let validator = compile(ends).unwrap();
+        let nested = |levels| (0..levels).fold(json!({}), |inner, _| json!({"x": inner}));
+        soon(|| validator.check(&nested(10))).unwrap();
+        let told = soon(|| validator.check(&nested(34))).unwrap_err();
+        assert_eq!(told, "invalid arguments: there is too much in it to be checked against the schema");
+    }
+}
