@@ -20,7 +20,7 @@ struct Say {
 pub fn server() -> Server {
     let add = Tool::new("add")
         .description("Add two numbers.")
-        .read_only()
+        .read_only(true)
         .handler(|Args(add): Args<Add>| async move { add.a + add.b });
     let say = Tool::new("say").handler(|Args(say): Args<Say>| async move {
         println!("a stray line on stdout");

@@ -1,8 +1,9 @@
-//! What tests share: a fixture server, and transcripts that run over every transport and revision.
+//! What tests share: a fixture server, a raw peer, and transcripts that run over every transport and revision.
 //!
 //! Checks over the whole tree live in `tests/`. The examples of the README are compiled and run here.
 
 pub mod fixture;
+pub mod peer;
 pub mod transcript;
 
 #[cfg(doctest)]

@@ -39,5 +39,8 @@ pub mod prelude {
     pub use crate::core::protocol::logging::Level;
     pub use crate::core::protocol::tools::CallResult;
     pub use crate::core::revision::{Revision, Revisions};
-    pub use crate::server::{Args, Context, Json, State, Tool, ToolError};
+    pub use crate::server::{
+        Args, AskError, Context, Form, Headers, Json, Kind, Principal, Prompt, Resource, State, Tool,
+        ToolError,
+    };
 }

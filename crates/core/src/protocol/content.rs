@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::wire::wire;
 use super::{Annotations, Icon, Meta, map_only};
+use crate::base64;
 use crate::jsonrpc::RawJson;
 
 /// A block in the result of a tool or in a prompt.
@@ -178,6 +179,20 @@ wire! {
     }
 }
 
+impl Image {
+    /// A picture of bytes.
+    pub fn from_bytes(bytes: &[u8], mime_type: impl Into<String>) -> Self {
+        Self::new(base64::encode(bytes), mime_type)
+    }
+}
+
+impl Audio {
+    /// Sound of bytes.
+    pub fn from_bytes(bytes: &[u8], mime_type: impl Into<String>) -> Self {
+        Self::new(base64::encode(bytes), mime_type)
+    }
+}
+
 impl ContentBlock {
     /// A block of words.
     pub fn text(text: impl Into<String>) -> Self {
@@ -224,6 +239,11 @@ impl ResourceContents {
     /// Contents that are bytes, in base64.
     pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
         Self { uri: uri.into(), body: Body::Blob(base64.into()), mime_type: None, meta: None }
+    }
+
+    /// Contents that are bytes.
+    pub fn bytes(uri: impl Into<String>, bytes: &[u8]) -> Self {
+        Self::blob(uri, base64::encode(bytes))
     }
 
     /// Sets `mime_type`.

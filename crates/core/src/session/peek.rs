@@ -16,6 +16,8 @@ pub struct Peek<'a> {
     task_id: Option<Cow<'a, str>>,
     offered_version: Option<Cow<'a, str>>,
     arguments: Option<Raw<'a>>,
+    request_state: Option<Raw<'a>>,
+    input_responses: Option<Raw<'a>>,
     meta: MetaMembers<'a>,
 }
 
@@ -57,6 +59,7 @@ impl<'a> Peek<'a> {
     /// Looks at `params`. Fails when a member that is looked at stands there twice or has a wrong type.
     pub fn at(params: Raw<'a>) -> Result<Self, BadShape> {
         let [mut name, mut uri, mut task_id, mut offered_version, mut arguments] = [None; 5];
+        let [mut request_state, mut input_responses] = [None; 2];
         let mut meta = None;
         params.scanner().object(|scanner, key| {
             let place = match key {
@@ -71,6 +74,8 @@ impl<'a> Peek<'a> {
                 "taskId" => &mut task_id,
                 "protocolVersion" => &mut offered_version,
                 "arguments" => &mut arguments,
+                "requestState" => &mut request_state,
+                "inputResponses" => &mut input_responses,
                 _ => return pass(scanner),
             };
             put(place, key, scanner)
@@ -83,6 +88,8 @@ impl<'a> Peek<'a> {
             task_id: text(task_id),
             offered_version: text(offered_version),
             arguments: unless_null(arguments),
+            request_state: unless_null(request_state),
+            input_responses: unless_null(input_responses),
             meta: meta.unwrap_or_default(),
         })
     }
@@ -155,6 +162,16 @@ impl<'a> Peek<'a> {
     /// The arguments of a call as they came; `None` if there are none.
     pub fn arguments(&self) -> Option<Raw<'a>> {
         self.arguments
+    }
+
+    /// What an earlier attempt wanted back; judged when it is opened.
+    pub fn request_state(&self) -> Option<Raw<'a>> {
+        self.request_state
+    }
+
+    /// The answers to what an earlier attempt asked for.
+    pub fn input_responses(&self) -> Option<Raw<'a>> {
+        self.input_responses
     }
 
     /// The version an `initialize` offers.

@@ -1,11 +1,17 @@
 //! What a handler may do while it works: tell how far it is, log, and hear that it is no longer wanted.
+//!
+//! Questions to the client are in `ask`.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::task::Waker;
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::logging::{Level, Log, LogParams};
 use tsugite_core::protocol::progress::{Progress, ProgressParams};
@@ -13,25 +19,38 @@ use tsugite_core::protocol::{ClientCapabilities, Implementation};
 use tsugite_core::revision::{Revision, write_notification};
 use tsugite_core::session::inbound::Rising;
 
-use super::Outbox;
+use super::ask::{Questions, Round};
+use super::config::Redact;
 use super::failure::Failure;
-use super::tool_fn::{CallParts, FromCall};
+use super::handler::{CallParts, FromCall};
+use super::link::{Asked, Link};
+use super::principal::{Headers, Principal};
+use super::{Outbox, Server};
 
 /// What a handler may do meanwhile. A parameter of any handler; cheap to clone.
 #[derive(Clone)]
-pub struct Context(pub(crate) Arc<Inner>);
+pub struct Context(Arc<Inner>);
 
-pub(crate) struct Inner {
-    pub(crate) outbox: Arc<Outbox>,
-    pub(crate) revision: Revision,
-    pub(crate) progress: Option<(Id<'static>, Mutex<Rising>)>,
+struct Inner {
+    server: Server,
+    outbox: Arc<Outbox>,
+    questions: Arc<Questions>,
+    revision: Revision,
+    progress: Option<(Id<'static>, Mutex<Rising>)>,
     /// From which level on the peer wants logs; `None` is not at all.
-    pub(crate) log_level: Option<Level>,
-    pub(crate) capabilities: Arc<ClientCapabilities>,
-    pub(crate) client: Option<Arc<Implementation>>,
-    pub(crate) cancelled: Cancelled,
+    log_level: Option<Level>,
+    redact: Option<Redact>,
+    capabilities: Arc<ClientCapabilities>,
+    client: Option<Arc<Implementation>>,
+    principal: Option<Principal>,
+    headers: Headers,
+    cancelled: Cancelled,
     /// Progress and logs end with the request.
-    pub(crate) ended: AtomicBool,
+    ended: AtomicBool,
+    may_ask: bool,
+    round: OnceLock<Arc<Round>>,
+    driver: Mutex<Option<Waker>>,
+    paused: Mutex<Paused>,
 }
 
 impl Context {
@@ -40,8 +59,8 @@ impl Context {
     /// Waits while the peer is too far behind to take more.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         let Some((token, rising)) = &self.0.progress else { return };
-        let up = rising.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).step(progress);
-        if !up || self.0.ended.load(Ordering::Acquire) {
+        let up = lock(rising).step(progress);
+        if !up || self.has_ended() {
             return;
         }
         let mut params = ProgressParams::new(token.clone(), progress);
@@ -56,14 +75,26 @@ impl Context {
     ///
     /// Waits while the peer is too far behind to take more.
     pub async fn log<T: Serialize + ?Sized>(&self, level: Level, data: &T) {
+        self.log_as(level, None, data).await;
+    }
+
+    /// Sends a log message under the name of a part of the server; else as [`Context::log`].
+    pub async fn log_as<T: Serialize + ?Sized>(&self, level: Level, logger: Option<&str>, data: &T) {
         let wanted = self.0.log_level.is_some_and(|least| level >= least);
-        if !wanted || self.0.ended.load(Ordering::Acquire) {
+        if !wanted || self.has_ended() {
             return;
         }
-        let Ok(data) = RawJson::of(data) else { return };
+        let Ok(mut data) = RawJson::of(data) else { return };
+        if let Some(redact) = &self.0.redact
+            && let Ok(mut value) = data.read()
+        {
+            redact(&mut value);
+            data = RawJson::from(value);
+        }
         self.0.outbox.room().await;
-        let revision = self.0.revision;
-        self.0.outbox.push(|out| drop(write_notification::<Log>(out, LogParams::new(level, data), revision)));
+        let (revision, mut params) = (self.0.revision, LogParams::new(level, data));
+        params.logger = logger.map(str::to_owned);
+        self.0.outbox.push(|out| drop(write_notification::<Log>(out, params, revision)));
     }
 
     /// The revision the client speaks.
@@ -81,28 +112,206 @@ impl Context {
         self.0.client.as_deref()
     }
 
+    /// Who calls, if the transport has authenticated them.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.0.principal.as_ref()
+    }
+
+    /// The headers of the request; empty where there are none.
+    pub fn headers(&self) -> &Headers {
+        &self.0.headers
+    }
+
+    /// The server that is called: handlers may change what it offers.
+    pub fn server(&self) -> &Server {
+        &self.0.server
+    }
+
     /// Tells when the client no longer wants the answer. The handler's future is dropped then; work it has started
     /// elsewhere can listen here.
     pub fn cancelled(&self) -> Cancelled {
         self.0.cancelled.clone()
     }
+
+    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
+        &self.0.outbox
+    }
+
+    pub(crate) fn questions(&self) -> &Arc<Questions> {
+        &self.0.questions
+    }
+
+    pub(crate) fn may_ask(&self) -> bool {
+        self.0.may_ask
+    }
+
+    /// The request is answered: nothing more is said about it.
+    pub(crate) fn end(&self) {
+        self.0.ended.store(true, Ordering::Release);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.ended.load(Ordering::Acquire)
+    }
+
+    /// This run of the handler, noted down from its first question on.
+    pub(crate) fn round(&self) -> Arc<Round> {
+        self.0.round.get_or_init(Arc::default).clone()
+    }
+
+    pub(crate) fn known_round(&self) -> Option<&Arc<Round>> {
+        self.0.round.get()
+    }
+
+    /// Whoever runs the handler, for questions asked by tasks of their own.
+    pub(crate) fn set_driver(&self, waker: &Waker) {
+        let mut driver = lock(&self.0.driver);
+        if !driver.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *driver = Some(waker.clone());
+        }
+    }
+
+    pub(crate) fn is_driver(&self, waker: &Waker) -> bool {
+        waker.will_wake(Waker::noop())
+            || lock(&self.0.driver).as_ref().is_some_and(|known| known.will_wake(waker))
+    }
+
+    pub(crate) fn wake_driver(&self) {
+        let driver = lock(&self.0.driver).clone();
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// Stops the clock of the handler for as long as somebody takes to answer.
+    pub(crate) fn pause(&self) -> Pause {
+        let mut paused = lock(&self.0.paused);
+        paused.count += 1;
+        paused.since.get_or_insert_with(Instant::now);
+        Pause(self.clone())
+    }
+
+    /// For how long the clock stood so far.
+    pub(crate) fn paused(&self) -> Duration {
+        let paused = lock(&self.0.paused);
+        paused.total + paused.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+#[derive(Default)]
+struct Paused {
+    count: usize,
+    since: Option<Instant>,
+    total: Duration,
+}
+
+/// The clock of a handler stands.
+pub(crate) struct Pause(Context);
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let mut paused = lock(&self.0.0.paused);
+        paused.count -= 1;
+        if paused.count == 0
+            && let Some(since) = paused.since.take()
+        {
+            paused.total += since.elapsed();
+        }
+    }
 }
 
 impl FromCall for Context {
     fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
-        Ok(call.context.clone())
+        Ok(call.context())
     }
 }
 
 impl FromCall for Cancelled {
     fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
-        Ok(call.context.cancelled())
+        Ok(call.context().cancelled())
     }
 }
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("revision", &self.0.revision).finish_non_exhaustive()
+    }
+}
+
+/// What a call knows of its context before there is one.
+pub(crate) trait CallContext {
+    fn get(&self) -> Context;
+    fn principal(&self) -> Option<&Principal>;
+    fn headers(&self) -> &Headers;
+}
+
+impl CallContext for LazyContext<'_> {
+    fn get(&self) -> Context {
+        self.made.get_or_init(|| self.make()).clone()
+    }
+
+    fn principal(&self) -> Option<&Principal> {
+        self.asked.principal()
+    }
+
+    fn headers(&self) -> &Headers {
+        &self.asked.caller.headers
+    }
+}
+
+/// A context that is made when somebody asks for it: most handlers never do.
+pub(crate) struct LazyContext<'a> {
+    link: &'a Arc<Link>,
+    asked: Asked<'a>,
+    may_ask: bool,
+    made: OnceCell<Context>,
+}
+
+impl<'a> LazyContext<'a> {
+    pub(crate) fn new(link: &'a Arc<Link>, asked: Asked<'a>, may_ask: bool) -> Self {
+        Self { link, asked, may_ask, made: OnceCell::new() }
+    }
+
+    /// The context, if anybody asked for it.
+    pub(crate) fn made(&self) -> Option<&Context> {
+        self.made.get()
+    }
+
+    /// Takes a call up again that has asked before.
+    pub(crate) fn resume(&self, round: Round) {
+        drop(self.get().0.round.set(Arc::new(round)));
+    }
+
+    fn make(&self) -> Context {
+        let Asked { peek, revision, caller, cancelled, .. } = self.asked;
+        // What a request of 2026-07-28 says of its sender was checked when it came.
+        let sender = revision.is_stateless().then(|| peek.sender().ok()).flatten();
+        let (log_level, capabilities, client) = match sender {
+            Some(sender) => {
+                let client = sender.info().map(Arc::new);
+                (sender.log_level, Arc::new(sender.capabilities), client)
+            }
+            None => self.link.session(),
+        };
+        Context(Arc::new(Inner {
+            server: self.link.server.clone(),
+            outbox: self.link.outbox.clone(),
+            questions: self.link.questions.clone(),
+            revision,
+            progress: peek.progress_token().map(|token| (token, Mutex::new(Rising::default()))),
+            log_level,
+            redact: self.link.config.redact.clone(),
+            capabilities,
+            client,
+            principal: caller.principal.clone(),
+            headers: caller.headers.clone(),
+            cancelled: cancelled.cloned().unwrap_or_default(),
+            ended: AtomicBool::new(false),
+            may_ask: self.may_ask,
+            round: OnceLock::new(),
+            driver: Mutex::default(),
+            paused: Mutex::default(),
+        }))
     }
 }
 
@@ -143,4 +352,8 @@ impl fmt::Debug for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cancelled({})", self.is_cancelled())
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

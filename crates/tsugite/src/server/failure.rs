@@ -1,15 +1,20 @@
 //! What a handler may fail with, and what of it the peer hears.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tsugite_core::jsonrpc::{ErrorObject, code};
 use tsugite_core::protocol::tools::CallResult;
-use tsugite_core::revision::Refusal;
+use tsugite_core::revision::{Refusal, Revision};
 
-/// A tool's own failure, told to the model as a result with `isError`.
+use super::ask::AskError;
+
+/// A handler's own failure. A tool's is told to the model as a result with `isError`, a prompt's or a resource's as an
+/// error.
 ///
 /// `?` on any error makes one: the peer then hears only "tool failed" and a number that stands in the log beside the
-/// error. What the peer may read is said with [`ToolError::new`].
+/// error. What the peer may read is said with [`ToolError::new`]. An [`AskError`] and a [`Refusal`] keep their meaning.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -30,6 +35,7 @@ enum Said {
     Words(String),
     Result(Box<CallResult>),
     Refused(Box<Refusal>),
+    Asked(Box<AskError>),
 }
 
 impl ToolError {
@@ -47,20 +53,43 @@ impl ToolError {
     pub fn refuse(refusal: Refusal) -> Self {
         Self(Said::Refused(Box::new(refusal)))
     }
-}
 
-impl fmt::Debug for ToolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The question that got no answer, if that is why.
+    pub fn as_ask(&self) -> Option<&AskError> {
         match &self.0 {
-            Said::Words(text) => write!(f, "ToolError({text:?})"),
-            Said::Result(result) => write!(f, "ToolError({:?})", result.content),
-            Said::Refused(refusal) => write!(f, "ToolError({refusal})"),
+            Said::Asked(error) => Some(error),
+            _ => None,
         }
     }
 }
 
+impl fmt::Debug for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ToolError({self})")
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Said::Words(text) => f.write_str(text),
+            Said::Result(result) => write!(f, "{:?}", result.content),
+            Said::Refused(refusal) => refusal.fmt(f),
+            Said::Asked(error) => error.fmt(f),
+        }
+    }
+}
+
+// `ToolError` itself is no `std::error::Error`, so that this can take everything that is.
 impl<E: std::error::Error + 'static> From<E> for ToolError {
     fn from(error: E) -> Self {
+        let any = &error as &dyn Any;
+        if let Some(ask) = any.downcast_ref::<AskError>() {
+            return Self(Said::Asked(Box::new(ask.clone())));
+        }
+        if let Some(refusal) = any.downcast_ref::<Refusal>() {
+            return Self::refuse(refusal.clone());
+        }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         tracing::error!(number, error = &error as &dyn std::error::Error, "tool failed");
         Self::new(format!("tool failed (number {number} in the server's log)"))
@@ -71,11 +100,14 @@ static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// How a handler ended without a result.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Failure {
-    /// Told to the model.
+    /// Told to the model, or to the client where there is no model to tell.
     Tool(ToolError),
     /// Told to the client as an error.
     Refused(Refusal),
+    /// What was asked for is not there.
+    NotFound,
 }
 
 impl Failure {
@@ -83,13 +115,47 @@ impl Failure {
         Failure::Refused(Refusal::Internal)
     }
 
-    /// As a result, or as the refusal it is.
-    pub(crate) fn into_result(self) -> Result<CallResult, Refusal> {
+    pub(crate) fn invalid_params(text: &str) -> Self {
+        Failure::Refused(Refusal::InvalidParams(format!("Invalid params: {text}").into()))
+    }
+
+    /// As the result of a tool, or as the refusal it is.
+    pub(crate) fn into_result(self, to: Revision) -> Result<CallResult, Refusal> {
         match self {
             Failure::Refused(refusal) => Err(refusal),
-            Failure::Tool(ToolError(Said::Words(text))) => Ok(CallResult::error(text)),
-            Failure::Tool(ToolError(Said::Result(result))) => Ok(*result),
-            Failure::Tool(ToolError(Said::Refused(refusal))) => Err(*refusal),
+            Failure::NotFound => Err(Refusal::Internal),
+            Failure::Tool(ToolError(said)) => match said {
+                Said::Words(text) => Ok(CallResult::error(text)),
+                Said::Result(result) => Ok(*result),
+                Said::Refused(refusal) => Err(*refusal),
+                Said::Asked(error) => match error.refusal(to) {
+                    Some(refusal) => Err(refusal),
+                    None => Ok(CallResult::error(error.to_string())),
+                },
+            },
+        }
+    }
+
+    /// As an error: prompts and resources have no other way to fail.
+    pub(crate) fn into_refusal(self, to: Revision) -> Refusal {
+        let words = |text: String| Refusal::Other(ErrorObject::new(code::INTERNAL_ERROR, text));
+        match self {
+            Failure::Refused(refusal) => refusal,
+            Failure::NotFound => Refusal::Internal,
+            Failure::Tool(ToolError(said)) => match said {
+                Said::Words(text) => words(text),
+                Said::Result(result) => {
+                    let text = result.content.iter().find_map(|block| match block {
+                        tsugite_core::protocol::ContentBlock::Text(text) => Some(text.text.clone()),
+                        _ => None,
+                    });
+                    words(text.unwrap_or_else(|| "Internal error".to_owned()))
+                }
+                Said::Refused(refusal) => *refusal,
+                Said::Asked(error) => {
+                    error.refusal(to).or_else(|| error.missing()).unwrap_or_else(|| words(error.to_string()))
+                }
+            },
         }
     }
 }

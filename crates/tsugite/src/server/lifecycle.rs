@@ -1,17 +1,19 @@
 //! How a conversation begins: the handshake, and discover.
 
-use tsugite_core::protocol::capabilities::ListCapability;
+use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::DiscoverResult;
 use tsugite_core::protocol::lifecycle::InitializeResult;
 use tsugite_core::protocol::{Object, ServerCapabilities};
 use tsugite_core::revision::Revision;
 
 use super::link::Link;
-use super::{Config, Shared};
+use super::registry::Kind;
+use super::{Config, Shared, lists};
 
 /// The answer to `initialize`.
 pub(crate) fn initialized(shared: &Shared, config: &Config, revision: Revision) -> InitializeResult {
-    let mut answer = InitializeResult::new(revision.as_str(), capabilities(shared), config.info.clone());
+    let mut answer =
+        InitializeResult::new(revision.as_str(), capabilities(shared, config), config.info.clone());
     answer.instructions.clone_from(&config.instructions);
     answer
 }
@@ -20,16 +22,22 @@ pub(crate) fn initialized(shared: &Shared, config: &Config, revision: Revision) 
 pub(crate) fn discovered(link: &Link) -> DiscoverResult {
     let (shared, config) = (&link.server.shared, &link.config);
     let versions: Vec<String> = config.served.names().into_iter().map(str::to_owned).collect();
-    let mut answer = DiscoverResult::new(versions, capabilities(shared));
+    let mut answer = DiscoverResult::new(versions, capabilities(shared, config));
     answer.instructions.clone_from(&config.instructions);
+    lists::hint(&mut answer, config, false);
     answer
 }
 
-/// What is offered is declared, and nothing else.
-fn capabilities(shared: &Shared) -> ServerCapabilities {
-    let capabilities = ServerCapabilities::new().logging(Object::new());
-    if shared.registry(|registry| registry.has_tools()) {
-        return capabilities.tools(ListCapability::new());
-    }
+/// What is offered is declared, and nothing else. All of it can change while it is served.
+fn capabilities(shared: &Shared, config: &Config) -> ServerCapabilities {
+    let has = |kind| config.offers_later || shared.registry(|registry| registry.has(kind));
+    let list = || ListCapability::new().list_changed(true);
+    let mut capabilities = ServerCapabilities::new().logging(Object::new());
+    capabilities.tools = has(Kind::Tool).then(list);
+    capabilities.prompts = has(Kind::Prompt).then(list);
+    capabilities.resources =
+        has(Kind::Resource).then(|| ResourcesCapability::new().subscribe(true).list_changed(true));
+    capabilities.completions = shared.registry(|registry| registry.completes()).then(Object::new);
+    capabilities.extensions = (!config.extensions.is_empty()).then(|| config.extensions.clone());
     capabilities
 }

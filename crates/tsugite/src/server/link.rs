@@ -10,36 +10,50 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{self, Poll, Waker};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::{Fault, Id, Incoming, Message, Request, parse};
 use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::ping::Ping;
 use tsugite_core::protocol::result::Empty;
-use tsugite_core::protocol::tools::{Call, CallOutput, CallResult};
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
 use tsugite_core::revision::{Refusal, Revision, Translate, read_params};
-use tsugite_core::session::inbound::{Cancellation, Completion, NotTaken, Rising};
+use tsugite_core::session::inbound::{Cancellation, Completion, NotTaken};
 use tsugite_core::session::stdio::{Line, decide, decide_request};
 use tsugite_core::session::{Inbound, Peek, Phase, ServerHandshake};
 
-use super::context::{Cancelled, Context, Inner};
-use super::failure::Failure;
+use super::ask::{self, Binding, Drive, Driven, Questions};
+use super::context::{CallContext, Cancelled, LazyContext};
+use super::feed::Listener;
+use super::handled::Handled;
+use super::handler::Answer;
 use super::panic::{CatchPanic, Panicked};
+use super::principal::{Headers, Principal};
 use super::reply::Reply;
-use super::tool_fn::Answer;
-use super::{Config, Outbox, Server, lifecycle, route};
+use super::{Config, Outbox, Server, layer, lifecycle, route};
 
 /// The server's side of one connection.
 pub(crate) struct Link {
     pub(crate) server: Server,
     pub(crate) config: Arc<Config>,
     pub(crate) outbox: Arc<Outbox>,
+    pub(crate) questions: Arc<Questions>,
+    caller: Caller,
     state: Mutex<LinkState>,
     permits: Arc<Semaphore>,
     /// Requests whose answer is not written yet.
     busy: AtomicUsize,
+    /// Streams of changes end gracefully when the link does.
+    closing: AtomicBool,
+    closed: Notify,
+}
+
+/// Who calls, as far as the transport knows.
+#[derive(Clone, Default)]
+pub(crate) struct Caller {
+    pub(crate) principal: Option<Principal>,
+    pub(crate) headers: Headers,
 }
 
 struct LinkState {
@@ -49,6 +63,8 @@ struct LinkState {
     log_level: Level,
     capabilities: Arc<ClientCapabilities>,
     client: Option<Arc<Implementation>>,
+    listener: Option<Arc<Listener>>,
+    streams: usize,
 }
 
 struct Running {
@@ -63,14 +79,19 @@ pub(crate) struct Asked<'a> {
     pub(crate) peek: &'a Peek<'a>,
     pub(crate) revision: Revision,
     pub(crate) reply: &'a Reply,
+    pub(crate) caller: &'a Caller,
+    /// Whether something around it keeps the tables, and how it hears that it is no longer wanted.
+    pub(crate) cancelled: Option<&'a Cancelled>,
 }
 
-/// How a request goes on.
-pub(crate) enum Step {
-    /// It is answered.
-    Answered,
-    /// A tool works on it.
-    Call(Answer),
+impl<'a> Asked<'a> {
+    pub(crate) fn principal(&self) -> Option<&'a Principal> {
+        self.caller.principal.as_ref()
+    }
+
+    pub(crate) fn refuse(&self, refusal: &Refusal) {
+        self.reply.refusal(Some(&self.request.id), refusal, self.revision);
+    }
 }
 
 /// Work that was not done at once. The transport runs it; `id` names it.
@@ -80,7 +101,7 @@ pub(crate) struct Work {
 }
 
 impl Link {
-    pub(crate) fn new(server: &Server) -> Arc<Self> {
+    pub(crate) fn new(server: &Server, principal: Option<Principal>) -> Arc<Self> {
         let config = server.shared.config();
         let state = LinkState {
             handshake: ServerHandshake::new(config.served),
@@ -89,14 +110,20 @@ impl Link {
             log_level: Level::Info,
             capabilities: Arc::default(),
             client: None,
+            listener: None,
+            streams: 0,
         };
         Arc::new(Self {
             server: server.clone(),
             permits: Arc::new(Semaphore::new(config.running)),
             config,
             outbox: Arc::default(),
+            questions: Arc::default(),
+            caller: Caller { principal, headers: Headers::default() },
             state: Mutex::new(state),
             busy: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            closed: Notify::new(),
         })
     }
 
@@ -141,9 +168,12 @@ impl Link {
         let message = message.map(Incoming::Single);
         match (decide(phase, self.config.served, &message), message) {
             (Line::Fault(spoken), Err(fault)) => reply.fault(&fault, spoken),
-            (Line::Ready, _) => self.lock().handshake.ready(),
+            (Line::Ready, _) => self.ready(),
             (Line::Cancel(id), _) => self.cancel(&id),
-            // No request of ours waits for an answer, and no notification of a client asks for anything yet.
+            (Line::Deliver, Ok(Incoming::Single(Message::Response(response)))) => {
+                self.questions.answer(response);
+            }
+            // No other notification of a client asks for anything: roots are asked for when they are needed.
             _ => {}
         }
         None
@@ -157,11 +187,12 @@ impl Link {
                 return None;
             }
         };
-        let asked = |revision| Asked { request, peek: &peek, revision, reply };
+        let asked =
+            |revision| Asked { request, peek: &peek, revision, reply, caller: &self.caller, cancelled: None };
         match decide_request(phase, self.config.served, request, &peek) {
-            Line::Serve(revision) => return self.serve(asked(revision)),
+            Line::Serve(revision) => return self.serve(phase, asked(revision)),
             Line::Open(revision) => self.open(asked(revision)),
-            Line::Pong => drop(self.say::<Ping>(asked(Revision::OLDEST), Empty::new())),
+            Line::Pong => self.say::<Ping>(asked(Revision::OLDEST), Empty::new()),
             Line::Refuse(refusal, revision) => reply.refusal(Some(&request.id), &refusal, revision),
             _ => {}
         }
@@ -175,79 +206,148 @@ impl Link {
         };
         let mut state = self.lock();
         if let Err(refusal) = state.handshake.initialize(&params.protocol_version) {
+            drop(state);
             return asked.refuse(&refusal);
         }
         state.capabilities = Arc::new(params.capabilities);
         state.client = Some(Arc::new(params.client_info));
         state.log_level = Level::Info;
+        let listener = Arc::new(Listener::session(self.outbox.clone(), asked.revision));
+        self.server.shared.feed.listen(&listener);
+        state.listener = Some(listener);
         drop(state);
         let answer = lifecycle::initialized(&self.server.shared, &self.config, asked.revision);
         self.say::<Initialize>(asked, answer);
     }
 
-    fn serve(self: &Arc<Self>, asked: Asked<'_>) -> Option<Work> {
-        let begun = self.context(asked).and_then(|context| {
-            let step = route::route(self, asked, &context)?;
-            Ok((context, step))
-        });
-        match begun {
-            Ok((_, Step::Answered)) => None,
-            Ok((context, Step::Call(answer))) => self.run(asked, context, answer),
-            Err(refusal) => {
-                asked.refuse(&refusal);
-                None
-            }
+    fn ready(&self) {
+        let mut state = self.lock();
+        state.handshake.ready();
+        if let Some(listener) = &state.listener {
+            listener.wake();
         }
+    }
+
+    fn serve(self: &Arc<Self>, phase: Phase, asked: Asked<'_>) -> Option<Work> {
+        // Some clients never say that they are ready; their first request does.
+        if !asked.revision.is_stateless() && matches!(phase, Phase::Agreed(_)) {
+            self.ready();
+        }
+        if self.is_under_way(&asked.request.id) {
+            asked.refuse(&duplicate_id());
+            return None;
+        }
+        match &self.config.layers {
+            Some(layers) => layer::serve(self, layers, asked),
+            None => self.answer(asked),
+        }
+    }
+
+    /// Answers a request, or begins to.
+    pub(crate) fn answer(self: &Arc<Self>, asked: Asked<'_>) -> Option<Work> {
+        route::route(self, asked).unwrap_or_else(|refusal| {
+            asked.refuse(&refusal);
+            None
+        })
     }
 
     /// The first poll of a handler happens here. One that is done then never enters the tables; only one that is not
     /// becomes work of its own.
-    fn run(self: &Arc<Self>, asked: Asked<'_>, context: Context, answer: Answer) -> Option<Work> {
+    pub(crate) fn run<M: Handled>(
+        self: &Arc<Self>,
+        asked: Asked<'_>,
+        context: &LazyContext<'_>,
+        answer: Answer<M::Done>,
+    ) -> Option<Work> {
         let mut answer = CatchPanic::new(answer);
-        let permit = self.permits.clone().try_acquire_owned();
-        if permit.is_ok()
+        if self.permits.available_permits() > 0
             && let Poll::Ready(done) =
                 Pin::new(&mut answer).poll(&mut task::Context::from_waker(Waker::noop()))
         {
-            context.0.ended.store(true, Ordering::Release);
-            self.finish(asked.revision, &asked.request.id, done, asked.reply);
+            if let Some(context) = context.made() {
+                context.end();
+            }
+            self.finish::<M>(asked.revision, &asked.request.id, Driven::Done(done), None, asked.reply);
             return None;
         }
+        // What has begun holds its place from now on.
+        let begun = self.permits.clone().try_acquire_owned();
+        let context = context.get();
+        let binding = (M::ASKS && asked.revision.is_stateless()).then(|| binding::<M>(asked));
+        let drive = Drive::new(answer, context.clone(), self.config.patience);
+        let link = self.clone();
+        let (id, revision, reply) =
+            (asked.request.id.clone().into_owned(), asked.revision, asked.reply.clone());
+        let done = context.clone();
+        self.pend(asked, context.cancelled(), async move {
+            let permit = match begun {
+                Ok(permit) => Ok(permit),
+                Err(_) => link.permits.clone().acquire_owned().await,
+            };
+            let driven = drive.await;
+            drop(permit);
+            context.end();
+            move || {
+                let back = binding.as_ref().map(|binding| (binding, done.principal()));
+                link.finish::<M>(revision, &id, driven, back, &reply);
+            }
+        })
+    }
+
+    /// Makes work of its own of a request that is not done at once. What the future gives says the answer, if it is still
+    /// wanted by then.
+    pub(crate) fn pend<S: FnOnce() + Send>(
+        self: &Arc<Self>,
+        asked: Asked<'_>,
+        cancelled: Cancelled,
+        work: impl Future<Output = S> + Send + 'static,
+    ) -> Option<Work> {
         let id = asked.request.id.clone().into_owned();
-        if let Err(refusal) = self.begin(&id, &asked.request.method, &context) {
+        if asked.cancelled.is_some() {
+            let future = Box::pin(async move { (work.await)() });
+            return Some(Work { id, future });
+        }
+        if let Err(refusal) = self.begin(&id, &asked.request.method, cancelled) {
             asked.refuse(&refusal);
             return None;
         }
         let (busy, named) = (Busy::new(self), id.clone());
-        let (revision, reply) = (asked.revision, asked.reply.clone());
         let future = Box::pin(async move {
-            let link = &busy.0;
-            let permit = match permit {
-                Ok(permit) => Some(permit),
-                Err(_) => link.permits.clone().acquire_owned().await.ok(),
-            };
-            let done = answer.await;
-            drop(permit);
-            if link.end(&id, &context) == Completion::Send {
-                link.finish(revision, &id, done, &reply);
-            }
+            let say = work.await;
             // A batch leaves with its last answer, and must have left before nothing is busy any more.
-            drop(reply);
+            match busy.0.end(&id) {
+                Completion::Send => say(),
+                _ => drop(say),
+            }
+            drop(busy);
         });
         Some(Work { id: named, future })
     }
 
-    fn finish(&self, to: Revision, id: &Id<'_>, done: Done, reply: &Reply) {
-        let result = match done {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(failure)) => failure.into_result(),
-            Err(Panicked) => {
+    fn finish<M: Handled>(
+        &self,
+        to: Revision,
+        id: &Id<'_>,
+        driven: Driven<M::Done>,
+        back: Option<(&Binding, Option<&Principal>)>,
+        reply: &Reply,
+    ) {
+        let output = match (driven, back) {
+            (Driven::Done(Ok(Ok(done))), _) => Ok(M::output(done)),
+            (Driven::Done(Ok(Err(failure))), _) => M::failed(failure, to),
+            (Driven::Done(Err(Panicked)), _) => {
                 tracing::error!(%id, "a handler panicked");
                 Err(Refusal::Internal)
             }
+            (Driven::Refused(refusal), _) => Err(refusal),
+            (Driven::Asks(asked, known), Some((binding, who))) => {
+                ask::ask_back(&self.config, who, binding, asked, known)
+                    .and_then(|asked| M::ask_back(asked).ok_or(Refusal::Internal))
+            }
+            (Driven::Asks(..), None) => Err(Refusal::Internal),
         };
-        match result {
-            Ok(result) => reply.result::<Call>(id, CallOutput::Complete(result), to, &self.config.stamp),
+        match output {
+            Ok(output) => reply.result::<M>(id, output, to, &self.config.stamp),
             Err(refusal) => reply.refusal(Some(id), &refusal, to),
         }
     }
@@ -269,59 +369,76 @@ impl Link {
         self.busy.load(Ordering::Acquire) > 0
     }
 
+    /// Nothing more will arrive: streams of changes end, and whoever waits for an answer of the client gives up.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.closed.notify_waiters();
+        self.questions.close();
+    }
+
+    /// Waits until the link is closed.
+    pub(crate) async fn closed(&self) {
+        loop {
+            let closed = self.closed.notified();
+            if self.closing.load(Ordering::Acquire) {
+                return;
+            }
+            closed.await;
+        }
+    }
+
     /// Stops everything that still runs: nobody will read the answers.
     pub(crate) fn abandon(&self) {
-        let running: Vec<_> = self.lock().running.drain().map(|(_, running)| running).collect();
+        self.close();
+        let mut state = self.lock();
+        state.listener = None;
+        let running: Vec<_> = state.running.drain().map(|(_, running)| running).collect();
+        drop(state);
         for running in running {
             running.stop();
         }
     }
 
-    /// What a handler may do meanwhile; refused when the id is still under way.
-    fn context(&self, asked: Asked<'_>) -> Result<Context, Refusal> {
-        let Asked { request, peek, revision, .. } = asked;
-        let stateless = revision.is_stateless().then(|| peek.sender()).transpose()?;
+    /// What the handshake has agreed on.
+    pub(crate) fn session(&self) -> (Option<Level>, Arc<ClientCapabilities>, Option<Arc<Implementation>>) {
+        let state = self.lock();
+        (Some(state.log_level), state.capabilities.clone(), state.client.clone())
+    }
+
+    /// The session, as somebody who hears of changes.
+    pub(crate) fn listener(&self) -> Option<Arc<Listener>> {
+        self.lock().listener.clone()
+    }
+
+    /// Counts a stream of changes; false if there are too many.
+    pub(crate) fn open_stream(&self) -> bool {
         let mut state = self.lock();
-        if !state.running.is_empty() && state.running.contains_key(&request.id.clone().into_owned()) {
-            return Err(duplicate_id());
-        }
-        // Some clients never say that they are ready; their first request does.
-        if !revision.is_stateless() && matches!(state.handshake.phase(), Phase::Agreed(_)) {
-            state.handshake.ready();
-        }
-        let (log_level, capabilities, client) = match stateless {
-            Some(sender) => {
-                let client = sender.info().map(Arc::new);
-                (sender.log_level, Arc::new(sender.capabilities), client)
-            }
-            None => (Some(state.log_level), state.capabilities.clone(), state.client.clone()),
-        };
-        drop(state);
-        Ok(Context(Arc::new(Inner {
-            outbox: self.outbox.clone(),
-            revision,
-            progress: peek.progress_token().map(|token| (token, Mutex::new(Rising::default()))),
-            log_level,
-            capabilities,
-            client,
-            cancelled: Cancelled::default(),
-            ended: AtomicBool::new(false),
-        })))
+        let fits = state.streams < self.config.subscriptions;
+        state.streams += usize::from(fits);
+        fits
+    }
+
+    pub(crate) fn close_stream(&self) {
+        self.lock().streams -= 1;
+    }
+
+    fn is_under_way(&self, id: &Id<'_>) -> bool {
+        let state = self.lock();
+        !state.running.is_empty() && state.running.contains_key(&id.clone().into_owned())
     }
 
     /// Writes a request down that is not done at once.
-    fn begin(&self, id: &Id<'static>, method: &str, context: &Context) -> Result<(), Refusal> {
+    fn begin(&self, id: &Id<'static>, method: &str, cancelled: Cancelled) -> Result<(), Refusal> {
         let mut state = self.lock();
         state.inbound.begin(id, method).map_err(|not_taken| match not_taken {
             NotTaken::DuplicateId => duplicate_id(),
             _ => Refusal::InvalidRequest("Too many requests are waiting".into()),
         })?;
-        state.running.insert(id.clone(), Running { cancelled: context.cancelled(), task: None });
+        state.running.insert(id.clone(), Running { cancelled, task: None });
         Ok(())
     }
 
-    fn end(&self, id: &Id<'static>, context: &Context) -> Completion {
-        context.0.ended.store(true, Ordering::Release);
+    fn end(&self, id: &Id<'static>) -> Completion {
         let mut state = self.lock();
         state.running.remove(id);
         state.inbound.complete(id)
@@ -344,12 +461,11 @@ impl Link {
     }
 
     /// Answers at once.
-    pub(crate) fn say<M: Method>(&self, asked: Asked<'_>, output: M::Output) -> Step
+    pub(crate) fn say<M: Method>(&self, asked: Asked<'_>, output: M::Output)
     where
         M::Output: Translate,
     {
         asked.reply.result::<M>(&asked.request.id, output, asked.revision, &self.config.stamp);
-        Step::Answered
     }
 
     /// The revision to write errors in that belong to no request.
@@ -366,13 +482,11 @@ impl Link {
     }
 }
 
-/// How a handler ended.
-type Done = Result<Result<CallResult, Failure>, Panicked>;
-
-impl Asked<'_> {
-    fn refuse(&self, refusal: &Refusal) {
-        self.reply.refusal(Some(&self.request.id), refusal, self.revision);
-    }
+/// What the state of a call that asks back is bound to.
+pub(crate) fn binding<M: Method>(asked: Asked<'_>) -> Binding {
+    let name = asked.peek.name(M::NAME).flatten().unwrap_or_default().to_owned();
+    let arguments = asked.peek.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
+    Binding { method: M::NAME, name, arguments }
 }
 
 impl Running {

@@ -1,50 +1,78 @@
 //! What a server offers, and how a request finds its handler.
 //!
-//! - [`Server`]: what is offered.
+//! - [`Server`]: what is offered, and its settings (`config`).
 //! - `link`: one peer; what arrives is decided here and answers leave from here.
-//! - `route`: the switchboard, one line per method.
-//! - `lifecycle`, `tools`: one file per family of methods.
-//! - [`Context`]: what a handler may do meanwhile. `tool_fn`: from `async fn` to tool.
-//! - `validate`: arguments against a schema, where a type cannot do it.
+//! - `route`: the switchboard, one line per method; `layer`: what stands around it.
+//! - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per family of methods.
+//! - [`Context`]: what a handler may do meanwhile; `ask`: what it may ask.
+//! - `handler`: from `async fn` to handler; [`Tool`], [`Resource`], [`Prompt`]: put together by hand, or by macros (`param`).
+//! - `registry`, `lookup`, `feed`: what there is, who finds it, who hears that it changed.
 
+mod arguments;
+mod ask;
+mod completer;
+mod completion;
+mod config;
 mod context;
 mod failure;
-#[cfg_attr(not(test), expect(dead_code, reason = "wired in with resources"))]
+mod feed;
 mod files;
+mod handled;
+mod handler;
+pub mod layer;
 mod lifecycle;
 pub(crate) mod link;
+mod lists;
+mod live;
+mod lookup;
 mod outbox;
 mod output;
 mod panic;
+#[doc(hidden)]
+pub mod param;
+mod principal;
+mod prompt;
+mod prompts;
 mod registry;
 mod reply;
+mod resource;
+mod resources;
 mod route;
-#[cfg_attr(not(test), expect(dead_code, reason = "wired in with what a server asks its client for"))]
-#[expect(unreachable_pub, reason = "`SealKey` becomes public with the setting that takes it")]
+mod schema;
 mod seal;
 mod state;
-mod tool_fn;
+mod subscriptions;
+mod tool;
 mod tools;
-#[expect(unused_imports, reason = "wired in with the arguments")]
-#[cfg_attr(not(test), expect(dead_code, reason = "wired in with the arguments"))]
 mod validate;
 
 use std::sync::{Arc, RwLock};
 
+pub use arguments::Args;
+pub use ask::{Ask, AskError, FieldValue, Form, FormChoice, FormField, Visit};
+pub use completer::{Completer, IntoCompleter, IntoValues, Typing};
 pub use context::{Cancelled, Context};
-pub use failure::ToolError;
+pub use failure::{Failure, ToolError};
+pub use handler::{Answer, Blocking, CallParts, FromCall, Handler, IntoHandler};
+pub use live::Changes;
+pub use lookup::Viewed;
 pub(crate) use outbox::Outbox;
 pub use output::{IntoOutput, Json};
+pub use principal::{Headers, Principal};
+pub use prompt::Prompt;
+pub use registry::{Kind, Offered};
+pub use resource::Resource;
+pub use seal::{NoKey, SealKey};
 pub use state::State;
-pub use tool_fn::{Args, FromCall, IntoHandler, Tool};
+pub use tool::Tool;
 
+pub(crate) use config::Config;
+
+use feed::Feed;
+use lists::Pages;
 use registry::Registry;
-use state::States;
-use tsugite_core::jsonrpc::Limits;
-use tsugite_core::protocol::Implementation;
-use tsugite_core::revision::{Revisions, ServerStamp};
 
-/// A server: its name, and what it offers. Cheap to clone; clones are the same server.
+/// A server: its name, and what it offers. Cheap to clone; clones are the same server, also while it is served.
 #[derive(Clone)]
 pub struct Server {
     pub(crate) shared: Arc<Shared>,
@@ -53,86 +81,44 @@ pub struct Server {
 pub(crate) struct Shared {
     pub(crate) config: RwLock<Arc<Config>>,
     pub(crate) registry: RwLock<Registry>,
+    pub(crate) feed: Feed,
+    pub(crate) pages: Pages,
 }
 
-/// What is said once and looked up with every request. A link keeps the one it began with.
-#[derive(Clone)]
-pub(crate) struct Config {
-    pub(crate) info: Implementation,
-    pub(crate) stamp: ServerStamp,
-    pub(crate) instructions: Option<String>,
-    pub(crate) served: Revisions,
-    pub(crate) states: States,
-    pub(crate) limits: Limits,
-    pub(crate) running: usize,
-    pub(crate) waiting: usize,
+/// Things that are offered together: what `#[handlers]` makes of an `impl` block.
+pub trait Handlers {
+    /// The things.
+    fn offered(self) -> Vec<Offered>;
 }
 
 impl Server {
-    /// A server that offers nothing yet.
-    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self::of(Implementation::new(name, version))
-    }
-
-    /// A server that presents itself with more than a name and a version.
-    pub fn of(info: Implementation) -> Self {
-        let config = Config {
-            stamp: ServerStamp::new(info.clone()),
-            info,
-            instructions: None,
-            served: Revisions::ALL,
-            states: States::default(),
-            limits: Limits::default(),
-            running: 256,
-            waiting: 16_384,
-        };
-        let shared = Shared { config: RwLock::new(Arc::new(config)), registry: RwLock::default() };
-        Self { shared: Arc::new(shared) }
-    }
-
-    /// Tells the model how to use the server.
-    #[must_use]
-    pub fn instructions(self, text: impl Into<String>) -> Self {
-        self.configure(|config| config.instructions = Some(text.into()))
-    }
-
-    /// Serves only these revisions; all unless told otherwise.
-    #[must_use]
-    pub fn revisions(self, served: Revisions) -> Self {
-        self.configure(|config| config.served = served)
-    }
-
-    /// Sets how large a message may be.
-    #[must_use]
-    pub fn limits(self, limits: Limits) -> Self {
-        self.configure(|config| config.limits = limits)
-    }
-
-    /// Sets how many handlers of one peer run at a time (256 unless told otherwise). Further requests wait; reading
-    /// goes on, so that answers and cancellations are heard.
-    #[must_use]
-    pub fn concurrency(self, handlers: usize) -> Self {
-        self.configure(|config| config.running = handlers.max(1))
-    }
-
-    /// Gives handlers a value they can ask for with [`State`]. One for each type; the last one counts.
-    #[must_use]
-    pub fn state<T: Clone + Send + Sync + 'static>(self, state: T) -> Self {
-        self.configure(|config| config.states.insert(state))
-    }
-
     /// Offers a tool. What cannot be offered is reported when the server is served.
     #[must_use]
     pub fn tool(self, tool: impl Into<Tool>) -> Self {
-        let tool = tool.into();
-        self.shared.registry_mut(|registry| registry.add_tool(tool));
-        self
+        self.offer(tool.into())
     }
 
-    fn configure(self, change: impl FnOnce(&mut Config)) -> Self {
-        let mut config = self.shared.config.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        change(Arc::make_mut(&mut config));
-        drop(config);
+    /// Offers a resource, or a family of them. What cannot be offered is reported when the server is served.
+    #[must_use]
+    pub fn resource(self, resource: impl Into<Resource>) -> Self {
+        self.offer(resource.into())
+    }
+
+    /// Offers a prompt. What cannot be offered is reported when the server is served.
+    #[must_use]
+    pub fn prompt(self, prompt: impl Into<Prompt>) -> Self {
+        self.offer(prompt.into())
+    }
+
+    /// Offers the handlers of a value: the methods of an `impl` block that stands under `#[handlers]`.
+    #[must_use]
+    pub fn handlers(self, handlers: impl Handlers) -> Self {
+        handlers.offered().into_iter().fold(self, Server::offer)
+    }
+
+    fn offer(self, offered: impl Into<Offered>) -> Self {
+        let checks_output = self.shared.config().checks_output;
+        self.shared.registry_mut(|registry| registry.add_or_note(offered.into(), checks_output));
         self
     }
 

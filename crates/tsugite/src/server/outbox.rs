@@ -5,6 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use indexmap::IndexSet;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -12,6 +13,8 @@ use tokio::sync::futures::Notified;
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     buffer: Mutex<Vec<u8>>,
+    /// News for a peer that is too far behind, each once.
+    late: Mutex<IndexSet<Vec<u8>>>,
     filled: Notify,
     drained: Notify,
     quiet: Notify,
@@ -27,6 +30,16 @@ impl Outbox {
             tsugite_core::jsonrpc::end_line(&mut buffer, start);
             drop(buffer);
             self.filled.notify_one();
+        }
+    }
+
+    /// Appends news. A peer that is too far behind gets the same news once, when it has read on: so what waits for it is
+    /// bounded by what it subscribed to.
+    pub(crate) fn push_once(&self, message: Vec<u8>) {
+        if self.is_full() {
+            self.late().insert(message);
+        } else {
+            self.push(|out| out.extend_from_slice(&message));
         }
     }
 
@@ -75,7 +88,15 @@ impl Outbox {
         std::mem::swap(&mut *buffer, taken);
         drop(buffer);
         self.drained.notify_waiters();
+        let late = std::mem::take(&mut *self.late());
+        for message in late {
+            self.push(|out| out.extend_from_slice(&message));
+        }
         true
+    }
+
+    fn late(&self) -> MutexGuard<'_, IndexSet<Vec<u8>>> {
+        self.late.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {

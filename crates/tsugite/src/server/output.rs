@@ -1,18 +1,28 @@
-//! From what a handler returns to the result of a call.
+//! From what a handler returns to the result of a call, a resource or a prompt.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use tsugite_core::jsonrpc::RawJson;
+use tsugite_core::protocol::content::{Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, Text};
+use tsugite_core::protocol::prompts::{GetResult, PromptMessage};
+use tsugite_core::protocol::resources::ReadResult;
 use tsugite_core::protocol::tools::CallResult;
-use tsugite_core::protocol::{ContentBlock, Schema};
+use tsugite_core::protocol::{ContentBlock, Role, Schema};
 
 use super::failure::{Failure, ToolError};
-use super::tool_fn::schema_of;
+use super::schema::schema_of;
 
-/// What a handler may return.
-pub trait IntoOutput {
-    /// As the result of the call.
-    fn into_output(self) -> Result<CallResult, Failure>;
+/// What a handler may return: `O` is a [`CallResult`] for tools, a [`ReadResult`] for resources, a [`GetResult`] for
+/// prompts.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is nothing a handler can give as `{O}`",
+    label = "cannot be returned here",
+    note = "tools give text, numbers, content blocks, `Json<T>` or a `CallResult`; resources text, bytes, `Json<T>` or a `ReadResult`; prompts text, messages or a `GetResult`",
+    note = "a `Result` of these is fine if its error converts into `ToolError`"
+)]
+pub trait IntoOutput<O> {
+    /// As the result.
+    fn into_output(self) -> Result<O, Failure>;
 
     /// What its `structuredContent` looks like; `None` if it has none.
     fn output_schema() -> Option<Schema> {
@@ -24,15 +34,10 @@ pub trait IntoOutput {
 #[derive(Debug, Clone, Copy)]
 pub struct Json<T>(pub T);
 
-impl<T: Serialize + JsonSchema> IntoOutput for Json<T> {
+impl<T: Serialize + JsonSchema> IntoOutput<CallResult> for Json<T> {
     fn into_output(self) -> Result<CallResult, Failure> {
-        match RawJson::of(&self.0) {
-            Ok(json) => Ok(CallResult::text(json.text()).structured_content(json)),
-            Err(error) => {
-                tracing::error!(%error, "a tool returned a value that has no JSON");
-                Err(Failure::internal())
-            }
-        }
+        let json = json_of(&self.0)?;
+        Ok(CallResult::text(json.text()).structured_content(json))
     }
 
     fn output_schema() -> Option<Schema> {
@@ -40,15 +45,29 @@ impl<T: Serialize + JsonSchema> IntoOutput for Json<T> {
     }
 }
 
+impl<T: Serialize> IntoOutput<ReadResult> for Json<T> {
+    fn into_output(self) -> Result<ReadResult, Failure> {
+        let json = json_of(&self.0)?;
+        ResourceContents::text("", json.text()).mime_type("application/json").into_output()
+    }
+}
+
+fn json_of<T: Serialize>(value: &T) -> Result<RawJson, Failure> {
+    RawJson::of(value).map_err(|error| {
+        tracing::error!(%error, "a handler returned a value that has no JSON");
+        Failure::internal()
+    })
+}
+
 macro_rules! plain_values {
     ($($name:ty),*) => {$(
-        impl IntoOutput for $name {
+        impl IntoOutput<CallResult> for $name {
             fn into_output(self) -> Result<CallResult, Failure> {
                 Json(self).into_output()
             }
 
             fn output_schema() -> Option<Schema> {
-                Json::<$name>::output_schema()
+                <Json<$name> as IntoOutput<CallResult>>::output_schema()
             }
         }
     )*};
@@ -56,44 +75,64 @@ macro_rules! plain_values {
 
 plain_values!(bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64);
 
-impl IntoOutput for () {
-    fn into_output(self) -> Result<CallResult, Failure> {
-        Ok(CallResult::new([]))
+/// Says how a type becomes a result.
+macro_rules! becomes {
+    ($output:ty: $($name:ty = |$value:ident| $result:expr;)*) => {$(
+        impl IntoOutput<$output> for $name {
+            fn into_output(self) -> Result<$output, Failure> {
+                let $value = self;
+                Ok($result)
+            }
+        }
+    )*};
+}
+
+becomes! { CallResult:
+    () = |_none| CallResult::new([]);
+    String = |text| CallResult::text(text);
+    &'static str = |text| CallResult::text(text);
+    ContentBlock = |block| CallResult::new([block]);
+    Vec<ContentBlock> = |blocks| CallResult::new(blocks);
+    Text = |block| CallResult::new([ContentBlock::Text(block)]);
+    Image = |block| CallResult::new([ContentBlock::Image(block)]);
+    Audio = |block| CallResult::new([ContentBlock::Audio(block)]);
+    ResourceLink = |block| CallResult::new([ContentBlock::ResourceLink(block)]);
+    EmbeddedResource = |block| CallResult::new([ContentBlock::Resource(block)]);
+    CallResult = |result| result;
+}
+
+// The URI and the type are filled in where they are known: by whoever looked the resource up.
+becomes! { ReadResult:
+    String = |text| ReadResult::new([ResourceContents::text("", text)]);
+    &'static str = |text| ReadResult::new([ResourceContents::text("", text)]);
+    Vec<u8> = |bytes| ReadResult::new([ResourceContents::bytes("", &bytes)]);
+    &'static [u8] = |bytes| ReadResult::new([ResourceContents::bytes("", bytes)]);
+    ResourceContents = |contents| ReadResult::new([contents]);
+    Vec<ResourceContents> = |contents| ReadResult::new(contents);
+    ReadResult = |result| result;
+}
+
+becomes! { GetResult:
+    String = |text| GetResult::new([PromptMessage::new(Role::User, ContentBlock::text(text))]);
+    &'static str = |text| GetResult::new([PromptMessage::new(Role::User, ContentBlock::text(text))]);
+    ContentBlock = |block| GetResult::new([PromptMessage::new(Role::User, block)]);
+    PromptMessage = |message| GetResult::new([message]);
+    Vec<PromptMessage> = |messages| GetResult::new(messages);
+    GetResult = |result| result;
+}
+
+/// `None` is a resource that is not there.
+impl<T: IntoOutput<ReadResult>> IntoOutput<ReadResult> for Option<T> {
+    fn into_output(self) -> Result<ReadResult, Failure> {
+        match self {
+            Some(contents) => contents.into_output(),
+            None => Err(Failure::NotFound),
+        }
     }
 }
 
-impl IntoOutput for String {
-    fn into_output(self) -> Result<CallResult, Failure> {
-        Ok(CallResult::text(self))
-    }
-}
-
-impl IntoOutput for &'static str {
-    fn into_output(self) -> Result<CallResult, Failure> {
-        Ok(CallResult::text(self))
-    }
-}
-
-impl IntoOutput for ContentBlock {
-    fn into_output(self) -> Result<CallResult, Failure> {
-        Ok(CallResult::new([self]))
-    }
-}
-
-impl IntoOutput for Vec<ContentBlock> {
-    fn into_output(self) -> Result<CallResult, Failure> {
-        Ok(CallResult::new(self))
-    }
-}
-
-impl IntoOutput for CallResult {
-    fn into_output(self) -> Result<CallResult, Failure> {
-        Ok(self)
-    }
-}
-
-impl<T: IntoOutput, E: Into<ToolError>> IntoOutput for Result<T, E> {
-    fn into_output(self) -> Result<CallResult, Failure> {
+impl<O, T: IntoOutput<O>, E: Into<ToolError>> IntoOutput<O> for Result<T, E> {
+    fn into_output(self) -> Result<O, Failure> {
         match self {
             Ok(output) => output.into_output(),
             Err(error) => Err(Failure::Tool(error.into())),

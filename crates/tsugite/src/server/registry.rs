@@ -1,87 +1,384 @@
-//! What is offered, in the order it was registered, and the lists that were already written.
+//! What is offered, in the order it was registered, own things first and then those of mounted servers.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tsugite_core::jsonrpc::{Id, Incoming, Limits, Message, RawJson, Response, parse};
-use tsugite_core::protocol::tools::{self, List, ListResult};
-use tsugite_core::revision::{Revision, ServerStamp, write_result};
 use tsugite_core::session::header::HeaderParams;
+use tsugite_core::uri_template::{UriTemplate, Variables};
 
-use super::tool_fn::{Handler, Tool};
+use super::Shared;
+use super::config::Checks;
+use super::prompt::Prompt;
+use super::resource::{Place, Resource};
+use super::tool::Tool;
+use super::validate::{self, Validator};
 
 /// What is offered.
 #[derive(Default)]
 pub(crate) struct Registry {
-    tools: IndexMap<String, Entry>,
+    pub(crate) tools: Shelf<ToolEntry>,
+    pub(crate) prompts: Shelf<Prompt>,
+    pub(crate) resources: Shelf<Resource>,
+    /// Families of resources, by their template.
+    pub(crate) templates: Shelf<Resource>,
+    pub(crate) mounts: Vec<Mount>,
     mistakes: Vec<String>,
-    /// The list of tools as each revision reads it; written once until something changes.
-    tool_lists: [OnceLock<Arc<RawJson>>; 5],
 }
 
-pub(crate) struct Entry {
-    definition: tools::Tool,
-    pub(crate) handler: Arc<dyn Handler>,
+/// Something that can be offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A tool, by its name.
+    Tool,
+    /// A prompt, by its name.
+    Prompt,
+    /// A resource by its URI, or a family by its template.
+    Resource,
+}
+
+/// A tool, a prompt or a resource.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Offered {
+    /// A tool.
+    Tool(Tool),
+    /// A prompt.
+    Prompt(Prompt),
+    /// A resource, or a family of them.
+    Resource(Box<Resource>),
+}
+
+impl From<Tool> for Offered {
+    fn from(tool: Tool) -> Self {
+        Offered::Tool(tool)
+    }
+}
+
+impl From<Prompt> for Offered {
+    fn from(prompt: Prompt) -> Self {
+        Offered::Prompt(prompt)
+    }
+}
+
+impl From<Resource> for Offered {
+    fn from(resource: Resource) -> Self {
+        Offered::Resource(Box::new(resource))
+    }
+}
+
+/// A server inside another.
+pub(crate) struct Mount {
+    pub(crate) prefix: String,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// A tool that can be called.
+pub(crate) struct ToolEntry {
+    pub(crate) tool: Tool,
+    /// Where reading the arguments into their type does not check all the schema says.
+    pub(crate) input: Option<Validator>,
+    /// For whoever wants the output checked.
+    pub(crate) output: Option<Validator>,
+}
+
+/// Things of one kind, in order, each switched on or off.
+pub(crate) struct Shelf<T>(IndexMap<String, (Arc<T>, bool)>);
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self(IndexMap::new())
+    }
+}
+
+impl<T> Shelf<T> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<T>> {
+        self.0.get(name).filter(|(_, on)| *on).map(|(item, _)| item)
+    }
+
+    /// What is switched on, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Arc<T>)> {
+        self.0.iter().filter(|(_, (_, on))| *on).map(|(name, (item, _))| (name.as_str(), item))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn insert(&mut self, name: String, item: T) {
+        self.0.insert(name, (Arc::new(item), true));
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    fn remove(&mut self, name: &str) -> bool {
+        self.0.shift_remove(name).is_some()
+    }
+
+    /// True if that changed anything.
+    fn switch(&mut self, name: &str, on: bool) -> bool {
+        self.0.get_mut(name).is_some_and(|(_, is_on)| std::mem::replace(is_on, on) != on)
+    }
 }
 
 impl Registry {
-    pub(crate) fn add_tool(&mut self, tool: Tool) {
-        let name = tool.definition.name.clone();
-        let Some(handler) = tool.handler else {
-            return self.mistakes.push(format!("the tool {name:?} has no handler"));
-        };
-        if name.is_empty() {
-            return self.mistakes.push("a tool has no name".to_owned());
+    /// Adds something. Fails naming why it cannot be offered; nothing has changed then.
+    pub(crate) fn add(&mut self, offered: Offered, checks_output: Checks) -> Result<(), String> {
+        match offered {
+            Offered::Tool(tool) => self.add_tool(tool, checks_output),
+            Offered::Prompt(prompt) => self.add_prompt(prompt),
+            Offered::Resource(resource) => self.add_resource(*resource),
         }
-        if self.tools.contains_key(&name) {
-            return self.mistakes.push(format!("the tool {name:?} was registered twice"));
+    }
+
+    /// Adds something while the server is being put together; what cannot be offered is noted down.
+    pub(crate) fn add_or_note(&mut self, offered: Offered, checks_output: Checks) {
+        if let Err(mistake) = self.add(offered, checks_output) {
+            self.mistakes.push(mistake);
         }
-        if !tool.definition.input_schema.is_object_rooted() {
-            return self.mistakes.push(format!("the arguments of the tool {name:?} are not an object"));
-        }
-        if let Err(mark) = HeaderParams::of(&tool.definition.input_schema) {
-            return self.mistakes.push(format!("the tool {name:?}: {mark}"));
-        }
-        self.tools.insert(name, Entry { definition: tool.definition, handler });
-        self.tool_lists = Default::default();
+    }
+
+    pub(crate) fn note(&mut self, mistake: String) {
+        self.mistakes.push(mistake);
     }
 
     pub(crate) fn mistakes(&self) -> &[String] {
         &self.mistakes
     }
 
-    pub(crate) fn has_tools(&self) -> bool {
-        !self.tools.is_empty()
-    }
-
-    pub(crate) fn tool(&self, name: &str) -> Option<&Entry> {
-        self.tools.get(name)
-    }
-
-    /// The list of tools as JSON, the way `revision` writes it.
-    pub(crate) fn tool_list(&self, revision: Revision, stamp: &ServerStamp) -> Arc<RawJson> {
-        let write = || {
-            let list = ListResult::new(
-                self.tools.values().map(|entry| entry.definition.clone()).collect::<Vec<_>>(),
-            );
-            Arc::new(written(list, revision, stamp))
-        };
-        match self.tool_lists.get(revision as usize) {
-            Some(cell) => cell.get_or_init(write).clone(),
-            None => write(),
+    /// Takes something away; true if it was there.
+    pub(crate) fn remove(&mut self, kind: Kind, name: &str) -> bool {
+        match kind {
+            Kind::Tool => self.tools.remove(name),
+            Kind::Prompt => self.prompts.remove(name),
+            Kind::Resource => self.resources.remove(name) || self.templates.remove(name),
         }
+    }
+
+    /// Switches something on or off; true if that changed anything.
+    pub(crate) fn switch(&mut self, kind: Kind, name: &str, on: bool) -> bool {
+        match kind {
+            Kind::Tool => self.tools.switch(name, on),
+            Kind::Prompt => self.prompts.switch(name, on),
+            Kind::Resource => self.resources.switch(name, on) || self.templates.switch(name, on),
+        }
+    }
+
+    /// Whether anything of the kind is there, switched on or not, here or in a mounted server.
+    pub(crate) fn has(&self, kind: Kind) -> bool {
+        let here = match kind {
+            Kind::Tool => !self.tools.is_empty(),
+            Kind::Prompt => !self.prompts.is_empty(),
+            Kind::Resource => !self.resources.is_empty() || !self.templates.is_empty(),
+        };
+        here || self.mounts.iter().any(|mount| mount.shared.registry(|inner| inner.has(kind)))
+    }
+
+    /// Whether any argument can be completed.
+    pub(crate) fn completes(&self) -> bool {
+        self.prompts.iter().any(|(_, prompt)| !prompt.completers.is_empty())
+            || self.templates.iter().any(|(_, resource)| !resource.completers.is_empty())
+            || self.mounts.iter().any(|mount| mount.shared.registry(Registry::completes))
+    }
+
+    fn add_tool(&mut self, tool: Tool, checks_output: Checks) -> Result<(), String> {
+        let name = &tool.definition.name;
+        if tool.handler.is_none() {
+            return Err(format!("the tool {name:?} has no handler"));
+        }
+        named("tool", name, |name| self.tools.has(name))?;
+        let schema = &tool.definition.input_schema;
+        if !schema.is_object_rooted() {
+            return Err(format!("the arguments of the tool {name:?} are not an object"));
+        }
+        HeaderParams::of(schema).map_err(|mark| format!("the tool {name:?}: {mark}"))?;
+        // Types check what they can say; only the rest needs a validator, and always where there is no type.
+        let input = match tool.typed && validate::beyond_types(schema).is_none() || is_any_object(schema) {
+            true => None,
+            false => Some(
+                Validator::compile(schema)
+                    .map_err(|error| format!("the input schema of the tool {name:?}: {error}"))?,
+            ),
+        };
+        let output = match &tool.definition.output_schema {
+            Some(schema) if checks_output == Checks::Yes => Some(
+                Validator::compile(schema)
+                    .map_err(|error| format!("the output schema of the tool {name:?}: {error}"))?,
+            ),
+            Some(schema) if checks_output == Checks::IfPossible => Validator::compile(schema).ok(),
+            _ => None,
+        };
+        let name = name.clone();
+        self.tools.insert(name, ToolEntry { tool, input, output });
+        Ok(())
+    }
+
+    fn add_prompt(&mut self, prompt: Prompt) -> Result<(), String> {
+        let name = prompt.definition.name.clone();
+        if prompt.handler.is_none() {
+            return Err(format!("the prompt {name:?} has no handler"));
+        }
+        named("prompt", &name, |name| self.prompts.has(name))?;
+        let known = prompt.definition.arguments.as_deref().unwrap_or_default();
+        if let Some(argument) =
+            prompt.completers.keys().find(|name| !known.iter().any(|known| known.name == **name))
+        {
+            return Err(format!(
+                "the prompt {name:?} completes {argument:?}, which is none of its arguments"
+            ));
+        }
+        self.prompts.insert(name, prompt);
+        Ok(())
+    }
+
+    fn add_resource(&mut self, resource: Resource) -> Result<(), String> {
+        if let Some(mistake) = resource.mistake {
+            return Err(mistake);
+        }
+        let uri = resource.definition.uri.clone();
+        if resource.handler.is_none() {
+            return Err(format!("the resource {uri:?} has no handler"));
+        }
+        named("resource", &uri, |uri| self.resources.has(uri) || self.templates.has(uri))?;
+        if !uri.contains(':') {
+            return Err(format!("the resource {uri:?} has no scheme"));
+        }
+        let Some(template) = template_of(&resource) else {
+            if let Some(variable) = resource.completers.keys().next() {
+                return Err(format!("the resource {uri:?} completes {variable:?}, but is no template"));
+            }
+            self.resources.insert(uri, resource);
+            return Ok(());
+        };
+        if let Some(variable) =
+            resource.completers.keys().find(|name| !template.variables().any(|known| known == **name))
+        {
+            return Err(format!(
+                "the template {uri:?} completes {variable:?}, which is none of its variables"
+            ));
+        }
+        let clash = self
+            .templates
+            .0
+            .iter()
+            .find(|(_, (other, _))| template_of(other).is_some_and(|other| other.overlaps(template)));
+        if let Some((other, _)) = clash {
+            return Err(format!("a URI could fit both templates {other:?} and {uri:?}"));
+        }
+        self.templates.insert(uri, resource);
+        Ok(())
     }
 }
 
-/// The list as the result of a message, without the message around it.
-fn written(list: ListResult, revision: Revision, stamp: &ServerStamp) -> RawJson {
-    let mut out = Vec::new();
-    // Tools can be said in every revision, so this cannot fail.
-    if let Err(error) = write_result::<List>(&mut out, &Id::from(0), list, revision, Some(stamp)) {
-        tracing::error!(%error, "the list of tools could not be written");
+fn named(what: &str, name: &str, taken: impl Fn(&str) -> bool) -> Result<(), String> {
+    if name.is_empty() {
+        return Err(format!("a {what} has no name"));
     }
-    match parse(&out, &Limits::default().message_bytes(usize::MAX)) {
-        Ok(Incoming::Single(Message::Response(Response { outcome: Ok(result), .. }))) => result.to_owned(),
-        _ => RawJson::empty_object(),
+    if taken(name) {
+        return Err(format!("the {what} {name:?} was registered twice"));
     }
+    Ok(())
+}
+
+/// `{"type": "object"}` and annotations: there is nothing to check.
+fn is_any_object(schema: &tsugite_core::protocol::Schema) -> bool {
+    schema.keywords().keys().all(|word| matches!(word.as_str(), "type" | "title" | "description" | "$schema"))
+}
+
+/// The template of a family.
+pub(crate) fn template_of(resource: &Resource) -> Option<&UriTemplate> {
+    match &resource.place {
+        Place::Uri => None,
+        Place::Template(template) | Place::Folder(template, _) => Some(template),
+    }
+}
+
+/// A thing of some kind: where it stands, and who may see it.
+pub(crate) trait Item: Sized + 'static {
+    const KIND: Kind;
+
+    fn shelf(registry: &Registry) -> &Shelf<Self>;
+    fn tags(&self) -> &[String];
+
+    /// Only resources have families.
+    fn families(_registry: &Registry) -> Option<&Shelf<Self>> {
+        None
+    }
+}
+
+impl Item for ToolEntry {
+    const KIND: Kind = Kind::Tool;
+
+    fn shelf(registry: &Registry) -> &Shelf<Self> {
+        &registry.tools
+    }
+
+    fn tags(&self) -> &[String] {
+        &self.tool.tags
+    }
+}
+
+impl Item for Prompt {
+    const KIND: Kind = Kind::Prompt;
+
+    fn shelf(registry: &Registry) -> &Shelf<Self> {
+        &registry.prompts
+    }
+
+    fn tags(&self) -> &[String] {
+        &self.tags
+    }
+}
+
+impl Item for Resource {
+    const KIND: Kind = Kind::Resource;
+
+    fn shelf(registry: &Registry) -> &Shelf<Self> {
+        &registry.resources
+    }
+
+    fn tags(&self) -> &[String] {
+        &self.tags
+    }
+
+    fn families(registry: &Registry) -> Option<&Shelf<Self>> {
+        Some(&registry.templates)
+    }
+}
+
+/// A name as it is in an outer server.
+pub(crate) fn outer_name(kind: Kind, prefix: &str, name: &str) -> String {
+    match kind {
+        Kind::Resource => match name.split_once("://").map(|parts| (parts, "://")) {
+            Some(((scheme, rest), mark)) => format!("{scheme}{mark}{prefix}/{rest}"),
+            None => match name.split_once(':') {
+                Some((scheme, rest)) => format!("{scheme}:{prefix}/{rest}"),
+                None => format!("{prefix}/{name}"),
+            },
+        },
+        _ => format!("{prefix}_{name}"),
+    }
+}
+
+/// The name inside the mounted server, if it is one of its.
+pub(crate) fn inner_name(kind: Kind, prefix: &str, name: &str) -> Option<String> {
+    match kind {
+        Kind::Resource => {
+            let (scheme, mark, rest) = match name.split_once("://") {
+                Some((scheme, rest)) => (scheme, "://", rest),
+                None => name.split_once(':').map(|(scheme, rest)| (scheme, ":", rest))?,
+            };
+            Some(format!("{scheme}{mark}{}", rest.strip_prefix(prefix)?.strip_prefix('/')?))
+        }
+        _ => Some(name.strip_prefix(prefix)?.strip_prefix('_')?.to_owned()),
+    }
+}
+
+/// A resource that was found, and what stood in the variables of its template.
+pub(crate) struct FoundResource {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) variables: Variables,
+    pub(crate) shared: Option<Arc<Shared>>,
 }

@@ -15,6 +15,8 @@ pub(crate) enum Reply {
     Single(Arc<Outbox>),
     /// Into an array.
     Batch(Arc<BatchReply>),
+    /// To whoever stands around the request.
+    Captured(Arc<Mutex<Vec<u8>>>),
 }
 
 /// The answers to one batch. The array leaves when the last of its requests is answered, cancelled or dropped.
@@ -27,6 +29,21 @@ impl Reply {
     /// For a batch.
     pub(crate) fn batch(outbox: Arc<Outbox>) -> Self {
         Reply::Batch(Arc::new(BatchReply { outbox, answers: Mutex::default() }))
+    }
+
+    /// For whoever stands around the request.
+    pub(crate) fn capture() -> Self {
+        Reply::Captured(Arc::default())
+    }
+
+    /// The message that was captured; empty if there was none.
+    pub(crate) fn taken(&self) -> Vec<u8> {
+        match self {
+            Reply::Captured(message) => {
+                std::mem::take(&mut *message.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Answers with a result. One that cannot be written is our mistake and becomes an internal error.
@@ -66,6 +83,9 @@ impl Reply {
     fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
         match self {
             Reply::Single(outbox) => outbox.push(write),
+            Reply::Captured(message) => {
+                write(&mut message.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+            }
             Reply::Batch(batch) => {
                 let mut message = Vec::new();
                 write(&mut message);

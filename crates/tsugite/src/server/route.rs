@@ -1,33 +1,57 @@
 //! The switchboard: one line per method.
 
-use tsugite_core::protocol::{Method, discover, logging, ping, result, tools};
-use tsugite_core::revision::{Kind, Refusal, Sender, canonical, read_params};
+use std::sync::Arc;
 
-use super::context::Context;
-use super::link::{Asked, Link, Step};
+use tsugite_core::protocol::{
+    Method, completion, discover, logging, ping, prompts, resources, result::Empty, subscriptions, tools,
+};
+use tsugite_core::revision::{Kind as Message, Refusal, Sender as Side, canonical, read_params};
+
+use super::context::LazyContext;
+use super::link::{Asked, Link, Work};
+use super::lists::{list, list_with_files};
+use super::registry::Kind;
 
 /// Finds what answers a request.
-pub(crate) fn route(link: &Link, asked: Asked<'_>, context: &Context) -> Result<Step, Refusal> {
+pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, Refusal> {
     let (method, revision) = (canonical(&asked.request.method), asked.revision);
     let unknown = || Refusal::MethodNotFound { method: method.to_owned() };
-    if !revision.has(Kind::Request, method, Sender::Client) {
+    if !revision.has(Message::Request, method, Side::Client) {
         return Err(unknown());
     }
+    let shared = &link.server.shared;
+    let has = |kind| link.config.offers_later || shared.registry(|registry| registry.has(kind));
+    let context = |may_ask| LazyContext::new(link, asked, may_ask);
     match method {
-        ping::Ping::NAME => Ok(link.say::<ping::Ping>(asked, result::Empty::new())),
-        discover::Discover::NAME => {
-            Ok(link.say::<discover::Discover>(asked, super::lifecycle::discovered(link)))
+        tools::Call::NAME if has(Kind::Tool) => return super::tools::call(link, asked, &context(true)),
+        tools::List::NAME if has(Kind::Tool) => list::<tools::List>(link, asked)?,
+        prompts::Get::NAME if has(Kind::Prompt) => return super::prompts::get(link, asked, &context(true)),
+        prompts::List::NAME if has(Kind::Prompt) => list::<prompts::List>(link, asked)?,
+        resources::Read::NAME if has(Kind::Resource) => {
+            return super::resources::read(link, asked, &context(true));
         }
+        resources::List::NAME if has(Kind::Resource) && shared.has_folders() => {
+            return list_with_files(link, asked, &context(false));
+        }
+        resources::List::NAME if has(Kind::Resource) => list::<resources::List>(link, asked)?,
+        resources::ListTemplates::NAME if has(Kind::Resource) => {
+            list::<resources::ListTemplates>(link, asked)?
+        }
+        resources::Subscribe::NAME if has(Kind::Resource) => super::subscriptions::subscribe(link, asked)?,
+        resources::Unsubscribe::NAME if has(Kind::Resource) => {
+            super::subscriptions::unsubscribe(link, asked)?
+        }
+        completion::Complete::NAME if shared.registry(|registry| registry.completes()) => {
+            return super::completion::complete(link, asked, &context(false));
+        }
+        subscriptions::Listen::NAME => return super::subscriptions::listen(link, asked),
+        discover::Discover::NAME => link.say::<discover::Discover>(asked, super::lifecycle::discovered(link)),
+        ping::Ping::NAME => link.say::<ping::Ping>(asked, Empty::new()),
         logging::SetLevel::NAME => {
             link.set_log_level(read_params::<logging::SetLevel>(asked.request.params(), revision)?.level);
-            Ok(link.say::<logging::SetLevel>(asked, result::Empty::new()))
+            link.say::<logging::SetLevel>(asked, Empty::new());
         }
-        tools::List::NAME if offers_tools(link) => super::tools::list(link, asked),
-        tools::Call::NAME if offers_tools(link) => super::tools::call(link, asked, context),
-        _ => Err(unknown()),
+        _ => return Err(unknown()),
     }
-}
-
-fn offers_tools(link: &Link) -> bool {
-    link.server.shared.registry(|registry| registry.has_tools())
+    Ok(None)
 }

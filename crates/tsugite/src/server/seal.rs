@@ -9,6 +9,7 @@
 //! ```
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -83,6 +84,28 @@ impl fmt::Display for NoKey {
 }
 
 impl std::error::Error for NoKey {}
+
+/// The keys of a server: those it was given, or one of its own that is made when it is first needed.
+#[derive(Debug, Default)]
+pub(crate) struct Keys(OnceLock<Option<KeyRing>>);
+
+impl Keys {
+    pub(crate) fn of(ring: KeyRing) -> Self {
+        Self(OnceLock::from(Some(ring)))
+    }
+
+    /// Fails if the operating system gave no random bytes to make a key of.
+    pub(crate) fn ring(&self) -> Result<&KeyRing, Unsealable> {
+        let made = || SealKey::random().ok().map(|key| KeyRing::new(key, Vec::new()));
+        self.0.get_or_init(made).as_ref().ok_or(Unsealable::NoRandomness)
+    }
+}
+
+/// A name that nobody can guess, of 32 hexadecimal digits.
+pub(crate) fn random_name() -> Option<String> {
+    let bytes: [u8; 16] = random()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
 
 /// The key that seals, and those that sealed before it and still open.
 #[derive(Debug, Clone)]

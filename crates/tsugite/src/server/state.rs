@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::failure::Failure;
-use super::tool_fn::{CallParts, FromCall};
+use super::handler::{CallParts, FromCall};
 
 /// A value given to [`Server::state`](super::Server::state), as a parameter of a handler.
 ///

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tsugite_core::jsonrpc::LineReader;
 
-use crate::server::Server;
 use crate::server::link::Link;
+use crate::server::{Principal, Server};
 
 /// A raw connection to a server in the same process: lines in, lines out.
 ///
@@ -31,8 +31,17 @@ pub struct Wire {
 
 /// Connects to a server. Fails when something was registered that cannot be offered.
 pub fn connect(server: &Server) -> crate::Result<Wire> {
+    connect_with(server, None)
+}
+
+/// Connects as somebody: handlers, and the rules of visibility, see them as authenticated.
+pub fn connect_as(server: &Server, principal: Principal) -> crate::Result<Wire> {
+    connect_with(server, Some(principal))
+}
+
+fn connect_with(server: &Server, principal: Option<Principal>) -> crate::Result<Wire> {
     server.check()?;
-    let link = Link::new(server);
+    let link = Link::new(server, principal);
     Ok(Wire { link, lines: LineReader::new(usize::MAX - 1), ready: VecDeque::new() })
 }
 
@@ -43,6 +52,11 @@ impl Wire {
             let task = tokio::spawn(work.future);
             self.link.started(&work.id, task.abort_handle());
         }
+    }
+
+    /// Says that nothing more will be sent: streams of changes end, and whoever waits for an answer gives up.
+    pub fn close(&mut self) {
+        self.link.close();
     }
 
     /// The next line from the server; waits for it.

@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::fs::{FileType, fstat};
 use tokio::net::UnixStream;
@@ -22,20 +21,24 @@ use crate::server::link::{Link, Work};
 impl Server {
     /// Serves one client on stdin and stdout, in every revision, until stdin ends or a signal asks to stop.
     ///
-    /// What runs then has five seconds to finish. Fails when something was registered that cannot be offered, or when
+    /// What runs then has five seconds to finish, or what [`Server::grace`] says. Fails when something was registered that cannot be offered, or when
     /// the pipes break.
     pub async fn serve_stdio(self) -> crate::Result<()> {
         self.check()?;
         let (stdin, stdout) = take_stdio()?;
         let (input, (output, copier)) = (Input::new(stdin)?, Output::new(stdout)?);
-        let mut wire = Wire { link: Link::new(&self), input, output, leaving: Vec::new(), left: 0 };
+        let mut wire = Wire { link: Link::new(&self, None), input, output, leaving: Vec::new(), left: 0 };
         let served = tokio::select! {
             served = wire.serve() => served,
             () = asked_to_stop() => Ok(()),
         };
         // Nobody will read more if the pipes broke.
         let settled = match served {
-            Ok(()) => tokio::time::timeout(GRACE, wire.settle()).await.unwrap_or(Ok(())),
+            Ok(()) => {
+                wire.link.close();
+                let grace = wire.link.config.grace;
+                tokio::time::timeout(grace, wire.settle()).await.unwrap_or(Ok(()))
+            }
             broken => broken,
         };
         wire.link.abandon();
@@ -257,6 +260,3 @@ fn copy_failed() -> io::Error {
 
 /// How much is read at once.
 const READ: usize = 64 << 10;
-
-/// How long what runs may take to finish when the client has gone.
-const GRACE: Duration = Duration::from_secs(5);

@@ -108,7 +108,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::server::tool_fn::schema_of;
+    use crate::server::schema::schema_of;
 
     #[derive(Deserialize, JsonSchema)]
     enum Plain {

@@ -1,0 +1,545 @@
+//! Handlers that ask: one handler, two eras.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::Role;
+use tsugite::core::protocol::content::SamplingBlock;
+use tsugite::core::protocol::form::FormSchema;
+use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
+use tsugite::prelude::*;
+use tsugite::server::{FieldValue, FormField, SealKey};
+use tsugite_testkit::peer::Peer;
+
+const STATELESS: Revision = Revision::NEWEST;
+
+/// Every revision, newest first.
+fn revisions() -> impl Iterator<Item = Revision> {
+    Revisions::ALL.newest_first()
+}
+
+struct Confirm {
+    sure: bool,
+}
+
+impl Form for Confirm {
+    fn schema() -> FormSchema {
+        FormSchema::new().required_field("sure", bool::field().description("Delete anyway?"))
+    }
+
+    fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
+        Ok(Self { sure: bool::read("sure", content.get("sure"))? })
+    }
+}
+
+struct Name {
+    name: String,
+}
+
+impl Form for Name {
+    fn schema() -> FormSchema {
+        FormSchema::new().required_field("name", String::field())
+    }
+
+    fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
+        Ok(Self { name: String::read("name", content.get("name"))? })
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Path {
+    path: String,
+}
+
+fn elicits() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}})
+}
+
+fn accept(content: Value) -> Value {
+    json!({"action": "accept", "content": content})
+}
+
+fn text(response: &Value) -> &str {
+    response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {response}"))
+}
+
+/// The `delete` tool of the design, and how often it counted.
+fn delete() -> (Server, Arc<AtomicUsize>) {
+    let counted = Arc::new(AtomicUsize::new(0));
+    let counter = counted.clone();
+    let delete =
+        Tool::new("delete").destructive(true).handler(move |Args(Path { path }): Args<Path>, cx: Context| {
+            let counter = counter.clone();
+            async move {
+                let count = async {
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    Ok::<_, std::io::Error>(3)
+                };
+                let files = cx.once("count", count).await?;
+                if files > 0 && !cx.ask::<Confirm>(format!("{path} holds {files} files.")).await?.sure {
+                    return Ok("kept".to_owned());
+                }
+                Ok::<_, ToolError>(format!("deleted {path}"))
+            }
+        });
+    (Server::new("files", "1.0.0").tool(delete), counted)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_handler_asks_in_every_revision_or_says_why_it_cannot() {
+    // ELIC-001, MRTR-001
+    for revision in revisions() {
+        for (sure, expected) in [(true, "deleted /tmp/x"), (false, "kept")] {
+            let (server, counted) = delete();
+            let mut peer =
+                Peer::connect(&server, revision, elicits()).await.answering(move |method, params| {
+                    assert_eq!(method, "elicitation/create");
+                    assert_eq!(params["message"], "/tmp/x holds 3 files.");
+                    accept(json!({"sure": sure}))
+                });
+            let response = peer.call("delete", json!({"path": "/tmp/x"})).await;
+            if revision.has_elicitation() {
+                assert_eq!(text(&response), expected, "{revision}");
+                assert_eq!(response["result"].get("isError"), None, "{revision}");
+                assert_eq!(peer.asked.len(), 1, "{revision}");
+            } else {
+                assert_eq!(response["result"]["isError"], true, "{revision}: {response}");
+                assert!(text(&response).contains("elicitation"), "{response}");
+                assert!(peer.asked.is_empty());
+            }
+            assert_eq!(counted.load(Ordering::Relaxed), 1, "{revision}: counted once, whatever the rounds");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_capability_that_was_not_declared_is_never_asked_for() {
+    // MRTR-006, ELIC-002
+    for revision in revisions() {
+        let (server, _) = delete();
+        let mut peer = Peer::connect(&server, revision, json!({"sampling": {}})).await;
+        let response = peer.call("delete", json!({"path": "/tmp/x"})).await;
+        if revision.is_stateless() {
+            assert_eq!(response["error"]["code"], -32021, "{response}");
+            assert_eq!(response["error"]["data"]["requiredCapabilities"], json!({"elicitation": {}}));
+        } else {
+            assert_eq!(response["result"]["isError"], true, "{revision}: {response}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn declining_and_dismissing_are_not_the_same() {
+    let tool = Tool::new("ask").handler(|cx: Context| async move {
+        match cx.ask::<Confirm>("?").await {
+            Ok(_) => "accepted",
+            Err(AskError::Declined) => "declined",
+            Err(AskError::Cancelled) => "cancelled",
+            Err(AskError::Unavailable { .. }) => "unavailable",
+            Err(_) => "something else",
+        }
+    });
+    let server = Server::new("s", "1").tool(tool);
+    for revision in revisions() {
+        for (action, expected) in [("decline", "declined"), ("cancel", "cancelled"), ("accept", "accepted")] {
+            let mut peer = Peer::connect(&server, revision, elicits()).await.answering(move |_, _| {
+                if action == "accept" { accept(json!({"sure": true})) } else { json!({"action": action}) }
+            });
+            let response = peer.call("ask", json!({})).await;
+            let expected = if revision.has_elicitation() { expected } else { "unavailable" };
+            assert_eq!(text(&response), expected, "{revision}");
+        }
+    }
+}
+
+fn sampling(question: &str) -> CreateMessageParams {
+    CreateMessageParams::new(vec![SamplingMessage::new(Role::User, SamplingBlock::text(question))], 100_u64)
+}
+
+fn host(method: &str, params: &Value) -> Value {
+    match method {
+        "elicitation/create" => accept(json!({"name": "Ada"})),
+        "sampling/createMessage" => json!({
+            "role": "assistant", "model": "m", "content": {"type": "text", "text":
+                format!("re: {}", params["messages"][0]["content"]["text"].as_str().unwrap_or_default())},
+        }),
+        "roots/list" => json!({"roots": [{"uri": "file:///home/ada", "name": "home"}]}),
+        other => panic!("{other}"),
+    }
+}
+
+fn curious() -> Server {
+    let all = Tool::new("all").handler(|cx: Context| async move {
+        let (name, model, roots) =
+            tokio::join!(cx.ask_as::<Name>("user_name", "Who?"), cx.sample(sampling("Hi")), cx.roots());
+        let said = match &model?.content.as_slice()[0] {
+            SamplingBlock::Text(text) => text.text.clone(),
+            other => format!("{other:?}"),
+        };
+        Ok::<_, ToolError>(format!("{} {said} {}", name?.name, roots?[0].uri))
+    });
+    let steps = Tool::new("steps").handler(|cx: Context| async move {
+        let first = cx.ask::<Name>("first").await?.name;
+        tokio::task::yield_now().await;
+        let second = cx.ask::<Name>("second").await?.name;
+        let third = cx.ask::<Name>("second").await?.name;
+        Ok::<_, ToolError>(format!("{first} {second} {third}"))
+    });
+    Server::new("curious", "1").tool(all).tool(steps)
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_asked_together_are_one_round() {
+    for revision in revisions().filter(|revision| revision.has_elicitation()) {
+        let mut peer = Peer::connect(&curious(), revision, elicits()).await.answering(host);
+        let response = peer.call("all", json!({})).await;
+        assert_eq!(text(&response), "Ada re: Hi file:///home/ada", "{revision}");
+        assert_eq!(peer.asked.len(), 3);
+        if revision.is_stateless() {
+            assert_eq!(peer.rounds, 2);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_asked_one_after_the_other_are_rounds_of_their_own_and_equal_ones_are_told_apart() {
+    for revision in revisions().filter(|revision| revision.has_elicitation()) {
+        let mut count = 0;
+        let mut peer = Peer::connect(&curious(), revision, elicits()).await.answering(move |_, _| {
+            count += 1;
+            accept(json!({"name": format!("n{count}")}))
+        });
+        let response = peer.call("steps", json!({})).await;
+        assert_eq!(text(&response), "n1 n2 n3", "{revision}");
+        if revision.is_stateless() {
+            assert_eq!(peer.rounds, 4);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_opens_only_for_the_request_and_the_caller_it_was_made_for() {
+    // MRTR-011, MRTR-027 and M-01 to M-04 of the list of attacks.
+    let key = SealKey::new([7; 32]);
+    let (server, _) = delete();
+    let other =
+        Tool::new("other").handler(|cx: Context| async move { cx.ask::<Confirm>("?").await.map(|_| "done") });
+    let server = server.tool(other).seal_keys(key.clone(), []);
+    let mut ada = Peer::connect_as(&server, Principal::new("ada"), STATELESS, elicits()).await;
+    let call = json!({"name": "delete", "arguments": {"path": "/tmp/x", "more": 1}});
+    let asked = ada.request_once("tools/call", call.clone()).await;
+    let state = asked["result"]["requestState"].as_str().unwrap().to_owned();
+    let question = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let again = |call: &Value, state: Value| {
+        let mut call = call.clone();
+        call["requestState"] = state;
+        call["inputResponses"] = json!({&question: accept(json!({"sure": true}))});
+        call
+    };
+    // The same request, its members in another order.
+    let same = json!({"arguments": {"more": 1, "path": "/tmp/x"}, "name": "delete"});
+    let done = ada.request_once("tools/call", again(&same, json!(state))).await;
+    assert_eq!(text(&done), "deleted /tmp/x");
+
+    let mut flipped = state.clone().into_bytes();
+    flipped[40] = if flipped[40] == b'A' { b'B' } else { b'A' };
+    let flipped = String::from_utf8(flipped).unwrap();
+    let elsewhere = json!({"name": "delete", "arguments": {"path": "/", "more": 1}});
+    let other_tool = json!({"name": "other", "arguments": {"path": "/tmp/x", "more": 1}});
+    for (call, state, why) in [
+        (&call, json!(flipped), "forged"),
+        (&call, json!(format!("{state}A")), "longer"),
+        (&call, json!(""), "empty"),
+        (&call, json!(7), "no string"),
+        (&call, json!("x".repeat(100_000)), "huge"),
+        (&elsewhere, json!(state), "other arguments"),
+        (&other_tool, json!(state), "another tool"),
+    ] {
+        let refused = ada.request_once("tools/call", again(call, state)).await;
+        assert_eq!(refused["error"]["code"], -32602, "{why}: {refused}");
+    }
+    let mut eve = Peer::connect_as(&server, Principal::new("eve"), STATELESS, elicits()).await;
+    let refused = eve.request_once("tools/call", again(&call, json!(state))).await;
+    assert_eq!(refused["error"]["code"], -32602, "another caller: {refused}");
+    let mut nobody = Peer::connect(&server, STATELESS, elicits()).await;
+    let refused = nobody.request_once("tools/call", again(&call, json!(state))).await;
+    assert_eq!(refused["error"]["code"], -32602, "nobody: {refused}");
+    // A key that was rotated out still opens, another server's does not.
+    let (replica, _) = delete();
+    let replica = replica.seal_keys(SealKey::new([8; 32]), [key]);
+    let mut ada = Peer::connect_as(&replica, Principal::new("ada"), STATELESS, elicits()).await;
+    assert_eq!(text(&ada.request_once("tools/call", again(&call, json!(state))).await), "deleted /tmp/x");
+    let (stranger, _) = delete();
+    let mut ada = Peer::connect_as(&stranger, Principal::new("ada"), STATELESS, elicits()).await;
+    let refused = ada.request_once("tools/call", again(&call, json!(state))).await;
+    assert_eq!(refused["error"]["code"], -32602, "another server: {refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_is_too_old_is_refused_and_says_so() {
+    // M-03
+    let (server, _) = delete();
+    let server = server.state_age(Duration::ZERO);
+    let mut peer =
+        Peer::connect(&server, STATELESS, elicits()).await.answering(|_, _| accept(json!({"sure": true})));
+    let refused = peer.call("delete", json!({"path": "x"})).await;
+    assert_eq!(refused["error"]["code"], -32602);
+    assert!(refused["error"]["message"].as_str().unwrap().contains("expired"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_none_are_refused_and_those_that_are_missing_are_asked_for_again() {
+    // M-06
+    let (server, _) = delete();
+    let mut peer = Peer::connect(&server, STATELESS, elicits()).await;
+    let call = json!({"name": "delete", "arguments": {"path": "x"}});
+    let asked = peer.request_once("tools/call", call.clone()).await;
+    let question = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let with = |answers: Value| {
+        let mut call = call.clone();
+        call["requestState"] = asked["result"]["requestState"].clone();
+        call["inputResponses"] = answers;
+        call
+    };
+    for missing in [Value::Null, json!({}), json!({"unknown": accept(json!({"sure": true}))})] {
+        let again = peer.request_once("tools/call", with(missing)).await;
+        assert_eq!(again["result"]["resultType"], "input_required", "{again}");
+        assert!(again["result"]["inputRequests"].get(&question).is_some());
+    }
+    for wrong in [
+        json!(12345),
+        json!(null),
+        json!({"action": "maybe"}),
+        accept(json!({})),
+        accept(json!({"sure": "yes"})),
+        json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "x"}}),
+    ] {
+        let refused = peer.request_once("tools/call", with(json!({&question: wrong}))).await;
+        assert_eq!(refused["error"]["code"], -32602, "{wrong}: {refused}");
+    }
+    let refused = peer.request_once("tools/call", with(json!([1]))).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_asks_something_else_than_before_is_a_clear_error() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let fickle = Tool::new("fickle").handler(move |cx: Context| {
+        let run = runs.fetch_add(1, Ordering::Relaxed);
+        async move { cx.ask::<Name>(format!("question {run}")).await.map(|name| name.name) }
+    });
+    let io = Arc::new(AtomicUsize::new(0));
+    let slow = Tool::new("slow").handler(move |cx: Context| {
+        let run = io.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let late = async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                cx.ask_as::<Name>("late", "late").await
+            };
+            let early = cx.ask_as::<Name>(format!("early {}", run.min(1)), "early");
+            let (early, late) = tokio::join!(early, late);
+            Ok::<_, AskError>(format!("{} {}", early?.name, late?.name))
+        }
+    });
+    let server = Server::new("s", "1").tool(fickle).tool(slow);
+    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let refused = peer.call("fickle", json!({})).await;
+    assert_eq!(refused["error"]["code"], -32603, "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("something else"), "{refused}");
+    // An answer that is not used is waited for only so long.
+    let refused = peer.call("slow", json!({})).await;
+    assert_eq!(refused["error"]["code"], -32603, "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_have_a_limit_and_so_has_what_they_carry() {
+    let endless = Tool::new("endless").handler(|cx: Context| async move {
+        let mut round = 0;
+        loop {
+            round += 1;
+            cx.ask::<Name>(format!("{round}")).await?;
+            if false {
+                return Ok::<_, ToolError>("never");
+            }
+        }
+    });
+    let heavy = Tool::new("heavy").handler(|cx: Context| async move {
+        cx.once("blob", async { Ok::<_, ToolError>("x".repeat(100_000)) }).await?;
+        cx.ask::<Name>("?").await.map(|name| name.name).map_err(ToolError::from)
+    });
+    let server = Server::new("s", "1").tool(endless).tool(heavy).most_rounds(3);
+    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let refused = peer.call("endless", json!({})).await;
+    assert_eq!((refused["error"]["code"].clone(), peer.rounds), (json!(-32603), 4), "{refused}");
+    let refused = peer.call("heavy", json!({})).await;
+    assert_eq!((refused["error"]["code"].clone(), peer.rounds), (json!(-32603), 1), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_and_ask_are_refused_where_they_make_no_sense() {
+    let twice = Tool::new("twice").handler(|cx: Context| async move {
+        cx.once("k", async { Ok::<_, ToolError>(1) }).await?;
+        cx.once("k", async { Ok::<_, ToolError>(2) }).await
+    });
+    let nested = Tool::new("nested").handler(|cx: Context| async move {
+        let inner = cx.clone();
+        cx.once("k", async move { inner.ask::<Name>("?").await.map(|name| name.name) }).await
+    });
+    let same_key = Tool::new("same_key").handler(|cx: Context| async move {
+        let (a, b) = tokio::join!(cx.ask_as::<Name>("k", "a"), cx.ask_as::<Name>("k", "b"));
+        Ok::<_, AskError>(format!("{} {}", a?.name, b?.name))
+    });
+    struct Secret;
+    impl Form for Secret {
+        fn schema() -> FormSchema {
+            FormSchema::new().required_field("password", String::field())
+        }
+
+        fn read(_: &Ordered<FieldValue>) -> Result<Self, String> {
+            Ok(Self)
+        }
+    }
+    let secret =
+        Tool::new("secret").handler(|cx: Context| async move { cx.ask::<Secret>("?").await.map(|_| "told") });
+    let server = Server::new("s", "1").tool(twice).tool(nested).tool(same_key).tool(secret);
+    for revision in revisions().filter(|revision| revision.has_elicitation()) {
+        for tool in ["twice", "nested", "same_key", "secret"] {
+            let mut peer = Peer::connect(&server, revision, elicits()).await.answering(host);
+            let refused = peer.call(tool, json!({})).await;
+            if tool == "same_key" && !revision.is_stateless() {
+                assert_eq!(text(&refused), "Ada Ada", "keys name nothing there");
+                continue;
+            }
+            assert_eq!(refused["error"]["code"], -32603, "{tool} on {revision}: {refused}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_in_a_task_of_its_own_ends_with_the_round() {
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let spawning = Tool::new("spawning").handler(move |cx: Context| {
+        let told = told.clone();
+        async move {
+            let mut tasks = tokio::task::JoinSet::new();
+            let inner = cx.clone();
+            tasks.spawn(async move {
+                let answer = inner.ask::<Name>("?").await;
+                told.send(format!("{:?}", answer.as_ref().err())).unwrap();
+                answer
+            });
+            match tasks.join_next().await {
+                Some(Ok(answer)) => answer.map(|name| name.name),
+                _ => Ok("no task".to_owned()),
+            }
+        }
+    });
+    let server = Server::new("s", "1").tool(spawning);
+    for revision in revisions().filter(|revision| revision.has_elicitation()) {
+        let mut peer = Peer::connect(&server, revision, elicits()).await.answering(host);
+        assert_eq!(text(&peer.call("spawning", json!({})).await), "Ada", "{revision}");
+        if revision.is_stateless() {
+            // The first round's task: either it hears that the round is over, or its set was dropped with it.
+            while let Ok(said) = heard.try_recv() {
+                assert!(said == "None" || said == "Some(Suspended)", "{said}");
+            }
+        }
+        while heard.try_recv().is_ok() {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_beside_a_question_never_wins_before_anyone_was_asked() {
+    let racing = Tool::new("racing").handler(|cx: Context| async move {
+        tokio::select! {
+            name = cx.ask::<Name>("?") => name.map(|name| name.name),
+            () = tokio::time::sleep(Duration::from_millis(1)) => Ok("nobody".to_owned()),
+        }
+    });
+    let server = Server::new("s", "1").tool(racing);
+    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    assert_eq!(text(&peer.call("racing", json!({})).await), "Ada");
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompts_and_resources_can_ask_too() {
+    let prompt = Prompt::new("greet").handler(|cx: Context| async move {
+        cx.ask::<Name>("Who?").await.map(|name| format!("Greet {}", name.name))
+    });
+    let resource = Resource::new("notes://mine").handler(|cx: Context| async move {
+        cx.ask::<Name>("Who?").await.map(|name| format!("{}'s notes", name.name))
+    });
+    let server = Server::new("s", "1").prompt(prompt).resource(resource);
+    for revision in revisions() {
+        let mut peer = Peer::connect(&server, revision, elicits()).await.answering(host);
+        let prompt = peer.request("prompts/get", json!({"name": "greet"})).await;
+        let resource = peer.request("resources/read", json!({"uri": "notes://mine"})).await;
+        if revision.has_elicitation() {
+            assert_eq!(
+                prompt["result"]["messages"][0]["content"]["text"], "Greet Ada",
+                "{revision}: {prompt}"
+            );
+            assert_eq!(resource["result"]["contents"][0]["text"], "Ada's notes", "{revision}: {resource}");
+        } else {
+            assert_eq!(prompt["error"]["code"], -32602, "{revision}: {prompt}");
+            assert_eq!(resource["error"]["code"], -32602, "{revision}: {resource}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_answers_is_not_waited_for_for_ever_and_is_told() {
+    let patient = Tool::new("patient").handler(|cx: Context| async move {
+        cx.ask::<Name>("?").within(Duration::from_secs(5)).await.map(|name| name.name)
+    });
+    let server = Server::new("s", "1").tool(patient);
+    let mut peer = Peer::connect(&server, "2025-11-25".parse().unwrap(), elicits()).await;
+    let id = peer.begin("tools/call", json!({"name": "patient"}));
+    let question = peer.next().await;
+    assert_eq!(question["method"], "elicitation/create");
+    let cancelled = peer.next().await;
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], question["id"]);
+    let response = peer.response(id).await;
+    assert_eq!(response["result"]["isError"], true);
+    assert!(text(&response).contains("in time"), "{response}");
+    // A late answer, and one to a question never asked, harm nobody.
+    peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": accept(json!({"name": "late"}))}));
+    peer.send(&json!({"jsonrpc": "2.0", "id": 4711, "result": {}}));
+    peer.send(&json!({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "m"}}));
+    assert!(peer.request("ping", json!({})).await.get("result").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_withdraws_its_question() {
+    let (server, _) = delete();
+    let mut peer = Peer::connect(&server, "2025-06-18".parse().unwrap(), elicits()).await;
+    let id = peer.begin("tools/call", json!({"name": "delete", "arguments": {"path": "x"}}));
+    let question = peer.next().await;
+    peer.notify("notifications/cancelled", json!({"requestId": id}));
+    let cancelled = peer.next().await;
+    assert_eq!(cancelled["params"]["requestId"], question["id"], "{cancelled}");
+    assert!(peer.request("ping", json!({})).await.get("result").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_client_reaches_the_handler() {
+    let (server, _) = delete();
+    let mut peer = Peer::connect(&server, "2025-06-18".parse().unwrap(), elicits())
+        .await
+        .answering(|_, _| json!({"error": {"code": -1, "message": "not today"}}));
+    let response = peer.call("delete", json!({"path": "x"})).await;
+    assert_eq!(response["result"]["isError"], true);
+    assert!(text(&response).contains("not today"), "{response}");
+}

@@ -1,0 +1,757 @@
+//! What a server offers: resources, prompts, completion, pages, changes, mounting, who sees what.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tsugite::core::protocol::caching::CacheScope;
+use tsugite::prelude::*;
+use tsugite::server::Typing;
+use tsugite::server::layer::{ConcurrencyLimit, RateLimit, TimeLimit};
+use tsugite_testkit::peer::Peer;
+
+const STATELESS: Revision = Revision::NEWEST;
+
+fn revisions() -> impl Iterator<Item = Revision> {
+    Revisions::ALL.newest_first()
+}
+
+fn revision(name: &str) -> Revision {
+    name.parse().unwrap()
+}
+
+async fn peer(server: &Server, revision: Revision) -> Peer {
+    Peer::connect(server, revision, json!({})).await
+}
+
+fn tool(name: &str) -> Tool {
+    let said = name.to_owned();
+    Tool::new(name).handler(move || {
+        let said = said.clone();
+        async move { said }
+    })
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Note {
+    owner: String,
+    id: u32,
+}
+
+fn library() -> Server {
+    let notes = Resource::template("notes://{owner}/{id}")
+        .name("note")
+        .complete("owner", ["ada", "alan", "grace"])
+        .handler(|Args(note): Args<Note>| async move {
+            (note.id < 10).then(|| format!("{} {}", note.owner, note.id))
+        });
+    Server::new("library", "1")
+        .resource(Resource::text("notes://motto", "Measure twice.").mime_type("text/plain"))
+        .resource(Resource::bytes("notes://seal", *b"\x00\xff\x10").mime_type("application/x-seal"))
+        .resource(Resource::new("notes://json").handler(|| async { tsugite::server::Json(json!({"a": 1})) }))
+        .resource(notes)
+}
+
+fn names<'a>(response: &'a Value, list: &str, member: &str) -> Vec<&'a str> {
+    let items = response["result"][list].as_array().unwrap_or_else(|| panic!("no {list} in {response}"));
+    items.iter().map(|item| item[member].as_str().unwrap()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_are_listed_and_read_as_text_or_bytes() {
+    for revision in revisions() {
+        let mut peer = peer(&library(), revision).await;
+        let list = peer.request("resources/list", json!({})).await;
+        assert_eq!(names(&list, "resources", "uri"), ["notes://motto", "notes://seal", "notes://json"]);
+        assert_eq!(list["result"]["resources"][0]["size"], 14);
+        let templates = peer.request("resources/templates/list", json!({})).await;
+        assert_eq!(names(&templates, "resourceTemplates", "uriTemplate"), ["notes://{owner}/{id}"]);
+        for (uri, expected) in [
+            (
+                "notes://motto",
+                json!({"uri": "notes://motto", "mimeType": "text/plain", "text": "Measure twice."}),
+            ),
+            (
+                "notes://seal",
+                json!({"uri": "notes://seal", "mimeType": "application/x-seal", "blob": "AP8Q"}),
+            ),
+            (
+                "notes://json",
+                json!({"uri": "notes://json", "mimeType": "application/json", "text": "{\"a\":1}"}),
+            ),
+            ("notes://ada/7", json!({"uri": "notes://ada/7", "text": "ada 7"})),
+        ] {
+            let read = peer.request("resources/read", json!({"uri": uri})).await;
+            assert_eq!(read["result"]["contents"], json!([expected]), "{revision}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_is_not_there_has_the_error_of_its_revision() {
+    for revision in revisions() {
+        let mut peer = peer(&library(), revision).await;
+        let code = if revision.is_stateless() { -32602 } else { -32002 };
+        let long = format!("notes://{}", "x".repeat(1 << 20));
+        for uri in [
+            "notes://nothing",
+            "notes://ada/11",
+            "other:thing",
+            "",
+            "notes://../7",
+            "notes://%2e%2e/7",
+            "notes://a%2fb/7",
+            "notes://a%00/7",
+            &long,
+        ] {
+            let read = peer.request("resources/read", json!({"uri": uri})).await;
+            assert_eq!(read["error"]["code"], code, "{uri:.40} on {revision}: {read}");
+            assert!(read.to_string().len() < 1000, "a long URI is not echoed");
+        }
+        // What does not fit the handler's type is the caller's mistake.
+        let read = peer.request("resources/read", json!({"uri": "notes://ada/many"})).await;
+        assert_eq!(read["error"]["code"], -32602, "{read}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_offers_its_files_and_nothing_outside() {
+    let folder = std::env::temp_dir().join(format!("tsugite-offering-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("inner")).unwrap();
+    std::fs::write(folder.join("a b.txt"), "words").unwrap();
+    std::fs::write(folder.join("inner/p.png"), [0x89, 0x50]).unwrap();
+    std::fs::write(folder.join(".secret"), "hidden").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", folder.join("way_out")).unwrap();
+    let server = Server::new("docs", "1").resource(Resource::directory("docs:///", &folder)).page_size(1);
+    let mut peer = peer(&server, STATELESS).await;
+    let first = peer.request("resources/list", json!({})).await;
+    assert_eq!(names(&first, "resources", "uri"), ["docs:///a%20b.txt"]);
+    let second = peer.request("resources/list", json!({"cursor": first["result"]["nextCursor"]})).await;
+    assert_eq!(names(&second, "resources", "uri"), ["docs:///inner/p.png"]);
+    assert_eq!(second["result"].get("nextCursor"), None);
+    let read = peer.request("resources/read", json!({"uri": "docs:///a%20b.txt"})).await;
+    let expected = json!([{"uri": "docs:///a%20b.txt", "mimeType": "text/plain", "text": "words"}]);
+    assert_eq!(read["result"]["contents"], expected);
+    let read = peer.request("resources/read", json!({"uri": "docs:///inner/p.png"})).await;
+    assert_eq!(read["result"]["contents"][0]["blob"], "iVA=");
+    for uri in [
+        "docs:///way_out",
+        "docs:///.secret",
+        "docs:////etc/passwd",
+        "docs:///inner/../../x",
+        "docs:///inner",
+    ] {
+        let read = peer.request("resources/read", json!({"uri": uri})).await;
+        assert_eq!(read["error"]["code"], -32602, "{uri}: {read}");
+        assert!(
+            !read.to_string().contains("tsugite-offering"),
+            "where the files are is nobody's business: {read}"
+        );
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Review {
+    /// The code to look at.
+    code: String,
+    /// How many remarks.
+    remarks: Option<u8>,
+}
+
+fn prompts() -> Server {
+    let review = Prompt::new("review")
+        .title("Review")
+        .description("Reviews code.")
+        .complete("code", |typing: Typing| async move {
+            let many = typing.argument("remarks") == Some("255");
+            (0..if many { 250 } else { 2 }).map(|n| format!("{}{n}", typing.value)).collect::<Vec<_>>()
+        })
+        .handler(|Args(review): Args<Review>| async move {
+            format!("{} ({})", review.code, review.remarks.unwrap_or(3))
+        });
+    Server::new("prompts", "1").prompt(review)
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompts_say_what_they_want_to_know_and_are_filled_in() {
+    for revision in revisions() {
+        let mut peer = peer(&prompts(), revision).await;
+        let list = peer.request("prompts/list", json!({})).await;
+        let arguments = json!([
+            {"name": "code", "description": "The code to look at.", "required": true},
+            {"name": "remarks", "description": "How many remarks.", "required": false},
+        ]);
+        assert_eq!(list["result"]["prompts"][0]["arguments"], arguments, "{revision}");
+        let get = peer
+            .request("prompts/get", json!({"name": "review", "arguments": {"code": "x", "remarks": "5"}}))
+            .await;
+        let message = json!({"role": "user", "content": {"type": "text", "text": "x (5)"}});
+        assert_eq!(
+            (&get["result"]["messages"][0], &get["result"]["description"]),
+            (&message, &json!("Reviews code."))
+        );
+        for (params, why) in [
+            (json!({"name": "review"}), "an argument is missing"),
+            (
+                json!({"name": "review", "arguments": {"code": "x", "remarks": "many"}}),
+                "an argument does not fit",
+            ),
+            (json!({"name": "unknown"}), "no such prompt"),
+            (json!({}), "no name"),
+        ] {
+            let refused = peer.request("prompts/get", params).await;
+            assert_eq!(refused["error"]["code"], -32602, "{why}: {refused}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_are_completed_from_values_or_by_functions() {
+    for revision in revisions() {
+        let server = prompts().resource(
+            Resource::template("notes://{owner}")
+                .complete("owner", ["Ada", "alan", "grace"])
+                .handler(|| async { "x" }),
+        );
+        let mut peer = peer(&server, revision).await;
+        let complete = |reference: Value, name: &str, value: &str| json!({"ref": reference, "argument": {"name": name, "value": value}});
+        let template = json!({"type": "ref/resource", "uri": "notes://{owner}"});
+        let answer = peer.request("completion/complete", complete(template.clone(), "owner", "a")).await;
+        let expected = json!({"values": ["Ada", "alan"], "total": 2, "hasMore": false});
+        assert_eq!(answer["result"]["completion"], expected, "{revision}");
+        let prompt = json!({"type": "ref/prompt", "name": "review"});
+        let answer = peer.request("completion/complete", complete(prompt.clone(), "code", "c")).await;
+        assert_eq!(answer["result"]["completion"]["values"], json!(["c0", "c1"]));
+        let mut params = complete(prompt.clone(), "code", "c");
+        params["context"] = json!({"arguments": {"remarks": "255"}});
+        let answer = peer.request("completion/complete", params).await;
+        let completion = &answer["result"]["completion"];
+        // A client that gives a context means it, whatever its revision.
+        assert_eq!(completion["values"].as_array().unwrap().len(), 100);
+        assert_eq!((&completion["total"], &completion["hasMore"]), (&json!(250), &json!(true)));
+        // An argument that nothing completes is fine; one that is not there is not.
+        let answer = peer.request("completion/complete", complete(prompt.clone(), "remarks", "")).await;
+        assert_eq!(answer["result"]["completion"]["values"], json!([]));
+        for wrong in [
+            complete(prompt, "nothing", ""),
+            complete(json!({"type": "ref/prompt", "name": "nothing"}), "code", ""),
+            complete(json!({"type": "ref/resource", "uri": "nothing://{x}"}), "x", ""),
+            complete(json!({"type": "ref/other", "name": "x"}), "x", ""),
+        ] {
+            let refused = peer.request("completion/complete", wrong).await;
+            assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_come_in_pages_and_cursors_cannot_be_made_up() {
+    let server =
+        (0..5).fold(Server::new("s", "1").page_size(2), |server, n| server.tool(tool(&format!("t{n}"))));
+    for revision in revisions() {
+        let mut peer = peer(&server, revision).await;
+        let (mut seen, mut cursor) = (Vec::new(), None::<Value>);
+        loop {
+            let params = cursor.map_or(json!({}), |cursor| json!({"cursor": cursor}));
+            let page = peer.request("tools/list", params).await;
+            seen.extend(names(&page, "tools", "name").into_iter().map(str::to_owned));
+            cursor = page["result"].get("nextCursor").cloned();
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, ["t0", "t1", "t2", "t3", "t4"], "{revision}");
+        let first = peer.request("tools/list", json!({})).await;
+        let cursor = first["result"]["nextCursor"].as_str().unwrap().to_owned();
+        for bad in ["", "2", &cursor[1..], &format!("{cursor}A"), &"A".repeat(100_000)] {
+            let refused = peer.request("tools/list", json!({"cursor": bad})).await;
+            assert_eq!(refused["error"]["code"], -32602, "{bad:.20}: {refused}");
+        }
+        let refused = peer.request("tools/list", json!({"cursor": 7})).await;
+        assert_eq!(refused["error"]["code"], -32602);
+    }
+    // A cursor of another list is none of this one, and one whose place was removed still leads on.
+    let server = server.prompt(Prompt::new("p").handler(|| async { "p" }));
+    let mut peer = peer(&server, STATELESS).await;
+    let cursor = peer.request("tools/list", json!({})).await["result"]["nextCursor"].clone();
+    assert_eq!(peer.request("prompts/list", json!({"cursor": cursor})).await["error"]["code"], -32602);
+    assert!(server.remove(Kind::Tool, "t0"));
+    let page = peer.request("tools/list", json!({"cursor": cursor})).await;
+    assert_eq!(names(&page, "tools", "name"), ["t2", "t3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_connected_hears_of_changes_once_for_each_list() {
+    for revision in revisions() {
+        let server = Server::new("s", "1").tool(tool("a")).tool(tool("b")).offers_later();
+        let mut peer = peer(&server, revision).await;
+        let mut subscription = Value::Null;
+        if revision.is_stateless() {
+            let wish =
+                json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
+            let id = peer.begin("subscriptions/listen", json!({"notifications": wish}));
+            let acknowledged = peer.next().await;
+            assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+            assert_eq!(acknowledged["params"]["notifications"], wish);
+            subscription = json!(id);
+            assert_eq!(
+                acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
+                subscription
+            );
+        }
+        let list = peer.request("tools/list", json!({})).await;
+        assert_eq!(names(&list, "tools", "name"), ["a", "b"]);
+        server
+            .change(|changes| {
+                changes.add(tool("c"))?;
+                changes.remove(Kind::Tool, "a");
+                changes.disable(Kind::Tool, "b");
+                changes.add(Prompt::new("p").handler(|| async { "p" }))?;
+                changes.add(Resource::text("x:y", "z"))
+            })
+            .unwrap();
+        let mut heard: Vec<_> = Vec::new();
+        for _ in 0..3 {
+            let news = peer.next().await;
+            if revision.is_stateless() {
+                assert_eq!(news["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscription);
+            }
+            heard.push(news["method"].as_str().unwrap().to_owned());
+        }
+        heard.sort();
+        let lists =
+            ["prompts", "resources", "tools"].map(|list| format!("notifications/{list}/list_changed"));
+        assert_eq!(heard, lists, "{revision}");
+        let list = peer.request("tools/list", json!({})).await;
+        assert_eq!(names(&list, "tools", "name"), ["c"], "nothing else was said before the answer");
+        let call = peer.call("b", json!({})).await;
+        assert_eq!(call["error"]["code"], -32602, "what is disabled cannot be called: {call}");
+        assert!(server.enable(Kind::Tool, "b") && !server.enable(Kind::Tool, "b"));
+        assert_eq!(peer.next().await["method"], "notifications/tools/list_changed");
+        assert!(peer.call("b", json!({})).await.get("result").is_some());
+        // Adding the same thing twice fails and changes nothing.
+        assert!(server.add(tool("c")).is_err());
+        assert!(peer.call("c", json!({})).await.get("result").is_some());
+        assert!(peer.heard.is_empty(), "{:?}", peer.heard);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_resources_are_told_to_those_who_subscribed() {
+    for revision in revisions() {
+        let server = library();
+        let mut peer = peer(&server, revision).await;
+        server.updated("notes://motto");
+        if revision.is_stateless() {
+            let wish =
+                json!({"resourceSubscriptions": ["notes://motto", "notes://ada/1", "notes://nothing"]});
+            let id = peer.begin("subscriptions/listen", json!({"notifications": wish}));
+            let granted = &peer.next().await["params"]["notifications"];
+            assert_eq!(granted, &json!({"resourceSubscriptions": ["notes://motto", "notes://ada/1"]}));
+            server.updated("notes://seal");
+            server.updated("notes://ada/1");
+            let news = peer.next().await;
+            assert_eq!(
+                (&news["method"], &news["params"]["uri"]),
+                (&json!("notifications/resources/updated"), &json!("notes://ada/1"))
+            );
+            // The server ends it gracefully, with its result.
+            peer.close();
+            let ended = peer.response(id).await;
+            assert_eq!(ended["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+            server.updated("notes://ada/1");
+            assert!(peer.heard.is_empty());
+        } else {
+            assert!(
+                peer.request("resources/subscribe", json!({"uri": "notes://motto"}))
+                    .await
+                    .get("result")
+                    .is_some()
+            );
+            let refused = peer.request("resources/subscribe", json!({"uri": "notes://nothing"})).await;
+            assert_eq!(refused["error"]["code"], -32002);
+            server.updated("notes://seal");
+            server.updated("notes://motto");
+            let news = peer.next().await;
+            assert_eq!(
+                (&news["method"], &news["params"]["uri"]),
+                (&json!("notifications/resources/updated"), &json!("notes://motto"))
+            );
+            assert!(
+                peer.request("resources/unsubscribe", json!({"uri": "notes://motto"}))
+                    .await
+                    .get("result")
+                    .is_some()
+            );
+            server.updated("notes://motto");
+            assert!(peer.request("ping", json!({})).await.get("result").is_some());
+            assert!(peer.heard.is_empty());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_subscription_is_over_without_an_answer() {
+    let server = library();
+    let mut peer = peer(&server, STATELESS).await;
+    let id = peer.begin("subscriptions/listen", json!({"notifications": {"resourcesListChanged": true}}));
+    peer.next().await;
+    peer.notify("notifications/cancelled", json!({"requestId": id}));
+    server.add(Resource::text("a:b", "c")).unwrap();
+    let answer = peer.request("server/discover", json!({})).await;
+    assert!(answer.get("result").is_some() && peer.heard.is_empty(), "{:?}", peer.heard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscriptions_are_counted() {
+    let server = library().most_subscriptions(2);
+    let mut modern = peer(&server, STATELESS).await;
+    for _ in 0..2 {
+        modern.begin("subscriptions/listen", json!({"notifications": {}}));
+        modern.next().await;
+    }
+    let refused = modern.request("subscriptions/listen", json!({"notifications": {}})).await;
+    assert_eq!(refused["error"]["code"], -32600, "{refused}");
+    let wish = json!({"notifications": {"resourceSubscriptions": ["a:1", "a:2", "a:3"]}});
+    assert_eq!(modern.request("subscriptions/listen", wish).await["error"]["code"], -32602);
+    let mut old = peer(&server, revision("2025-06-18")).await;
+    for (uri, fits) in [("notes://motto", true), ("notes://seal", true), ("notes://json", false)] {
+        let answer = old.request("resources/subscribe", json!({"uri": uri})).await;
+        assert_eq!(answer.get("result").is_some(), fits, "{answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_reads_gets_the_same_news_once() {
+    let server = Server::new("s", "1").tool(tool("a")).resource(Resource::text("x:y", "z"));
+    let mut peer = peer(&server, revision("2025-06-18")).await;
+    peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
+    // Far more than anybody keeps for a peer that does not read.
+    for _ in 0..100_000 {
+        server.updated("x:y");
+    }
+    let id = peer.begin("ping", json!({}));
+    peer.response(id).await;
+    assert!(peer.heard.len() < 10_000, "{}", peer.heard.len());
+}
+
+#[derive(Clone)]
+struct Where(&'static str);
+
+fn mounted() -> (Server, Server) {
+    let here = Tool::new("here").handler(|State(Where(place)): State<Where>| async move { place });
+    let weather = Server::new("weather", "1")
+        .state(Where("inside"))
+        .tool(here.clone())
+        .tool(tool("forecast"))
+        .prompt(Prompt::new("ask").handler(|| async { "ask" }))
+        .resource(Resource::text("config://app", "inner"))
+        .resource(
+            Resource::template("city://{name}").handler(|Args(city): Args<City>| async move { city.name }),
+        );
+    let outer =
+        Server::new("outer", "1").state(Where("outside")).tool(here).mount("weather", weather.clone());
+    (outer, weather)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct City {
+    name: String,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mounted_server_is_offered_under_its_prefix_and_stays_alive() {
+    for revision in revisions() {
+        let (outer, weather) = mounted();
+        let mut peer = peer(&outer, revision).await;
+        let list = peer.request("tools/list", json!({})).await;
+        assert_eq!(names(&list, "tools", "name"), ["here", "weather_here", "weather_forecast"]);
+        for (name, said) in
+            [("here", "outside"), ("weather_here", "inside"), ("weather_forecast", "forecast")]
+        {
+            assert_eq!(peer.call(name, json!({})).await["result"]["content"][0]["text"], said);
+        }
+        assert_eq!(names(&peer.request("prompts/list", json!({})).await, "prompts", "name"), ["weather_ask"]);
+        assert!(peer.request("prompts/get", json!({"name": "weather_ask"})).await.get("result").is_some());
+        let list = peer.request("resources/list", json!({})).await;
+        assert_eq!(names(&list, "resources", "uri"), ["config://weather/app"]);
+        let list = peer.request("resources/templates/list", json!({})).await;
+        assert_eq!(names(&list, "resourceTemplates", "uriTemplate"), ["city://weather/{name}"]);
+        for (uri, said) in [("config://weather/app", "inner"), ("city://weather/Oslo", "Oslo")] {
+            let read = peer.request("resources/read", json!({"uri": uri})).await;
+            assert_eq!(read["result"]["contents"][0], json!({"uri": uri, "text": said}), "{revision}");
+        }
+        for name in ["forecast", "weather_nothing", "_here", "weather"] {
+            assert_eq!(peer.call(name, json!({})).await["error"]["code"], -32602, "{name}");
+        }
+        if !revision.is_stateless() {
+            peer.request("resources/subscribe", json!({"uri": "config://weather/app"})).await;
+            weather.add(tool("storm")).unwrap();
+            assert_eq!(peer.next().await["method"], "notifications/tools/list_changed");
+            weather.updated("config://app");
+            assert_eq!(peer.next().await["params"]["uri"], "config://weather/app");
+            assert!(peer.call("weather_storm", json!({})).await.get("result").is_some());
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_offered_is_named() {
+    let itself = Server::new("s", "1");
+    let cases = [
+        (Server::new("s", "1").tool(Tool::new("x")), "no handler"),
+        (Server::new("s", "1").tool(tool("x")).tool(tool("x")), "registered twice"),
+        (Server::new("s", "1").tool(tool("")), "no name"),
+        (Server::new("s", "1").resource(Resource::text("motto", "x")), "no scheme"),
+        (
+            Server::new("s", "1").resource(Resource::template("a://{x}{y}").handler(|| async { "" })),
+            "template",
+        ),
+        (
+            Server::new("s", "1")
+                .resource(Resource::template("a://{x}").handler(|| async { "" }))
+                .resource(Resource::template("a://{y}").handler(|| async { "" })),
+            "fit both",
+        ),
+        (Server::new("s", "1").resource(Resource::directory("d:///", "/nowhere/at/all")), "directory"),
+        (Server::new("s", "1").prompt(prompts_with_stray_completion()), "none of its arguments"),
+        (itself.clone().mount("a", itself), "hold itself"),
+        (Server::new("s", "1").mount("a b", Server::new("t", "1")), "cannot be mounted"),
+        (
+            Server::new("s", "1").mount("a", Server::new("t", "1")).mount("a", Server::new("u", "1")),
+            "two servers",
+        ),
+    ];
+    for (server, why) in cases {
+        let error = tsugite::transport::memory::connect(&server).err().unwrap_or_else(|| panic!("{why}"));
+        assert!(error.is_registration() && error.to_string().contains(why), "{why}: {error}");
+    }
+}
+
+fn prompts_with_stray_completion() -> Prompt {
+    Prompt::new("p").complete("x", ["y"]).handler(|| async { "" })
+}
+
+fn office() -> Server {
+    Server::new("office", "1")
+        .tool(tool("open"))
+        .tool(tool("fire").tag("admin"))
+        .resource(Resource::text("x:salaries", "42").tag("admin"))
+        .resource(Resource::text("x:menu", "soup"))
+        .prompt(Prompt::new("boss").tag("admin").handler(|| async { "b" }))
+        .cache(Duration::from_secs(60), CacheScope::Public)
+        .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
+    // F-24, F-27, F-28
+    let server = office();
+    let admin = || Principal::of("issuer", "root", ["admin"]);
+    for revision in revisions() {
+        let mut boss = Peer::connect_as(&server, admin(), revision, json!({})).await;
+        let mut guest = Peer::connect_as(&server, Principal::new("guest"), revision, json!({})).await;
+        for _ in 0..2 {
+            assert_eq!(
+                names(&boss.request("tools/list", json!({})).await, "tools", "name"),
+                ["open", "fire"]
+            );
+            let list = guest.request("tools/list", json!({})).await;
+            assert_eq!(names(&list, "tools", "name"), ["open"]);
+            if revision.is_stateless() {
+                assert_eq!(
+                    (&list["result"]["ttlMs"], &list["result"]["cacheScope"]),
+                    (&json!(60_000), &json!("private"))
+                );
+            }
+        }
+        assert!(boss.call("fire", json!({})).await.get("result").is_some());
+        let (hidden, unknown) = (guest.call("fire", json!({})).await, guest.call("nothing", json!({})).await);
+        assert_eq!(hidden["error"]["code"], unknown["error"]["code"]);
+        assert_eq!(names(&guest.request("prompts/list", json!({})).await, "prompts", "name"), [""; 0]);
+        assert!(guest.request("prompts/get", json!({"name": "boss"})).await.get("error").is_some());
+        let read = guest.request("resources/read", json!({"uri": "x:salaries"})).await;
+        assert!(read.get("error").is_some(), "{read}");
+        if revision.is_stateless() {
+            let wish = json!({"resourceSubscriptions": ["x:salaries", "x:menu"]});
+            guest.begin("subscriptions/listen", json!({"notifications": wish}));
+            let granted = guest.next().await;
+            assert_eq!(granted["params"]["notifications"]["resourceSubscriptions"], json!(["x:menu"]));
+        } else {
+            assert!(
+                guest
+                    .request("resources/subscribe", json!({"uri": "x:salaries"}))
+                    .await
+                    .get("error")
+                    .is_some()
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cache_hints_are_said_where_they_exist() {
+    let server = Server::new("s", "1")
+        .tool(tool("a"))
+        .resource(Resource::text("x:y", "z").cache(Duration::from_secs(5), CacheScope::Public))
+        .resource(Resource::text("x:z", "z"))
+        .cache(Duration::from_secs(60), CacheScope::Public);
+    let mut modern = peer(&server, STATELESS).await;
+    for (method, params, ttl) in [
+        ("tools/list", json!({}), 60_000),
+        ("server/discover", json!({}), 60_000),
+        ("resources/read", json!({"uri": "x:y"}), 5_000),
+        ("resources/read", json!({"uri": "x:z"}), 60_000),
+    ] {
+        let result = &modern.request(method, params).await["result"];
+        assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(ttl), &json!("public")), "{method}");
+    }
+    let mut old = peer(&server, revision("2025-11-25")).await;
+    assert_eq!(old.request("tools/list", json!({})).await["result"].get("ttlMs"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_stand_around_every_request() {
+    let slow = Tool::new("slow").handler(|| async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        "late"
+    });
+    let panics = Tool::new("panics").handler(|| async {
+        if true {
+            panic!("on purpose");
+        }
+    });
+    let server = Server::new("s", "1")
+        .tool(tool("fast"))
+        .tool(slow)
+        .tool(panics)
+        .layer(ConcurrencyLimit::new(8))
+        .layer(TimeLimit::new(Duration::from_secs(30)));
+    for revision in revisions() {
+        let mut peer = peer(&server, revision).await;
+        let fast = peer.call("fast", json!({})).await;
+        assert_eq!(fast["result"]["content"][0]["text"], "fast", "{fast}");
+        let slow = peer.call("slow", json!({})).await;
+        assert!(slow["error"]["message"].as_str().unwrap().contains("took longer"), "{slow}");
+        assert_eq!(peer.call("panics", json!({})).await["error"]["code"], -32603);
+        assert_eq!(peer.call("unknown", json!({})).await["error"]["code"], -32602);
+        assert_eq!(names(&peer.request("tools/list", json!({})).await, "tools", "name").len(), 3);
+        let id = peer.begin("tools/call", json!({"name": "slow"}));
+        peer.notify("notifications/cancelled", json!({"requestId": id}));
+        assert!(peer.request("tools/list", json!({})).await.get("result").is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_come_too_fast_are_refused_until_time_has_passed() {
+    let server = Server::new("s", "1")
+        .tool(tool("t"))
+        .layer(RateLimit::new(2, Duration::from_secs(10)).per_principal());
+    let mut ada = Peer::connect_as(&server, Principal::new("ada"), STATELESS, json!({})).await;
+    let mut eve = Peer::connect_as(&server, Principal::new("eve"), STATELESS, json!({})).await;
+    assert!(ada.call("t", json!({})).await.get("result").is_some());
+    assert!(ada.call("t", json!({})).await.get("result").is_some());
+    let refused = ada.call("t", json!({})).await;
+    assert_eq!(refused["error"]["data"]["retryAfterMs"], 5_000, "{refused}");
+    assert!(eve.call("t", json!({})).await.get("result").is_some(), "everybody has their own count");
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert!(ada.call("t", json!({})).await.get("result").is_some());
+    assert!(ada.call("t", json!({})).await.get("error").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_calls_wait_for_their_turn() {
+    let running = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (now, peak) = (running.clone(), most.clone());
+    let busy = Tool::new("busy").handler(move || {
+        let (now, peak) = (now.clone(), peak.clone());
+        async move {
+            peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            "done"
+        }
+    });
+    for server in [
+        Server::new("s", "1").tool(busy.clone()).layer(ConcurrencyLimit::new(3)),
+        Server::new("s", "1").tool(busy).concurrency(3),
+    ] {
+        most.store(0, Ordering::SeqCst);
+        let mut peer = peer(&server, STATELESS).await;
+        let ids: Vec<_> = (0..10).map(|_| peer.begin("tools/call", json!({"name": "busy"}))).collect();
+        for id in ids {
+            assert!(peer.response(id).await.get("result").is_some());
+        }
+        assert_eq!(most.load(Ordering::SeqCst), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_with_a_time_limit_is_ended_and_says_so_but_not_while_somebody_thinks() {
+    struct Name;
+    impl Form for Name {
+        fn schema() -> tsugite::core::protocol::form::FormSchema {
+            Default::default()
+        }
+
+        fn read(_: &tsugite::core::protocol::Ordered<tsugite::server::FieldValue>) -> Result<Self, String> {
+            Ok(Self)
+        }
+    }
+    let slow = Tool::new("slow").timeout(Duration::from_secs(5)).handler(|| async {
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        "late"
+    });
+    let asks = Tool::new("asks").timeout(Duration::from_secs(5)).handler(|cx: Context| async move {
+        cx.ask::<Name>("?").await?;
+        Ok::<_, ToolError>("answered")
+    });
+    let server = Server::new("s", "1").tool(slow).tool(asks);
+    let mut peer = Peer::connect(&server, revision("2025-11-25"), json!({"elicitation": {}})).await;
+    let late = peer.call("slow", json!({})).await;
+    assert_eq!(late["result"]["isError"], true, "{late}");
+    assert_eq!(late["result"]["content"][0]["text"], "the tool took longer than 5s");
+    let id = peer.begin("tools/call", json!({"name": "asks"}));
+    let question = peer.next().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    peer.send(
+        &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}),
+    );
+    assert_eq!(peer.response(id).await["result"]["content"][0]["text"], "answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn extensions_are_declared_and_seen() {
+    let sees = Tool::new("sees").handler(|cx: Context| async move {
+        format!(
+            "{:?}",
+            cx.client_capabilities().extensions.as_ref().map(|them| them.keys().cloned().collect::<Vec<_>>())
+        )
+    });
+    let server = Server::new("s", "1").tool(sees).extension("com.example/x", &json!({"a": 1}));
+    for revision in [STATELESS, revision("2025-11-25")] {
+        let mut peer = Peer::connect(&server, revision, json!({"extensions": {"com.example/y": {}}})).await;
+        assert_eq!(
+            peer.call("sees", json!({})).await["result"]["content"][0]["text"],
+            "Some([\"com.example/y\"])"
+        );
+        if revision.is_stateless() {
+            let discovered = peer.request("server/discover", json!({})).await;
+            assert_eq!(
+                discovered["result"]["capabilities"]["extensions"],
+                json!({"com.example/x": {"a": 1}})
+            );
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! What a handler was called with, read into its types.
+//!
+//! Tools get JSON; prompts and templates get texts, which are read as what the parameter wants them to be. What does
+//! not fit is told in words a model can act on.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::JsonSchema;
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, IntoDeserializer, MapAccess, Visitor,
+};
+use serde::{Deserializer, forward_to_deserialize_any};
+use serde_json::Value;
+use tsugite_core::jsonrpc::{BadShape, Raw};
+use tsugite_core::protocol::Schema;
+use tsugite_core::uri_template::{Value as Text, Variables};
+
+use super::failure::{Failure, ToolError};
+use super::handler::{CallParts, FromCall};
+use super::schema::schema_of;
+
+/// What a handler was called with.
+#[derive(Clone, Copy)]
+pub(crate) enum Arguments<'a> {
+    /// JSON, an object.
+    Json(Raw<'a>),
+    /// Texts by name.
+    Texts(&'a Variables),
+}
+
+/// The arguments of a call, read into `T`; its schema is the tool's input schema.
+///
+/// Prompts and resource templates fill in the fields of `T` by name.
+#[derive(Debug, Clone, Copy)]
+pub struct Args<T>(pub T);
+
+impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
+    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
+        call.arguments.read(&Whole::<T>(PhantomData)).map(Args)
+    }
+
+    fn input_schema() -> Option<Schema> {
+        Some(schema_of::<T>())
+    }
+}
+
+/// Something that can be read from arguments, more than once if need be.
+pub(crate) trait Reading {
+    type Value;
+
+    fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<Self::Value, D::Error>;
+}
+
+struct Whole<T>(PhantomData<T>);
+
+impl<T: DeserializeOwned> Reading for Whole<T> {
+    type Value = T;
+
+    fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<T, D::Error> {
+        T::deserialize(from)
+    }
+}
+
+impl Arguments<'_> {
+    /// Reads the arguments, or says in words a model can act on what is wrong and where.
+    pub(crate) fn read<R: Reading>(self, reading: &R) -> Result<R::Value, Failure> {
+        match self {
+            Arguments::Json(raw) => {
+                read_json(raw, reading).map_err(|text| Failure::Tool(ToolError::new(text)))
+            }
+            Arguments::Texts(texts) => reading
+                .read(TextMap { rest: texts.iter().collect::<Vec<_>>().into_iter(), value: None })
+                .map_err(|error| Failure::invalid_params(&BadShape::from(error).to_string())),
+        }
+    }
+}
+
+impl<'a> Arguments<'a> {
+    /// A text by its name.
+    pub(crate) fn text(self, name: &str) -> Option<&'a str> {
+        match self {
+            Arguments::Json(_) => None,
+            Arguments::Texts(texts) => texts.text(name),
+        }
+    }
+
+    /// An argument is not there.
+    pub(crate) fn lacks(self, name: &str) -> Failure {
+        match self {
+            Arguments::Json(_) => Failure::Tool(ToolError::new(format!("missing argument `{name}`"))),
+            Arguments::Texts(_) => Failure::invalid_params(&format!("the argument `{name}` is missing")),
+        }
+    }
+}
+
+fn read_json<R: Reading>(arguments: Raw<'_>, reading: &R) -> Result<R::Value, String> {
+    let mut reader = serde_json::Deserializer::from_str(arguments.text());
+    if let Ok(value) = reading.read(&mut reader) {
+        return Ok(value);
+    }
+    // `42.0` is an integer to JSON Schema; serde is stricter. Only what failed is read a second time.
+    if let Ok(mut value) = arguments.read::<Value>()
+        && whole_numbers(&mut value)
+        && let Ok(value) = reading.read(value)
+    {
+        return Ok(value);
+    }
+    // And a third time, to see where it failed: keeping track of that costs, so calls that succeed do not.
+    let mut reader = serde_json::Deserializer::from_str(arguments.text());
+    let mut track = serde_path_to_error::Track::new();
+    match reading.read(serde_path_to_error::Deserializer::new(&mut reader, &mut track)) {
+        Ok(value) => Ok(value),
+        Err(error) => {
+            let (path, text) = (track.path().to_string(), BadShape::from(error));
+            Err(match path.as_str() {
+                "." => format!("invalid arguments: {text}"),
+                path => format!("invalid argument `{path}`: {text}"),
+            })
+        }
+    }
+}
+
+/// Writes whole numbers as integers; tells whether there were any that were not.
+fn whole_numbers(value: &mut Value) -> bool {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(float)
+                if number.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 =>
+            {
+                *value = Value::from(float as i64);
+                true
+            }
+            _ => false,
+        },
+        // Every element, not the first that changes.
+        Value::Array(items) => items.iter_mut().fold(false, |changed, item| whole_numbers(item) | changed),
+        Value::Object(members) => {
+            members.values_mut().fold(false, |changed, item| whole_numbers(item) | changed)
+        }
+        _ => false,
+    }
+}
+
+/// Texts by name, as something to read from.
+struct TextMap<'a> {
+    rest: std::vec::IntoIter<(&'a str, &'a Text)>,
+    value: Option<(&'a str, &'a Text)>,
+}
+
+impl<'de> Deserializer<'de> for TextMap<'de> {
+    type Error = serde_json::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        visitor.visit_map(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de> MapAccess<'de> for TextMap<'de> {
+    type Error = serde_json::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Self::Error> {
+        self.value = self.rest.next();
+        match self.value {
+            None => Ok(None),
+            Some((name, _)) => {
+                let name: StrDeserializer<'_, Self::Error> = name.into_deserializer();
+                seed.deserialize(name).map(Some)
+            }
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
+        let (name, text) = self.value.take().ok_or_else(|| Self::Error::custom("no value"))?;
+        seed.deserialize(TextValue(text))
+            .map_err(|error| Self::Error::custom(format_args!("`{name}`: {}", BadShape::from(error))))
+    }
+}
+
+/// A text that becomes what is asked of it: a number if it spells one, JSON where a structure is wanted.
+struct TextValue<'a>(&'a Text);
+
+macro_rules! spelled {
+    ($($method:ident $visit:ident $kind:ty, $what:literal;)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+            match self.0.as_text().and_then(|text| text.parse::<$kind>().ok()) {
+                Some(value) => visitor.$visit(value),
+                None => Err(Self::Error::custom(concat!("expected ", $what))),
+            }
+        }
+    )*};
+}
+
+macro_rules! structured {
+    ($($method:ident ($($name:ident: $kind:ty),*);)*) => {$(
+        fn $method<V: Visitor<'de>>(self $(, $name: $kind)*, visitor: V) -> Result<V::Value, Self::Error> {
+            match self.0 {
+                Text::Text(text) => serde_json::Deserializer::from_str(text).$method($($name,)* visitor),
+                Text::List(_) => self.deserialize_any(visitor),
+            }
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for TextValue<'de> {
+    type Error = serde_json::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        match self.0 {
+            Text::Text(text) => visitor.visit_borrowed_str(text),
+            Text::List(list) => {
+                let items = list.iter().map(String::as_str);
+                visitor.visit_seq(serde::de::value::SeqDeserializer::<_, Self::Error>::new(items))
+            }
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        let Some(text) = self.0.as_text() else { return Err(Self::Error::custom("expected one text")) };
+        let choice: StrDeserializer<'_, Self::Error> = text.into_deserializer();
+        choice.deserialize_enum(name, variants, visitor)
+    }
+
+    spelled! {
+        deserialize_bool visit_bool bool, "`true` or `false`";
+        deserialize_i8 visit_i8 i8, "a whole number";
+        deserialize_i16 visit_i16 i16, "a whole number";
+        deserialize_i32 visit_i32 i32, "a whole number";
+        deserialize_i64 visit_i64 i64, "a whole number";
+        deserialize_i128 visit_i128 i128, "a whole number";
+        deserialize_u8 visit_u8 u8, "a whole number, not negative";
+        deserialize_u16 visit_u16 u16, "a whole number, not negative";
+        deserialize_u32 visit_u32 u32, "a whole number, not negative";
+        deserialize_u64 visit_u64 u64, "a whole number, not negative";
+        deserialize_u128 visit_u128 u128, "a whole number, not negative";
+        deserialize_f32 visit_f32 f32, "a number";
+        deserialize_f64 visit_f64 f64, "a number";
+    }
+
+    structured! {
+        deserialize_seq();
+        deserialize_tuple(len: usize);
+        deserialize_tuple_struct(name: &'static str, len: usize);
+        deserialize_map();
+        deserialize_struct(name: &'static str, fields: &'static [&'static str]);
+    }
+
+    forward_to_deserialize_any! { char str string bytes byte_buf unit unit_struct identifier ignored_any }
+}
+
+/// Reads named values into the slots of a function's parameters.
+pub(crate) struct Named<'n, S> {
+    pub(crate) names: &'n [&'n str],
+    pub(crate) slots: fn() -> S,
+}
+
+/// The places of a function's parameters.
+pub trait Slots {
+    /// Reads the value of the parameter at `index` into its place.
+    fn fill<'de, A: MapAccess<'de>>(&mut self, index: usize, map: &mut A) -> Result<(), A::Error>;
+}
+
+/// The place of one parameter.
+pub trait Slot {
+    /// Reads its value.
+    fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error>;
+}
+
+impl<S: Slots> Reading for Named<'_, S> {
+    type Value = S;
+
+    fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<S, D::Error> {
+        from.deserialize_map(NamedVisitor(self))
+    }
+}
+
+struct NamedVisitor<'n, S>(&'n Named<'n, S>);
+
+impl<'de, S: Slots> Visitor<'de> for NamedVisitor<'_, S> {
+    type Value = S;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of arguments")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<S, A::Error> {
+        let Named { names, slots } = self.0;
+        let mut slots = slots();
+        while let Some(index) = map.next_key_seed(Which(names))? {
+            match index {
+                Some(index) => slots.fill(index, &mut map)?,
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(slots)
+    }
+}
+
+/// Which of the names a key is.
+struct Which<'n>(&'n [&'n str]);
+
+impl<'de> DeserializeSeed<'de> for Which<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Option<usize>, D::Error> {
+        from.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for Which<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Option<usize>, E> {
+        Ok(self.0.iter().position(|known| *known == name))
+    }
+}
+
+macro_rules! slots_of {
+    ($($slot:ident $index:tt),*) => {
+        impl<$($slot: Slot),*> Slots for ($($slot,)*) {
+            fn fill<'de, Map: MapAccess<'de>>(&mut self, index: usize, map: &mut Map) -> Result<(), Map::Error> {
+                match index {
+                    $($index => self.$index.fill(map),)*
+                    _ => map.next_value::<IgnoredAny>().map(drop),
+                }
+            }
+        }
+    };
+}
+
+slots_of!();
+slots_of!(A 0);
+slots_of!(A 0, B 1);
+slots_of!(A 0, B 1, C 2);
+slots_of!(A 0, B 1, C 2, D 3);
+slots_of!(A 0, B 1, C 2, D 3, E 4);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14);
+slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15);
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Wanted {
+        page: u32,
+        loud: Option<bool>,
+        path: Vec<String>,
+        kind: Kind,
+        tags: Option<Vec<i64>>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Kind {
+        Short,
+        Long,
+    }
+
+    fn read(pairs: &[(&str, Text)]) -> Result<Wanted, String> {
+        let texts: Variables = pairs.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
+        Arguments::Texts(&texts).read(&Whole::<Wanted>(PhantomData)).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn a_text_becomes_what_the_parameter_wants() {
+        let read = read(&[
+            ("page", "7".into()),
+            ("path", vec!["a", "b"].into()),
+            ("kind", "long".into()),
+            ("tags", "[1,2]".into()),
+        ]);
+        let wanted = Wanted {
+            page: 7,
+            loud: None,
+            path: vec!["a".into(), "b".into()],
+            kind: Kind::Long,
+            tags: Some(vec![1, 2]),
+        };
+        assert_eq!(read, Ok(wanted));
+    }
+
+    #[test]
+    fn a_text_that_spells_something_else_is_named() {
+        let error = read(&[("page", "many".into())]).unwrap_err();
+        assert!(error.contains("`page`: expected a whole number, not negative"), "{error}");
+        let error = read(&[("page", "1".into()), ("kind", "tall".into())]).unwrap_err();
+        assert!(error.contains("`kind`: unknown variant `tall`"), "{error}");
+    }
+}

@@ -1,0 +1,371 @@
+//! Questions to whoever called: the user, the model, the directories to work in.
+//!
+//! A handler writes `cx.ask(…).await` and does not see the era. Up to 2025-11-25 a request goes out and its answer is
+//! waited for (`questions`). On 2026-07-28 the question is noted down (`round`), the handler is dropped once it rests
+//! (`drive`), and what was learnt so far travels sealed to the client and back (`request_state`).
+
+mod drive;
+mod error;
+mod form;
+mod questions;
+mod request_state;
+mod round;
+mod visit;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{self, Poll};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tsugite_core::jsonrpc::{BadShape, Raw, RawJson};
+use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapability, SamplingCapability};
+use tsugite_core::protocol::elicitation::{Action, Create, ElicitParams, ElicitResult, FormParams};
+use tsugite_core::protocol::form::FormSchema;
+use tsugite_core::protocol::mrtr::InputRequest;
+use tsugite_core::protocol::roots::{self, Root};
+use tsugite_core::protocol::sampling::{
+    CreateMessage, CreateMessageParams, CreateMessageResult, IncludeContext,
+};
+use tsugite_core::protocol::tasks::Promised;
+use tsugite_core::protocol::{ClientCapabilities, Method, NoParams, Object, Ordered};
+use tsugite_core::revision::{Reading, Revision, Translate, read_answer, read_result};
+
+pub(crate) use drive::{Drive, Driven};
+pub use error::AskError;
+pub use form::{Form, FormChoice, FormField, choice, read_choice};
+pub(crate) use questions::Questions;
+pub(crate) use request_state::{Binding, ask_back, resume};
+pub(crate) use round::Round;
+pub use visit::Visit;
+
+use super::context::Context;
+use super::failure::ToolError;
+use round::{Begun, InOnce};
+
+impl Context {
+    /// Asks the user to fill in a form.
+    ///
+    /// Fails with [`AskError::Unavailable`] when the client cannot show forms, [`AskError::Declined`] when the user says
+    /// no and [`AskError::Cancelled`] when they go away. On 2026-07-28 the handler runs again from the top once the
+    /// answer is there: what must not happen twice belongs into [`Context::once`].
+    ///
+    /// ```
+    /// use tsugite::prelude::*;
+    ///
+    /// struct Name {
+    ///     name: String,
+    /// }
+    /// # use tsugite::core::protocol::{Ordered, form::FormSchema};
+    /// # use tsugite::server::{FieldValue, FormField};
+    /// # impl Form for Name {
+    /// #     fn schema() -> FormSchema { FormSchema::new().required_field("name", String::field()) }
+    /// #     fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
+    /// #         Ok(Self { name: String::read("name", content.get("name"))? })
+    /// #     }
+    /// # }
+    ///
+    /// async fn greet(cx: Context) -> Result<String, ToolError> {
+    ///     let Name { name } = cx.ask("Who are you?").await?;
+    ///     Ok(format!("Hello, {name}!"))
+    /// }
+    /// # let _ = greet;
+    /// ```
+    pub fn ask<F: Form>(&self, message: impl Into<String>) -> Ask<F> {
+        self.ask_form(F::schema(), message).map(read_form::<F>)
+    }
+
+    /// Like [`Context::ask`], under a key of one's own: it stands in `inputRequests` and stays the same when the message
+    /// changes from round to round.
+    pub fn ask_as<F: Form>(&self, key: impl Into<String>, message: impl Into<String>) -> Ask<F> {
+        self.ask(message).key(key)
+    }
+
+    /// Asks the user to fill in a form that is known only at run time.
+    pub fn ask_form(&self, form: FormSchema, message: impl Into<String>) -> Ask<Ordered<FieldValue>> {
+        let params = FormParams::new(message, form);
+        Ask::new(self, InputRequest::Elicit(ElicitParams::Form(params)), read_content)
+    }
+
+    /// Asks the client's model.
+    ///
+    /// Fails with [`AskError::Unavailable`] when the client has none to offer, or none that takes tools.
+    pub fn sample(&self, params: CreateMessageParams) -> Ask<CreateMessageResult> {
+        Ask::new(self, InputRequest::Sample(params), |raw, asked| {
+            promised(read::<CreateMessage>(raw, asked.revision)?)
+        })
+    }
+
+    /// Asks in which directories the client lets the server work.
+    pub fn roots(&self) -> Ask<Vec<Root>> {
+        Ask::new(self, InputRequest::Roots(NoParams::new()), |raw, asked| {
+            let roots = read::<roots::List>(raw, asked.revision)?.roots;
+            match roots.iter().find(|root| !root.uri.starts_with("file://")) {
+                Some(_) => Err(AskError::Malformed("a root must be a `file://` URI".to_owned())),
+                None => Ok(roots),
+            }
+        })
+    }
+
+    /// Does `work` once for all rounds of this call: on 2026-07-28 a later round gets what an earlier one brought.
+    ///
+    /// Only success is remembered. It travels with the client, sealed, so it should be small. Once means once per chain of
+    /// rounds; two chains may do it twice. A key used twice in one run, or a question asked inside `work`, is an error.
+    pub async fn once<T, E>(
+        &self,
+        key: impl Into<String>,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, ToolError>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<ToolError>,
+    {
+        let key = key.into();
+        let round = self.round();
+        let guard = match round.once(&key)? {
+            Begun::Kept(json) => {
+                return json.read().map_err(|error| {
+                    AskError::misused(format!("what `once({key:?})` brought cannot be read back: {error}"))
+                        .into()
+                });
+            }
+            Begun::Run(guard) => guard,
+        };
+        let value = InOnce::new(work).await.map_err(Into::into)?;
+        if self.revision().is_stateless() {
+            let json = RawJson::of(&value).map_err(|error| {
+                AskError::misused(format!("what `once({key:?})` brought has no JSON: {error}"))
+            })?;
+            guard.keep(json);
+        }
+        Ok(value)
+    }
+}
+
+pub use tsugite_core::protocol::elicitation::FieldValue;
+
+/// A question to whoever called. Asked when first polled; dropping it withdraws it.
+#[must_use = "a question is asked when it is awaited"]
+pub struct Ask<T> {
+    asking: Option<Asking>,
+    read: Reader<T>,
+    running: Option<Running>,
+}
+
+/// Reads an answer.
+type Reader<T> = Box<dyn Fn(&RawJson, &Asked) -> Result<T, AskError> + Send + Sync>;
+
+type Running = Pin<Box<dyn Future<Output = (Result<RawJson, AskError>, Asked)> + Send>>;
+
+struct Asking {
+    context: Context,
+    request: InputRequest,
+    key: Option<String>,
+    within: Option<Duration>,
+}
+
+/// What was asked, for whoever reads the answer.
+pub(crate) struct Asked {
+    pub(crate) revision: Revision,
+    pub(crate) form: Option<FormSchema>,
+}
+
+impl<T> Ask<T> {
+    pub(crate) fn new(
+        context: &Context,
+        request: InputRequest,
+        read: impl Fn(&RawJson, &Asked) -> Result<T, AskError> + Send + Sync + 'static,
+    ) -> Self {
+        let asking = Asking { context: context.clone(), request, key: None, within: None };
+        Self { asking: Some(asking), read: Box::new(read), running: None }
+    }
+
+    /// Asks under a key of one's own; see [`Context::ask_as`].
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        if let Some(asking) = &mut self.asking {
+            asking.key = Some(key.into());
+        }
+        self
+    }
+
+    /// Gives up with [`AskError::TimedOut`] when there is no answer within this time; ten minutes unless told otherwise.
+    /// On 2026-07-28 nobody waits meanwhile, and the age of the sealed state is what counts.
+    pub fn within(mut self, time: Duration) -> Self {
+        if let Some(asking) = &mut self.asking {
+            asking.within = Some(time);
+        }
+        self
+    }
+
+    fn map<U>(self, then: impl Fn(T) -> Result<U, AskError> + Send + Sync + 'static) -> Ask<U>
+    where
+        T: 'static,
+    {
+        let read = self.read;
+        Ask {
+            asking: self.asking,
+            read: Box::new(move |raw, asked| then(read(raw, asked)?)),
+            running: self.running,
+        }
+    }
+}
+
+impl<T> Future for Ask<T> {
+    type Output = Result<T, AskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        if let Some(asking) = self.asking.take() {
+            if round::is_in_once() {
+                return Poll::Ready(Err(AskError::misused("a question was asked inside `once`")));
+            }
+            self.running = Some(Box::pin(asking.ask()));
+        }
+        let Some(running) = &mut self.running else { return Poll::Pending };
+        let Poll::Ready((answer, asked)) = running.as_mut().poll(cx) else { return Poll::Pending };
+        self.running = None;
+        Poll::Ready(answer.and_then(|raw| (self.read)(&raw, &asked)))
+    }
+}
+
+impl<T> std::fmt::Debug for Ask<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ask").finish_non_exhaustive()
+    }
+}
+
+impl Asking {
+    async fn ask(self) -> (Result<RawJson, AskError>, Asked) {
+        let revision = self.context.revision();
+        let form = match &self.request {
+            InputRequest::Elicit(ElicitParams::Form(form)) => Some(form.requested_schema.clone()),
+            _ => None,
+        };
+        let asked = Asked { revision, form };
+        if let Err(error) = self.check() {
+            return (Err(error), asked);
+        }
+        let Asking { context, request, key, within } = self;
+        let answer = if revision.is_stateless() {
+            let check = checker(&request);
+            let round = context.round();
+            let answer = round::asked(&context, &round, key, request).await;
+            // A client that sends an answer of the wrong shape has made a mistake, and the request fails.
+            match answer {
+                Ok((key, raw)) => match check(&raw, &asked) {
+                    Ok(()) => Ok(raw),
+                    Err(text) => return round.refuse_answer(&context, &key, &text).await,
+                },
+                Err(error) => Err(error),
+            }
+        } else {
+            let waiting = context.pause();
+            let answer = questions::ask(&context, request, within).await;
+            drop(waiting);
+            answer
+        };
+        (answer, asked)
+    }
+
+    /// What the client has not said it can do is not asked of it, nor what nobody should ask.
+    fn check(&self) -> Result<(), AskError> {
+        let (context, revision) = (&self.context, self.context.revision());
+        if !context.may_ask() {
+            return Err(AskError::misused("this request cannot ask back"));
+        }
+        let can = context.client_capabilities();
+        let elicits = can.elicitation.as_ref();
+        let lacks = match &self.request {
+            InputRequest::Elicit(ElicitParams::Form(form)) => {
+                if let Some(field) = form.requested_schema.secret_field() {
+                    return Err(AskError::misused(format!("a form must not ask for a secret: {field:?}")));
+                }
+                (!revision.has_elicitation() || !elicits.is_some_and(ElicitationCapability::shows_forms))
+                    .then(|| ClientCapabilities::new().elicitation(ElicitationCapability::new()))
+            }
+            InputRequest::Elicit(ElicitParams::Url(_)) => (!revision.has_url_elicitation()
+                || !elicits.is_some_and(ElicitationCapability::opens_urls))
+            .then(|| ClientCapabilities::new().elicitation(ElicitationCapability::new().url(Object::new()))),
+            InputRequest::Sample(params) => lacks_sampling(params, can),
+            InputRequest::Roots(_) => {
+                can.roots.is_none().then(|| ClientCapabilities::new().roots(RootsCapability::new()))
+            }
+            _ => None,
+        };
+        match lacks {
+            Some(required) => Err(AskError::Unavailable { required: Box::new(required) }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn lacks_sampling(params: &CreateMessageParams, can: &ClientCapabilities) -> Option<ClientCapabilities> {
+    let (has, mut needs) = (can.sampling.as_ref(), SamplingCapability::new());
+    if params.tools.is_some() || params.tool_choice.is_some() {
+        needs.tools = Some(Object::new());
+    }
+    if params.include_context.is_some_and(|context| context != IncludeContext::None) {
+        needs.context = Some(Object::new());
+    }
+    let enough = has.is_some_and(|has| {
+        (needs.tools.is_none() || has.tools.is_some()) && (needs.context.is_none() || has.context.is_some())
+    });
+    (!enough).then(|| ClientCapabilities::new().sampling(needs))
+}
+
+/// Says of an answer whether it is one to what was asked.
+fn checker(request: &InputRequest) -> fn(&RawJson, &Asked) -> Result<(), String> {
+    match request {
+        InputRequest::Elicit(_) => |raw, asked| match read_elicited(raw, asked) {
+            Err(AskError::Malformed(text)) => Err(text),
+            _ => Ok(()),
+        },
+        InputRequest::Sample(_) => |raw, asked| {
+            read::<CreateMessage>(raw, asked.revision).map(drop).map_err(|error| error.to_string())
+        },
+        _ => {
+            |raw, asked| read::<roots::List>(raw, asked.revision).map(drop).map_err(|error| error.to_string())
+        }
+    }
+}
+
+fn read<M: Method>(raw: &RawJson, revision: Revision) -> Result<M::Output, BadShape>
+where
+    M::Output: Translate + Reading,
+{
+    if revision.is_stateless() { read_answer::<M>(raw) } else { read_result::<M>(Raw::from(raw), revision) }
+}
+
+fn promised<T>(output: Promised<T>) -> Result<T, AskError> {
+    match output {
+        Promised::Complete(result) => Ok(result),
+        _ => Err(AskError::Malformed("a task was promised though none was asked for".to_owned())),
+    }
+}
+
+/// What the user did with a form or a page, and what they filled in.
+fn read_elicited(raw: &RawJson, asked: &Asked) -> Result<ElicitResult, AskError> {
+    let mut result = promised(read::<Create>(raw, asked.revision)?)?;
+    if let (Action::Accept, Some(form)) = (result.action, &asked.form) {
+        let content = form.with_defaults(result.content.take().unwrap_or_default());
+        form.check(&content)?;
+        result.content = Some(content);
+    }
+    Ok(result)
+}
+
+fn accepted(result: ElicitResult) -> Result<Ordered<FieldValue>, AskError> {
+    match result.action {
+        Action::Accept => Ok(result.content.unwrap_or_default()),
+        Action::Decline => Err(AskError::Declined),
+        Action::Cancel => Err(AskError::Cancelled),
+    }
+}
+
+fn read_content(raw: &RawJson, asked: &Asked) -> Result<Ordered<FieldValue>, AskError> {
+    accepted(read_elicited(raw, asked)?)
+}
+
+fn read_form<F: Form>(content: Ordered<FieldValue>) -> Result<F, AskError> {
+    F::read(&content).map_err(AskError::Malformed)
+}

@@ -1,0 +1,122 @@
+//! Requests to a client of the handshake era, and who waits for their answers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tsugite_core::jsonrpc::{ErrorObject, Id, RawJson, Response};
+use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
+use tsugite_core::protocol::elicitation::Create;
+use tsugite_core::protocol::mrtr::InputRequest;
+use tsugite_core::protocol::roots;
+use tsugite_core::protocol::sampling::CreateMessage;
+use tsugite_core::revision::{Revision, write_notification, write_request};
+use tsugite_core::session::outbound::{Arrival, Outbound, Patience};
+
+use super::AskError;
+use crate::server::Outbox;
+use crate::server::context::Context;
+
+/// The requests made to one client. An answer is believed only if its id is here.
+#[derive(Default)]
+pub(crate) struct Questions(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    outbound: Outbound,
+    waiting: HashMap<Id<'static>, oneshot::Sender<Result<RawJson, ErrorObject>>>,
+    closed: bool,
+}
+
+impl Questions {
+    /// An answer has come. One that nobody waits for is late or a mistake, and is dropped.
+    pub(crate) fn answer(&self, response: Response<'_>) {
+        let Some(id) = response.id else { return };
+        let id = id.into_owned();
+        let mut table = self.lock();
+        if table.outbound.answer(&id) == Arrival::Stray {
+            return;
+        }
+        let Some(waiting) = table.waiting.remove(&id) else { return };
+        drop(table);
+        // Whoever asked may have gone meanwhile.
+        drop(waiting.send(response.outcome.map(|raw| raw.to_owned())));
+    }
+
+    /// Nobody will answer any more.
+    pub(crate) fn close(&self) {
+        let mut table = self.lock();
+        table.closed = true;
+        table.outbound.abandon();
+        table.waiting.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Asks on the stream of the call and waits. Dropping the future tells the client that nobody waits any more.
+pub(super) async fn ask(
+    context: &Context,
+    request: InputRequest,
+    within: Option<Duration>,
+) -> Result<RawJson, AskError> {
+    let (questions, outbox, revision) = (context.questions(), context.outbox(), context.revision());
+    let (sender, answer) = oneshot::channel();
+    let id = {
+        let mut table = questions.lock();
+        if table.closed {
+            return Err(AskError::Closed);
+        }
+        // The time limit is kept here, by the runtime's clock; the table only knows who waits.
+        let id = table.outbound.begin(Instant::now(), request.method(), Patience::new(Duration::MAX));
+        table.waiting.insert(id.clone(), sender);
+        id
+    };
+    let mut open = Open { questions: questions.clone(), outbox: outbox.clone(), revision, id, told: false };
+    outbox.room().await;
+    let mut written = Ok(());
+    outbox.push(|out| {
+        written = match request {
+            InputRequest::Elicit(params) => write_request::<Create>(out, &open.id, params, revision),
+            InputRequest::Sample(params) => write_request::<CreateMessage>(out, &open.id, params, revision),
+            InputRequest::Roots(params) => write_request::<roots::List>(out, &open.id, params, revision),
+            _ => Ok(()),
+        };
+    });
+    written?;
+    open.told = true;
+    match tokio::time::timeout(within.unwrap_or(WITHIN), answer).await {
+        Err(_) => Err(AskError::TimedOut),
+        Ok(Err(_)) => Err(AskError::Closed),
+        Ok(Ok(Err(error))) => Err(AskError::Refused(error)),
+        Ok(Ok(Ok(result))) => Ok(result),
+    }
+}
+
+/// A question that has no answer yet; dropped without one, it is withdrawn.
+struct Open {
+    questions: Arc<Questions>,
+    outbox: Arc<Outbox>,
+    revision: Revision,
+    id: Id<'static>,
+    told: bool,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut table = self.questions.lock();
+        table.waiting.remove(&self.id);
+        let open = table.outbound.cancel(&self.id);
+        drop(table);
+        if open && self.told {
+            let params = CancelledParams::default().request_id(self.id.clone());
+            self.outbox.push(|out| drop(write_notification::<Cancelled>(out, params, self.revision)));
+        }
+    }
+}
+
+/// How long a person or a model may take, unless the question says otherwise.
+const WITHIN: Duration = Duration::from_secs(600);

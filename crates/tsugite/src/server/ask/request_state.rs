@@ -1,0 +1,153 @@
+//! What a call has learnt so far, sealed, so that the client can carry it from round to round.
+
+use std::collections::{HashMap, HashSet};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::mrtr::{InputRequests, InputRequired, InputResponses};
+use tsugite_core::revision::Refusal;
+
+use super::round::{Known, Round};
+use crate::server::Config;
+use crate::server::principal::Principal;
+use crate::server::seal::Unsealable;
+
+/// What a state is bound to: with anything else it does not open.
+pub(crate) struct Binding {
+    pub(crate) method: &'static str,
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    rounds: u32,
+    /// What was asked last, so that only an answer to it counts as one.
+    asked: Vec<String>,
+    answers: HashMap<String, RawJson>,
+    once: HashMap<String, RawJson>,
+}
+
+/// The answer that asks back. Fails when there were too many rounds, or too much was learnt.
+pub(crate) fn ask_back(
+    config: &Config,
+    principal: Option<&Principal>,
+    binding: &Binding,
+    asked: InputRequests,
+    known: Known,
+) -> Result<InputRequired, Refusal> {
+    if known.rounds >= config.rounds {
+        tracing::error!(tool = binding.name, rounds = known.rounds, "a call has asked back too often");
+        return Err(Refusal::Internal);
+    }
+    let kept = Kept {
+        rounds: known.rounds + 1,
+        asked: asked.iter().map(|(key, _)| key.to_owned()).collect(),
+        answers: known.answers,
+        once: known.once,
+    };
+    let sealed = serde_json::to_vec(&kept).ok().and_then(|plain| {
+        let expires = SystemTime::now().checked_add(config.state_age)?;
+        let parts = binding.parts(principal);
+        let sealed = config.keys.ring().and_then(|ring| ring.seal(&plain, &slices(&parts), expires));
+        sealed.inspect_err(|error| tracing::error!(%error, "a state could not be sealed")).ok()
+    });
+    match sealed {
+        Some(sealed) if sealed.len() <= config.state_bytes => {
+            Ok(InputRequired::new().input_requests(asked).request_state(sealed))
+        }
+        Some(sealed) => {
+            let (bytes, most) = (sealed.len(), config.state_bytes);
+            tracing::error!(
+                tool = binding.name,
+                bytes,
+                most,
+                "what a call has learnt is too large to hand out"
+            );
+            Err(Refusal::Internal)
+        }
+        None => Err(Refusal::Internal),
+    }
+}
+
+/// Takes a call up again: opens its state and reads the answers that came. Answers to nothing that was asked are
+/// ignored, and so is everything that comes without a state.
+pub(crate) fn resume(
+    config: &Config,
+    principal: Option<&Principal>,
+    binding: &Binding,
+    state: Option<Raw<'_>>,
+    answers: Option<Raw<'_>>,
+) -> Result<Option<Round>, Refusal> {
+    let bad = |text: &str| Refusal::InvalidParams(format!("Invalid params: {text}").into());
+    let answers = match answers {
+        None => InputResponses::new(),
+        Some(raw) if raw.is_null() => InputResponses::new(),
+        Some(raw) => raw.read_object().map_err(|error| bad(&format!("`inputResponses`: {error}")))?,
+    };
+    let Some(state) = state else { return Ok(None) };
+    let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
+    let parts = binding.parts(principal);
+    let ring = config.keys.ring();
+    let plain =
+        ring.and_then(|ring| ring.open(&state, &slices(&parts), SystemTime::now(), config.state_bytes));
+    let plain = plain.map_err(|error| match error {
+        Unsealable::Expired => bad("`requestState` has expired; call again without it"),
+        Unsealable::TooLarge => bad("`requestState` is too large"),
+        _ => bad("`requestState` is none of this request"),
+    })?;
+    let kept: Kept =
+        serde_json::from_slice(&plain).map_err(|_| bad("`requestState` is none of this request"))?;
+    let mut known =
+        Known { rounds: kept.rounds, answers: kept.answers, fresh: HashSet::new(), once: kept.once };
+    for (key, answer) in answers {
+        if kept.asked.contains(&key) {
+            known.fresh.insert(key.clone());
+            known.answers.insert(key, answer);
+        }
+    }
+    Ok(Some(Round::knowing(known)))
+}
+
+impl Binding {
+    fn parts(&self, principal: Option<&Principal>) -> Vec<Vec<u8>> {
+        let who = principal.map_or_else(Vec::new, |principal| {
+            [principal.issuer(), "\n", principal.subject()].concat().into_bytes()
+        });
+        let digest = ring::digest::digest(&ring::digest::SHA256, canonical(&self.arguments).as_bytes());
+        vec![
+            vec![u8::from(principal.is_some())],
+            who,
+            self.method.as_bytes().to_vec(),
+            self.name.as_bytes().to_vec(),
+            digest.as_ref().to_vec(),
+        ]
+    }
+}
+
+fn slices(parts: &[Vec<u8>]) -> Vec<&[u8]> {
+    parts.iter().map(Vec::as_slice).collect()
+}
+
+/// Arguments in one spelling: a client may write the same object in another order when it calls again.
+fn canonical(arguments: &str) -> String {
+    fn sort(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                members.sort_keys();
+                members.values_mut().for_each(sort);
+            }
+            Value::Array(items) => items.iter_mut().for_each(sort),
+            _ => {}
+        }
+    }
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(mut value) => {
+            sort(&mut value);
+            value.to_string()
+        }
+        Err(_) => arguments.to_owned(),
+    }
+}

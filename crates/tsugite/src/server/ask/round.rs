@@ -1,0 +1,266 @@
+//! One run of a handler on 2026-07-28: what was asked, what is known, what was done once.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{self, Poll, Waker};
+
+use indexmap::IndexMap;
+use tsugite_core::jsonrpc::RawJson;
+use tsugite_core::protocol::mrtr::{InputRequest, InputRequests};
+use tsugite_core::revision::Refusal;
+
+use super::AskError;
+use crate::server::context::Context;
+
+/// One run of a handler.
+#[derive(Default)]
+pub(crate) struct Round(Mutex<Inner>);
+
+/// What earlier rounds have learnt, and what came with this one.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// How many rounds there were before.
+    pub(crate) rounds: u32,
+    /// Answers by key.
+    pub(crate) answers: HashMap<String, RawJson>,
+    /// Which of them came with this request, to something that was asked.
+    pub(crate) fresh: HashSet<String>,
+    /// What was done once.
+    pub(crate) once: HashMap<String, RawJson>,
+}
+
+#[derive(Default)]
+struct Inner {
+    known: Known,
+    /// Whether an answer that came with this request was taken.
+    fresh_used: bool,
+    /// Questions without an answer, in the order they were asked.
+    open: IndexMap<String, InputRequest>,
+    /// Keys of questions that are open or were answered in this run.
+    keys: HashSet<String>,
+    once_keys: HashSet<String>,
+    once_running: usize,
+    refusal: Option<Refusal>,
+    over: bool,
+    /// Questions asked by tasks of their own, to be woken when the round ends.
+    wakers: Vec<Waker>,
+}
+
+/// How a run stands when its handler rests.
+pub(crate) enum Standing {
+    /// It may be dropped: questions are open and nothing else holds it.
+    Asks,
+    /// Questions are open, but not one answer that came was taken: perhaps the handler is not there yet.
+    Strays,
+    /// The client sent an answer that is none.
+    Refused(Refusal),
+    /// It works.
+    Works,
+}
+
+impl Round {
+    /// A run that knows what earlier ones learnt.
+    pub(crate) fn knowing(known: Known) -> Self {
+        Self(Mutex::new(Inner { known, ..Inner::default() }))
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        let mut inner = self.lock();
+        if let Some(refusal) = inner.refusal.take() {
+            return Standing::Refused(refusal);
+        }
+        if inner.open.is_empty() || inner.once_running > 0 {
+            return Standing::Works;
+        }
+        if inner.fresh_used || inner.known.fresh.is_empty() { Standing::Asks } else { Standing::Strays }
+    }
+
+    /// Ends the run: gives what was asked and what is known by now. Questions of tasks of their own end too.
+    pub(crate) fn end(&self) -> (InputRequests, Known) {
+        let mut inner = self.lock();
+        inner.over = true;
+        let open = std::mem::take(&mut inner.open).into_iter().collect();
+        let known = std::mem::take(&mut inner.known);
+        let wakers = std::mem::take(&mut inner.wakers);
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
+        (open, known)
+    }
+
+    /// The handler is gone without a question.
+    pub(crate) fn close(&self) {
+        drop(self.end());
+    }
+
+    /// Looks whether `key` was done in an earlier round.
+    pub(super) fn once(self: &Arc<Self>, key: &str) -> Result<Begun, AskError> {
+        let mut inner = self.lock();
+        if !inner.once_keys.insert(key.to_owned()) {
+            drop(inner);
+            return Err(AskError::misused(format!("`once` was used twice with the key {key:?}")));
+        }
+        if let Some(json) = inner.known.once.get(key) {
+            return Ok(Begun::Kept(json.clone()));
+        }
+        inner.once_running += 1;
+        drop(inner);
+        Ok(Begun::Run(OnceGuard { round: self.clone(), key: key.to_owned() }))
+    }
+
+    /// Fails the request: an answer is not one to what was asked. Never ends; the driver drops the handler.
+    pub(super) async fn refuse_answer<T>(&self, context: &Context, key: &str, text: &str) -> T {
+        let key: String = key.chars().take(60).collect();
+        let refusal =
+            Refusal::InvalidParams(format!("Invalid params: `inputResponses` {key:?}: {text}").into());
+        self.lock().refusal = Some(refusal);
+        context.wake_driver();
+        std::future::pending().await
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Asks: gives the answer if it is known, and otherwise stays until the run is over.
+pub(super) async fn asked(
+    context: &Context,
+    round: &Arc<Round>,
+    key: Option<String>,
+    request: InputRequest,
+) -> Result<(String, RawJson), AskError> {
+    let key = {
+        let mut inner = round.lock();
+        let key = match key {
+            Some(key) if inner.keys.contains(&key) => {
+                drop(inner);
+                return Err(AskError::misused(format!("two questions have the key {key:?}")));
+            }
+            Some(key) => key,
+            None => free_key(&inner, &request)?,
+        };
+        if inner.over {
+            return Err(AskError::Suspended);
+        }
+        inner.keys.insert(key.clone());
+        if let Some(answer) = inner.known.answers.get(&key).cloned() {
+            inner.fresh_used |= inner.known.fresh.contains(&key);
+            return Ok((key, answer));
+        }
+        inner.open.insert(key.clone(), request);
+        key
+    };
+    let _open = OpenGuard { round, key };
+    context.wake_driver();
+    poll_fn(|cx| {
+        let mut inner = round.lock();
+        if inner.over {
+            return Poll::Ready(());
+        }
+        // The driver drops the handler when the run is over; only tasks of their own have to hear of it.
+        if !context.is_driver(cx.waker()) && !inner.wakers.iter().any(|known| known.will_wake(cx.waker())) {
+            inner.wakers.push(cx.waker().clone());
+        }
+        Poll::Pending
+    })
+    .await;
+    Err(AskError::Suspended)
+}
+
+/// A key made of what is asked, and of how often the same was asked before. Never of the position, which `select!` and
+/// the order of events would shuffle.
+fn free_key(inner: &Inner, request: &InputRequest) -> Result<String, AskError> {
+    let text = serde_json::to_vec(request)
+        .map_err(|error| AskError::misused(format!("a question has no JSON: {error}")))?;
+    let digest = ring::digest::digest(&ring::digest::SHA256, &text);
+    let print: String = digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let kind = match request {
+        InputRequest::Elicit(_) => "elicitation",
+        InputRequest::Sample(_) => "sampling",
+        _ => "roots",
+    };
+    let numbered = (1_u32..).map(|number| match number {
+        1 => format!("{kind}-{print}"),
+        number => format!("{kind}-{print}-{number}"),
+    });
+    let mut free = numbered.filter(|key| !inner.keys.contains(key));
+    free.next().ok_or_else(|| AskError::misused("too many equal questions"))
+}
+
+/// A question that is open; dropped, it is withdrawn and its key is free again.
+struct OpenGuard<'a> {
+    round: &'a Round,
+    key: String,
+}
+
+impl Drop for OpenGuard<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.round.lock();
+        inner.open.shift_remove(&self.key);
+        inner.keys.remove(&self.key);
+    }
+}
+
+/// What `once` found.
+pub(super) enum Begun {
+    /// An earlier round did it.
+    Kept(RawJson),
+    /// It is to be done.
+    Run(OnceGuard),
+}
+
+/// Something being done once. The run does not end meanwhile.
+pub(super) struct OnceGuard {
+    round: Arc<Round>,
+    key: String,
+}
+
+impl OnceGuard {
+    pub(super) fn keep(self, json: RawJson) {
+        self.round.lock().known.once.insert(self.key.clone(), json);
+    }
+}
+
+impl Drop for OnceGuard {
+    fn drop(&mut self) {
+        let mut inner = self.round.lock();
+        inner.once_running = inner.once_running.saturating_sub(1);
+    }
+}
+
+thread_local! {
+    static IN_ONCE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether what is being polled is the work of a `once`.
+pub(super) fn is_in_once() -> bool {
+    IN_ONCE.get()
+}
+
+/// The work of a `once`: questions polled inside notice.
+pub(super) struct InOnce<F>(Pin<Box<F>>);
+
+impl<F: Future> InOnce<F> {
+    pub(super) fn new(work: F) -> Self {
+        Self(Box::pin(work))
+    }
+}
+
+impl<F: Future> Future for InOnce<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<F::Output> {
+        /// Put back also when the work panics.
+        struct Before(bool);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                IN_ONCE.set(self.0);
+            }
+        }
+        let _before = Before(IN_ONCE.replace(true));
+        self.0.as_mut().poll(cx)
+    }
+}

@@ -1,0 +1,105 @@
+//! Web pages the user must visit: what is typed there never passes through the client.
+
+use std::sync::Arc;
+
+use tsugite_core::protocol::elicitation::{Complete, CompleteParams, ElicitParams, UrlParams};
+use tsugite_core::protocol::mrtr::InputRequest;
+use tsugite_core::revision::{Refusal, Unsayable, write_notification};
+
+use super::super::context::Context;
+use super::super::failure::ToolError;
+use super::super::seal;
+use super::{Ask, AskError, accepted, read_elicited};
+
+/// A web page the user is sent to. Cheap to clone; keep it until the user is done there.
+///
+/// The page learns who visits it from its own login, never from the URL: whoever holds the link is not therefore the user.
+#[derive(Clone)]
+pub struct Visit(Arc<Inner>);
+
+struct Inner {
+    context: Context,
+    id: String,
+    message: String,
+    url: String,
+}
+
+impl Context {
+    /// A web page the user must visit: only `https`, or `http` on the loopback for development. The URL must not hold a
+    /// secret.
+    ///
+    /// Fails when the URL is not one, or names a user.
+    pub fn visit(&self, message: impl Into<String>, url: impl Into<String>) -> Result<Visit, AskError> {
+        let url = url.into();
+        check(&url)?;
+        let id = seal::random_name().ok_or_else(|| AskError::misused("the system has no randomness"))?;
+        Ok(Visit(Arc::new(Inner { context: self.clone(), id, message: message.into(), url })))
+    }
+}
+
+impl Visit {
+    /// Asks the user to go there. Done when they agree, which is before they are done there.
+    pub fn ask(&self) -> Ask<()> {
+        let request = InputRequest::Elicit(ElicitParams::Url(self.params()));
+        Ask::new(&self.0.context, request, |raw, asked| accepted(read_elicited(raw, asked)?).map(drop))
+    }
+
+    /// Refuses the call until the user was there: the client calls again then. 2025-11-25 has an error of its own for
+    /// it; elsewhere the client hears what it lacks.
+    pub fn refusal(&self) -> ToolError {
+        ToolError::refuse(Refusal::UrlElicitationRequired { elicitations: vec![self.params()] })
+    }
+
+    /// The user is done there. Tells the client that asked, and only on 2025-11-25, which alone wants to hear it;
+    /// elsewhere the client finds out when it calls again. True if it was told.
+    pub fn complete(&self) -> bool {
+        let (outbox, revision) = (self.0.context.outbox(), self.0.context.revision());
+        let mut told = false;
+        outbox.push(|out| {
+            let said = write_notification::<Complete>(out, CompleteParams::new(self.0.id.clone()), revision);
+            told = !matches!(said, Err(Unsayable::Method(_)));
+        });
+        told
+    }
+
+    /// What names the visit.
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    fn params(&self) -> UrlParams {
+        let Inner { id, message, url, context } = &*self.0;
+        let params = UrlParams::new(message.clone(), url.clone());
+        if context.revision().is_stateless() { params } else { params.elicitation_id(id.clone()) }
+    }
+}
+
+impl std::fmt::Debug for Visit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Visit").field("id", &self.0.id).finish_non_exhaustive()
+    }
+}
+
+fn check(url: &str) -> Result<(), AskError> {
+    let bad = |why: &str| Err(AskError::misused(format!("a page to visit {why}")));
+    let (scheme, rest) = match url.split_once("://") {
+        Some(parts) => parts,
+        None => return bad("must have an `https` URL"),
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    if url.contains(|letter: char| letter.is_control() || letter.is_whitespace()) || host.is_empty() {
+        return bad("must have a whole URL");
+    }
+    if authority.contains('@') {
+        return bad("must not name a user in its URL");
+    }
+    match scheme.to_ascii_lowercase().as_str() {
+        "https" => Ok(()),
+        "http" if matches!(host, "localhost" | "127.0.0.1" | "[::1]") => Ok(()),
+        _ => bad("must have an `https` URL"),
+    }
+}

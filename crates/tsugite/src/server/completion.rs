@@ -1,0 +1,71 @@
+//! `completion/complete`.
+
+use std::sync::Arc;
+
+use tsugite_core::protocol::completion::{Complete, CompleteResult, Completion, Reference};
+use tsugite_core::revision::{Refusal, read_params};
+
+use super::completer::{Completer, Typing};
+use super::context::{CallContext, LazyContext};
+use super::failure::Failure;
+use super::link::{Asked, Link, Work};
+use super::prompt::Prompt;
+
+/// Says what could stand in an argument.
+pub(crate) fn complete(
+    link: &Arc<Link>,
+    asked: Asked<'_>,
+    context: &LazyContext<'_>,
+) -> Result<Option<Work>, Refusal> {
+    let params = read_params::<Complete>(asked.request.params(), asked.revision)?;
+    let completer = find(link, asked, &params.r#ref, &params.argument.name)?;
+    let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
+    let typing = Typing::new(params.argument.value, arguments, context.get());
+    let answer = Box::pin(async move {
+        let completion = match completer {
+            Some(completer) => completer.complete(typing).await.map_err(Failure::Tool)?,
+            None => Completion::new([]).total(0_u64).has_more(false),
+        };
+        Ok(CompleteResult::new(completion))
+    });
+    Ok(link.run::<Complete>(asked, context, answer))
+}
+
+/// What completes the argument, if anything does. Fails when there is no such prompt, template or argument.
+fn find(
+    link: &Link,
+    asked: Asked<'_>,
+    reference: &Reference,
+    argument: &str,
+) -> Result<Option<Completer>, Refusal> {
+    let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
+    let bad = |text: String| Refusal::InvalidParams(format!("Invalid params: {text}").into());
+    let unknown = || bad(format!("there is no argument `{}`", clip(argument)));
+    match reference {
+        Reference::Prompt { name, .. } => {
+            let (prompt, _) = shared
+                .find::<Prompt>(config, who, name)
+                .ok_or_else(|| Refusal::UnknownPrompt { name: name.clone() })?;
+            let known = prompt.definition.arguments.iter().flatten().any(|known| known.name == argument);
+            if known { Ok(prompt.completer(argument).cloned()) } else { Err(unknown()) }
+        }
+        Reference::Resource { uri } => {
+            let family = shared.find_template(config, who, uri);
+            let Some(family) = family else {
+                // A resource that is no family has nothing to complete, but it is there.
+                return match shared.find_resource(config, who, uri) {
+                    Ok(Some(_)) => Ok(None),
+                    _ => Err(bad(format!("there is no template `{}`", clip(uri)))),
+                };
+            };
+            let template = super::registry::template_of(&family);
+            let known = template.is_some_and(|template| template.variables().any(|known| known == argument));
+            if known { Ok(family.completer(argument).cloned()) } else { Err(unknown()) }
+        }
+        _ => Err(bad("this cannot be completed".to_owned())),
+    }
+}
+
+fn clip(text: &str) -> String {
+    text.chars().take(100).collect()
+}

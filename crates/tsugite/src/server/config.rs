@@ -1,0 +1,243 @@
+//! The settings of a server, each with its default.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use serde::Serialize;
+use tsugite_core::jsonrpc::Limits;
+use tsugite_core::protocol::caching::CacheScope;
+use tsugite_core::protocol::{Implementation, Object};
+use tsugite_core::revision::{Revisions, ServerStamp};
+
+use super::layer::Layered;
+use super::lookup::{Rule, Viewed};
+use super::principal::Principal;
+use super::seal::{KeyRing, Keys, SealKey};
+use super::state::States;
+use super::{Server, Shared};
+
+/// Whether what tools return is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checks {
+    No,
+    /// Where the schema can be: a debug build must not refuse what a release build takes.
+    IfPossible,
+    Yes,
+}
+
+/// Takes out of a log message what no client may read.
+pub(crate) type Redact = Arc<dyn Fn(&mut serde_json::Value) + Send + Sync>;
+
+/// What is said once and looked up with every request. A link keeps the one it began with.
+#[derive(Clone)]
+pub(crate) struct Config {
+    pub(crate) info: Implementation,
+    pub(crate) stamp: ServerStamp,
+    pub(crate) instructions: Option<String>,
+    pub(crate) served: Revisions,
+    pub(crate) states: States,
+    pub(crate) limits: Limits,
+    pub(crate) running: usize,
+    pub(crate) waiting: usize,
+    pub(crate) subscriptions: usize,
+    pub(crate) grace: Duration,
+    pub(crate) page: usize,
+    pub(crate) cache: Option<(Duration, CacheScope)>,
+    pub(crate) rule: Option<Rule>,
+    pub(crate) checks_output: Checks,
+    pub(crate) offers_later: bool,
+    pub(crate) redact: Option<Redact>,
+    pub(crate) extensions: Object,
+    pub(crate) layers: Option<Arc<dyn Layered>>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) state_age: Duration,
+    pub(crate) state_bytes: usize,
+    pub(crate) rounds: u32,
+    pub(crate) patience: Duration,
+}
+
+impl Server {
+    /// A server that offers nothing yet.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self::of(Implementation::new(name, version))
+    }
+
+    /// A server that presents itself with more than a name and a version: a title, icons, a web site.
+    pub fn of(info: Implementation) -> Self {
+        let config = Config {
+            stamp: ServerStamp::new(info.clone()),
+            info,
+            instructions: None,
+            served: Revisions::ALL,
+            states: States::default(),
+            limits: Limits::default(),
+            running: 256,
+            waiting: 16_384,
+            subscriptions: 1_024,
+            grace: Duration::from_secs(5),
+            page: 1_000,
+            cache: None,
+            rule: None,
+            checks_output: if cfg!(debug_assertions) { Checks::IfPossible } else { Checks::No },
+            offers_later: false,
+            redact: None,
+            extensions: Object::new(),
+            layers: None,
+            keys: Arc::default(),
+            state_age: Duration::from_secs(3_600),
+            state_bytes: 64 << 10,
+            rounds: 16,
+            patience: Duration::from_secs(10),
+        };
+        let shared = Shared {
+            config: RwLock::new(Arc::new(config)),
+            registry: RwLock::default(),
+            feed: Default::default(),
+            pages: Default::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Tells the model how to use the server.
+    #[must_use]
+    pub fn instructions(self, text: impl Into<String>) -> Self {
+        self.configure(|config| config.instructions = Some(text.into()))
+    }
+
+    /// Serves only these revisions; all unless told otherwise.
+    #[must_use]
+    pub fn revisions(self, served: Revisions) -> Self {
+        self.configure(|config| config.served = served)
+    }
+
+    /// Sets how large a message may be.
+    #[must_use]
+    pub fn limits(self, limits: Limits) -> Self {
+        self.configure(|config| config.limits = limits)
+    }
+
+    /// Sets how many handlers of one peer run at a time; 256 unless told otherwise. Further requests wait; reading
+    /// goes on, so that answers and cancellations are heard.
+    #[must_use]
+    pub fn concurrency(self, handlers: usize) -> Self {
+        self.configure(|config| config.running = handlers.max(1))
+    }
+
+    /// Sets how many requests of one peer may wait or run; 16,384 unless told otherwise. Further ones are refused.
+    #[must_use]
+    pub fn most_waiting(self, requests: usize) -> Self {
+        self.configure(|config| config.waiting = requests.max(1))
+    }
+
+    /// Sets how many resources, and how many streams of changes, one peer may subscribe to; 1,024 unless told otherwise.
+    #[must_use]
+    pub fn most_subscriptions(self, subscriptions: usize) -> Self {
+        self.configure(|config| config.subscriptions = subscriptions)
+    }
+
+    /// Sets how long what runs may take to finish when the client has gone; five seconds unless told otherwise.
+    #[must_use]
+    pub fn grace(self, time: Duration) -> Self {
+        self.configure(|config| config.grace = time)
+    }
+
+    /// Sets how many things stand on one page of a list; 1,000 unless told otherwise.
+    #[must_use]
+    pub fn page_size(self, things: usize) -> Self {
+        self.configure(|config| config.page = things.max(1))
+    }
+
+    /// Says for how long lists, and what the server says of itself, stay good, and for whom (2026-07-28). Lists that
+    /// depend on who asks are theirs alone, whatever is said here.
+    #[must_use]
+    pub fn cache(self, time: Duration, scope: CacheScope) -> Self {
+        self.configure(|config| config.cache = Some((time, scope)))
+    }
+
+    /// Decides who sees what: what somebody may not see is neither listed for them nor found by its name.
+    ///
+    /// ```
+    /// use tsugite::prelude::*;
+    ///
+    /// let server = Server::new("office", "1.0.0").visible(|who, item| {
+    ///     !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin"))
+    /// });
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    pub fn visible(
+        self,
+        rule: impl Fn(Option<&Principal>, &Viewed<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.configure(|config| config.rule = Some(Arc::new(rule)))
+    }
+
+    /// Checks what tools return against their output schema before it is sent; a mistake is logged and the client hears
+    /// of an internal error. On in debug builds unless told otherwise. Counts for tools registered afterwards.
+    #[must_use]
+    pub fn check_output(self, yes: bool) -> Self {
+        self.configure(|config| config.checks_output = if yes { Checks::Yes } else { Checks::No })
+    }
+
+    /// Declares tools, prompts and resources although there are none yet: they come later, see [`Server::change`].
+    #[must_use]
+    pub fn offers_later(self) -> Self {
+        self.configure(|config| config.offers_later = true)
+    }
+
+    /// Looks at the data of every log message before a client gets it: the place to take secrets out.
+    #[must_use]
+    pub fn redact_logs(self, redact: impl Fn(&mut serde_json::Value) + Send + Sync + 'static) -> Self {
+        self.configure(|config| config.redact = Some(Arc::new(redact)))
+    }
+
+    /// Declares an extension, with its settings. Settings that have no JSON object are empty.
+    #[must_use]
+    pub fn extension<T: Serialize>(self, name: impl Into<String>, settings: &T) -> Self {
+        let settings = match serde_json::to_value(settings) {
+            Ok(serde_json::Value::Object(settings)) => settings,
+            _ => Object::new(),
+        };
+        self.configure(|config| drop(config.extensions.insert(name.into(), settings.into())))
+    }
+
+    /// Gives handlers a value they can ask for with [`State`](super::State). One for each type; the last one counts.
+    #[must_use]
+    pub fn state<T: Clone + Send + Sync + 'static>(self, state: T) -> Self {
+        self.configure(|config| config.states.insert(state))
+    }
+
+    /// Sets the keys that seal what clients carry for the server: the newest seals, all of them open. Replicas need the
+    /// same; a key that was rotated out stays until what it sealed is too old. Random for each server unless told
+    /// otherwise.
+    #[must_use]
+    pub fn seal_keys(self, newest: SealKey, older: impl IntoIterator<Item = SealKey>) -> Self {
+        let ring = KeyRing::new(newest, older.into_iter().collect());
+        self.configure(|config| config.keys = Arc::new(Keys::of(ring)))
+    }
+
+    /// Sets for how long a call that asked back can be taken up again (2026-07-28); one hour unless told otherwise.
+    #[must_use]
+    pub fn state_age(self, time: Duration) -> Self {
+        self.configure(|config| config.state_age = time)
+    }
+
+    /// Sets how large the sealed state of such a call may be; 64 KiB unless told otherwise.
+    #[must_use]
+    pub fn state_size(self, bytes: usize) -> Self {
+        self.configure(|config| config.state_bytes = bytes)
+    }
+
+    /// Sets how often one call may ask back (2026-07-28); 16 times unless told otherwise.
+    #[must_use]
+    pub fn most_rounds(self, rounds: u32) -> Self {
+        self.configure(|config| config.rounds = rounds)
+    }
+
+    pub(crate) fn configure(self, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = self.shared.config.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        change(Arc::make_mut(&mut config));
+        drop(config);
+        self
+    }
+}

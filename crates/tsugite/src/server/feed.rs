@@ -1,0 +1,179 @@
+//! News of changes: who wants to hear of what, and how it reaches them.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use tsugite_core::jsonrpc::Id;
+use tsugite_core::protocol::resources::{Updated, UriParams};
+use tsugite_core::protocol::{HasMeta, Meta, NoParams, Notice, prompts, resources, tools};
+use tsugite_core::revision::{Revision, Translate, write_notification};
+
+use super::context::Cancelled;
+use super::registry::{Kind, outer_name};
+use super::{Outbox, Shared};
+
+/// The news of one server.
+#[derive(Default)]
+pub(crate) struct Feed {
+    /// Counts the changes, so that whoever keeps something knows whether it still holds.
+    version: AtomicU64,
+    listeners: Mutex<Vec<Weak<Listener>>>,
+    /// Servers this one is mounted in, and under which prefix.
+    outer: Mutex<Vec<(Weak<Shared>, String)>>,
+}
+
+/// Somebody who wants to hear of changes: a session, or one `subscriptions/listen`.
+pub(crate) struct Listener {
+    outbox: Arc<Outbox>,
+    revision: Revision,
+    /// Names the subscription, on 2026-07-28.
+    id: Option<Id<'static>>,
+    lists: HashSet<Kind>,
+    uris: Mutex<HashSet<String>>,
+    /// Nothing is said before the handshake is over.
+    awake: AtomicBool,
+    /// A subscription that was cancelled says nothing more, even if its task is still there.
+    cancelled: Cancelled,
+}
+
+impl Listener {
+    /// A session of the handshake era: hears of every list, and of the resources it subscribes to.
+    pub(crate) fn session(outbox: Arc<Outbox>, revision: Revision) -> Self {
+        let lists = HashSet::from([Kind::Tool, Kind::Prompt, Kind::Resource]);
+        Self {
+            outbox,
+            revision,
+            id: None,
+            lists,
+            uris: Mutex::default(),
+            awake: AtomicBool::new(false),
+            cancelled: Cancelled::default(),
+        }
+    }
+
+    /// A subscription of 2026-07-28.
+    pub(crate) fn subscription(
+        outbox: Arc<Outbox>,
+        revision: Revision,
+        id: Id<'static>,
+        lists: HashSet<Kind>,
+        uris: HashSet<String>,
+        cancelled: Cancelled,
+    ) -> Self {
+        Self {
+            outbox,
+            revision,
+            id: Some(id),
+            lists,
+            uris: Mutex::new(uris),
+            awake: AtomicBool::new(true),
+            cancelled,
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        self.awake.store(true, Ordering::Release);
+    }
+
+    /// Subscribes to a resource; false if there are too many already.
+    pub(crate) fn subscribe(&self, uri: String, most: usize) -> bool {
+        let mut uris = self.uris();
+        uris.len() < most && {
+            uris.insert(uri);
+            true
+        }
+    }
+
+    pub(crate) fn unsubscribe(&self, uri: &str) {
+        self.uris().remove(uri);
+    }
+
+    fn list_changed(&self, kind: Kind) {
+        if self.lists.contains(&kind) {
+            match kind {
+                Kind::Tool => self.tell::<tools::ListChanged>(NoParams::new()),
+                Kind::Prompt => self.tell::<prompts::ListChanged>(NoParams::new()),
+                Kind::Resource => self.tell::<resources::ListChanged>(NoParams::new()),
+            }
+        }
+    }
+
+    fn updated(&self, uri: &str) {
+        if self.uris().contains(uri) {
+            self.tell::<Updated>(UriParams::new(uri));
+        }
+    }
+
+    fn tell<N: Notice>(&self, mut params: N::Params)
+    where
+        N::Params: Translate,
+    {
+        if !self.awake.load(Ordering::Acquire) || self.cancelled.is_cancelled() {
+            return;
+        }
+        if let Some(id) = &self.id {
+            params.meta_mut().get_or_insert_with(Meta::new).set_subscription_id(id);
+        }
+        let mut message = Vec::new();
+        if write_notification::<N>(&mut message, params, self.revision).is_ok() {
+            self.outbox.push_once(message);
+        }
+    }
+
+    fn uris(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.uris.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Feed {
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Somebody wants to hear of changes, for as long as they hold the listener.
+    pub(crate) fn listen(&self, listener: &Arc<Listener>) {
+        let mut listeners = lock(&self.listeners);
+        listeners.retain(|known| known.strong_count() > 0);
+        listeners.push(Arc::downgrade(listener));
+    }
+
+    /// What changes here changes in `outer` too.
+    pub(crate) fn heard_by(&self, outer: &Arc<Shared>, prefix: String) {
+        lock(&self.outer).push((Arc::downgrade(outer), prefix));
+    }
+
+    /// Lists have changed.
+    pub(crate) fn changed(&self, kinds: &[Kind]) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        for listener in self.listening() {
+            kinds.iter().for_each(|kind| listener.list_changed(*kind));
+        }
+        for (outer, _) in self.outer() {
+            outer.feed.changed(kinds);
+        }
+    }
+
+    /// A resource has changed.
+    pub(crate) fn updated(&self, uri: &str) {
+        for listener in self.listening() {
+            listener.updated(uri);
+        }
+        for (outer, prefix) in self.outer() {
+            outer.feed.updated(&outer_name(Kind::Resource, &prefix, uri));
+        }
+    }
+
+    fn listening(&self) -> Vec<Arc<Listener>> {
+        lock(&self.listeners).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn outer(&self) -> Vec<(Arc<Shared>, String)> {
+        let outer = lock(&self.outer);
+        outer.iter().filter_map(|(outer, prefix)| Some((outer.upgrade()?, prefix.clone()))).collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

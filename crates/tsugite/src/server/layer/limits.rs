@@ -1,0 +1,205 @@
+//! Limits that are ready to use. Streams of changes are exempt: they live as long as the client wants them.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tower_layer::Layer;
+use tower_service::Service;
+use tsugite_core::jsonrpc::{ErrorObject, code};
+use tsugite_core::revision::Refusal;
+
+use super::{BoxError, Request, Response};
+use crate::server::principal::Principal;
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response, BoxError>> + Send>>;
+
+/// Ends requests that take longer, with an error that says so.
+#[derive(Debug, Clone, Copy)]
+pub struct TimeLimit(Duration);
+
+impl TimeLimit {
+    /// At most `limit`.
+    pub fn new(limit: Duration) -> Self {
+        Self(limit)
+    }
+}
+
+/// Lets so many requests run at a time; the others wait.
+#[derive(Debug, Clone)]
+pub struct ConcurrencyLimit(Arc<Semaphore>);
+
+impl ConcurrencyLimit {
+    /// At most `requests`, of all callers together.
+    pub fn new(requests: usize) -> Self {
+        Self(Arc::new(Semaphore::new(requests.clamp(1, Semaphore::MAX_PERMITS))))
+    }
+}
+
+/// Refuses requests that come too fast: so many may come at once, and as many again over the period.
+#[derive(Debug, Clone)]
+pub struct RateLimit {
+    requests: u32,
+    period: Duration,
+    per_principal: bool,
+    buckets: Arc<Mutex<HashMap<Option<Principal>, Instant>>>,
+}
+
+impl RateLimit {
+    /// At most `requests` in `period`, of all callers together.
+    pub fn new(requests: u32, period: Duration) -> Self {
+        Self { requests: requests.max(1), period, per_principal: false, buckets: Arc::default() }
+    }
+
+    /// Counts for each caller alone; those who are not authenticated share one count.
+    #[must_use]
+    pub fn per_principal(mut self) -> Self {
+        self.per_principal = true;
+        self
+    }
+
+    /// Takes one request; fails with how long to wait.
+    ///
+    /// A bucket is the instant at which it would be empty again: each request moves that instant on by its share of the
+    /// period, and it may lie at most a period ahead.
+    fn take(&self, who: Option<&Principal>) -> Result<(), Duration> {
+        let now = Instant::now();
+        let share = self.period / self.requests;
+        let mut buckets = self.buckets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if buckets.len() >= MOST_BUCKETS {
+            buckets.retain(|_, empty| *empty > now);
+        }
+        let key = if self.per_principal { who.cloned() } else { None };
+        let empty = buckets.entry(key).or_insert(now);
+        let next = (*empty).max(now) + share;
+        match (next - now).checked_sub(self.period) {
+            Some(wait) if !wait.is_zero() => Err(wait),
+            _ => {
+                *empty = next;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// How many callers are counted before those who rest are forgotten.
+const MOST_BUCKETS: usize = 10_000;
+
+macro_rules! limited {
+    ($(#[$doc:meta])* $layer:ident => $service:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub struct $service<S> {
+            limit: $layer,
+            inner: S,
+        }
+
+        impl<S> Layer<S> for $layer {
+            type Service = $service<S>;
+
+            fn layer(&self, inner: S) -> $service<S> {
+                $service { limit: self.clone(), inner }
+            }
+        }
+
+        impl<S> Service<Request> for $service<S>
+        where
+            S: Service<Request, Response = Response>,
+            S::Error: Into<BoxError>,
+            S::Future: Send + 'static,
+        {
+            type Response = Response;
+            type Error = BoxError;
+            type Future = Answering;
+
+            fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+                self.inner.poll_ready(cx).map_err(Into::into)
+            }
+
+            fn call(&mut self, request: Request) -> Answering {
+                if request.is_stream() {
+                    let answer = self.inner.call(request);
+                    return Box::pin(async move { answer.await.map_err(Into::into) });
+                }
+                self.limited(request)
+            }
+        }
+    };
+}
+
+limited! {
+    /// Under a [`TimeLimit`].
+    TimeLimit => TimeLimited
+}
+
+limited! {
+    /// Under a [`ConcurrencyLimit`].
+    ConcurrencyLimit => ConcurrencyLimited
+}
+
+limited! {
+    /// Under a [`RateLimit`].
+    RateLimit => RateLimited
+}
+
+impl<S> TimeLimited<S>
+where
+    S: Service<Request, Response = Response>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+{
+    fn limited(&mut self, request: Request) -> Answering {
+        let (limit, answer) = (self.limit.0, self.inner.call(request));
+        Box::pin(async move {
+            match tokio::time::timeout(limit, answer).await {
+                Ok(outcome) => outcome.map_err(Into::into),
+                Err(_) => Err(told(format!("The request took longer than {limit:?}"), None).into()),
+            }
+        })
+    }
+}
+
+impl<S> ConcurrencyLimited<S>
+where
+    S: Service<Request, Response = Response>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+{
+    fn limited(&mut self, request: Request) -> Answering {
+        // The handler is begun by the call, so whoever would wait for a place waits before it.
+        let (permits, answer) = (self.limit.0.clone(), self.inner.call(request));
+        Box::pin(async move {
+            let _permit = permits.acquire_owned().await?;
+            answer.await.map_err(Into::into)
+        })
+    }
+}
+
+impl<S> RateLimited<S>
+where
+    S: Service<Request, Response = Response>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+{
+    fn limited(&mut self, request: Request) -> Answering {
+        if let Err(wait) = self.limit.take(request.principal()) {
+            let refusal = told("Too many requests".to_owned(), Some(wait));
+            return Box::pin(std::future::ready(Err(refusal.into())));
+        }
+        let answer = self.inner.call(request);
+        Box::pin(async move { answer.await.map_err(Into::into) })
+    }
+}
+
+fn told(text: String, wait: Option<Duration>) -> Refusal {
+    let error = ErrorObject::new(code::INTERNAL_ERROR, text);
+    Refusal::Other(match wait {
+        Some(wait) => error.data(&serde_json::json!({"retryAfterMs": wait.as_millis() as u64})),
+        None => error,
+    })
+}

@@ -1,0 +1,317 @@
+//! The four lists: written once for each revision and audience, in pages, and kept until something changes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use tsugite_core::jsonrpc::{Id, Incoming, Limits, Message, RawJson, Response, parse};
+use tsugite_core::protocol::caching::{CacheScope, Cacheable};
+use tsugite_core::protocol::pagination::PageParams;
+use tsugite_core::protocol::{Method, prompts, resources, tools};
+use tsugite_core::revision::{Refusal, Revision, Translate, read_params, write_result};
+
+use super::context::LazyContext;
+use super::files::{encode_path, mime_of};
+use super::handler::run_blocking;
+use super::link::{Asked, Link, Work};
+use super::principal::Principal;
+use super::prompt::Prompt;
+use super::registry::{Item, ToolEntry};
+use super::resource::{Place, Resource};
+use super::{Config, Shared};
+
+/// A method that lists things.
+pub(crate) trait Listing: Method<Params = PageParams, Output: Translate + Cacheable> {
+    type Of: Item;
+    /// How a client sees one of them.
+    type Definition;
+    /// Whether it lists families.
+    const FAMILIES: bool = false;
+
+    fn define(name: String, item: &Self::Of) -> Self::Definition;
+    fn list(definitions: Vec<Self::Definition>, next: Option<String>) -> Self::Output;
+}
+
+macro_rules! listing {
+    ($method:ty, $item:ty, $definition:ty, $result:ty, |$name:ident, $of:ident| $define:expr) => {
+        impl Listing for $method {
+            type Of = $item;
+            type Definition = $definition;
+
+            fn define($name: String, $of: &$item) -> $definition {
+                $define
+            }
+
+            fn list(definitions: Vec<$definition>, next: Option<String>) -> $result {
+                let mut list = <$result>::new(definitions);
+                list.next_cursor = next;
+                list
+            }
+        }
+    };
+}
+
+listing!(tools::List, ToolEntry, tools::Tool, tools::ListResult, |name, entry| {
+    let mut definition = entry.tool.definition.clone();
+    definition.name = name;
+    definition
+});
+listing!(prompts::List, Prompt, prompts::Prompt, prompts::ListResult, |name, prompt| {
+    let mut definition = prompt.definition.clone();
+    definition.name = name;
+    definition
+});
+listing!(resources::List, Resource, resources::Resource, resources::ListResult, |name, resource| {
+    let mut definition = resource.definition.clone();
+    definition.uri = name;
+    definition
+});
+
+impl Listing for resources::ListTemplates {
+    type Of = Resource;
+    type Definition = resources::ResourceTemplate;
+    const FAMILIES: bool = true;
+
+    fn define(name: String, resource: &Resource) -> resources::ResourceTemplate {
+        let of = resource.definition.clone();
+        let mut template = resources::ResourceTemplate::new(name, of.name);
+        (template.title, template.description, template.mime_type) = (of.title, of.description, of.mime_type);
+        (template.annotations, template.icons, template.meta) = (of.annotations, of.icons, of.meta);
+        template
+    }
+
+    fn list(
+        definitions: Vec<resources::ResourceTemplate>,
+        next: Option<String>,
+    ) -> resources::ListTemplatesResult {
+        let mut list = resources::ListTemplatesResult::new(definitions);
+        list.next_cursor = next;
+        list
+    }
+}
+
+/// Pages that were written already. Bounded; emptied when something changes.
+#[derive(Default)]
+pub(crate) struct Pages(Mutex<(u64, HashMap<PageKey, Arc<RawJson>>)>);
+
+#[derive(PartialEq, Eq, Hash)]
+struct PageKey {
+    list: &'static str,
+    revision: Revision,
+    /// What the caller sees, one bit for each thing; `None` if everybody sees everything.
+    audience: Option<Vec<u8>>,
+    start: usize,
+}
+
+/// Answers with a page of a list.
+pub(crate) fn list<L: Listing>(link: &Link, asked: Asked<'_>) -> Result<(), Refusal> {
+    let params = read_params::<L>(asked.request.params(), asked.revision)?;
+    let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
+    // Looked at before the list is, so that a change in between is not missed.
+    let version = shared.feed.version();
+    let has_rules = shared.has_rules();
+    let whole = params.cursor.is_none() && !has_rules;
+    let seen = if whole { None } else { Some(shared.seen::<L::Of>(L::FAMILIES, who)) };
+    let audience = seen.as_ref().filter(|_| has_rules).map(|seen| audience(seen));
+    let names = |position: usize, name: &str| {
+        let seen = seen.as_deref().unwrap_or_default();
+        after(seen.iter().map(|(name, _)| name.as_str()), position, name)
+    };
+    let start = match &params.cursor {
+        None => 0,
+        Some(cursor) => {
+            let (position, name) = open_cursor(config, L::NAME, audience.as_deref(), cursor)?;
+            names(position, &name)
+        }
+    };
+    let key = PageKey { list: L::NAME, revision: asked.revision, audience, start };
+    let page = shared.pages.get(version, key, |key| {
+        let seen = seen.unwrap_or_else(|| shared.seen::<L::Of>(L::FAMILIES, who));
+        let definitions =
+            seen.into_iter().map(|(name, item)| (name.clone(), L::define(name, &item))).collect();
+        let page = page::<L>(config, definitions, start, key.audience.as_deref(), has_rules);
+        written::<L>(page, asked.revision, config)
+    });
+    asked.reply.raw_result(&asked.request.id, &page);
+    Ok(())
+}
+
+/// Answers with a page of resources, those of directories among them. Nothing of it is kept: files change unannounced.
+pub(crate) fn list_with_files(
+    link: &Arc<Link>,
+    asked: Asked<'_>,
+    context: &LazyContext<'_>,
+) -> Result<Option<Work>, Refusal> {
+    let params = read_params::<resources::List>(asked.request.params(), asked.revision)?;
+    let (server, config, who) = (link.server.clone(), link.config.clone(), asked.principal().cloned());
+    let answer = Box::pin(async move {
+        let definitions = run_blocking({
+            let (shared, who) = (server.shared.clone(), who.clone());
+            move || files_among(&shared, who.as_ref())
+        });
+        let definitions = definitions.await;
+        let start = match &params.cursor {
+            None => 0,
+            Some(cursor) => {
+                let (position, name) = open_cursor(&config, resources::List::NAME, None, cursor)
+                    .map_err(super::failure::Failure::Refused)?;
+                after(definitions.iter().map(|(name, _)| name.as_str()), position, &name)
+            }
+        };
+        let has_rules = server.shared.has_rules();
+        Ok(page::<resources::List>(&config, definitions, start, None, has_rules))
+    });
+    Ok(link.run::<resources::List>(asked, context, answer))
+}
+
+/// Resources as they were registered, then the files of directories.
+fn files_among(shared: &Shared, who: Option<&Principal>) -> Vec<(String, resources::Resource)> {
+    let plain = shared.seen::<Resource>(false, who).into_iter();
+    let mut all: Vec<_> =
+        plain.map(|(uri, item)| (uri.clone(), resources::List::define(uri, &item))).collect();
+    for (template, resource) in shared.seen::<Resource>(true, who) {
+        let Place::Folder(_, folder) = &resource.place else { continue };
+        let root = template.trim_end_matches("{+path}");
+        match folder.list(MOST_FILES) {
+            Ok(listed) => all.extend(listed.files.into_iter().map(|file| {
+                let uri = format!("{root}{}", encode_path(&file.path));
+                let mut definition = resources::Resource::new(uri.clone(), file.path.clone());
+                definition.size = Some(file.size);
+                definition.mime_type = mime_of(file.path.as_ref()).map(str::to_owned);
+                definition.annotations.clone_from(&resource.definition.annotations);
+                (uri, definition)
+            })),
+            Err(error) => tracing::warn!(%error, root, "a directory could not be listed"),
+        }
+    }
+    all
+}
+
+fn page<L: Listing>(
+    config: &Config,
+    definitions: Vec<(String, L::Definition)>,
+    start: usize,
+    audience: Option<&[u8]>,
+    has_rules: bool,
+) -> L::Output {
+    let mut rest = definitions.into_iter().enumerate().skip(start).peekable();
+    let (mut taken, mut last) = (Vec::new(), None);
+    while taken.len() < config.page {
+        let Some((position, (name, definition))) = rest.next() else { break };
+        last = Some((position, name));
+        taken.push(definition);
+    }
+    let next = match (rest.peek(), last) {
+        (Some(_), Some((position, name))) => seal_cursor(config, L::NAME, audience, position, &name),
+        _ => None,
+    };
+    let mut list = L::list(taken, next);
+    hint(&mut list, config, has_rules);
+    list
+}
+
+/// Says how long a result may be kept. One that depends on who asks is theirs alone.
+pub(crate) fn hint<R: Cacheable>(result: &mut R, config: &Config, personal: bool) {
+    if let Some((time, scope)) = config.cache {
+        *result.ttl_ms_mut() = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        *result.cache_scope_mut() = Some(if personal { CacheScope::Private } else { scope });
+    }
+}
+
+/// The result as it stands in a message, without the message around it.
+fn written<L: Listing>(list: L::Output, revision: Revision, config: &Config) -> RawJson {
+    let mut out = Vec::new();
+    // Lists can be said in every revision, so this cannot fail.
+    if let Err(error) = write_result::<L>(&mut out, &Id::from(0), list, revision, Some(&config.stamp)) {
+        tracing::error!(%error, list = L::NAME, "a list could not be written");
+    }
+    match parse(&out, &Limits::default().message_bytes(usize::MAX)) {
+        Ok(Incoming::Single(Message::Response(Response { outcome: Ok(result), .. }))) => result.to_owned(),
+        _ => RawJson::empty_object(),
+    }
+}
+
+impl Pages {
+    fn get(&self, version: u64, key: PageKey, write: impl FnOnce(&PageKey) -> RawJson) -> Arc<RawJson> {
+        let mut pages = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if pages.0 != version {
+            *pages = (version, HashMap::new());
+        }
+        if let Some(page) = pages.1.get(&key) {
+            return page.clone();
+        }
+        drop(pages);
+        let page = Arc::new(write(&key));
+        let mut pages = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if pages.0 == version {
+            if pages.1.len() >= MOST_PAGES {
+                pages.1.clear();
+            }
+            pages.1.insert(key, page.clone());
+        }
+        page
+    }
+}
+
+/// One bit for each thing that is seen, by what it is called.
+fn audience<T>(seen: &[(String, Arc<T>)]) -> Vec<u8> {
+    let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+    for (name, _) in seen {
+        digest.update(&name.len().to_le_bytes());
+        digest.update(name.as_bytes());
+    }
+    digest.finish().as_ref().to_vec()
+}
+
+/// Where the page after `name` begins: behind it if it is still there, and where it was otherwise.
+fn after<'a>(names: impl Iterator<Item = &'a str>, position: usize, name: &str) -> usize {
+    let mut names = names.enumerate();
+    names.find(|(_, known)| *known == name).map_or(position, |(at, _)| at + 1)
+}
+
+fn seal_cursor(
+    config: &Config,
+    list: &str,
+    audience: Option<&[u8]>,
+    position: usize,
+    name: &str,
+) -> Option<String> {
+    let plain = format!("{position} {name}");
+    let parts = cursor_parts(list, audience);
+    let sealed = config.keys.ring().and_then(|ring| ring.seal(plain.as_bytes(), &parts, for_ever()));
+    sealed.inspect_err(|error| tracing::error!(%error, "a cursor could not be sealed")).ok()
+}
+
+fn open_cursor(
+    config: &Config,
+    list: &str,
+    audience: Option<&[u8]>,
+    cursor: &str,
+) -> Result<(usize, String), Refusal> {
+    let parts = cursor_parts(list, audience);
+    let ring = config.keys.ring().ok();
+    let plain = ring.and_then(|ring| ring.open(cursor, &parts, SystemTime::now(), MOST_CURSOR).ok());
+    let plain = plain.and_then(|plain| String::from_utf8(plain).ok());
+    let place = plain.as_deref().and_then(|plain| plain.split_once(' '));
+    place
+        .and_then(|(position, name)| Some((position.parse().ok()?, name.to_owned())))
+        .ok_or_else(|| Refusal::InvalidParams("Invalid params: `cursor` is none of this list".into()))
+}
+
+fn cursor_parts<'a>(list: &'a str, audience: Option<&'a [u8]>) -> [&'a [u8]; 3] {
+    [b"cursor", list.as_bytes(), audience.unwrap_or_default()]
+}
+
+/// A cursor holds a place in a list and nothing that could grow old.
+fn for_ever() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40)
+}
+
+/// How many written pages are kept.
+const MOST_PAGES: usize = 256;
+
+/// How many files of one directory are listed.
+const MOST_FILES: usize = 10_000;
+
+/// How long a cursor may be.
+const MOST_CURSOR: usize = 8 << 10;

@@ -1,0 +1,302 @@
+//! What the macros write. Everything here can be written by hand with the builders; nothing here is promised.
+//!
+//! A macro sees the name of a type, never what it is. So it asks the compiler: `(&&Param::<T>::NEW).kind()` finds the
+//! method with the fewest references taken away, which is the one for parts of a call if `T` is such a part, and the
+//! one for arguments otherwise.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::value::UnitDeserializer;
+use serde::de::{DeserializeOwned, IgnoredAny, MapAccess};
+use tsugite_core::protocol::Schema;
+use tsugite_core::protocol::tools::CallResult;
+
+pub use super::arguments::{Slot, Slots};
+pub use super::ask::{FormChoice, choice, read_choice};
+pub use super::handler::{Answer, CallParts, Handler, failed, run_blocking};
+pub use super::schema::{ArgumentInfo, ArgumentsSchema};
+
+use super::arguments::Named;
+use super::failure::{Failure, ToolError};
+use super::handler::FromCall;
+use super::output::{IntoOutput, Json};
+
+/// An argument: something that is read from JSON and has a schema.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument",
+    label = "neither an argument nor a part of the call",
+    note = "for an argument, derive `serde::Deserialize` and `JsonSchema` for it",
+    note = "parts of a call are `Context`, `State<T>`, `Principal`, `Headers` and `Cancelled`"
+)]
+pub trait Argument: DeserializeOwned + JsonSchema {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema> Argument for T {}
+
+/// A value that is told as structured content.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be returned by a tool",
+    label = "no text, no content, and no value with a schema",
+    note = "derive `serde::Serialize` and `JsonSchema` for it",
+    note = "the error of a `Result` must convert into `ToolError`: every `std::error::Error` does"
+)]
+pub trait Structured: Serialize + JsonSchema {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + JsonSchema> Structured for T {}
+
+/// A parameter whose kind is not known yet.
+#[derive(Debug)]
+pub struct Param<T>(PhantomData<T>);
+
+impl<T> Param<T> {
+    /// One.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+/// The way for arguments.
+pub trait IsArgument {
+    /// What it is.
+    type Of;
+    /// The kind.
+    fn kind(&self) -> ArgumentKind<Self::Of>;
+}
+
+impl<T> IsArgument for Param<T> {
+    type Of = T;
+
+    fn kind(&self) -> ArgumentKind<T> {
+        ArgumentKind(PhantomData)
+    }
+}
+
+/// The way for parts of a call.
+pub trait IsPart {
+    /// What it is.
+    type Of;
+    /// The kind.
+    fn kind(&self) -> PartKind<Self::Of>;
+}
+
+impl<T: FromCall> IsPart for &Param<T> {
+    type Of = T;
+
+    fn kind(&self) -> PartKind<T> {
+        PartKind(PhantomData)
+    }
+}
+
+/// It is an argument.
+#[derive(Debug)]
+pub struct ArgumentKind<T>(PhantomData<T>);
+
+impl<T: Argument> ArgumentKind<T> {
+    /// Its place, empty.
+    pub fn slot(self) -> ArgumentSlot<T> {
+        ArgumentSlot { value: None, default: None }
+    }
+
+    /// Adds it to the schema.
+    pub fn describe(self, schema: &mut ArgumentsSchema, mut info: ArgumentInfo) {
+        info.optional |= missing::<T>().is_some();
+        schema.argument::<T>(info);
+    }
+}
+
+/// It is a part of the call.
+#[derive(Debug)]
+pub struct PartKind<T>(PhantomData<T>);
+
+impl<T: FromCall> PartKind<T> {
+    /// Its place; nothing is read into it.
+    pub fn slot(self) -> PartSlot<T> {
+        PartSlot(PhantomData)
+    }
+
+    /// Adds the arguments it holds, if any.
+    pub fn describe(self, schema: &mut ArgumentsSchema, _info: ArgumentInfo) {
+        if let Some(own) = T::input_schema() {
+            schema.merge(own);
+        }
+    }
+}
+
+/// The place of an argument.
+#[derive(Debug)]
+pub struct ArgumentSlot<T> {
+    value: Option<T>,
+    default: Option<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> ArgumentSlot<T> {
+    /// What it is if it is not given.
+    #[must_use]
+    pub fn or(mut self, default: fn() -> T) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    /// Takes the value out.
+    pub fn take(self, name: &str, call: &CallParts<'_>) -> Result<T, Failure> {
+        let value = self.value.or_else(|| self.default.map(|default| default())).or_else(missing);
+        value.ok_or_else(|| call.arguments.lacks(name))
+    }
+}
+
+impl<T: DeserializeOwned> Slot for ArgumentSlot<T> {
+    fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        self.value = Some(map.next_value()?);
+        Ok(())
+    }
+}
+
+/// The place of a part of the call.
+#[derive(Debug)]
+pub struct PartSlot<T>(PhantomData<T>);
+
+impl<T: FromCall> PartSlot<T> {
+    /// Takes it from the call.
+    pub fn take(self, _name: &str, call: &CallParts<'_>) -> Result<T, Failure> {
+        T::from_call(call)
+    }
+}
+
+impl<T> Slot for PartSlot<T> {
+    fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        map.next_value::<IgnoredAny>().map(drop)
+    }
+}
+
+/// Reads the arguments of a call into the places of the parameters.
+pub fn read<S: Slots>(call: &CallParts<'_>, names: &[&str], slots: fn() -> S) -> Result<S, Failure> {
+    call.arguments.read(&Named { names, slots })
+}
+
+/// What an argument is that was not given, if that is something: `None` for an `Option`.
+fn missing<T: DeserializeOwned>() -> Option<T> {
+    T::deserialize(UnitDeserializer::<serde::de::value::Error>::new()).ok()
+}
+
+/// What a tool returns, while its kind is not known yet.
+#[derive(Debug)]
+pub struct Returned<T>(PhantomData<T>);
+
+impl<T> Returned<T> {
+    /// One.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+/// The way for values.
+pub trait IsValue {
+    /// What it is.
+    type Of;
+    /// The kind.
+    fn kind(&self) -> ValueKind<Self::Of>;
+}
+
+impl<T> IsValue for Returned<T> {
+    type Of = T;
+
+    fn kind(&self) -> ValueKind<T> {
+        ValueKind(PhantomData)
+    }
+}
+
+/// The way for values that may fail.
+pub trait IsResult {
+    /// What it is.
+    type Of;
+    /// The kind.
+    fn kind(&self) -> ResultKind<Self::Of>;
+}
+
+impl<T: Structured, E: Into<ToolError>> IsResult for &Returned<Result<T, E>> {
+    type Of = Result<T, E>;
+
+    fn kind(&self) -> ResultKind<Result<T, E>> {
+        ResultKind(PhantomData)
+    }
+}
+
+/// The way for what is a result already.
+pub trait IsOutput {
+    /// What it is.
+    type Of;
+    /// The kind.
+    fn kind(&self) -> OutputKind<Self::Of>;
+}
+
+impl<T: IntoOutput<CallResult>> IsOutput for &&Returned<T> {
+    type Of = T;
+
+    fn kind(&self) -> OutputKind<T> {
+        OutputKind(PhantomData)
+    }
+}
+
+/// It is a value.
+#[derive(Debug)]
+pub struct ValueKind<T>(PhantomData<fn() -> T>);
+
+impl<T: Structured> ValueKind<T> {
+    /// As a result.
+    pub fn give(self, value: T) -> Result<CallResult, Failure> {
+        Json(value).into_output()
+    }
+
+    /// Its schema.
+    pub fn schema(self) -> Option<Schema> {
+        <Json<T> as IntoOutput<CallResult>>::output_schema()
+    }
+}
+
+/// It is a value, or a failure.
+#[derive(Debug)]
+pub struct ResultKind<T>(PhantomData<fn() -> T>);
+
+impl<T: Structured, E: Into<ToolError>> ResultKind<Result<T, E>> {
+    /// As a result.
+    pub fn give(self, value: Result<T, E>) -> Result<CallResult, Failure> {
+        value.map(Json).into_output()
+    }
+
+    /// Its schema.
+    pub fn schema(self) -> Option<Schema> {
+        <Json<T> as IntoOutput<CallResult>>::output_schema()
+    }
+}
+
+/// It is a result already.
+#[derive(Debug)]
+pub struct OutputKind<T>(PhantomData<fn() -> T>);
+
+impl<T: IntoOutput<CallResult>> OutputKind<T> {
+    /// As a result.
+    pub fn give(self, value: T) -> Result<CallResult, Failure> {
+        value.into_output()
+    }
+
+    /// Its schema.
+    pub fn schema(self) -> Option<Schema> {
+        T::output_schema()
+    }
+}
+
+/// A handler made of a function over the whole call: what a macro makes of a function.
+pub fn handler<O: 'static, F>(call: F) -> Arc<dyn Handler<O>>
+where
+    F: Fn(&CallParts<'_>) -> Answer<O> + Send + Sync + 'static,
+{
+    Arc::new(Whole(call))
+}
+
+struct Whole<F>(F);
+
+impl<O, F: Fn(&CallParts<'_>) -> Answer<O> + Send + Sync> Handler<O> for Whole<F> {
+    fn call(&self, parts: &CallParts<'_>) -> Answer<O> {
+        (self.0)(parts)
+    }
+}

@@ -1,0 +1,107 @@
+//! Who calls, and with which headers: known where the transport checks it, nowhere else.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::failure::{Failure, ToolError};
+use super::handler::{CallParts, FromCall};
+
+/// Whoever the transport has authenticated. Cheap to clone.
+///
+/// As a parameter it refuses calls of nobody; ask for an `Option<Principal>` to serve those too. Over stdio and in
+/// memory nobody is authenticated unless the server is told who is there.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Principal(Arc<Who>);
+
+#[derive(PartialEq, Eq, Hash)]
+struct Who {
+    issuer: String,
+    subject: String,
+    scopes: Vec<String>,
+}
+
+impl Principal {
+    /// Somebody, by a name that is unique to them.
+    pub fn new(subject: impl Into<String>) -> Self {
+        Self::of("", subject, [] as [&str; 0])
+    }
+
+    /// Somebody known to `issuer`, with what they were allowed.
+    pub fn of<S: Into<String>>(
+        issuer: impl Into<String>,
+        subject: impl Into<String>,
+        scopes: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let scopes = scopes.into_iter().map(Into::into).collect();
+        Self(Arc::new(Who { issuer: issuer.into(), subject: subject.into(), scopes }))
+    }
+
+    /// Who they are to their issuer.
+    pub fn subject(&self) -> &str {
+        &self.0.subject
+    }
+
+    /// Who vouches for them; empty if nobody does.
+    pub fn issuer(&self) -> &str {
+        &self.0.issuer
+    }
+
+    /// Whether they were allowed `scope`.
+    pub fn has_scope(&self, scope: &str) -> bool {
+        self.0.scopes.iter().any(|known| known == scope)
+    }
+}
+
+impl fmt::Debug for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Principal({:?})", self.0.subject)
+    }
+}
+
+impl FromCall for Option<Principal> {
+    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
+        Ok(call.context.principal().cloned())
+    }
+}
+
+impl FromCall for Principal {
+    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
+        let nobody = || Failure::Tool(ToolError::new("this needs a caller who is authenticated"));
+        call.context.principal().cloned().ok_or_else(nobody)
+    }
+}
+
+/// The headers of the request that brought the call; empty where there are none, as over stdio. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Headers(Arc<[(String, String)]>);
+
+impl Headers {
+    /// The first header of that name, in whatever case it was written.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+/// Names only: a value may be a secret.
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+impl FromCall for Headers {
+    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
+        Ok(call.context.headers().clone())
+    }
+}

@@ -1,0 +1,149 @@
+//! A prompt, as it is put together.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tsugite_core::protocol::prompts::{self, GetResult, PromptArgument};
+use tsugite_core::protocol::{Icon, Meta, Schema};
+
+use super::completer::{Completer, Completers, IntoCompleter};
+use super::handler::{Blocking, Handler, IntoHandler};
+
+/// A prompt: what clients see of it, and what fills it in.
+///
+/// ```
+/// use tsugite::prelude::*;
+///
+/// #[derive(serde::Deserialize, JsonSchema)]
+/// struct Review {
+///     /// The code to look at.
+///     code: String,
+/// }
+///
+/// let review = Prompt::new("review")
+///     .description("Reviews code.")
+///     .handler(|Args(review): Args<Review>| async move { format!("Please review:\n{}", review.code) });
+/// # let _ = review;
+/// ```
+#[derive(Clone)]
+pub struct Prompt {
+    pub(crate) definition: prompts::Prompt,
+    pub(crate) handler: Option<Arc<dyn Handler<GetResult>>>,
+    pub(crate) completers: Completers,
+    pub(crate) tags: Vec<String>,
+}
+
+impl Prompt {
+    /// A prompt that is asked for by `name`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self::of(prompts::Prompt::new(name))
+    }
+
+    /// A prompt known only at run time.
+    pub fn of(definition: prompts::Prompt) -> Self {
+        Self { definition, handler: None, completers: Completers::default(), tags: Vec::new() }
+    }
+
+    /// What fills it in. The arguments of its [`Args`](super::Args) are the prompt's.
+    #[must_use]
+    pub fn handler<P>(mut self, handler: impl IntoHandler<P, GetResult>) -> Self {
+        if let Some(schema) = handler.input_schema() {
+            self.definition.arguments = Some(arguments_of(&schema));
+        }
+        self.handler = Some(handler.into_handler());
+        self
+    }
+
+    /// What fills it in, in a function that blocks: it runs off the threads that serve.
+    #[must_use]
+    pub fn blocking_handler<F, P>(self, handler: F) -> Self
+    where
+        Blocking<F>: IntoHandler<P, GetResult>,
+    {
+        self.handler(Blocking(handler))
+    }
+
+    /// Made by a macro: the arguments and the handler of a function.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn function(mut self, input: Schema, handler: Arc<dyn Handler<GetResult>>) -> Self {
+        let arguments = arguments_of(&input);
+        self.definition.arguments = (!arguments.is_empty()).then_some(arguments);
+        self.handler = Some(handler);
+        self
+    }
+
+    /// Something it wants to know, where no type says it.
+    #[must_use]
+    pub fn argument(mut self, argument: PromptArgument) -> Self {
+        self.definition.arguments.get_or_insert_default().push(argument);
+        self
+    }
+
+    /// What could stand in one of its arguments: fixed values, or a function.
+    #[must_use]
+    pub fn complete<P>(mut self, argument: impl Into<String>, values: impl IntoCompleter<P>) -> Self {
+        self.completers.insert(argument.into(), values.into_completer());
+        self
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.definition.title = Some(title.into());
+        self
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.definition.description = Some(description.into());
+        self
+    }
+
+    /// Pictures of it.
+    #[must_use]
+    pub fn icons(mut self, icons: impl Into<Vec<Icon>>) -> Self {
+        self.definition.icons = Some(icons.into());
+        self
+    }
+
+    /// Data beside the protocol.
+    #[must_use]
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.definition.meta = Some(meta);
+        self
+    }
+
+    /// A word to sort it by; see [`Server::visible`](super::Server::visible).
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    pub(crate) fn completer(&self, argument: &str) -> Option<&Completer> {
+        self.completers.get(argument)
+    }
+}
+
+impl std::fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prompt").field("definition", &self.definition).finish_non_exhaustive()
+    }
+}
+
+/// The properties of a schema as a prompt's arguments, which know less of themselves.
+fn arguments_of(schema: &Schema) -> Vec<PromptArgument> {
+    let keywords = schema.keywords();
+    let required = keywords.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
+    let properties = keywords.get("properties").and_then(Value::as_object);
+    let argument = |(name, property): (&String, &Value)| {
+        let mut argument = PromptArgument::new(name.clone()).required(is_required(name));
+        argument.description = property.get("description").and_then(Value::as_str).map(str::to_owned);
+        argument.title = property.get("title").and_then(Value::as_str).map(str::to_owned);
+        argument
+    };
+    properties.into_iter().flatten().map(argument).collect()
+}

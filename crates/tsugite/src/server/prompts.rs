@@ -1,0 +1,49 @@
+//! `prompts/get`.
+
+use std::sync::Arc;
+
+use tsugite_core::protocol::prompts::Get;
+use tsugite_core::revision::{Refusal, read_params};
+use tsugite_core::uri_template::{Value, Variables};
+
+use super::arguments::Arguments;
+use super::context::LazyContext;
+use super::failure::Failure;
+use super::handler::CallParts;
+use super::link::{Asked, Link, Work};
+use super::prompt::Prompt;
+use super::tools::take_up;
+
+/// Fills a prompt in.
+pub(crate) fn get(
+    link: &Arc<Link>,
+    asked: Asked<'_>,
+    context: &LazyContext<'_>,
+) -> Result<Option<Work>, Refusal> {
+    let params = read_params::<Get>(asked.request.params(), asked.revision)?;
+    let shared = &link.server.shared;
+    let found = shared.find::<Prompt>(&link.config, asked.principal(), &params.name);
+    let (prompt, owner) = found.ok_or(Refusal::UnknownPrompt { name: params.name })?;
+    let given = params.arguments.unwrap_or_default();
+    let wanted = prompt.definition.arguments.iter().flatten();
+    if let Some(lacking) =
+        wanted.filter(|known| known.required == Some(true)).find(|known| given.get(&known.name).is_none())
+    {
+        let text = format!("Invalid params: the prompt needs the argument `{}`", lacking.name);
+        return Err(Refusal::InvalidParams(text.into()));
+    }
+    take_up::<Get>(link, asked, context)?;
+    let texts: Variables = given.into_iter().map(|(name, text)| (name, Value::Text(text))).collect();
+    let owner = owner.map(|owner| owner.config());
+    let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
+    let parts = CallParts { arguments: Arguments::Texts(&texts), context, states };
+    let handler = prompt.handler.as_ref().ok_or(Refusal::Internal)?;
+    let answer = handler.call(&parts);
+    let description = prompt.definition.description.clone();
+    let answer = Box::pin(async move {
+        let mut result = answer.await?;
+        result.description = result.description.or(description);
+        Ok::<_, Failure>(result)
+    });
+    Ok(link.run::<Get>(asked, context, answer))
+}

@@ -1,0 +1,303 @@
+//! A resource, or a family of them, as it is put together.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tsugite_core::protocol::caching::CacheScope;
+use tsugite_core::protocol::content::ResourceContents;
+use tsugite_core::protocol::resources::{self, ReadResult};
+use tsugite_core::protocol::{Annotations, Icon, Meta};
+use tsugite_core::uri_template::UriTemplate;
+
+use super::completer::{Completer, Completers, IntoCompleter};
+use super::failure::{Failure, ToolError};
+use super::files::{self, FileBody, FileError, Folder};
+use super::handler::{Answer, Blocking, CallParts, Handler, IntoHandler, run_blocking};
+
+/// A resource, or by a template a family of them: what clients see, and what reads it.
+///
+/// ```
+/// use tsugite::prelude::*;
+///
+/// #[derive(serde::Deserialize, JsonSchema)]
+/// struct Note {
+///     owner: String,
+///     id: u32,
+/// }
+///
+/// let motto = Resource::new("notes://motto").handler(|| async { "Measure twice." });
+/// let notes = Resource::template("notes://{owner}/{id}")
+///     .handler(|Args(note): Args<Note>| async move { (note.id == 1).then(|| format!("{}'s first", note.owner)) });
+/// let docs = Resource::directory("docs:///", ".");
+/// # let _ = (motto, notes, docs);
+/// ```
+#[derive(Clone)]
+pub struct Resource {
+    pub(crate) definition: resources::Resource,
+    pub(crate) place: Place,
+    pub(crate) handler: Option<Arc<dyn Handler<ReadResult>>>,
+    pub(crate) completers: Completers,
+    pub(crate) tags: Vec<String>,
+    pub(crate) cache: Option<(Duration, CacheScope)>,
+    pub(crate) mistake: Option<String>,
+}
+
+/// Where it is.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// At one URI.
+    Uri,
+    /// Wherever the template fits.
+    Template(UriTemplate),
+    /// Below a directory.
+    Folder(UriTemplate, Arc<Folder>),
+}
+
+impl Resource {
+    /// A resource at one URI.
+    pub fn new(uri: impl Into<String>) -> Self {
+        let uri = uri.into();
+        let name = uri.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&uri).to_owned();
+        Self {
+            definition: resources::Resource::new(uri, name),
+            place: Place::Uri,
+            handler: None,
+            completers: Completers::default(),
+            tags: Vec::new(),
+            cache: None,
+            mistake: None,
+        }
+    }
+
+    /// A family of resources by a template (RFC 6570); its variables are the arguments. A template that could be read in
+    /// two ways is reported when the server is served.
+    pub fn template(template: impl Into<String>) -> Self {
+        let template = template.into();
+        let mut resource = Self::new(template.clone());
+        match UriTemplate::parse(&template) {
+            Ok(parsed) => resource.place = Place::Template(parsed),
+            Err(error) => resource.mistake = Some(format!("the template {template:?}: {error}")),
+        }
+        resource
+    }
+
+    /// A resource at one URI, or a family if there are braces in it: what `#[resource("…")]` makes.
+    pub fn at(uri_or_template: impl Into<String>) -> Self {
+        let text = uri_or_template.into();
+        if text.contains('{') { Self::template(text) } else { Self::new(text) }
+    }
+
+    /// A text that does not change.
+    pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let size = text.len();
+        Self::new(uri).size(size as u64).fixed(move || ResourceContents::text("", text.clone()))
+    }
+
+    /// Bytes that do not change.
+    pub fn bytes(uri: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        let bytes = bytes.into();
+        let size = bytes.len();
+        Self::new(uri).size(size as u64).fixed(move || ResourceContents::bytes("", &bytes))
+    }
+
+    /// A file, read whenever the resource is. At most 16 MiB.
+    pub fn file(uri: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        let path: PathBuf = path.into();
+        let mut resource = Self::new(uri);
+        resource.definition.mime_type = files::mime_of(&path).map(str::to_owned);
+        resource.read_by(move |_| {
+            let path = path.clone();
+            Ok(Box::new(move || files::read_file(&path, MOST_BYTES)))
+        })
+    }
+
+    /// The files below a directory: `uri` and the path of a file below it are its URI. They are listed as they are found;
+    /// hidden files, and links that lead out of the directory, are not there. At most 16 MiB a file.
+    pub fn directory(uri: impl Into<String>, path: impl AsRef<Path>) -> Self {
+        let uri = uri.into();
+        let slash = if uri.ends_with('/') { "" } else { "/" };
+        let mut resource = Self::template(format!("{uri}{slash}{{+path}}"));
+        let folder = match (Folder::new(path.as_ref()), resource.place.clone()) {
+            (Ok(folder), Place::Template(template)) => {
+                let folder = Arc::new(folder);
+                resource.place = Place::Folder(template, folder.clone());
+                folder
+            }
+            (Err(error), _) => {
+                resource.mistake = Some(format!("the directory at {uri:?}: {}", error.kind()));
+                return resource;
+            }
+            _ => return resource,
+        };
+        resource.read_by(move |path| {
+            let (folder, path) = (folder.clone(), path.ok_or(Failure::NotFound)?.to_owned());
+            Ok(Box::new(move || folder.read(&path, MOST_BYTES)))
+        })
+    }
+
+    /// What reads it. For a template, the variables fill in the handler's [`Args`](super::Args).
+    #[must_use]
+    pub fn handler<P>(mut self, handler: impl IntoHandler<P, ReadResult>) -> Self {
+        self.handler = Some(handler.into_handler());
+        self
+    }
+
+    /// What reads it, in a function that blocks: it runs off the threads that serve.
+    #[must_use]
+    pub fn blocking_handler<F, P>(self, handler: F) -> Self
+    where
+        Blocking<F>: IntoHandler<P, ReadResult>,
+    {
+        self.handler(Blocking(handler))
+    }
+
+    /// Made by a macro: the handler of a function.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn function(mut self, handler: Arc<dyn Handler<ReadResult>>) -> Self {
+        self.handler = Some(handler);
+        self
+    }
+
+    /// What could stand in a variable of the template: fixed values, or a function.
+    #[must_use]
+    pub fn complete<P>(mut self, variable: impl Into<String>, values: impl IntoCompleter<P>) -> Self {
+        self.completers.insert(variable.into(), values.into_completer());
+        self
+    }
+
+    /// For programs; the last part of the URI unless told otherwise.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.definition.name = name.into();
+        self
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.definition.title = Some(title.into());
+        self
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.definition.description = Some(description.into());
+        self
+    }
+
+    /// Its type. What its handler returns gets it too, unless that has its own.
+    #[must_use]
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.definition.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// Its size in bytes; a family has none.
+    #[must_use]
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.definition.size = Some(bytes);
+        self
+    }
+
+    /// For whom it is, and how much it matters.
+    #[must_use]
+    pub fn annotations(mut self, annotations: Annotations) -> Self {
+        self.definition.annotations = Some(annotations);
+        self
+    }
+
+    /// Pictures of it.
+    #[must_use]
+    pub fn icons(mut self, icons: impl Into<Vec<Icon>>) -> Self {
+        self.definition.icons = Some(icons.into());
+        self
+    }
+
+    /// Data beside the protocol.
+    #[must_use]
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.definition.meta = Some(meta);
+        self
+    }
+
+    /// For how long what was read stays good, and for whom (2026-07-28).
+    #[must_use]
+    pub fn cache(mut self, time: Duration, scope: CacheScope) -> Self {
+        self.cache = Some((time, scope));
+        self
+    }
+
+    /// A word to sort it by; see [`Server::visible`](super::Server::visible).
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    pub(crate) fn completer(&self, variable: &str) -> Option<&Completer> {
+        self.completers.get(variable)
+    }
+
+    fn fixed(mut self, contents: impl Fn() -> ResourceContents + Send + Sync + 'static) -> Self {
+        self.handler = Some(Arc::new(Fixed(contents)));
+        self
+    }
+
+    fn read_by<F>(mut self, read: F) -> Self
+    where
+        F: Fn(Option<&str>) -> Result<ReadFile, Failure> + Send + Sync + 'static,
+    {
+        self.handler = Some(Arc::new(FileHandler(read)));
+        self
+    }
+}
+
+impl std::fmt::Debug for Resource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resource").field("definition", &self.definition).finish_non_exhaustive()
+    }
+}
+
+struct Fixed<F>(F);
+
+impl<F: Fn() -> ResourceContents + Send + Sync> Handler<ReadResult> for Fixed<F> {
+    fn call(&self, _parts: &CallParts<'_>) -> Answer<ReadResult> {
+        Box::pin(std::future::ready(Ok(ReadResult::new([(self.0)()]))))
+    }
+}
+
+type ReadFile = Box<dyn FnOnce() -> Result<FileBody, FileError> + Send>;
+
+struct FileHandler<F>(F);
+
+impl<F: Fn(Option<&str>) -> Result<ReadFile, Failure> + Send + Sync> Handler<ReadResult> for FileHandler<F> {
+    fn call(&self, parts: &CallParts<'_>) -> Answer<ReadResult> {
+        let read = (self.0)(parts.arguments.text("path"));
+        Box::pin(async move {
+            let file = run_blocking(read?).await.map_err(told)?;
+            let contents = match file.content {
+                files::FileContent::Text(text) => ResourceContents::text("", text),
+                files::FileContent::Blob(bytes) => ResourceContents::bytes("", &bytes),
+            };
+            Ok(ReadResult::new([contents.mime_type(file.mime)]))
+        })
+    }
+}
+
+/// What the client hears of a file that cannot be read. Never where it is.
+fn told(error: FileError) -> Failure {
+    match error {
+        FileError::NotFound | FileError::NotAFile => Failure::NotFound,
+        FileError::TooLarge { .. } => Failure::Tool(ToolError::new("the file is too large to be read")),
+        FileError::Io(error) if error.kind() == io::ErrorKind::NotFound => Failure::NotFound,
+        FileError::Io(error) => Failure::Tool(error.into()),
+    }
+}
+
+/// How large a file may be.
+const MOST_BYTES: u64 = 16 << 20;

@@ -1,0 +1,111 @@
+//! The schema of a type, in the 2020-12 dialect.
+
+use schemars::JsonSchema;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use serde_json::{Value, json};
+use tsugite_core::protocol::{Object, Schema};
+
+/// The schema of a type, with subschemas in place where they do not recurse.
+pub(crate) fn schema_of<T: JsonSchema>() -> Schema {
+    let mut schema = settings().into_generator().into_root_schema_for::<T>();
+    // The name of a Rust type says nothing to a client.
+    schema.remove("title");
+    schema.remove("$schema");
+    Schema::from(Value::from(schema))
+}
+
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true)
+}
+
+/// The schema of a function's arguments, put together one by one.
+#[derive(Debug)]
+pub struct ArgumentsSchema {
+    generator: SchemaGenerator,
+    properties: Object,
+    required: Vec<Value>,
+    /// Of parameters that hold arguments of their own.
+    definitions: Object,
+}
+
+/// What a function says of one of its arguments.
+#[derive(Debug, Default)]
+pub struct ArgumentInfo {
+    /// What it is called by.
+    pub name: &'static str,
+    /// What it means.
+    pub description: Option<String>,
+    /// What it is if it is not given, where that can be said.
+    pub default: Option<Value>,
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// The header that repeats it.
+    pub header: Option<&'static str>,
+}
+
+impl Default for ArgumentsSchema {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ArgumentsSchema {
+    /// Of no arguments.
+    pub fn new() -> Self {
+        let (properties, definitions) = (Object::new(), Object::new());
+        Self { generator: settings().into_generator(), properties, required: Vec::new(), definitions }
+    }
+
+    /// Adds an argument.
+    pub fn argument<T: JsonSchema>(&mut self, info: ArgumentInfo) {
+        let schema = Value::from(self.generator.subschema_for::<T>());
+        let mut keywords = match schema {
+            Value::Object(keywords) => keywords,
+            Value::Bool(false) => Object::from_iter([("not".to_owned(), json!({}))]),
+            _ => Object::new(),
+        };
+        keywords.remove("title");
+        if let Some(text) = info.description {
+            keywords.insert("description".to_owned(), text.into());
+        }
+        if let Some(default) = info.default {
+            keywords.insert("default".to_owned(), default);
+        }
+        if let Some(header) = info.header {
+            keywords.insert("x-mcp-header".to_owned(), header.into());
+        }
+        if !info.optional {
+            self.required.push(info.name.into());
+        }
+        self.properties.insert(info.name.to_owned(), keywords.into());
+    }
+
+    /// Adds the arguments of a parameter that holds several.
+    pub fn merge(&mut self, schema: Schema) {
+        let mut keywords = schema.keywords().clone();
+        for (place, name) in [(&mut self.properties, "properties"), (&mut self.definitions, "$defs")] {
+            if let Some(Value::Object(members)) = keywords.remove(name) {
+                place.extend(members);
+            }
+        }
+        if let Some(Value::Array(names)) = keywords.remove("required") {
+            self.required.extend(names);
+        }
+    }
+
+    /// The schema.
+    pub fn finish(mut self) -> Schema {
+        self.definitions.extend(self.generator.take_definitions(true));
+        let mut keywords = Object::from_iter([("type".to_owned(), json!("object"))]);
+        if !self.properties.is_empty() {
+            keywords.insert("properties".to_owned(), self.properties.into());
+        }
+        if !self.required.is_empty() {
+            keywords.insert("required".to_owned(), self.required.into());
+        }
+        if !self.definitions.is_empty() {
+            keywords.insert("$defs".to_owned(), self.definitions.into());
+        }
+        Schema::from(keywords)
+    }
+}

@@ -1,0 +1,127 @@
+//! Who wants to hear of changes: `resources/subscribe` up to 2025-11-25, `subscriptions/listen` from then on.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
+use tsugite_core::protocol::result::Empty;
+use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
+use tsugite_core::protocol::{HasMeta, Meta};
+use tsugite_core::revision::{Refusal, read_params, write_notification};
+
+use super::feed::Listener;
+use super::link::{Asked, Link, Work};
+use super::registry::Kind;
+
+/// The session wants to hear when a resource changes.
+pub(crate) fn subscribe(link: &Link, asked: Asked<'_>) -> Result<(), Refusal> {
+    let uri = read_params::<Subscribe>(asked.request.params(), asked.revision)?.uri;
+    if !may_hear_of(link, asked, &uri) {
+        return Err(Refusal::ResourceNotFound { uri });
+    }
+    let listener = link.listener().ok_or(Refusal::Internal)?;
+    if !listener.subscribe(uri, link.config.subscriptions) {
+        return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
+    }
+    link.say::<Subscribe>(asked, Empty::new());
+    Ok(())
+}
+
+/// The session no longer wants to hear of it.
+pub(crate) fn unsubscribe(link: &Link, asked: Asked<'_>) -> Result<(), Refusal> {
+    let uri = read_params::<Unsubscribe>(asked.request.params(), asked.revision)?.uri;
+    if let Some(listener) = link.listener() {
+        listener.unsubscribe(&uri);
+    }
+    link.say::<Unsubscribe>(asked, Empty::new());
+    Ok(())
+}
+
+/// Tells of changes until the client, or the server, ends it. First comes what of the wish is granted.
+pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, Refusal> {
+    let wish = read_params::<Listen>(asked.request.params(), asked.revision)?.notifications;
+    let granted = grant(link, asked, wish)?;
+    if !link.open_stream() {
+        return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
+    }
+    let stream = Stream(link.clone());
+    let id = asked.request.id.clone().into_owned();
+    let mut lists = HashSet::new();
+    for (kind, wanted) in [
+        (Kind::Tool, granted.tools_list_changed),
+        (Kind::Prompt, granted.prompts_list_changed),
+        (Kind::Resource, granted.resources_list_changed),
+    ] {
+        if wanted == Some(true) {
+            lists.insert(kind);
+        }
+    }
+    let uris = granted.resource_subscriptions.iter().flatten().cloned().collect();
+    let cancelled = asked.cancelled.cloned().unwrap_or_default();
+    let listener = Listener::subscription(
+        link.outbox.clone(),
+        asked.revision,
+        id.clone(),
+        lists,
+        uris,
+        cancelled.clone(),
+    );
+    let listener = Arc::new(listener);
+    let mut meta = Meta::new();
+    meta.set_subscription_id(&id);
+    let ended = {
+        let (id, revision, reply) = (id.clone(), asked.revision, asked.reply.clone());
+        let (link, meta) = (link.clone(), meta.clone());
+        move || {
+            let mut result = ListenResult::new();
+            *result.meta_mut() = Some(meta);
+            reply.result::<Listen>(&id, result, revision, &link.config.stamp);
+        }
+    };
+    let feed = listener.clone();
+    let work = link.pend(asked, cancelled, async move {
+        stream.0.closed().await;
+        drop(listener);
+        drop(stream);
+        ended
+    });
+    if work.is_some() {
+        let (revision, params) = (asked.revision, AcknowledgedParams::new(granted).meta(meta));
+        link.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
+        // Only now, so that nothing comes before the acknowledgement.
+        link.server.shared.feed.listen(&feed);
+    }
+    Ok(work)
+}
+
+/// What of a wish is granted: lists that are offered, resources that the caller may read.
+fn grant(link: &Link, asked: Asked<'_>, wish: Filter) -> Result<Filter, Refusal> {
+    let has = |kind| link.config.offers_later || link.server.shared.registry(|registry| registry.has(kind));
+    let list = |wanted: Option<bool>, kind| wanted.filter(|wanted| *wanted && has(kind));
+    let mut granted = Filter::new();
+    granted.tools_list_changed = list(wish.tools_list_changed, Kind::Tool);
+    granted.prompts_list_changed = list(wish.prompts_list_changed, Kind::Prompt);
+    granted.resources_list_changed = list(wish.resources_list_changed, Kind::Resource);
+    if let Some(uris) = wish.resource_subscriptions {
+        if uris.len() > link.config.subscriptions {
+            return Err(Refusal::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
+        }
+        let known = uris.into_iter().filter(|uri| may_hear_of(link, asked, uri)).collect();
+        granted.resource_subscriptions = Some(known);
+    }
+    Ok(granted)
+}
+
+fn may_hear_of(link: &Link, asked: Asked<'_>, uri: &str) -> bool {
+    let found = link.server.shared.find_resource(&link.config, asked.principal(), uri);
+    matches!(found, Ok(Some(_)))
+}
+
+/// Counts a stream for as long as it is there.
+struct Stream(Arc<Link>);
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.0.close_stream();
+    }
+}
