@@ -161,12 +161,11 @@ impl Link {
     }
 
     fn message(self: &Arc<Self>, message: Result<Message<'_>, Fault>, reply: &Reply) -> Option<Work> {
-        let phase = self.phase();
         if let Ok(Message::Request(request)) = &message {
-            return self.request(phase, request, reply);
+            return self.request(request, reply);
         }
         let message = message.map(Incoming::Single);
-        match (decide(phase, self.config.served, &message), message) {
+        match (decide(self.phase(), self.config.served, &message), message) {
             (Line::Fault(spoken), Err(fault)) => reply.fault(&fault, spoken),
             (Line::Ready, _) => self.ready(),
             (Line::Cancel(id), _) => self.cancel(&id),
@@ -179,7 +178,11 @@ impl Link {
         None
     }
 
-    fn request(self: &Arc<Self>, phase: Phase, request: &Request<'_>, reply: &Reply) -> Option<Work> {
+    fn request(self: &Arc<Self>, request: &Request<'_>, reply: &Reply) -> Option<Work> {
+        let (phase, runs) = {
+            let state = self.lock();
+            (state.handshake.phase(), !state.running.is_empty())
+        };
         let peek = match Peek::at(request.params()) {
             Ok(peek) => peek,
             Err(error) => {
@@ -190,7 +193,7 @@ impl Link {
         let asked =
             |revision| Asked { request, peek: &peek, revision, reply, caller: &self.caller, cancelled: None };
         match decide_request(phase, self.config.served, request, &peek) {
-            Line::Serve(revision) => return self.serve(phase, asked(revision)),
+            Line::Serve(revision) => return self.serve(phase, runs, asked(revision)),
             Line::Open(revision) => self.open(asked(revision)),
             Line::Pong => self.say::<Ping>(asked(Revision::OLDEST), Empty::new()),
             Line::Refuse(refusal, revision) => reply.refusal(Some(&request.id), &refusal, revision),
@@ -228,12 +231,12 @@ impl Link {
         }
     }
 
-    fn serve(self: &Arc<Self>, phase: Phase, asked: Asked<'_>) -> Option<Work> {
+    fn serve(self: &Arc<Self>, phase: Phase, runs: bool, asked: Asked<'_>) -> Option<Work> {
         // Some clients never say that they are ready; their first request does.
         if !asked.revision.is_stateless() && matches!(phase, Phase::Agreed(_)) {
             self.ready();
         }
-        if self.is_under_way(&asked.request.id) {
+        if runs && self.is_under_way(&asked.request.id) {
             asked.refuse(&duplicate_id());
             return None;
         }
@@ -423,8 +426,7 @@ impl Link {
     }
 
     fn is_under_way(&self, id: &Id<'_>) -> bool {
-        let state = self.lock();
-        !state.running.is_empty() && state.running.contains_key(&id.clone().into_owned())
+        self.lock().running.contains_key(&id.clone().into_owned())
     }
 
     /// Writes a request down that is not done at once.

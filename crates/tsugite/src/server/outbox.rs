@@ -45,12 +45,12 @@ impl Outbox {
 
     /// Waits until the peer has read enough for more to be said.
     pub(crate) async fn room(&self) {
-        loop {
+        while self.is_full() {
             let drained = self.drained.notified();
-            if self.lock().len() < HIGH_WATER {
-                return;
+            // It may have been emptied between the two looks.
+            if self.is_full() {
+                drained.await;
             }
-            drained.await;
         }
     }
 

@@ -26,22 +26,28 @@ pub(crate) fn call(
     link: &Arc<Link>,
     asked: Asked<'_>,
     context: &LazyContext<'_>,
+    offered: &dyn Fn() -> bool,
 ) -> Result<Option<Work>, Refusal> {
+    let unknown = |refusal| match offered() {
+        true => refusal,
+        false => Refusal::MethodNotFound { method: Call::NAME.to_owned() },
+    };
     let Some(Some(name)) = asked.peek.name(Call::NAME) else {
         // The careful reading says what is wrong with it.
-        read_params::<Call>(asked.request.params(), asked.revision)?;
-        return Err(Refusal::Internal);
+        let bad = read_params::<Call>(asked.request.params(), asked.revision).err();
+        return Err(unknown(bad.unwrap_or(Refusal::Internal)));
     };
     let arguments = match asked.peek.arguments() {
         None => Raw::empty_object(),
         Some(arguments) if arguments.is_object() => arguments,
         Some(_) => {
-            return Err(Refusal::InvalidParams("Invalid params: `arguments` must be an object".into()));
+            let text = "Invalid params: `arguments` must be an object";
+            return Err(unknown(Refusal::InvalidParams(text.into())));
         }
     };
     let shared = &link.server.shared;
     let found = shared.find::<ToolEntry>(&link.config, asked.principal(), name);
-    let (entry, owner) = found.ok_or_else(|| Refusal::UnknownTool { name: name.to_owned() })?;
+    let (entry, owner) = found.ok_or_else(|| unknown(Refusal::UnknownTool { name: name.to_owned() }))?;
     take_up::<Call>(link, asked, context)?;
     let owner = owner.map(|owner| owner.config());
     let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);

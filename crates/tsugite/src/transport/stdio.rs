@@ -5,11 +5,14 @@
 //! carries the answers, without a task or a channel between them.
 
 use std::fs::File;
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, fstat};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
@@ -78,9 +81,8 @@ impl Wire {
             let listens = !self.link.outbox.is_full();
             tokio::select! {
                 biased;
-                ready = self.input.readable(), if listens => {
-                    ready?;
-                    match self.input.try_read(&mut chunk) {
+                read = self.input.read(&mut chunk), if listens => {
+                    match read {
                         Ok(0) => {
                             if let Some(Ok(line)) = lines.finish() {
                                 self.receive(line);
@@ -197,18 +199,17 @@ impl Input {
         })
     }
 
-    async fn readable(&self) -> io::Result<()> {
-        match self {
-            Input::Pipe(pipe) => pipe.readable().await,
-            Input::Socket(socket) => socket.readable().await,
-        }
-    }
-
-    fn try_read(&self, chunk: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Input::Pipe(pipe) => pipe.try_read(chunk),
-            Input::Socket(socket) => socket.try_read(chunk),
-        }
+    /// Reads what there is. One that brings less than fits is not followed by another to see that there is no more.
+    async fn read(&mut self, chunk: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| {
+            let mut buffer = ReadBuf::new(chunk);
+            let read = match self {
+                Input::Pipe(pipe) => Pin::new(pipe).poll_read(cx, &mut buffer),
+                Input::Socket(socket) => Pin::new(socket).poll_read(cx, &mut buffer),
+            };
+            read.map_ok(|()| buffer.filled().len())
+        })
+        .await
     }
 }
 
