@@ -1,6 +1,10 @@
 //! The fixture as a process: how it begins, ends, and bears what a client does to it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and so do its own helpers")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -12,7 +16,12 @@ use tokio::process::{Child, Command};
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
 fn start() -> Child {
+    start_with(&[])
+}
+
+fn start_with(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_fixture"))
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -130,4 +139,54 @@ async fn files_serve_where_pipes_would() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(status.success());
     assert_eq!(heard.lines().count(), 1, "{heard}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_never_ends_is_ended_when_the_client_has_gone() {
+    let mut child = start_with(&["50"]);
+    let mut stdin = child.stdin.take().unwrap();
+    let listen = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"subscriptions/listen\",\"params\":{{\"notifications\":{{}},{META}}}}}\n"
+    );
+    stdin.write_all(format!("{}{listen}", call(1, "slow")).as_bytes()).await.unwrap();
+    drop(stdin);
+    let mut heard = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut heard).await.unwrap();
+    assert!(child.wait().await.unwrap().success());
+    let ids: Vec<_> =
+        heard.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone()).collect();
+    assert_eq!(
+        ids,
+        [Value::Null, json!(2)],
+        "acknowledged, then ended gracefully; the other call has no answer"
+    );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_client_that_never_reads_is_not_read_from_for_ever() {
+    let mut child = start();
+    let (mut stdin, _stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let big = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "say", "arguments": {"text": "x".repeat(60_000)}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }});
+    let line = format!("{big}\n");
+    let mut taken = 0;
+    // A second without a byte taken is long enough to call it stuck; a slow machine only ends the loop sooner.
+    while taken < 1_000
+        && tokio::time::timeout(std::time::Duration::from_secs(1), stdin.write_all(line.as_bytes()))
+            .await
+            .is_ok()
+    {
+        taken += 1;
+    }
+    assert!(taken < 1_000, "60 MB were taken in and nothing was read");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id().unwrap())).unwrap_or_default();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    if let Some(kib) = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok()) {
+        assert!(kib < 100_000, "{kib} KiB");
+    }
+    child.kill().await.unwrap();
 }
