@@ -26,6 +26,8 @@ pub mod transport;
 
 pub use schemars;
 pub use tsugite_core as core;
+#[cfg(feature = "macros")]
+pub use tsugite_macros::{prompt, resource, tool};
 
 pub use error::{Error, Result};
 pub use server::Server;
@@ -33,6 +35,8 @@ pub use server::Server;
 /// What a server needs, in one line.
 pub mod prelude {
     pub use schemars::JsonSchema;
+    #[cfg(feature = "macros")]
+    pub use tsugite_macros::{prompt, resource, tool};
 
     pub use crate::Server;
     pub use crate::core::protocol::ContentBlock;

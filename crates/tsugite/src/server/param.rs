@@ -1,8 +1,8 @@
 //! What the macros write. Everything here can be written by hand with the builders; nothing here is promised.
 //!
-//! A macro sees the name of a type, never what it is. So it asks the compiler: `(&&Param::<T>::NEW).kind()` finds the
-//! method with the fewest references taken away, which is the one for parts of a call if `T` is such a part, and the
-//! one for arguments otherwise.
+//! A macro sees the name of a type, never what it is. So it asks the compiler: `(&&&Param::<T>::NEW).kind()` finds the
+//! method with the fewest references taken away, which is the one for parts of a call if `T` is such a part, else the
+//! one for arguments if it is one, and else one that says what is wrong, once.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use super::output::{IntoOutput, Json};
 /// An argument: something that is read from JSON and has a schema.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument",
-    label = "neither an argument nor a part of the call",
-    note = "for an argument, derive `serde::Deserialize` and `JsonSchema` for it",
-    note = "parts of a call are `Context`, `State<T>`, `Principal`, `Headers` and `Cancelled`"
+    label = "cannot be read from JSON",
+    note = "for an argument, derive `serde::Deserialize` and `JsonSchema`",
+    note = "parts of a call are `Context`, `State<T>`, `Principal`, `Headers` and `Cancelled`; they take no `#[arg]`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema {}
 
@@ -40,13 +40,23 @@ impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned by a tool",
     label = "no text, no content, and no value with a schema",
-    note = "derive `serde::Serialize` and `JsonSchema` for it",
-    note = "the error of a `Result` must convert into `ToolError`: every `std::error::Error` does"
+    note = "derive `serde::Serialize` and `JsonSchema`"
 )]
 pub trait Structured: Serialize + JsonSchema {}
 
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + JsonSchema> Structured for T {}
+
+/// The error of a tool.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a tool",
+    label = "does not convert into `ToolError`",
+    note = "use `ToolError`, or a type that implements `std::error::Error`"
+)]
+pub trait ToolFailure: Into<ToolError> {}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<ToolError>> ToolFailure for E {}
 
 /// A parameter whose kind is not known yet.
 #[derive(Debug)]
@@ -55,21 +65,13 @@ pub struct Param<T>(PhantomData<T>);
 impl<T> Param<T> {
     /// One.
     pub const NEW: Self = Self(PhantomData);
-}
 
-/// The way for arguments.
-pub trait IsArgument {
-    /// What it is.
-    type Of;
-    /// The kind.
-    fn kind(&self) -> ArgumentKind<Self::Of>;
-}
-
-impl<T> IsArgument for Param<T> {
-    type Of = T;
-
-    fn kind(&self) -> ArgumentKind<T> {
-        ArgumentKind(PhantomData)
+    /// One that has no name, so it can be nothing but a part of the call.
+    pub fn part(self) -> PartKind<T>
+    where
+        T: FromCall,
+    {
+        PartKind(PhantomData)
     }
 }
 
@@ -81,11 +83,43 @@ pub trait IsPart {
     fn kind(&self) -> PartKind<Self::Of>;
 }
 
-impl<T: FromCall> IsPart for &Param<T> {
+impl<T: FromCall> IsPart for &&Param<T> {
     type Of = T;
 
     fn kind(&self) -> PartKind<T> {
         PartKind(PhantomData)
+    }
+}
+
+/// The way for arguments.
+pub trait IsArgument {
+    /// What it is.
+    type Of;
+    /// The kind.
+    fn kind(&self) -> ArgumentKind<Self::Of>;
+}
+
+impl<T: Argument> IsArgument for &Param<T> {
+    type Of = T;
+
+    fn kind(&self) -> ArgumentKind<T> {
+        ArgumentKind(PhantomData)
+    }
+}
+
+/// The way for what is neither.
+pub trait IsNeither {
+    /// What it is.
+    type Of;
+    /// The kind.
+    fn kind(&self) -> NeitherKind<Self::Of>;
+}
+
+impl<T> IsNeither for Param<T> {
+    type Of = T;
+
+    fn kind(&self) -> NeitherKind<T> {
+        NeitherKind(PhantomData)
     }
 }
 
@@ -94,6 +128,12 @@ impl<T: FromCall> IsPart for &Param<T> {
 pub struct ArgumentKind<T>(PhantomData<T>);
 
 impl<T: Argument> ArgumentKind<T> {
+    /// `#[arg]` says so too.
+    #[must_use]
+    pub fn marked(self) -> Self {
+        self
+    }
+
     /// Its place, empty.
     pub fn slot(self) -> ArgumentSlot<T> {
         ArgumentSlot { value: None, default: None }
@@ -111,6 +151,15 @@ impl<T: Argument> ArgumentKind<T> {
 pub struct PartKind<T>(PhantomData<T>);
 
 impl<T: FromCall> PartKind<T> {
+    /// `#[arg]` says it is an argument, which it is not.
+    #[must_use]
+    pub fn marked(self) -> Self
+    where
+        T: Argument,
+    {
+        self
+    }
+
     /// Its place; nothing is read into it.
     pub fn slot(self) -> PartSlot<T> {
         PartSlot(PhantomData)
@@ -122,6 +171,29 @@ impl<T: FromCall> PartKind<T> {
             schema.merge(own);
         }
     }
+}
+
+/// It is neither: [`NeitherKind::slot`] says so, and everything else goes on as if nothing were wrong.
+#[derive(Debug)]
+pub struct NeitherKind<T>(PhantomData<T>);
+
+impl<T> NeitherKind<T> {
+    /// As it is.
+    #[must_use]
+    pub fn marked(self) -> Self {
+        self
+    }
+
+    /// Has none.
+    pub fn slot(self) -> ArgumentSlot<T>
+    where
+        T: Argument,
+    {
+        ArgumentSlot { value: None, default: None }
+    }
+
+    /// Is in no schema.
+    pub fn describe(self, _schema: &mut ArgumentsSchema, _info: ArgumentInfo) {}
 }
 
 /// The place of an argument.
@@ -158,6 +230,12 @@ impl<T: DeserializeOwned> Slot for ArgumentSlot<T> {
 pub struct PartSlot<T>(PhantomData<T>);
 
 impl<T: FromCall> PartSlot<T> {
+    /// As it is; [`PartKind::marked`] has said what is wrong.
+    #[must_use]
+    pub fn or(self, _default: fn() -> T) -> Self {
+        self
+    }
+
     /// Takes it from the call.
     pub fn take(self, _name: &str, call: &CallParts<'_>) -> Result<T, Failure> {
         T::from_call(call)
@@ -165,6 +243,16 @@ impl<T: FromCall> PartSlot<T> {
 }
 
 impl<T> Slot for PartSlot<T> {
+    fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        map.next_value::<IgnoredAny>().map(drop)
+    }
+}
+
+/// The place of a parameter that is not compiled.
+#[derive(Debug)]
+pub struct Absent;
+
+impl Slot for Absent {
     fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
         map.next_value::<IgnoredAny>().map(drop)
     }
@@ -189,38 +277,6 @@ impl<T> Returned<T> {
     pub const NEW: Self = Self(PhantomData);
 }
 
-/// The way for values.
-pub trait IsValue {
-    /// What it is.
-    type Of;
-    /// The kind.
-    fn kind(&self) -> ValueKind<Self::Of>;
-}
-
-impl<T> IsValue for Returned<T> {
-    type Of = T;
-
-    fn kind(&self) -> ValueKind<T> {
-        ValueKind(PhantomData)
-    }
-}
-
-/// The way for values that may fail.
-pub trait IsResult {
-    /// What it is.
-    type Of;
-    /// The kind.
-    fn kind(&self) -> ResultKind<Self::Of>;
-}
-
-impl<T: Structured, E: Into<ToolError>> IsResult for &Returned<Result<T, E>> {
-    type Of = Result<T, E>;
-
-    fn kind(&self) -> ResultKind<Result<T, E>> {
-        ResultKind(PhantomData)
-    }
-}
-
 /// The way for what is a result already.
 pub trait IsOutput {
     /// What it is.
@@ -237,66 +293,119 @@ impl<T: IntoOutput<CallResult>> IsOutput for &&Returned<T> {
     }
 }
 
-/// It is a value.
-#[derive(Debug)]
-pub struct ValueKind<T>(PhantomData<fn() -> T>);
+/// The way for values that may fail.
+pub trait IsResult {
+    /// What it is.
+    type Of;
+    /// The kind.
+    fn kind(&self) -> ResultKind<Self::Of>;
+}
 
-impl<T: Structured> ValueKind<T> {
-    /// As a result.
-    pub fn give(self, value: T) -> Result<CallResult, Failure> {
-        Json(value).into_output()
+// Any error: one that is none of a tool's must not make the whole a value.
+impl<T, E> IsResult for &Returned<Result<T, E>> {
+    type Of = Result<T, E>;
+
+    fn kind(&self) -> ResultKind<Result<T, E>> {
+        ResultKind(PhantomData)
     }
+}
 
+/// The way for values.
+pub trait IsValue {
+    /// What it is.
+    type Of;
+    /// The kind.
+    fn kind(&self) -> ValueKind<Self::Of>;
+}
+
+impl<T> IsValue for Returned<T> {
+    type Of = T;
+
+    fn kind(&self) -> ValueKind<T> {
+        ValueKind(PhantomData)
+    }
+}
+
+/// How what a tool returns becomes its result.
+#[derive(Debug)]
+pub struct Way<T> {
+    /// As a result.
+    pub give: fn(T) -> Result<CallResult, Failure>,
     /// Its schema.
-    pub fn schema(self) -> Option<Schema> {
-        <Json<T> as IntoOutput<CallResult>>::output_schema()
+    pub schema: fn() -> Option<Schema>,
+}
+
+/// It is a result already.
+#[derive(Debug)]
+pub struct OutputKind<T>(PhantomData<T>);
+
+impl<T: IntoOutput<CallResult>> OutputKind<T> {
+    /// How.
+    pub fn way(self) -> Way<T> {
+        Way { give: T::into_output, schema: T::output_schema }
     }
 }
 
 /// It is a value, or a failure.
 #[derive(Debug)]
-pub struct ResultKind<T>(PhantomData<fn() -> T>);
+pub struct ResultKind<T>(PhantomData<T>);
 
-impl<T: Structured, E: Into<ToolError>> ResultKind<Result<T, E>> {
-    /// As a result.
-    pub fn give(self, value: Result<T, E>) -> Result<CallResult, Failure> {
-        value.map(Json).into_output()
-    }
-
-    /// Its schema.
-    pub fn schema(self) -> Option<Schema> {
-        <Json<T> as IntoOutput<CallResult>>::output_schema()
+impl<T, E> ResultKind<Result<T, E>> {
+    /// How.
+    pub fn way(self) -> Way<Result<T, E>>
+    where
+        T: Structured,
+        E: ToolFailure,
+    {
+        Way {
+            give: |value| value.map(Json).into_output(),
+            schema: <Json<T> as IntoOutput<CallResult>>::output_schema,
+        }
     }
 }
 
-/// It is a result already.
+/// It is a value.
 #[derive(Debug)]
-pub struct OutputKind<T>(PhantomData<fn() -> T>);
+pub struct ValueKind<T>(PhantomData<T>);
 
-impl<T: IntoOutput<CallResult>> OutputKind<T> {
-    /// As a result.
-    pub fn give(self, value: T) -> Result<CallResult, Failure> {
-        value.into_output()
-    }
-
-    /// Its schema.
-    pub fn schema(self) -> Option<Schema> {
-        T::output_schema()
+impl<T> ValueKind<T> {
+    /// How.
+    pub fn way(self) -> Way<T>
+    where
+        T: Structured,
+    {
+        Way {
+            give: |value| Json(value).into_output(),
+            schema: <Json<T> as IntoOutput<CallResult>>::output_schema,
+        }
     }
 }
 
 /// A handler made of a function over the whole call: what a macro makes of a function.
 pub fn handler<O: 'static, F>(call: F) -> Arc<dyn Handler<O>>
 where
-    F: Fn(&CallParts<'_>) -> Answer<O> + Send + Sync + 'static,
+    F: Fn(&CallParts<'_>) -> Result<Answer<O>, Failure> + Send + Sync + 'static,
+    O: Send,
 {
     Arc::new(Whole(call))
 }
 
 struct Whole<F>(F);
 
-impl<O, F: Fn(&CallParts<'_>) -> Answer<O> + Send + Sync> Handler<O> for Whole<F> {
+impl<O, F> Handler<O> for Whole<F>
+where
+    F: Fn(&CallParts<'_>) -> Result<Answer<O>, Failure> + Send + Sync,
+    O: Send + 'static,
+{
     fn call(&self, parts: &CallParts<'_>) -> Answer<O> {
-        (self.0)(parts)
+        (self.0)(parts).unwrap_or_else(failed)
     }
+}
+
+/// Doc comments as a description: without the space that follows the slashes, and without blank lines around them.
+pub fn docs(comments: &[&str]) -> String {
+    // A comment without lines is an empty line.
+    let lines = comments.iter().flat_map(|text| text.split('\n'));
+    let lines: Vec<_> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end()).collect();
+    lines.join("\n").trim_matches('\n').to_owned()
 }

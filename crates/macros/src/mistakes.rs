@@ -1,0 +1,44 @@
+//! What is wrong, gathered: somebody with three mistakes hears of three.
+
+use std::fmt::Display;
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::Error;
+
+/// Mistakes found so far.
+#[derive(Default)]
+pub(crate) struct Mistakes(Option<Error>);
+
+impl Mistakes {
+    /// Something is wrong at `place`.
+    pub(crate) fn at(&mut self, place: impl ToTokens, text: impl Display) {
+        self.add(Error::new_spanned(place, text));
+    }
+
+    pub(crate) fn add(&mut self, mistake: Error) {
+        match &mut self.0 {
+            Some(known) => known.combine(mistake),
+            None => self.0 = Some(mistake),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// As code that does not compile and says why.
+    pub(crate) fn into_errors(self) -> TokenStream {
+        self.0.map(Error::into_compile_error).unwrap_or_default()
+    }
+}
+
+/// Names in backquotes, for a person.
+pub(crate) fn listed(names: &[&str]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    match names.split_last() {
+        None => "nothing".to_owned(),
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
+}

@@ -1,0 +1,224 @@
+//! From a marked function to something that can be offered: what tools, resources and prompts have in common.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote};
+use syn::ext::IdentExt;
+use syn::{Attribute, LitStr, Meta};
+
+use crate::function::{Function, bare, has_function};
+use crate::mistakes::Mistakes;
+use crate::params::Params;
+use crate::settings::Settings;
+use crate::{docs, prompt, resource, tool};
+
+/// What a function becomes.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Tool,
+    Resource,
+    Prompt,
+}
+
+/// A function that was read, and how it is called.
+pub(crate) struct Given {
+    /// The name of the function.
+    pub(crate) name: LitStr,
+    /// Its doc comments.
+    pub(crate) docs: Option<TokenStream>,
+    pub(crate) params: Params,
+    /// What it returns.
+    pub(crate) output: TokenStream,
+    /// Its path.
+    callee: TokenStream,
+    /// Whether it takes `&self`, which is `__this` outside of the handler.
+    on_self: bool,
+    is_async: bool,
+}
+
+/// `#[tool]`, `#[resource]` and `#[prompt]` on a function that stands alone.
+pub(crate) fn expand(kind: Kind, attr: TokenStream, item: TokenStream) -> TokenStream {
+    let mut function: Function = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(_) if has_function(&item) => return bare(item),
+        Err(_) => {
+            let mut mistakes = Mistakes::default();
+            mistakes.at(&item, format!("`#[{}]` goes on a function", kind.noun()));
+            let errors = mistakes.into_errors();
+            return quote!(#errors #item);
+        }
+    };
+    let mut mistakes = Mistakes::default();
+    if let Some(receiver) = function.receiver() {
+        mistakes.at(receiver, "for methods, put `#[handlers]` on the `impl` block");
+        let errors = mistakes.into_errors();
+        let function = bare(function.to_token_stream());
+        return quote!(#errors #function);
+    }
+    let ident = function.sig.ident.clone();
+    let made = kind.expression(attr, &mut function, quote!(#ident::call), &mut mistakes);
+    let ty = kind.ty();
+    let wrong = !mistakes.is_empty();
+    let errors = mistakes.into_errors();
+    // So that nothing else fails for want of it.
+    let made = if wrong { quote!(<#ty>::new("")) } else { made };
+
+    let Function { attrs, vis, mut sig, body } = function;
+    sig.ident = format_ident!("call", span = ident.span());
+    let (docs, attrs): (Vec<_>, Vec<_>) = attrs.into_iter().partition(docs::is_doc);
+    quote! {
+        #errors
+
+        #(#docs)*
+        #[allow(non_camel_case_types)]
+        #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+        #vis struct #ident;
+
+        const _: () = {
+            // No variable may have the name of a unit struct. Beneath this it is the name of a function, so parameters
+            // and variables of the body may.
+            #[allow(dead_code, non_snake_case)]
+            fn #ident() {}
+
+            impl #ident {
+                #[doc = "The function itself."]
+                #[allow(dead_code)]
+                #(#attrs)*
+                #vis #sig #body
+            }
+
+            #[automatically_derived]
+            impl ::core::convert::From<#ident> for #ty {
+                fn from(_: #ident) -> Self {
+                    #made
+                }
+            }
+
+            #[automatically_derived]
+            impl ::core::convert::From<#ident> for ::tsugite::server::Offered {
+                fn from(it: #ident) -> Self {
+                    ::core::convert::From::from(<#ty as ::core::convert::From<#ident>>::from(it))
+                }
+            }
+        };
+    }
+}
+
+impl Kind {
+    /// Which mark an attribute is, if it is one.
+    pub(crate) fn of(attr: &Attribute) -> Option<Self> {
+        let last = attr.path().segments.last()?;
+        [Kind::Tool, Kind::Resource, Kind::Prompt].into_iter().find(|kind| last.ident == kind.noun())
+    }
+
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Kind::Tool => "tool",
+            Kind::Resource => "resource",
+            Kind::Prompt => "prompt",
+        }
+    }
+
+    fn ty(self) -> TokenStream {
+        match self {
+            Kind::Tool => quote!(::tsugite::server::Tool),
+            Kind::Resource => quote!(::tsugite::server::Resource),
+            Kind::Prompt => quote!(::tsugite::server::Prompt),
+        }
+    }
+
+    /// An expression that makes it, of a function found at `callee`. What is only for us is taken off the function.
+    pub(crate) fn expression(
+        self,
+        attr: TokenStream,
+        function: &mut Function,
+        callee: TokenStream,
+        mistakes: &mut Mistakes,
+    ) -> TokenStream {
+        function.check(self.noun(), mistakes);
+        let arg_keys = match self {
+            Kind::Tool => tool::ARG_KEYS,
+            Kind::Resource => resource::ARG_KEYS,
+            Kind::Prompt => prompt::ARG_KEYS,
+        };
+        let ident = &function.sig.ident;
+        let given = Given {
+            name: LitStr::new(&ident.unraw().to_string(), ident.span()),
+            docs: docs::description(&function.attrs),
+            params: Params::read(&mut function.sig, arg_keys, mistakes),
+            output: function.output(),
+            callee,
+            on_self: function.receiver().is_some(),
+            is_async: function.sig.asyncness.is_some(),
+        };
+        match self {
+            Kind::Tool => tool::expression(attr, &given, mistakes),
+            Kind::Resource => resource::expression(attr, &given, mistakes),
+            Kind::Prompt => prompt::expression(attr, &given, mistakes),
+        }
+    }
+}
+
+impl Given {
+    /// The handler; `give` is called with what the function returned.
+    pub(crate) fn handler(&self, give: &TokenStream) -> TokenStream {
+        let Self { params, callee, .. } = self;
+        let (reading, passed) = (params.reading(), params.passed());
+        let (own, receiver) = match self.on_self {
+            true => (quote!(let __this = ::std::sync::Arc::clone(&__this);), quote!(&__this,)),
+            false => (quote!(), quote!()),
+        };
+        let run = match self.is_async {
+            true => quote!(#callee(#receiver #passed)),
+            false => quote!(::tsugite::server::param::run_blocking(move || #callee(#receiver #passed))),
+        };
+        quote!({
+            #own
+            ::tsugite::server::param::handler(move |__call| {
+                #reading
+                #own
+                ::core::result::Result::Ok(::std::boxed::Box::pin(async move { #give(#run.await) }))
+            })
+        })
+    }
+
+    /// Calls on `__it` for what all three have: `title`, `description`, `icons`, `tags`.
+    pub(crate) fn common(&self, settings: &mut Settings, mistakes: &mut Mistakes) -> TokenStream {
+        let mut calls = TokenStream::new();
+        if let Some(title) = settings.text("title", mistakes) {
+            calls.extend(quote!(.title(#title)));
+        }
+        let described = settings.text("description", mistakes).map(ToTokens::into_token_stream);
+        if let Some(description) = described.or_else(|| self.docs.clone()) {
+            calls.extend(quote!(.description(#description)));
+        }
+        if let Some(icons) = settings.value("icons", "[…]", mistakes) {
+            calls.extend(quote!(.icons(#icons)));
+        }
+        for tag in settings.list("tags", mistakes) {
+            calls.extend(quote!(.tag(#tag)));
+        }
+        calls
+    }
+}
+
+/// The traits that tell kinds of types apart, for the code that follows.
+pub(crate) fn traits() -> TokenStream {
+    quote! {
+        #[allow(unused_imports)]
+        use ::tsugite::server::param::{
+            IsArgument as _, IsNeither as _, IsOutput as _, IsPart as _, IsResult as _, IsValue as _,
+        };
+    }
+}
+
+/// What stands in the brackets of a mark.
+pub(crate) fn arguments(attr: &Attribute, mistakes: &mut Mistakes) -> TokenStream {
+    match &attr.meta {
+        Meta::Path(_) => TokenStream::new(),
+        Meta::List(list) => list.tokens.clone(),
+        Meta::NameValue(_) => {
+            mistakes.at(attr, "write the settings in brackets: `(name = \"…\")`");
+            TokenStream::new()
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `#[resource("…")]`: a resource at one URI, or a family whose variables are the parameters.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::parse::{ParseStream, Parser};
+use syn::{LitStr, Token};
+
+use crate::mistakes::Mistakes;
+use crate::offer::{Given, traits};
+use crate::params::shown_at;
+use crate::settings::Settings;
+
+const KEYS: &[&str] = &["name", "title", "description", "mime_type", "size", "icons", "tags", "annotations"];
+
+/// What `#[arg]` may say of a parameter.
+pub(crate) const ARG_KEYS: &[&str] = &["name", "default", "complete"];
+
+/// An expression of type `Resource`.
+pub(crate) fn expression(attr: TokenStream, given: &Given, mistakes: &mut Mistakes) -> TokenStream {
+    let (uri, rest) = match uri_first.parse2(attr) {
+        Ok(read) => read,
+        Err(error) => {
+            mistakes.add(error);
+            return TokenStream::new();
+        }
+    };
+    for variable in variables(&uri.value()) {
+        if !given.params.may_hold(&variable) {
+            mistakes.at(&uri, format!("`{{{variable}}}` is no parameter: add `{variable}: String`"));
+        }
+    }
+    let mut settings = Settings::read(rest, KEYS, mistakes);
+    // Without a name of its own it is called as the function is.
+    let name = settings.text("name", mistakes);
+    let name = name.map_or_else(
+        || {
+            let name = &given.name;
+            quote!(#name)
+        },
+        |name| quote!(#name),
+    );
+    let mut calls = given.common(&mut settings, mistakes);
+    if let Some(mime_type) = settings.text("mime_type", mistakes) {
+        calls.extend(quote!(.mime_type(#mime_type)));
+    }
+    if let Some(size) = settings.value("size", "1024", mistakes) {
+        calls.extend(quote!(.size(#size)));
+    }
+    if let Some(annotations) = settings.value("annotations", "…", mistakes) {
+        calls.extend(quote!(.annotations(#annotations)));
+    }
+
+    let output = &given.output;
+    let result = quote!(::tsugite::core::protocol::resources::ReadResult);
+    let give =
+        quote_spanned!(shown_at(output)=> <#output as ::tsugite::server::IntoOutput<#result>>::into_output);
+    let (handler, completed, traits) = (given.handler(&give), given.params.completed(), traits());
+    quote!({
+        #traits
+        let __it = ::tsugite::server::Resource::at(#uri).name(#name) #calls .function(#handler);
+        #completed
+        __it
+    })
+}
+
+/// The URI, and the settings after it.
+fn uri_first(input: ParseStream<'_>) -> syn::Result<(LitStr, TokenStream)> {
+    let example = "a resource has a URI or a template first: `#[resource(\"notes://{id}\")]`";
+    let uri = input.parse().map_err(|error: syn::Error| syn::Error::new(error.span(), example))?;
+    if !input.is_empty() {
+        input.parse::<Token![,]>()?;
+    }
+    Ok((uri, input.parse()?))
+}
+
+/// The names in the braces of a template. Whether it is one is seen when the server is served.
+fn variables(template: &str) -> Vec<String> {
+    let expressions =
+        template.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(inside, _)| inside);
+    let names = expressions
+        .flat_map(|inside| inside.trim_start_matches(['+', '#', '.', '/', ';', '?', '&']).split(','));
+    let names = names.map(|name| name.split(':').next().unwrap_or_default().trim_end_matches('*'));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn variables_are_found_under_every_operator() {
+    assert_eq!(variables("a://{b}/{+c}{/d*,e:3}{?f,g}"), ["b", "c", "d", "e", "f", "g"]);
+    assert!(variables("a://b").is_empty());
+}

@@ -1,0 +1,77 @@
+//! `#[tool]`: the types of the parameters are the input schema, the return type is the output schema.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Expr, Lit};
+
+use crate::mistakes::Mistakes;
+use crate::offer::{Given, traits};
+use crate::params::shown_at;
+use crate::settings::{Settings, literal};
+
+const KEYS: &[&str] = &[
+    "name",
+    "title",
+    "description",
+    "read_only",
+    "destructive",
+    "idempotent",
+    "open_world",
+    "icons",
+    "timeout",
+    "tags",
+];
+
+/// What `#[arg]` may say of a parameter.
+pub(crate) const ARG_KEYS: &[&str] = &["name", "description", "default", "header"];
+
+/// An expression of type `Tool`.
+pub(crate) fn expression(attr: TokenStream, given: &Given, mistakes: &mut Mistakes) -> TokenStream {
+    let mut settings = Settings::read(attr, KEYS, mistakes);
+    let name = settings
+        .text("name", mistakes)
+        .map_or_else(|| given.name.to_token_stream(), ToTokens::into_token_stream);
+    let mut calls = given.common(&mut settings, mistakes);
+    for hint in ["read_only", "destructive", "idempotent", "open_world"] {
+        let setter = settings.key(hint).cloned();
+        if let (Some(setter), Some(yes)) = (setter, settings.flag(hint, mistakes)) {
+            calls.extend(quote!(.#setter(#yes)));
+        }
+    }
+    if let Some(limit) = settings.value("timeout", "\"30s\"", mistakes) {
+        match duration(&limit) {
+            Some(limit) => calls.extend(quote!(.timeout(#limit))),
+            None => mistakes.at(limit, "a time is `\"500ms\"`, `\"30s\"`, `\"5m\"` or a `Duration`"),
+        }
+    }
+
+    let (schema, handler, traits) = (given.params.schema(), given.handler(&quote!(__give)), traits());
+    let output = &given.output;
+    let span = shown_at(output);
+    // Asked once, so that a type that cannot be returned is told once.
+    let way = quote_spanned!(span=> (&&&::tsugite::server::param::Returned::<#output>::NEW).kind().way());
+    quote!({
+        #traits
+        let __way = #way;
+        let __give = __way.give;
+        ::tsugite::server::Tool::new(#name) #calls .function(#schema, (__way.schema)(), #handler)
+    })
+}
+
+/// A time in words, or an expression that gives one.
+fn duration(limit: &Expr) -> Option<TokenStream> {
+    let text = match literal(limit) {
+        None => return Some(limit.to_token_stream()),
+        Some(Lit::Str(text)) => text.value(),
+        Some(_) => return None,
+    };
+    let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let unit = match text.strip_prefix(digits)? {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        _ => return None,
+    };
+    let milliseconds = digits.parse::<u64>().ok()?.checked_mul(unit)?;
+    Some(quote!(::core::time::Duration::from_millis(#milliseconds)))
+}
