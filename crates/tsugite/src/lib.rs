@@ -27,7 +27,7 @@ pub mod transport;
 pub use schemars;
 pub use tsugite_core as core;
 #[cfg(feature = "macros")]
-pub use tsugite_macros::{prompt, resource, tool};
+pub use tsugite_macros::{Form, handlers, prompt, resource, tool};
 
 pub use error::{Error, Result};
 pub use server::Server;
@@ -36,7 +36,7 @@ pub use server::Server;
 pub mod prelude {
     pub use schemars::JsonSchema;
     #[cfg(feature = "macros")]
-    pub use tsugite_macros::{prompt, resource, tool};
+    pub use tsugite_macros::{Form, handlers, prompt, resource, tool};
 
     pub use crate::Server;
     pub use crate::core::protocol::ContentBlock;

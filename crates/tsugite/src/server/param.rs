@@ -15,7 +15,7 @@ use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::CallResult;
 
 pub use super::arguments::{Slot, Slots};
-pub use super::ask::{FormChoice, choice, read_choice};
+pub use super::ask::{FormChoice, choice, form_settings as form, read_choice};
 pub use super::handler::{Answer, CallParts, Handler, failed, run_blocking};
 pub use super::schema::{ArgumentInfo, ArgumentsSchema};
 
@@ -382,10 +382,10 @@ impl<T> ValueKind<T> {
 }
 
 /// A handler made of a function over the whole call: what a macro makes of a function.
-pub fn handler<O: 'static, F>(call: F) -> Arc<dyn Handler<O>>
+pub fn handler<O, F>(call: F) -> Arc<dyn Handler<O>>
 where
     F: Fn(&CallParts<'_>) -> Result<Answer<O>, Failure> + Send + Sync + 'static,
-    O: Send,
+    O: Send + 'static,
 {
     Arc::new(Whole(call))
 }

@@ -7,6 +7,7 @@
 mod drive;
 mod error;
 mod form;
+pub mod form_settings;
 mod questions;
 mod request_state;
 mod round;

@@ -1,0 +1,281 @@
+//! `#[derive(Form)]`: the fields of a struct are the fields of a form, the variants of an enum are choices.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Expr, Field, Fields, Item, ItemEnum, ItemStruct, LitStr, Variant};
+
+use crate::case::{self, Case};
+use crate::docs;
+use crate::mistakes::{Mistakes, listed};
+use crate::params::{owned, shown_at};
+use crate::settings::{Settings, text_of};
+
+const FIELD_KEYS: &[&str] = &[
+    "title",
+    "description",
+    "default",
+    "min",
+    "max",
+    "min_length",
+    "max_length",
+    "format",
+    "min_items",
+    "max_items",
+    "rename",
+];
+const VARIANT_KEYS: &[&str] = &["title", "rename"];
+/// Of the struct or the enum.
+const KEYS: &[&str] = &["rename_all"];
+
+/// `#[derive(Form)]`.
+pub(crate) fn expand(item: TokenStream) -> TokenStream {
+    let mut mistakes = Mistakes::default();
+    let made = match syn::parse2(item) {
+        Ok(Item::Struct(item)) => of_struct(item, &mut mistakes),
+        Ok(Item::Enum(item)) => of_enum(item, &mut mistakes),
+        Ok(other) => {
+            mistakes.at(other, "a form is a struct with named fields, or an enum without data");
+            TokenStream::new()
+        }
+        Err(error) => {
+            mistakes.add(error);
+            TokenStream::new()
+        }
+    };
+    let errors = mistakes.into_errors();
+    quote!(#errors #made)
+}
+
+fn of_struct(mut item: ItemStruct, mistakes: &mut Mistakes) -> TokenStream {
+    let settings = Settings::take(&mut item.attrs, "form", KEYS, mistakes);
+    let case = rename_all(settings, mistakes);
+    let mut named = Vec::new();
+    match item.fields {
+        Fields::Named(fields) => named.extend(fields.named),
+        Fields::Unnamed(fields) => {
+            mistakes.at(fields, "the fields of a form have names: `struct Name { field: Type }`");
+        }
+        Fields::Unit => mistakes.at(&item.ident, "a form has fields: `struct Name { field: Type }`"),
+    }
+    let fields: Vec<_> = named.into_iter().filter_map(|field| form_field(field, case, mistakes)).collect();
+    unlike(fields.iter().map(|field| &field.name), "fields", mistakes);
+    let described = fields.iter().map(|field| &field.described);
+    let read = fields.iter().map(|field| &field.read);
+    let read = match mistakes.is_empty() {
+        true => quote!(::core::result::Result::Ok(Self { #(#read,)* })),
+        false => quote!(::core::result::Result::Err(::std::string::String::new())),
+    };
+    let (generics, names, bounds) = item.generics.split_for_impl();
+    let ident = &item.ident;
+    quote! {
+        #[automatically_derived]
+        impl #generics ::tsugite::server::Form for #ident #names #bounds {
+            fn schema() -> ::tsugite::core::protocol::form::FormSchema {
+                let __form = ::tsugite::core::protocol::form::FormSchema::new();
+                #(#described)*
+                __form
+            }
+
+            fn read(
+                __content: &::tsugite::core::protocol::Ordered<::tsugite::server::FieldValue>,
+            ) -> ::core::result::Result<Self, ::std::string::String> {
+                #read
+            }
+        }
+    }
+}
+
+/// A field of a form.
+struct FormField {
+    name: TokenStream,
+    /// The statements that put it into `__form`.
+    described: TokenStream,
+    /// Its name and the expression that reads it from `__content`.
+    read: TokenStream,
+}
+
+fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Mistakes) -> Option<FormField> {
+    let mut settings = Settings::take(&mut field.attrs, "form", FIELD_KEYS, mistakes).unwrap_or_default();
+    let (ident, ty) = (field.ident.as_ref()?, &field.ty);
+    let name = settings.text("rename", mistakes).map(ToTokens::into_token_stream);
+    let name = name.unwrap_or_else(|| named(&case::field(ident, case), ident));
+    let mut calls = TokenStream::new();
+    if let Some(title) = settings.text("title", mistakes) {
+        calls.extend(quote!(let __field = __field.title(#title);));
+    }
+    let described = settings.text("description", mistakes);
+    if let Some(description) = docs::text_or_description(described, &field.attrs) {
+        calls.extend(quote!(let __field = __field.description(#description);));
+    }
+    let limits = [
+        ("min", "0"),
+        ("max", "100"),
+        ("min_length", "1"),
+        ("max_length", "100"),
+        ("min_items", "1"),
+        ("max_items", "3"),
+    ];
+    for (key, example) in limits {
+        let Some(setter) = settings.key(key).cloned() else { continue };
+        if let Some(value) = settings.value(key, example, mistakes) {
+            // The function asks that the type of the field fits; where it does not, that is shown at the key.
+            let call = quote_spanned!(shown_at(&setter)=> ::tsugite::server::param::form::#setter::<#ty>);
+            calls.extend(quote!(let __field = #call(__field, #value);));
+        }
+    }
+    if let Some(setter) = settings.key("format").cloned()
+        && let Some(format) = settings.value("format", "\"email\"", mistakes)
+    {
+        match text_format(&format) {
+            Some(format) => {
+                let call = quote_spanned!(shown_at(&setter)=> ::tsugite::server::param::form::format::<#ty>);
+                calls.extend(quote!(let __field = #call(__field, #format);));
+            }
+            None => {
+                mistakes.at(format, format!("a format is one of {}", listed(&FORMATS.map(|(word, _)| word))))
+            }
+        }
+    }
+
+    let span = shown_at(ty);
+    let field_of = quote_spanned!(span=> <#ty as ::tsugite::server::FormField>);
+    let key = settings.key("default").cloned();
+    let (required, value) = match (key, settings.value("default", "…", mistakes)) {
+        (Some(key), Some(value)) => {
+            let value = owned(&value);
+            let call = quote_spanned!(shown_at(&key)=> ::tsugite::server::param::form::default::<#ty>);
+            calls.extend(quote!(let __field = #call(__field, #value);));
+            let default =
+                quote_spanned!(shown_at(&key)=> <#ty as ::tsugite::server::param::form::Preset>::preset);
+            (quote!(false), quote!(__content.get(#name).or(::core::option::Option::Some(&#default(#value)))))
+        }
+        _ => (quote!(#field_of::REQUIRED), quote!(__content.get(#name))),
+    };
+    let described = quote! {
+        let __field = #field_of::field();
+        #calls
+        let __form = match #required {
+            true => __form.required_field(#name, __field),
+            false => __form.field(#name, __field),
+        };
+    };
+    let read = quote!(#ident: #field_of::read(#name, #value)?);
+    Some(FormField { name, described, read })
+}
+
+fn of_enum(mut item: ItemEnum, mistakes: &mut Mistakes) -> TokenStream {
+    let settings = Settings::take(&mut item.attrs, "form", KEYS, mistakes);
+    let case = rename_all(settings, mistakes).unwrap_or(Case::Snake);
+    let ident = &item.ident;
+    if item.variants.is_empty() {
+        mistakes.at(ident, "there is nothing to choose from");
+        return TokenStream::new();
+    }
+    let choices: Vec<_> = item.variants.iter_mut().map(|variant| choice(variant, case, mistakes)).collect();
+    let idents: Vec<_> = item.variants.iter().map(|variant| &variant.ident).collect();
+    let values: Vec<_> = choices.iter().map(|choice| &choice.value).collect();
+    unlike(values.iter().copied(), "choices", mistakes);
+    let chosen = mistakes
+        .is_empty()
+        .then(|| quote!(#(if __value == #values { return ::core::option::Option::Some(Self::#idents); })*));
+    let options = if choices.iter().any(|choice| choice.title.is_some()) {
+        let titles = choices.iter().map(|Choice { value, title }| match title {
+            Some(title) => title.clone(),
+            None => quote!(::std::string::String::from(#value)),
+        });
+        quote!(Titled(::std::vec![#(::tsugite::core::protocol::form::TitledOption {
+            value: ::std::string::String::from(#values),
+            title: #titles,
+        }),*]))
+    } else {
+        quote!(Plain(::std::vec![#(::std::string::String::from(#values)),*]))
+    };
+    let (generics, names, bounds) = item.generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #generics ::tsugite::server::FormChoice for #ident #names #bounds {
+            fn options() -> ::tsugite::core::protocol::form::Options {
+                ::tsugite::core::protocol::form::Options::#options
+            }
+
+            fn chosen(__value: &str) -> ::core::option::Option<Self> {
+                #chosen
+                ::core::option::Option::None
+            }
+        }
+
+        #[automatically_derived]
+        impl #generics ::tsugite::server::FormField for #ident #names #bounds {
+            fn field() -> ::tsugite::core::protocol::form::Field {
+                ::tsugite::server::param::choice::<Self>()
+            }
+
+            fn read(
+                __name: &str,
+                __value: ::core::option::Option<&::tsugite::server::FieldValue>,
+            ) -> ::core::result::Result<Self, ::std::string::String> {
+                ::tsugite::server::param::read_choice(__name, __value)
+            }
+        }
+
+        #[automatically_derived]
+        impl #generics ::tsugite::server::param::form::Chosen for #ident #names #bounds {
+            fn value(&self) -> &'static str {
+                match self { #(Self::#idents { .. } => #values,)* }
+            }
+        }
+    }
+}
+
+/// One variant.
+struct Choice {
+    value: TokenStream,
+    title: Option<TokenStream>,
+}
+
+fn choice(variant: &mut Variant, case: Case, mistakes: &mut Mistakes) -> Choice {
+    let mut settings = Settings::take(&mut variant.attrs, "form", VARIANT_KEYS, mistakes).unwrap_or_default();
+    if !matches!(variant.fields, Fields::Unit) {
+        mistakes.at(&variant.fields, "a choice has no data: a form is flat");
+    }
+    let value = settings.text("rename", mistakes).map(ToTokens::into_token_stream);
+    let value = value.unwrap_or_else(|| named(&case::variant(&variant.ident, case), &variant.ident));
+    let title = docs::text_or_description(settings.text("title", mistakes), &variant.attrs);
+    Choice { value, title }
+}
+
+fn rename_all(settings: Option<Settings>, mistakes: &mut Mistakes) -> Option<Case> {
+    let given = settings?.value("rename_all", "\"camelCase\"", mistakes)?;
+    let case = text_of(&given).and_then(|text| Case::of(&text));
+    if case.is_none() {
+        mistakes.at(given, format!("known are {}", listed(&Case::ALL.map(|(word, _)| word))));
+    }
+    case
+}
+
+/// Notes names that stand there twice.
+fn unlike<'a>(names: impl Iterator<Item = &'a TokenStream>, what: &str, mistakes: &mut Mistakes) {
+    let mut known = Vec::new();
+    for name in names {
+        let text = name.to_string();
+        if known.contains(&text) {
+            mistakes.at(name, format!("two {what} are called {text}"));
+        }
+        known.push(text);
+    }
+}
+
+/// A name as a literal, shown where it comes from.
+fn named(name: &str, ident: &Ident) -> TokenStream {
+    LitStr::new(name, ident.span()).into_token_stream()
+}
+
+const FORMATS: [(&str, &str); 4] =
+    [("email", "Email"), ("uri", "Uri"), ("date", "Date"), ("date-time", "DateTime")];
+
+fn text_format(format: &Expr) -> Option<TokenStream> {
+    let text = text_of(format)?;
+    let (_, variant) = FORMATS.into_iter().find(|(word, _)| *word == text)?;
+    let variant = Ident::new(variant, proc_macro2::Span::call_site());
+    Some(quote!(::tsugite::core::protocol::form::TextFormat::#variant))
+}
