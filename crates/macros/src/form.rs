@@ -7,7 +7,7 @@ use syn::{Expr, Field, Fields, Item, ItemEnum, ItemStruct, LitStr, Variant};
 use crate::case::{self, Case};
 use crate::docs;
 use crate::mistakes::{Mistakes, listed};
-use crate::params::{owned, shown_at};
+use crate::params::shown_at;
 use crate::settings::{Settings, text_of};
 
 const FIELD_KEYS: &[&str] = &[
@@ -118,8 +118,12 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Mistakes) -> 
     for (key, example) in limits {
         let Some(setter) = settings.key(key).cloned() else { continue };
         if let Some(value) = settings.value(key, example, mistakes) {
-            // The function asks that the type of the field fits; where it does not, that is shown at the key.
-            let call = quote_spanned!(shown_at(&setter)=> ::tsugite::server::param::form::#setter::<#ty>);
+            // The function asks that the type of the field fits.
+            let types = match key {
+                "min" | "max" => quote_spanned!(shown_at(&value)=> #ty, _),
+                _ => quote!(#ty),
+            };
+            let call = quote_spanned!(shown_at(&setter)=> ::tsugite::server::param::form::#setter::<#types>);
             calls.extend(quote!(let __field = #call(__field, #value);));
         }
     }
@@ -139,17 +143,14 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Mistakes) -> 
 
     let span = shown_at(ty);
     let field_of = quote_spanned!(span=> <#ty as ::tsugite::server::FormField>);
-    let key = settings.key("default").cloned();
-    let (required, value) = match (key, settings.value("default", "…", mistakes)) {
-        (Some(key), Some(value)) => {
-            let value = owned(&value);
-            let call = quote_spanned!(shown_at(&key)=> ::tsugite::server::param::form::default::<#ty>);
-            calls.extend(quote!(let __field = #call(__field, #value);));
-            let default =
-                quote_spanned!(shown_at(&key)=> <#ty as ::tsugite::server::param::form::Preset>::preset);
-            (quote!(false), quote!(__content.get(#name).or(::core::option::Option::Some(&#default(#value)))))
+    let (required, value) = match settings.value("default", "…", mistakes) {
+        Some(value) => {
+            let preset =
+                quote_spanned!(shown_at(&value)=> ::tsugite::server::param::form::preset::<#ty, _>(#value));
+            calls.extend(quote!(let __field = ::tsugite::server::param::form::default(__field, #preset);));
+            (quote!(false), quote!(__content.get(#name).or(::core::option::Option::Some(&#preset))))
         }
-        _ => (quote!(#field_of::REQUIRED), quote!(__content.get(#name))),
+        None => (quote!(#field_of::REQUIRED), quote!(__content.get(#name))),
     };
     let described = quote! {
         let __field = #field_of::field();

@@ -33,7 +33,11 @@ pub(crate) fn expand(attr: TokenStream, block: TokenStream) -> TokenStream {
         offered.extend(offer(function, &mut mistakes));
     }
     match &block.of_trait {
-        Some(of_trait) => mistakes.at(of_trait, "`#[handlers]` goes on `impl Type { … }`, not on a trait's"),
+        Some(of_trait) => {
+            mistakes.at(of_trait, "`#[handlers]` goes on `impl Type { … }`, not on a trait's");
+            let errors = mistakes.into_errors();
+            return quote!(#errors #block);
+        }
         None if offered.is_empty() && mistakes.is_empty() => {
             mistakes
                 .at(&block.ty, "nothing to offer: mark methods with `#[tool]`, `#[resource]` or `#[prompt]`");

@@ -87,9 +87,11 @@ impl Params {
                     let place = format_ident!("__slot{at}");
                     quote!(#place.take(#name, __call)?)
                 }
+                // Without a name it can be nothing but a part of the call.
                 None => {
-                    let kind = param.kind();
-                    quote!(#kind.slot().take("", __call)?)
+                    let ty = &param.ty;
+                    let from = quote_spanned!(shown_at(ty)=> <#ty as ::tsugite::server::FromCall>::from_call);
+                    quote!(#from(__call)?)
                 }
             };
             quote!(#cfg let #value = #taking;)
@@ -184,9 +186,6 @@ impl Param {
     fn kind(&self) -> TokenStream {
         let ty = &self.ty;
         let span = shown_at(ty);
-        if self.name.is_none() {
-            return quote_spanned!(span=> ::tsugite::server::param::Param::<#ty>::NEW.part());
-        }
         let marked = self.marked.then(|| quote_spanned!(span=> .marked()));
         quote_spanned!(span=> (&&&::tsugite::server::param::Param::<#ty>::NEW).kind() #marked)
     }
@@ -266,7 +265,7 @@ impl Preset {
 }
 
 /// A value as its owner: a text becomes a `String`, an array a `Vec`, if that is wanted.
-pub(crate) fn owned(value: &Expr) -> TokenStream {
+fn owned(value: &Expr) -> TokenStream {
     match value {
         Expr::Array(_) => quote!(::core::convert::Into::into(#value)),
         other if text_of(other).is_some() => quote!(::core::convert::Into::into(#value)),
@@ -275,7 +274,7 @@ pub(crate) fn owned(value: &Expr) -> TokenStream {
 }
 
 /// An option, as it is written.
-pub(crate) fn option(value: &Option<impl ToTokens>) -> TokenStream {
+fn option(value: &Option<impl ToTokens>) -> TokenStream {
     match value {
         Some(value) => quote!(::core::option::Option::Some(#value)),
         None => quote!(::core::option::Option::None),

@@ -65,14 +65,6 @@ pub struct Param<T>(PhantomData<T>);
 impl<T> Param<T> {
     /// One.
     pub const NEW: Self = Self(PhantomData);
-
-    /// One that has no name, so it can be nothing but a part of the call.
-    pub fn part(self) -> PartKind<T>
-    where
-        T: FromCall,
-    {
-        PartKind(PhantomData)
-    }
 }
 
 /// The way for parts of a call.
@@ -185,11 +177,11 @@ impl<T> NeitherKind<T> {
     }
 
     /// Has none.
-    pub fn slot(self) -> ArgumentSlot<T>
+    pub fn slot(self) -> NeitherSlot<T>
     where
         T: Argument,
     {
-        ArgumentSlot { value: None, default: None }
+        NeitherSlot(PhantomData)
     }
 
     /// Is in no schema.
@@ -243,6 +235,29 @@ impl<T: FromCall> PartSlot<T> {
 }
 
 impl<T> Slot for PartSlot<T> {
+    fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        map.next_value::<IgnoredAny>().map(drop)
+    }
+}
+
+/// No place.
+#[derive(Debug)]
+pub struct NeitherSlot<T>(PhantomData<T>);
+
+impl<T> NeitherSlot<T> {
+    /// As it is.
+    #[must_use]
+    pub fn or(self, _default: fn() -> T) -> Self {
+        self
+    }
+
+    /// Takes nothing.
+    pub fn take(self, name: &str, call: &CallParts<'_>) -> Result<T, Failure> {
+        Err(call.arguments.lacks(name))
+    }
+}
+
+impl<T> Slot for NeitherSlot<T> {
     fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
         map.next_value::<IgnoredAny>().map(drop)
     }

@@ -4,108 +4,112 @@ use serde_json::Number;
 use tsugite_core::protocol::elicitation::FieldValue;
 use tsugite_core::protocol::form::{Field, FieldKind, TextFormat};
 
-use super::form::FormField;
+use super::form::{FormChoice, FormField};
 
-/// A field in which something can stand first.
+/// What can stand first in a field of type `Of`.
 #[diagnostic::on_unimplemented(
-    message = "a field of type `{Self}` takes no default",
-    note = "text, numbers, `bool`, enums that derive `Form` and `Vec`s of those do"
+    message = "a field of type `{Of}` cannot have the default `{Self}`",
+    label = "no default of `{Of}`"
 )]
-pub trait Preset: FormField {
-    /// What can; for an `Option` that of its inside.
-    type Value;
-
+pub trait Preset<Of> {
     /// As it is filled in.
-    fn preset(value: Self::Value) -> FieldValue;
+    fn preset(self) -> FieldValue;
+}
+
+/// What a number in a field of type `Of` can be compared with.
+#[diagnostic::on_unimplemented(
+    message = "a field of type `{Of}` has no such limit",
+    label = "`min` and `max` are for numbers of the same type"
+)]
+pub trait Limit<Of> {
+    /// As a number, if it is one.
+    fn limit(self) -> Option<Number>;
 }
 
 /// A field for words.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no text", label = "only for text")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no text",
+    label = "`min_length`, `max_length` and `format` are for text"
+)]
 pub trait TextField: FormField {}
-
-/// A field for a number.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no number", label = "only for numbers")]
-pub trait NumberField: FormField {
-    /// What it can be compared with.
-    type Limit;
-
-    /// As a number, if it is one.
-    fn limit(value: Self::Limit) -> Option<Number>;
-}
 
 /// A field for several choices.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list of choices",
-    label = "only for a `Vec` of choices"
+    label = "`min_items` and `max_items` are for a `Vec` of choices"
 )]
 pub trait ChoicesField: FormField {}
 
 /// A variant that knows its value, for `#[derive(Form)]` on an enum.
-pub trait Chosen: FormField {
+pub trait Chosen: FormChoice {
     /// What stands for it.
     fn value(&self) -> &'static str;
 }
 
-impl Preset for String {
-    type Value = String;
-
-    fn preset(value: String) -> FieldValue {
-        FieldValue::Text(value)
+#[diagnostic::do_not_recommend]
+impl Preset<String> for String {
+    fn preset(self) -> FieldValue {
+        FieldValue::Text(self)
     }
 }
 
-impl Preset for bool {
-    type Value = bool;
-
-    fn preset(value: bool) -> FieldValue {
-        FieldValue::Flag(value)
+#[diagnostic::do_not_recommend]
+impl Preset<String> for &str {
+    fn preset(self) -> FieldValue {
+        FieldValue::Text(self.to_owned())
     }
 }
 
-impl<T: Preset> Preset for Option<T> {
-    type Value = T::Value;
-
-    fn preset(value: T::Value) -> FieldValue {
-        T::preset(value)
+#[diagnostic::do_not_recommend]
+impl Preset<bool> for bool {
+    fn preset(self) -> FieldValue {
+        FieldValue::Flag(self)
     }
 }
 
-impl<T: Chosen> Preset for T {
-    type Value = T;
-
-    fn preset(value: T) -> FieldValue {
-        FieldValue::Text(value.value().to_owned())
+#[diagnostic::do_not_recommend]
+impl<T: Chosen> Preset<T> for T {
+    fn preset(self) -> FieldValue {
+        FieldValue::Text(self.value().to_owned())
     }
 }
 
-impl<T: Chosen> Preset for Vec<T>
-where
-    Vec<T>: FormField,
-{
-    type Value = Vec<T>;
+#[diagnostic::do_not_recommend]
+impl<T: Chosen> Preset<Vec<T>> for Vec<T> {
+    fn preset(self) -> FieldValue {
+        FieldValue::Many(self.iter().map(|chosen| chosen.value().to_owned()).collect())
+    }
+}
 
-    fn preset(value: Vec<T>) -> FieldValue {
-        FieldValue::Many(value.iter().map(|chosen| chosen.value().to_owned()).collect())
+#[diagnostic::do_not_recommend]
+impl<T: Chosen, const N: usize> Preset<Vec<T>> for [T; N] {
+    fn preset(self) -> FieldValue {
+        Preset::<Vec<T>>::preset(Vec::from(self))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, V: Preset<T>> Preset<Option<T>> for V {
+    fn preset(self) -> FieldValue {
+        Preset::<T>::preset(self)
     }
 }
 
 macro_rules! numbers {
     ($($name:ty, $number:expr;)*) => {$(
-        impl Preset for $name {
-            type Value = $name;
-
-            fn preset(value: $name) -> FieldValue {
+        #[diagnostic::do_not_recommend]
+        impl Preset<$name> for $name {
+            fn preset(self) -> FieldValue {
                 // What is no number is refused when it is read.
-                <$name>::limit(value).map_or_else(|| FieldValue::Text(value.to_string()), FieldValue::Number)
+                Limit::<$name>::limit(self).map_or_else(|| FieldValue::Text(self.to_string()), FieldValue::Number)
             }
         }
 
-        impl NumberField for $name {
-            type Limit = $name;
-
-            fn limit(value: $name) -> Option<Number> {
+        #[diagnostic::do_not_recommend]
+        impl Limit<$name> for $name {
+            fn limit(self) -> Option<Number> {
                 let number: fn($name) -> Option<Number> = $number;
-                number(value)
+                number(self)
             }
         }
     )*};
@@ -124,47 +128,58 @@ numbers! {
     f64, Number::from_f64;
 }
 
-impl<T: NumberField> NumberField for Option<T> {
-    type Limit = T::Limit;
-
-    fn limit(value: T::Limit) -> Option<Number> {
-        T::limit(value)
+#[diagnostic::do_not_recommend]
+impl<T, V: Limit<T>> Limit<Option<T>> for V {
+    fn limit(self) -> Option<Number> {
+        Limit::<T>::limit(self)
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl TextField for String {}
+
+#[diagnostic::do_not_recommend]
 impl<T: TextField> TextField for Option<T> {}
-impl<T> ChoicesField for Vec<T> where Vec<T>: FormField {}
+
+#[diagnostic::do_not_recommend]
+impl<T: FormChoice> ChoicesField for Vec<T> {}
+
+#[diagnostic::do_not_recommend]
 impl<T: ChoicesField> ChoicesField for Option<T> {}
 
+/// What stands first in a field of type `T`.
+pub fn preset<T: FormField, V: Preset<T>>(value: V) -> FieldValue {
+    Preset::<T>::preset(value)
+}
+
 /// `default = …`
-pub fn default<T: Preset>(mut field: Field, value: T::Value) -> Field {
-    match (&mut field.kind, T::preset(value)) {
+pub fn default(mut field: Field, value: FieldValue) -> Field {
+    match (&mut field.kind, value) {
         (FieldKind::Text { default, .. } | FieldKind::Choice { default, .. }, FieldValue::Text(text)) => {
             *default = Some(text);
         }
         (FieldKind::Number { default, .. }, FieldValue::Number(number)) => *default = Some(number),
         (FieldKind::Flag { default }, FieldValue::Flag(flag)) => *default = Some(flag),
         (FieldKind::Choices { default, .. }, FieldValue::Many(chosen)) => *default = Some(chosen),
-        (_, value) => ignored("default", &value),
+        (_, value) => no_number("default", &value),
     }
     field
 }
 
 /// `min = …`
-pub fn min<T: NumberField>(mut field: Field, least: T::Limit) -> Field {
-    match (&mut field.kind, T::limit(least)) {
+pub fn min<T: FormField, V: Limit<T>>(mut field: Field, least: V) -> Field {
+    match (&mut field.kind, Limit::<T>::limit(least)) {
         (FieldKind::Number { minimum, .. }, Some(least)) => *minimum = Some(least),
-        (_, least) => ignored("min", &least),
+        (_, least) => no_number("min", &least),
     }
     field
 }
 
 /// `max = …`
-pub fn max<T: NumberField>(mut field: Field, most: T::Limit) -> Field {
-    match (&mut field.kind, T::limit(most)) {
+pub fn max<T: FormField, V: Limit<T>>(mut field: Field, most: V) -> Field {
+    match (&mut field.kind, Limit::<T>::limit(most)) {
         (FieldKind::Number { maximum, .. }, Some(most)) => *maximum = Some(most),
-        (_, most) => ignored("max", &most),
+        (_, most) => no_number("max", &most),
     }
     field
 }
@@ -186,9 +201,9 @@ pub fn max_length<T: TextField>(mut field: Field, most: u64) -> Field {
 }
 
 /// `format = "…"`
-pub fn format<T: TextField>(mut field: Field, form: TextFormat) -> Field {
+pub fn format<T: TextField>(mut field: Field, of: TextFormat) -> Field {
     if let FieldKind::Text { format, .. } = &mut field.kind {
-        *format = Some(form);
+        *format = Some(of);
     }
     field
 }
@@ -209,7 +224,7 @@ pub fn max_items<T: ChoicesField>(mut field: Field, most: u64) -> Field {
     field
 }
 
-/// Only a number that is none comes here: the types of everything else were checked when it was compiled.
-fn ignored(setting: &str, value: &dyn std::fmt::Debug) {
-    tracing::error!("`{setting}` of a form is not a number: {value:?}");
+/// Only an infinity comes here: the types of everything else were checked when it was compiled.
+fn no_number(setting: &str, value: &dyn std::fmt::Debug) {
+    tracing::error!("`{setting}` of a form is no number that JSON can write: {value:?}");
 }

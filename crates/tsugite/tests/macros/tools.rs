@@ -1,0 +1,486 @@
+//! `#[tool]`.
+
+use std::io;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tsugite::core::protocol::Icon;
+use tsugite::core::protocol::content::Image;
+use tsugite::prelude::*;
+
+use crate::{answer, assert_twins, call};
+
+/// Add two numbers.
+#[tool]
+async fn add(
+    /// The first number.
+    a: i64,
+    /// The second number.
+    b: i64,
+) -> i64 {
+    a + b
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    /// The first number.
+    a: i64,
+    /// The second number.
+    b: i64,
+}
+
+#[tokio::test]
+async fn a_function_is_a_tool() {
+    let by_hand = Tool::new("add")
+        .description("Add two numbers.")
+        .handler(|Args(Add { a, b }): Args<Add>| async move { a + b });
+    assert_twins(
+        Server::new("test", "1").tool(add),
+        Server::new("test", "1").tool(by_hand),
+        [
+            call("add", json!({"a": 1, "b": 2})),
+            call("add", json!({"a": 1.0, "b": -2, "more": []})),
+            call("add", json!({"a": "one", "b": 2})),
+        ],
+    )
+    .await;
+    assert_eq!(add::call(1, 2).await, 3);
+}
+
+#[tokio::test]
+async fn a_missing_argument_is_named() {
+    let missing = answer(&Server::new("test", "1").tool(add), call("add", json!({"a": 1}))).await;
+    assert_eq!(missing["result"]["isError"], true);
+    assert_eq!(missing["result"]["content"][0]["text"], "missing argument `b`");
+}
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Not this.
+#[tool(
+    name = "everything",
+    title = "Everything",
+    description = "Does everything.",
+    read_only,
+    destructive = false,
+    idempotent = true,
+    open_world,
+    icons = [Icon::new("https://example.com/icon.png")],
+    timeout = "30s",
+    tags = ["all", "some"],
+)]
+async fn all_settings() -> &'static str {
+    "done"
+}
+
+#[tool(timeout = LIMIT, read_only = false)]
+async fn expressions() -> &'static str {
+    "done"
+}
+
+#[tokio::test]
+async fn every_setting_has_a_builder() {
+    let everything = Tool::new("everything")
+        .title("Everything")
+        .description("Does everything.")
+        .read_only(true)
+        .destructive(false)
+        .idempotent(true)
+        .open_world(true)
+        .icons([Icon::new("https://example.com/icon.png")])
+        .timeout(Duration::from_secs(30))
+        .tag("all")
+        .tag("some")
+        .handler(|| async { "done" });
+    let expressions_by_hand =
+        Tool::new("expressions").timeout(LIMIT).read_only(false).handler(|| async { "done" });
+    // Seen only by its tags.
+    let tagged = |server: Server| {
+        server.visible(|_, item| item.name == "expressions" || item.has_tag("all") && item.has_tag("some"))
+    };
+    assert_twins(
+        tagged(Server::new("test", "1")).tool(all_settings).tool(expressions),
+        tagged(Server::new("test", "1")).tool(everything).tool(expressions_by_hand),
+        [call("everything", json!({})), call("expressions", json!({}))],
+    )
+    .await;
+}
+
+#[tool(timeout = "20ms")]
+async fn endless() {
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_limit_ends_a_call() {
+    let answer = answer(&Server::new("test", "1").tool(endless), call("endless", json!({}))).await;
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+}
+
+/// Of everything that can be said of a parameter.
+#[tool]
+async fn parameters(
+    /// Where
+    /// it is.
+    #[arg(header = "Region")]
+    region: String,
+    #[arg(default = 5)] limit: u32,
+    #[arg(default = "tea")] drink: String,
+    #[arg(default = -0.5)] factor: f64,
+    #[arg(default)] loud: bool,
+    #[doc = concat!("Who ", "asks.")] who: Option<String>,
+    #[arg(name = "from", description = "Where from.")] origin: Option<String>,
+    r#type: Option<i64>,
+    mut count: Option<i64>,
+    #[cfg(any())] never: Missing,
+    #[cfg(all())] always: Option<bool>,
+) -> String {
+    count = count.map(|count| count + 1);
+    format!("{region} {limit} {drink} {factor} {loud} {who:?} {origin:?} {type:?} {count:?} {always:?}", type = r#type)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Parameters {
+    /// Where
+    /// it is.
+    #[schemars(extend("x-mcp-header" = "Region"))]
+    region: String,
+    #[serde(default = "five")]
+    limit: u32,
+    #[serde(default = "tea")]
+    drink: String,
+    #[serde(default = "half")]
+    factor: f64,
+    #[serde(default, skip_serializing_if = "unsaid")]
+    loud: bool,
+    /// Who asks.
+    who: Option<String>,
+    /// Where from.
+    from: Option<String>,
+    r#type: Option<i64>,
+    count: Option<i64>,
+    always: Option<bool>,
+}
+
+/// Keeps a default out of the schema.
+fn unsaid(_: &bool) -> bool {
+    true
+}
+
+fn five() -> u32 {
+    5
+}
+
+fn tea() -> String {
+    "tea".to_owned()
+}
+
+fn half() -> f64 {
+    -0.5
+}
+
+#[tokio::test]
+async fn everything_that_can_be_said_of_a_parameter_is_in_its_schema() {
+    let by_hand = Tool::new("parameters")
+        .description("Of everything that can be said of a parameter.")
+        .handler(|Args(it): Args<Parameters>| async move {
+            parameters::call(
+                it.region, it.limit, it.drink, it.factor, it.loud, it.who, it.from, it.r#type, it.count,
+                it.always,
+            )
+            .await
+        });
+    let everything = json!({
+        "region": "eu", "limit": 1, "drink": "milk", "factor": 2, "loud": true, "who": "me", "from": "here",
+        "type": 7, "count": 1, "always": true, "never": "never", "origin": "nowhere",
+    });
+    assert_twins(
+        Server::new("test", "1").tool(parameters),
+        Server::new("test", "1").tool(by_hand),
+        [
+            call("parameters", everything),
+            call("parameters", json!({"region": "us"})),
+            call("parameters", json!({"region": "us", "who": null, "limit": "many"})),
+        ],
+    )
+    .await;
+}
+
+#[derive(Clone)]
+struct Db(&'static str);
+type Cx = Context;
+type Held = State<Db>;
+type Whole = i64;
+type Outcome = std::result::Result<Whole, ToolError>;
+
+#[tool]
+async fn aliases(cx: Cx, State(db): Held, who: Option<Principal>, n: Whole) -> Outcome {
+    cx.progress(1.0, None, None).await;
+    Ok(n + db.0.len() as i64 + i64::from(who.is_some()))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct N {
+    n: i64,
+}
+
+#[tokio::test]
+async fn parts_of_a_call_are_known_by_what_they_are_not_by_their_names() {
+    let by_hand = Tool::new("aliases").handler(
+        |cx: Context, State(db): State<Db>, who: Option<Principal>, Args(N { n }): Args<N>| async move {
+            cx.progress(1.0, None, None).await;
+            n + db.0.len() as i64 + i64::from(who.is_some())
+        },
+    );
+    let server = || Server::new("test", "1").state(Db("four"));
+    assert_twins(server().tool(aliases), server().tool(by_hand), [call("aliases", json!({"n": 1, "cx": 3}))])
+        .await;
+}
+
+#[tool]
+async fn in_a_struct(Args(Add { a, b }): Args<Add>, unit: Option<String>) -> String {
+    format!("{} {}", a + b, unit.unwrap_or_default())
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct AddUnit {
+    /// The first number.
+    a: i64,
+    /// The second number.
+    b: i64,
+    unit: Option<String>,
+}
+
+#[tokio::test]
+async fn arguments_may_come_in_a_struct_and_alone() {
+    let by_hand = Tool::new("in_a_struct").handler(|Args(it): Args<AddUnit>| async move {
+        format!("{} {}", it.a + it.b, it.unit.unwrap_or_default())
+    });
+    assert_twins(
+        Server::new("test", "1").tool(in_a_struct),
+        Server::new("test", "1").tool(by_hand),
+        [
+            call("in_a_struct", json!({"a": 1, "b": 2, "unit": "m"})),
+            call("in_a_struct", json!({"a": 1, "b": 2})),
+        ],
+    )
+    .await;
+}
+
+/// A tree.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+struct Tree {
+    value: i64,
+    children: Vec<Tree>,
+}
+
+#[tool]
+async fn sum(tree: Tree, other: Option<Tree>) -> i64 {
+    fn sum(tree: &Tree) -> i64 {
+        tree.value + tree.children.iter().map(sum).sum::<i64>()
+    }
+    sum(&tree) + other.as_ref().map_or(0, sum)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Sum {
+    tree: Tree,
+    other: Option<Tree>,
+}
+
+#[tokio::test]
+async fn a_struct_that_holds_itself_is_defined_at_the_root() {
+    let by_hand = Tool::new("sum")
+        .handler(|Args(Sum { tree, other }): Args<Sum>| async move { sum::call(tree, other).await });
+    let tree = json!({"value": 1, "children": [{"value": 2, "children": []}]});
+    let server = Server::new("test", "1").tool(sum);
+    let schema = &answer(&server, ("tools/list", json!({}))).await["result"]["tools"][0]["inputSchema"];
+    assert_eq!(
+        schema["$defs"]["Tree"]["properties"]["children"]["items"]["$ref"], "#/$defs/Tree",
+        "{schema}"
+    );
+    let requests = [call("sum", json!({"tree": tree})), call("sum", json!({"tree": tree, "other": tree}))];
+    assert_twins(server, Server::new("test", "1").tool(by_hand), requests).await;
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Weather {
+    /// In degrees.
+    temperature: f64,
+    windy: bool,
+}
+
+fn weather() -> Weather {
+    Weather { temperature: 21.5, windy: true }
+}
+
+#[tool]
+async fn gives_text() -> String {
+    "text".to_owned()
+}
+
+#[tool]
+async fn gives_number() -> i64 {
+    7
+}
+
+#[tool]
+async fn gives_struct() -> Weather {
+    weather()
+}
+
+#[tool]
+async fn gives_list() -> Vec<Weather> {
+    vec![weather()]
+}
+
+#[tool]
+async fn gives_option() -> Option<Weather> {
+    None
+}
+
+#[tool]
+async fn gives_result(#[arg(default)] fails: bool) -> io::Result<Weather> {
+    if fails { Err(io::Error::other("secret")) } else { Ok(weather()) }
+}
+
+#[tool]
+async fn gives_said(#[arg(default)] fails: bool) -> Result<String, ToolError> {
+    if fails { Err(ToolError::new("said")) } else { Ok("fine".to_owned()) }
+}
+
+#[tool]
+async fn gives_image() -> Image {
+    Image::from_bytes(b"png", "image/png")
+}
+
+#[tool]
+async fn gives_nothing() {}
+
+#[tool]
+async fn gives_result_of_call() -> CallResult {
+    CallResult::error("no")
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Fails {
+    #[serde(default, skip_serializing_if = "unsaid")]
+    fails: bool,
+}
+
+#[tokio::test]
+async fn what_is_returned_is_told_as_by_the_builders() {
+    let made = Server::new("test", "1")
+        .tool(gives_text)
+        .tool(gives_number)
+        .tool(gives_struct)
+        .tool(gives_list)
+        .tool(gives_option)
+        .tool(gives_result)
+        .tool(gives_said)
+        .tool(gives_image)
+        .tool(gives_nothing)
+        .tool(gives_result_of_call);
+    let by_hand = Server::new("test", "1")
+        .tool(Tool::new("gives_text").handler(|| async { "text".to_owned() }))
+        .tool(Tool::new("gives_number").handler(|| async { 7_i64 }))
+        .tool(Tool::new("gives_struct").handler(|| async { Json(weather()) }))
+        .tool(Tool::new("gives_list").handler(|| async { Json(vec![weather()]) }))
+        .tool(Tool::new("gives_option").handler(|| async { Json(None::<Weather>) }))
+        .tool(Tool::new("gives_result").handler(|Args(Fails { fails }): Args<Fails>| async move {
+            gives_result::call(fails).await.map(Json)
+        }))
+        .tool(
+            Tool::new("gives_said")
+                .handler(|Args(Fails { fails }): Args<Fails>| async move { gives_said::call(fails).await }),
+        )
+        .tool(Tool::new("gives_image").handler(|| async { Image::from_bytes(b"png", "image/png") }))
+        .tool(Tool::new("gives_nothing").handler(|| async {}))
+        .tool(Tool::new("gives_result_of_call").handler(|| async { CallResult::error("no") }));
+    let fails = answer(&made, call("gives_result", json!({"fails": true}))).await;
+    let text = fails["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("tool failed (number "), "{text}");
+    let names = [
+        "text",
+        "number",
+        "struct",
+        "list",
+        "option",
+        "result",
+        "said",
+        "image",
+        "nothing",
+        "result_of_call",
+    ];
+    let calls = names.map(|name| call(&format!("gives_{name}"), json!({})));
+    let said = call("gives_said", json!({"fails": true}));
+    assert_twins(made, by_hand, calls.into_iter().chain([said])).await;
+}
+
+#[tool]
+fn where_it_runs() -> String {
+    format!("{:?}", thread::current().id())
+}
+
+#[tool]
+fn blocking(State(served_by): State<ThreadId>, n: i64) -> Result<i64, ToolError> {
+    assert_ne!(served_by, thread::current().id());
+    Ok(n * 2)
+}
+
+#[tokio::test]
+async fn a_function_that_blocks_runs_off_the_threads_that_serve() {
+    let here = thread::current().id();
+    let server = Server::new("test", "1").state(here).tool(where_it_runs).tool(blocking);
+    let elsewhere = answer(&server, call("where_it_runs", json!({}))).await;
+    assert_ne!(elsewhere["result"]["content"][0]["text"], json!(format!("{here:?}")));
+    assert_ne!(elsewhere["result"]["content"][0]["text"], Value::Null);
+
+    let by_hand =
+        Tool::new("blocking").blocking_handler(|State(_): State<ThreadId>, Args(N { n }): Args<N>| n * 2);
+    assert_twins(
+        Server::new("test", "1").state(here).tool(blocking),
+        Server::new("test", "1").state(here).tool(by_hand),
+        [call("blocking", json!({"n": 2}))],
+    )
+    .await;
+}
+
+/// A parameter, and a variable, may be called as the tool is.
+#[tool]
+async fn echo(echo: String) -> String {
+    let echo = format!("{echo} {echo}");
+    echo
+}
+
+mod inner {
+    //! A tool elsewhere.
+
+    /// Documented.
+    #[tsugite::tool]
+    #[must_use]
+    pub(crate) async fn public(n: i64) -> i64 {
+        n
+    }
+}
+
+#[tokio::test]
+async fn a_tool_can_be_anywhere_and_be_offered_late() {
+    /// Inside.
+    #[tool]
+    async fn local() -> &'static str {
+        "here"
+    }
+    let server = Server::new("test", "1").tool(local).tool(inner::public);
+    server.add(echo).unwrap();
+    for (name, arguments, text) in [
+        ("local", json!({}), "here"),
+        ("public", json!({"n": 1}), "1"),
+        ("echo", json!({"echo": "o"}), "o o"),
+    ] {
+        let answer = answer(&server, call(name, arguments)).await;
+        assert_eq!(answer["result"]["content"][0]["text"], text, "{answer}");
+    }
+}
