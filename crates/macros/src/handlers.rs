@@ -3,11 +3,11 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Generics, ImplItem, Token, Type, Visibility, braced};
+use syn::{Attribute, Generics, ImplItem, Token, Type, Visibility, braced, parse_quote};
 
 use crate::function::{Function, bare_block};
 use crate::mistakes::Mistakes;
-use crate::offer::{Kind, arguments};
+use crate::offer::{Kind, TWICE, arguments};
 use crate::params::cfg_of;
 
 /// `#[handlers]` on an `impl` block.
@@ -71,9 +71,10 @@ pub(crate) fn expand(attr: TokenStream, block: TokenStream) -> TokenStream {
 fn offer(function: &mut Function, mistakes: &mut Mistakes) -> Option<TokenStream> {
     let marks: Vec<_> = function.attrs.extract_if(.., |attr| Kind::of(attr).is_some()).collect();
     if let [_, second, ..] = marks.as_slice() {
-        mistakes.at(second, "a method is one of `#[tool]`, `#[resource]` and `#[prompt]`");
+        mistakes.at(second, TWICE);
     }
     let mark = marks.first()?;
+    function.attrs.push(parse_quote!(#[allow(clippy::too_many_arguments)]));
     let (kind, arguments) = (Kind::of(mark)?, arguments(mark, mistakes));
     let (cfg, ident) = (cfg_of(&function.attrs), function.sig.ident.clone());
     let cfg = cfg.map(|cfg| quote!(#[cfg(#cfg)]));

@@ -3,6 +3,8 @@
 //! `offer` makes something to register of a function (`function`, with its `params`), for `tool`, `resource` and
 //! `prompt`; `handlers` does so for the methods of a block; `form` stands for itself. None of them looks at what a type
 //! is called: the code they write asks the compiler, see `tsugite::server::param`.
+//!
+//! Examples stand where the macros are used from: in `tsugite`.
 
 mod case;
 mod docs;
@@ -24,24 +26,8 @@ use offer::Kind;
 /// Makes a tool of a function: its doc comment is the description, its parameters are the arguments, its return type is
 /// the structured content.
 ///
-/// ```ignore
-/// /// Add two numbers.
-/// #[tool]
-/// async fn add(
-///     /// The first number.
-///     a: i64,
-///     /// The second number.
-///     #[arg(default = 1)]
-///     b: i64,
-/// ) -> i64 {
-///     a + b
-/// }
-///
-/// Server::new("calculator", "1.0.0").tool(add)
-/// ```
-///
-/// `add` is then a value to register, and `add::call(1, 2)` the function itself. A function that is not `async` runs where
-/// blocking harms nobody.
+/// `fn add` becomes a value `add` to register, and `add::call` the function itself. A function that is not `async` runs
+/// where blocking harms nobody.
 ///
 /// A parameter is an argument if it can be read from JSON and has a schema (`serde::Deserialize` and `JsonSchema`), and a
 /// part of the call if it is a `Context`, `State<T>`, `Principal`, `Args<T>` and so on. An `Option` may be left out. What
@@ -67,16 +53,6 @@ pub fn tool(attr: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a resource of a function, or by a template a family of them, whose variables are the parameters.
 ///
-/// ```ignore
-/// /// Somebody's note.
-/// #[resource("notes://{owner}/{id}", mime_type = "text/plain")]
-/// async fn note(#[arg(complete = ["ann", "bob"])] owner: String, id: u32) -> Option<String> {
-///     (id == 1).then(|| format!("{owner}'s first"))
-/// }
-///
-/// Server::new("notes", "1.0.0").resource(note)
-/// ```
-///
 /// It gives text, bytes, `Json<T>` or a `ReadResult`, an `Option` of these (`None` is a resource that is not there) or a
 /// `Result`. Everything else is as for [`macro@tool`].
 ///
@@ -90,20 +66,6 @@ pub fn resource(attr: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a prompt of a function: its parameters are the prompt's arguments.
 ///
-/// ```ignore
-/// /// Reviews code.
-/// #[prompt]
-/// async fn review(
-///     /// The code to look at.
-///     code: String,
-///     #[arg(complete = ["rust", "ruby"], default = "rust")] language: String,
-/// ) -> String {
-///     format!("Please review this {language}:\n{code}")
-/// }
-///
-/// Server::new("reviewer", "1.0.0").prompt(review)
-/// ```
-///
 /// It gives text, messages or a `GetResult`, or a `Result` of these. Everything else is as for [`macro@tool`].
 ///
 /// Settings: `name`, `title`, `description`, `icons`, `tags`. On a parameter: `name`, `description`, `default`, and
@@ -115,19 +77,6 @@ pub fn prompt(attr: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Offers the methods of an `impl` block that are marked with [`macro@tool`], [`macro@resource`] or [`macro@prompt`].
 ///
-/// ```ignore
-/// #[handlers]
-/// impl Counter {
-///     /// Counts.
-///     #[tool]
-///     async fn count(&self, by: i64) -> i64 {
-///         self.sum.fetch_add(by, Ordering::Relaxed) + by
-///     }
-/// }
-///
-/// Server::new("counter", "1.0.0").handlers(Counter::default())
-/// ```
-///
 /// They take `&self`, since calls run at the same time, and stay methods. Others are left alone.
 #[proc_macro_attribute]
 pub fn handlers(attr: TokenStream, block: TokenStream) -> TokenStream {
@@ -135,25 +84,6 @@ pub fn handlers(attr: TokenStream, block: TokenStream) -> TokenStream {
 }
 
 /// Makes a form of a struct, to ask a user with, and choices of an enum without data.
-///
-/// ```ignore
-/// #[derive(Form)]
-/// struct Order {
-///     /// How many?
-///     #[form(min = 1, max = 10, default = 1)]
-///     count: u8,
-///     size: Option<Size>,
-/// }
-///
-/// #[derive(Form)]
-/// enum Size {
-///     /// Fits most.
-///     Medium,
-///     Large,
-/// }
-///
-/// let order: Order = cx.ask("What shall it be?").await?;
-/// ```
 ///
 /// Fields are text, numbers, `bool`, an enum that derives this, an `Option` of these, or a `Vec` of such an enum. They must
 /// be filled in unless they are an `Option` or have a default. A setting that does not fit its field does not compile.

@@ -11,6 +11,9 @@ use crate::params::Params;
 use crate::settings::Settings;
 use crate::{docs, prompt, resource, tool};
 
+/// Said to whoever marks a function twice.
+pub(crate) const TWICE: &str = "a function is one of `#[tool]`, `#[resource]` and `#[prompt]`";
+
 /// What a function becomes.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
@@ -54,6 +57,9 @@ pub(crate) fn expand(kind: Kind, attr: TokenStream, item: TokenStream) -> TokenS
         let function = bare(function.to_token_stream());
         return quote!(#errors #function);
     }
+    if let Some(second) = function.attrs.extract_if(.., |attr| Kind::of(attr).is_some()).next() {
+        mistakes.at(second, TWICE);
+    }
     let ident = function.sig.ident.clone();
     let made = kind.expression(attr, &mut function, quote!(#ident::call), &mut mistakes);
     let ty = kind.ty();
@@ -81,7 +87,7 @@ pub(crate) fn expand(kind: Kind, attr: TokenStream, item: TokenStream) -> TokenS
 
             impl #ident {
                 #[doc = "The function itself."]
-                #[allow(dead_code)]
+                #[allow(dead_code, clippy::too_many_arguments)]
                 #(#attrs)*
                 #vis #sig #body
             }

@@ -21,28 +21,30 @@
 //! the messages. What a message is stands in [`core`].
 
 pub mod error;
+#[cfg(feature = "macros")]
+mod macros;
 pub mod server;
 pub mod transport;
 
 pub use schemars;
 pub use tsugite_core as core;
-#[cfg(feature = "macros")]
-pub use tsugite_macros::{Form, handlers, prompt, resource, tool};
 
 pub use error::{Error, Result};
+#[cfg(feature = "macros")]
+pub use macros::{Form, handlers, prompt, resource, tool};
 pub use server::Server;
 
 /// What a server needs, in one line.
 pub mod prelude {
     pub use schemars::JsonSchema;
-    #[cfg(feature = "macros")]
-    pub use tsugite_macros::{Form, handlers, prompt, resource, tool};
 
     pub use crate::Server;
     pub use crate::core::protocol::ContentBlock;
     pub use crate::core::protocol::logging::Level;
     pub use crate::core::protocol::tools::CallResult;
     pub use crate::core::revision::{Revision, Revisions};
+    #[cfg(feature = "macros")]
+    pub use crate::macros::{Form, handlers, prompt, resource, tool};
     pub use crate::server::{
         Args, AskError, Context, Form, Headers, Json, Kind, Principal, Prompt, Resource, State, Tool,
         ToolError,

@@ -424,3 +424,12 @@ pub fn docs(comments: &[&str]) -> String {
     let lines: Vec<_> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end()).collect();
     lines.join("\n").trim_matches('\n').to_owned()
 }
+
+#[test]
+fn doc_comments_lose_a_space_each_and_the_blank_lines_around_them() {
+    assert_eq!(
+        docs(&["", " Adds.", "", "     let a = 1;  ", " Done.", ""]),
+        "Adds.\n\n    let a = 1;\nDone."
+    );
+    assert_eq!(docs(&["\n Over\n several lines.\n "]), "Over\nseveral lines.");
+}

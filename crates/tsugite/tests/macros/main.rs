@@ -1,7 +1,11 @@
 //! Whatever a macro makes can be written by hand: each example has a twin without macros, and no client can tell them
 //! apart.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and so do its helpers"
+)]
 
 mod forms;
 mod handlers;

@@ -135,7 +135,7 @@ async fn parameters(
     r#type: Option<i64>,
     mut count: Option<i64>,
     #[cfg(any())] never: Missing,
-    #[cfg(all())] always: Option<bool>,
+    #[cfg(test)] always: Option<bool>,
 ) -> String {
     count = count.map(|count| count + 1);
     format!("{region} {limit} {drink} {factor} {loud} {who:?} {origin:?} {type:?} {count:?} {always:?}", type = r#type)

@@ -64,6 +64,12 @@ impl Calculator {
 #[tool]
 struct NoFunction;
 
+#[tool]
+#[prompt]
+async fn both() -> String {
+    String::new()
+}
+
 fn main() {
     // What has a mistake is still there, so that nothing else is said.
     let _ = Server::new("test", "1").tool(generic).tool(takes_impl).tool(gives_impl).tool(many);

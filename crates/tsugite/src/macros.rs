@@ -1,0 +1,114 @@
+//! The macros, with examples. What they make can be written by hand; see [`Tool`](crate::server::Tool),
+//! [`Resource`](crate::server::Resource), [`Prompt`](crate::server::Prompt) and [`Form`](trait@crate::server::Form).
+
+/// `#[tool]` on a function:
+///
+/// ```
+/// use tsugite::prelude::*;
+///
+/// /// Add two numbers.
+/// #[tool(read_only)]
+/// async fn add(
+///     /// The first number.
+///     a: i64,
+///     /// The second number.
+///     #[arg(default = 1)]
+///     b: i64,
+/// ) -> i64 {
+///     a + b
+/// }
+///
+/// let server = Server::new("calculator", "1.0.0").tool(add);
+/// # let _ = server;
+/// ```
+pub use tsugite_macros::tool;
+
+/// `#[resource]` on a function:
+///
+/// ```
+/// use tsugite::prelude::*;
+///
+/// /// Somebody's note.
+/// #[resource("notes://{owner}/{id}", mime_type = "text/plain")]
+/// async fn note(#[arg(complete = ["ann", "bob"])] owner: String, id: u32) -> Option<String> {
+///     (id == 1).then(|| format!("{owner}'s first"))
+/// }
+///
+/// let server = Server::new("notes", "1.0.0").resource(note);
+/// # let _ = server;
+/// ```
+pub use tsugite_macros::resource;
+
+/// `#[prompt]` on a function:
+///
+/// ```
+/// use tsugite::prelude::*;
+///
+/// /// Reviews code.
+/// #[prompt]
+/// async fn review(
+///     /// The code to look at.
+///     code: String,
+///     #[arg(complete = ["rust", "ruby"], default = "rust")] language: String,
+/// ) -> String {
+///     format!("Please review this {language}:\n{code}")
+/// }
+///
+/// let server = Server::new("reviewer", "1.0.0").prompt(review);
+/// # let _ = server;
+/// ```
+pub use tsugite_macros::prompt;
+
+/// `#[handlers]` on the methods of a value:
+///
+/// ```
+/// use std::sync::atomic::{AtomicI64, Ordering};
+/// use tsugite::prelude::*;
+///
+/// #[derive(Default)]
+/// struct Counter {
+///     sum: AtomicI64,
+/// }
+///
+/// #[handlers]
+/// impl Counter {
+///     /// Counts.
+///     #[tool]
+///     async fn count(&self, by: i64) -> i64 {
+///         self.sum.fetch_add(by, Ordering::Relaxed) + by
+///     }
+/// }
+///
+/// let server = Server::new("counter", "1.0.0").handlers(Counter::default());
+/// # let _ = server;
+/// ```
+pub use tsugite_macros::handlers;
+
+/// `#[derive(Form)]` on a struct, and on an enum without data:
+///
+/// ```
+/// use tsugite::prelude::*;
+///
+/// #[derive(Form)]
+/// struct Order {
+///     /// How many?
+///     #[form(min = 1, max = 10, default = 1)]
+///     count: u8,
+///     size: Option<Size>,
+/// }
+///
+/// #[derive(Form)]
+/// enum Size {
+///     /// Fits most.
+///     Medium,
+///     Large,
+/// }
+///
+/// #[tool]
+/// async fn order(cx: Context) -> Result<String, ToolError> {
+///     let order: Order = cx.ask("What shall it be?").await?;
+///     Ok(format!("{} to come", order.count))
+/// }
+/// # let _ = order;
+/// ```
+pub use tsugite_macros::Form;
