@@ -1,9 +1,9 @@
-//! A calculator over stdio: `cargo run --example calculator`
+//! A calculator over stdio. Run: `cargo run -p tsugite --example calculator`
 use tsugite::prelude::*;
 
 /// Add two numbers.
 #[tool]
-async fn add(
+pub async fn add(
     /// The first number.
     a: i64,
     /// The second number.

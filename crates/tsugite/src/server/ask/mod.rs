@@ -55,17 +55,11 @@ impl Context {
     /// ```
     /// use tsugite::prelude::*;
     ///
+    /// #[derive(Form)]
     /// struct Name {
+    ///     /// What shall I call you?
     ///     name: String,
     /// }
-    /// # use tsugite::core::protocol::{Ordered, form::FormSchema};
-    /// # use tsugite::server::{FieldValue, FormField};
-    /// # impl Form for Name {
-    /// #     fn schema() -> FormSchema { FormSchema::new().required_field("name", String::field()) }
-    /// #     fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
-    /// #         Ok(Self { name: String::read("name", content.get("name"))? })
-    /// #     }
-    /// # }
     ///
     /// async fn greet(cx: Context) -> Result<String, ToolError> {
     ///     let Name { name } = cx.ask("Who are you?").await?;

@@ -1,0 +1,45 @@
+//! `dynamic`, by hand.
+
+use serde::Deserialize;
+use serde_json::json;
+use tsugite::core::protocol::Schema;
+use tsugite::prelude::*;
+
+#[derive(Deserialize, JsonSchema)]
+struct Learn {
+    /// What the new tool is called.
+    language: String,
+    /// What it says.
+    greeting: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Forget {
+    language: String,
+}
+
+async fn learn(Args(Learn { language, greeting }): Args<Learn>, cx: Context) -> Result<String, ToolError> {
+    let schema = Schema::from(json!({
+        "type": "object", "properties": {"name": {"type": "string", "minLength": 1}}, "required": ["name"],
+    }));
+    let tool = Tool::new(&language).input_schema(schema).raw_handler(move |arguments, _| {
+        let greeting = greeting.clone();
+        async move {
+            let arguments: serde_json::Value = arguments.read()?;
+            Ok::<_, ToolError>(format!("{greeting}, {}!", arguments["name"].as_str().unwrap_or_default()))
+        }
+    });
+    cx.server().add(tool).map_err(|error| ToolError::new(error.to_string()))?;
+    Ok(format!("learnt {language}"))
+}
+
+pub fn server() -> Server {
+    let learn =
+        Tool::new("learn").description("Teaches the server to greet in another language.").handler(learn);
+    let forget = Tool::new("forget").description("Forgets a language.").destructive(true).handler(
+        |Args(Forget { language }): Args<Forget>, cx: Context| async move {
+            cx.server().remove(Kind::Tool, &language)
+        },
+    );
+    Server::new("dynamic", "1.0.0").tool(learn).tool(forget)
+}

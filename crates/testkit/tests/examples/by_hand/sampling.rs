@@ -1,0 +1,38 @@
+//! `sampling`, by hand.
+
+use serde::Deserialize;
+use tsugite::core::protocol::Role;
+use tsugite::core::protocol::content::SamplingBlock;
+use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
+use tsugite::prelude::*;
+
+#[derive(Deserialize, JsonSchema)]
+struct Summarize {
+    text: String,
+}
+
+async fn summarize(Args(Summarize { text }): Args<Summarize>, cx: Context) -> Result<String, ToolError> {
+    let question = SamplingMessage::new(Role::User, SamplingBlock::text(format!("Summarize: {text}")));
+    let answer = cx.sample(CreateMessageParams::new([question], 100_u64).system_prompt("Be brief.")).await?;
+    let words = answer.content.into_vec().into_iter().filter_map(|block| match block {
+        SamplingBlock::Text(text) => Some(text.text),
+        _ => None,
+    });
+    Ok(words.collect())
+}
+
+async fn places(cx: Context) -> Result<Json<Vec<String>>, ToolError> {
+    Ok(Json(cx.roots().await?.into_iter().map(|root| root.uri).collect()))
+}
+
+pub fn server() -> Server {
+    let summarize = Tool::new("summarize")
+        .description("Says in one sentence what a text says.")
+        .read_only(true)
+        .handler(summarize);
+    let places = Tool::new("places")
+        .description("Where the client lets the server work.")
+        .read_only(true)
+        .handler(places);
+    Server::new("sampling", "1.0.0").tool(summarize).tool(places)
+}

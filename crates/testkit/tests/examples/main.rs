@@ -1,0 +1,283 @@
+//! The examples: what each of them says, and that their twins without macros say the same.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    dead_code,
+    unreachable_pub,
+    reason = "a test fails by panicking; an example has a `main` that nobody calls here"
+)]
+
+mod by_hand;
+
+#[path = "../../../tsugite/examples/calculator.rs"]
+mod calculator;
+#[path = "../../../tsugite/examples/completion.rs"]
+mod completion;
+#[path = "../../../tsugite/examples/dynamic.rs"]
+mod dynamic;
+#[path = "../../../tsugite/examples/elicitation.rs"]
+mod elicitation;
+#[path = "../../../tsugite/examples/mounting.rs"]
+mod mounting;
+#[path = "../../../tsugite/examples/prompts.rs"]
+mod prompts;
+#[path = "../../../tsugite/examples/resources.rs"]
+mod resources;
+#[path = "../../../tsugite/examples/sampling.rs"]
+mod sampling;
+#[path = "../../../tsugite/examples/tools.rs"]
+mod tools;
+
+use serde_json::{Value, json};
+use tsugite::prelude::*;
+use tsugite_testkit::peer::Peer;
+
+fn revisions() -> impl Iterator<Item = Revision> {
+    Revisions::ALL.newest_first()
+}
+
+fn everything() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
+}
+
+fn text(response: &Value) -> &str {
+    response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {response}"))
+}
+
+/// Whether two servers show the same lists, in every revision.
+async fn twins(one: Server, other: Server) {
+    for revision in revisions() {
+        let mut one = Peer::connect(&one, revision, everything()).await;
+        let mut other = Peer::connect(&other, revision, everything()).await;
+        for list in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
+            let (mut ours, mut theirs) =
+                (one.request(list, json!({})).await, other.request(list, json!({})).await);
+            // Only a macro can say in the schema what an argument is when it is not given.
+            for response in [&mut ours, &mut theirs] {
+                for tool in response["result"]["tools"].as_array_mut().into_iter().flatten() {
+                    for (_, property) in
+                        tool["inputSchema"]["properties"].as_object_mut().into_iter().flatten()
+                    {
+                        property.as_object_mut().unwrap().remove("default");
+                    }
+                }
+            }
+            assert_eq!(ours, theirs, "{list} on {revision}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calculator_adds_in_twenty_lines() {
+    let source = include_str!("../../../tsugite/examples/calculator.rs");
+    assert!(source.lines().count() <= 20, "{} lines", source.lines().count());
+    let server = by_hand::calculator::server();
+    twins(Server::new("calculator", "1.0.0").tool(calculator::add), server.clone()).await;
+    for server in [Server::new("calculator", "1.0.0").tool(calculator::add), server] {
+        for revision in revisions() {
+            let mut peer = Peer::connect(&server, revision, json!({})).await;
+            assert_eq!(text(&peer.call("add", json!({"a": 1, "b": 2})).await), "3");
+            assert_eq!(text(&peer.call("add", json!({"a": 40.0, "b": 2})).await), "42");
+            let wrong = peer.call("add", json!({"a": 1, "b": "two"})).await;
+            assert_eq!(wrong["result"]["isError"], true);
+            assert!(text(&wrong).contains("`b`"), "{wrong}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_give_values_structures_pictures_and_failures() {
+    twins(tools::server(), by_hand::tools::server()).await;
+    for server in [tools::server(), by_hand::tools::server()] {
+        for revision in revisions() {
+            let mut peer = Peer::connect(&server, revision, json!({})).await;
+            let basket = json!({"items": [{"name": "oak", "count": 2}], "discount": 50});
+            let bill = peer.call("price", basket).await;
+            assert_eq!(text(&bill), r#"{"total":3.0,"currency":"EUR"}"#, "{revision}");
+            if revision.as_str() >= "2025-06-18" {
+                let structured = json!({"total": 3.0, "currency": "EUR"});
+                assert_eq!(bill["result"]["structuredContent"], structured);
+            }
+            let plain = peer.call("price", json!({"items": []})).await;
+            assert_eq!(text(&plain), r#"{"total":0.0,"currency":"EUR"}"#);
+            let refused = peer.call("price", json!({"items": [], "discount": 101})).await;
+            assert_eq!(
+                (text(&refused), &refused["result"]["isError"]),
+                ("nobody gets 101 % off", &json!(true))
+            );
+            let wrong = peer.call("price", json!({"items": [{"name": "oak"}]})).await;
+            assert_eq!(text(&wrong), "invalid argument `items[0]`: missing field `count`");
+            let dot = peer.call("dot", json!({})).await;
+            let picture = json!({"type": "image", "data": "R0lGODlhAQABAAAAADs=", "mimeType": "image/gif"});
+            assert_eq!(dot["result"]["content"][0], picture);
+            let secret = peer.call("read", json!({"path": "/nowhere"})).await;
+            assert!(text(&secret).starts_with("tool failed (number "), "{secret}");
+            let mut params = json!({"name": "count", "arguments": {"to": 3}});
+            params["_meta"] = json!({"progressToken": "p"});
+            assert_eq!(text(&peer.request("tools/call", params).await), "counted to 3");
+            let told: Vec<_> = peer.heard.iter().map(|news| news["params"]["progress"].clone()).collect();
+            assert_eq!(json!(told), json!([1, 2, 3]), "{revision}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn resources_are_read() {
+    twins(resources::server(), by_hand::resources::server()).await;
+    for server in [resources::server(), by_hand::resources::server()] {
+        for revision in revisions() {
+            let mut peer = Peer::connect(&server, revision, json!({})).await;
+            for (uri, text) in [
+                ("config://settings", r#"{"theme":"dark"}"#),
+                ("books://Joinery/7", "Joinery, page 7"),
+                ("notes://motto", "Measure twice, cut once."),
+                ("source:///calculator.rs", include_str!("../../../tsugite/examples/calculator.rs")),
+            ] {
+                let read = peer.request("resources/read", json!({"uri": uri})).await;
+                assert_eq!(read["result"]["contents"][0]["text"], text, "{uri} on {revision}");
+            }
+            let none = peer.request("resources/read", json!({"uri": "books://Joinery/101"})).await;
+            assert!(none.get("error").is_some());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompts_are_filled_in() {
+    twins(prompts::server(), by_hand::prompts::server()).await;
+    for server in [prompts::server(), by_hand::prompts::server()] {
+        let mut peer = Peer::connect(&server, Revision::NEWEST, json!({})).await;
+        let review = json!({"name": "review", "arguments": {"code": "1 + 1", "remarks": "2"}});
+        let review = peer.request("prompts/get", review).await;
+        let text = "Review this code with at most 2 remarks:\n1 + 1";
+        assert_eq!(review["result"]["messages"][0]["content"]["text"], text);
+        let lesson =
+            peer.request("prompts/get", json!({"name": "lesson", "arguments": {"topic": "joinery"}})).await;
+        let roles: Vec<_> = (0..2).map(|n| lesson["result"]["messages"][n]["role"].clone()).collect();
+        assert_eq!(json!(roles), json!(["user", "assistant"]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_are_completed() {
+    twins(completion::server(), by_hand::completion::server()).await;
+    for server in [completion::server(), by_hand::completion::server()] {
+        let mut peer = Peer::connect(&server, Revision::NEWEST, json!({})).await;
+        let reference = json!({"type": "ref/prompt", "name": "journey"});
+        let ask = json!({"ref": reference, "argument": {"name": "country", "value": "j"}});
+        let answer = peer.request("completion/complete", ask).await;
+        assert_eq!(answer["result"]["completion"]["values"], json!(["Japan"]));
+        let context = json!({"arguments": {"country": "Norway"}});
+        let ask = json!({"ref": reference, "argument": {"name": "city", "value": ""}, "context": context});
+        let answer = peer.request("completion/complete", ask).await;
+        assert_eq!(answer["result"]["completion"]["values"], json!(["Bergen", "Oslo"]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_are_asked_in_every_revision_that_can() {
+    twins(elicitation::server(), by_hand::elicitation::server()).await;
+    for server in [elicitation::server(), by_hand::elicitation::server()] {
+        for revision in revisions() {
+            for (sure, said) in [(true, "deleted /tmp/x"), (false, "kept")] {
+                let peer = Peer::connect(&server, revision, everything()).await;
+                let mut peer = peer.answering(move |_, params| {
+                    assert_eq!(params["message"], "/tmp/x holds 2 files.");
+                    json!({"action": "accept", "content": {"sure": sure}})
+                });
+                let answer = peer.call("delete", json!({"path": "/tmp/x"})).await;
+                if revision.has_elicitation() {
+                    assert_eq!(text(&answer), said, "{revision}");
+                } else {
+                    assert_eq!(answer["result"]["isError"], true, "{revision}: {answer}");
+                }
+            }
+        }
+        let peer = Peer::connect(&server, Revision::NEWEST, everything()).await;
+        let mut peer = peer.answering(
+            |_, _| json!({"action": "accept", "content": {"size": "large", "receipt": "a@b.example"}}),
+        );
+        assert_eq!(text(&peer.call("order", json!({})).await), "2 large planks, receipt to a@b.example");
+        let (_, asked) = &peer.asked[0];
+        let expected = json!({
+            "type": "object",
+            "properties": {
+                "size": {"type": "string", "description": "How should it be cut?", "oneOf": [
+                    {"const": "small", "title": "Small"}, {"const": "large", "title": "Quite large"},
+                ]},
+                "count": {"type": "integer", "title": "How many", "minimum": 1, "maximum": 12, "default": 2},
+                "receipt": {"type": "string", "format": "email"},
+            },
+            "required": ["size"],
+        });
+        assert_eq!(asked["requestedSchema"], expected);
+        let peer = Peer::connect(&server, Revision::NEWEST, everything()).await;
+        let mut peer = peer.answering(|_, _| json!({"action": "decline"}));
+        assert_eq!(text(&peer.call("order", json!({})).await), "no planks then");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn models_and_roots_are_asked_for() {
+    twins(sampling::server(), by_hand::sampling::server()).await;
+    for server in [sampling::server(), by_hand::sampling::server()] {
+        for revision in revisions() {
+            let peer = Peer::connect(&server, revision, everything()).await;
+            let mut peer = peer.answering(|method, params| match method {
+                "sampling/createMessage" => {
+                    assert_eq!(params["messages"][0]["content"]["text"], "Summarize: a long story");
+                    assert_eq!(
+                        (&params["systemPrompt"], &params["maxTokens"]),
+                        (&json!("Be brief."), &json!(100))
+                    );
+                    json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "short"}})
+                }
+                _ => json!({"roots": [{"uri": "file:///home"}]}),
+            });
+            assert_eq!(
+                text(&peer.call("summarize", json!({"text": "a long story"})).await),
+                "short",
+                "{revision}"
+            );
+            assert_eq!(text(&peer.call("places", json!({})).await), r#"["file:///home"]"#, "{revision}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_come_and_go() {
+    twins(dynamic::server(), by_hand::dynamic::server()).await;
+    for make in [dynamic::server, by_hand::dynamic::server] {
+        for revision in revisions() {
+            let mut peer = Peer::connect(&make(), revision, json!({})).await;
+            let learn = json!({"language": "danish", "greeting": "Hej"});
+            assert_eq!(text(&peer.call("learn", learn.clone()).await), "learnt danish");
+            assert_eq!(text(&peer.call("danish", json!({"name": "Ada"})).await), "Hej, Ada!");
+            let wrong = peer.call("danish", json!({"name": ""})).await;
+            assert_eq!(wrong["result"]["isError"], true, "the schema is enforced: {wrong}");
+            assert_eq!(peer.call("learn", learn).await["result"]["isError"], true);
+            assert_eq!(text(&peer.call("forget", json!({"language": "danish"})).await), "true");
+            assert_eq!(peer.call("danish", json!({"name": "Ada"})).await["error"]["code"], -32602);
+            let told =
+                peer.heard.iter().filter(|news| news["method"] == "notifications/tools/list_changed").count();
+            assert_eq!(told, if revision.is_stateless() { 0 } else { 2 }, "{revision}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_are_mounted() {
+    twins(mounting::server(), by_hand::mounting::server()).await;
+    for server in [mounting::server(), by_hand::mounting::server()] {
+        let mut guest = Peer::connect(&server, Revision::NEWEST, json!({})).await;
+        assert_eq!(text(&guest.call("weather_forecast", json!({"city": "Bergen"})).await), "rain in Bergen");
+        let read = guest.request("resources/read", json!({"uri": "stations://weather/all"})).await;
+        assert_eq!(read["result"]["contents"][0]["text"], "Bergen, Kyoto");
+        assert_eq!(guest.call("house_heating_off", json!({})).await["error"]["code"], -32602);
+        let admin = Principal::of("house", "ada", ["admin"]);
+        let mut admin = Peer::connect_as(&server, admin, Revision::NEWEST, json!({})).await;
+        assert_eq!(text(&admin.call("house_heating_off", json!({})).await), "it gets cold");
+    }
+}

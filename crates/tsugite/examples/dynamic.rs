@@ -1,0 +1,46 @@
+//! Tools that come and go while the server runs, and tools known only at run time.
+//!
+//! Run: `cargo run -p tsugite --example dynamic`
+
+use serde_json::json;
+use tsugite::core::protocol::Schema;
+use tsugite::prelude::*;
+
+/// Teaches the server to greet in another language.
+#[tool]
+async fn learn(
+    /// What the new tool is called.
+    language: String,
+    /// What it says.
+    greeting: String,
+    cx: Context,
+) -> Result<String, ToolError> {
+    let schema = Schema::from(json!({
+        "type": "object", "properties": {"name": {"type": "string", "minLength": 1}}, "required": ["name"],
+    }));
+    let tool = Tool::new(&language).input_schema(schema).raw_handler(move |arguments, _| {
+        let greeting = greeting.clone();
+        async move {
+            let arguments: serde_json::Value = arguments.read()?;
+            Ok::<_, ToolError>(format!("{greeting}, {}!", arguments["name"].as_str().unwrap_or_default()))
+        }
+    });
+    cx.server().add(tool).map_err(|error| ToolError::new(error.to_string()))?;
+    Ok(format!("learnt {language}"))
+}
+
+/// Forgets a language.
+#[tool(destructive)]
+async fn forget(language: String, cx: Context) -> bool {
+    cx.server().remove(Kind::Tool, &language)
+}
+
+/// The server.
+pub fn server() -> Server {
+    Server::new("dynamic", "1.0.0").tool(learn).tool(forget)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> tsugite::Result<()> {
+    server().serve_stdio().await
+}

@@ -1,0 +1,37 @@
+//! Prompts: texts a person picks, filled in by the server.
+//!
+//! Run: `cargo run -p tsugite --example prompts`
+
+use tsugite::core::protocol::Role;
+use tsugite::core::protocol::prompts::PromptMessage;
+use tsugite::prelude::*;
+
+/// Asks for a review of code.
+#[prompt(title = "Review code")]
+async fn review(
+    /// The code to look at.
+    code: String,
+    /// How many remarks at most.
+    remarks: Option<u8>,
+) -> String {
+    format!("Review this code with at most {} remarks:\n{code}", remarks.unwrap_or(5))
+}
+
+/// Begins a lesson.
+#[prompt]
+async fn lesson(topic: String) -> Vec<PromptMessage> {
+    vec![
+        PromptMessage::new(Role::User, ContentBlock::text(format!("Teach me {topic}."))),
+        PromptMessage::new(Role::Assistant, ContentBlock::text("Gladly. What do you know already?")),
+    ]
+}
+
+/// The server.
+pub fn server() -> Server {
+    Server::new("prompts", "1.0.0").prompt(review).prompt(lesson)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> tsugite::Result<()> {
+    server().serve_stdio().await
+}

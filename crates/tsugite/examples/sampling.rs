@@ -1,0 +1,36 @@
+//! Sampling: a tool asks the client's model, and which directories it may work in.
+//!
+//! Run: `cargo run -p tsugite --example sampling`
+
+use tsugite::core::protocol::Role;
+use tsugite::core::protocol::content::SamplingBlock;
+use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
+use tsugite::prelude::*;
+
+/// Says in one sentence what a text says.
+#[tool(read_only)]
+async fn summarize(text: String, cx: Context) -> Result<String, ToolError> {
+    let question = SamplingMessage::new(Role::User, SamplingBlock::text(format!("Summarize: {text}")));
+    let answer = cx.sample(CreateMessageParams::new([question], 100_u64).system_prompt("Be brief.")).await?;
+    let words = answer.content.into_vec().into_iter().filter_map(|block| match block {
+        SamplingBlock::Text(text) => Some(text.text),
+        _ => None,
+    });
+    Ok(words.collect())
+}
+
+/// Where the client lets the server work.
+#[tool(read_only)]
+async fn places(cx: Context) -> Result<Vec<String>, ToolError> {
+    Ok(cx.roots().await?.into_iter().map(|root| root.uri).collect())
+}
+
+/// The server.
+pub fn server() -> Server {
+    Server::new("sampling", "1.0.0").tool(summarize).tool(places)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> tsugite::Result<()> {
+    server().serve_stdio().await
+}
