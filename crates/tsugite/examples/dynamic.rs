@@ -2,9 +2,15 @@
 //!
 //! Run: `cargo run -p tsugite --example dynamic`
 
+use serde::Deserialize;
 use serde_json::json;
 use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
+
+#[derive(Deserialize)]
+struct Greet {
+    name: String,
+}
 
 /// Teaches the server to greet in another language.
 #[tool]
@@ -21,8 +27,8 @@ async fn learn(
     let tool = Tool::new(&language).input_schema(schema).raw_handler(move |arguments, _| {
         let greeting = greeting.clone();
         async move {
-            let arguments: serde_json::Value = arguments.read()?;
-            Ok::<_, ToolError>(format!("{greeting}, {}!", arguments["name"].as_str().unwrap_or_default()))
+            let Greet { name } = arguments.read()?;
+            Ok::<_, ToolError>(format!("{greeting}, {name}!"))
         }
     });
     cx.server().add(tool).map_err(|error| ToolError::new(error.to_string()))?;

@@ -18,6 +18,11 @@ struct Forget {
     language: String,
 }
 
+#[derive(Deserialize)]
+struct Greet {
+    name: String,
+}
+
 async fn learn(Args(Learn { language, greeting }): Args<Learn>, cx: Context) -> Result<String, ToolError> {
     let schema = Schema::from(json!({
         "type": "object", "properties": {"name": {"type": "string", "minLength": 1}}, "required": ["name"],
@@ -25,8 +30,8 @@ async fn learn(Args(Learn { language, greeting }): Args<Learn>, cx: Context) -> 
     let tool = Tool::new(&language).input_schema(schema).raw_handler(move |arguments, _| {
         let greeting = greeting.clone();
         async move {
-            let arguments: serde_json::Value = arguments.read()?;
-            Ok::<_, ToolError>(format!("{greeting}, {}!", arguments["name"].as_str().unwrap_or_default()))
+            let Greet { name } = arguments.read()?;
+            Ok::<_, ToolError>(format!("{greeting}, {name}!"))
         }
     });
     cx.server().add(tool).map_err(|error| ToolError::new(error.to_string()))?;
