@@ -49,6 +49,12 @@ impl Revisions {
         self.newest_first().filter(|revision| revision.is_stateless()).collect()
     }
 
+    /// The revision to write errors in as long as nothing was agreed on: the oldest, unless only those without a
+    /// handshake are served.
+    pub fn unspoken(self) -> Revision {
+        if self.handshake().is_empty() { Revision::NEWEST } else { Revision::OLDEST }
+    }
+
     /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0

@@ -54,6 +54,11 @@ impl Inbound {
         Self { running: HashMap::new(), most }
     }
 
+    /// Whether no further request would be taken.
+    pub fn is_full(&self) -> bool {
+        self.running.len() >= self.most
+    }
+
     /// A request has come.
     pub fn begin(&mut self, id: &Id<'static>, method: &str) -> Result<(), NotTaken> {
         if self.running.contains_key(id) {

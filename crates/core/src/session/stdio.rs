@@ -43,7 +43,7 @@ pub enum Line {
 /// The decision for one line. `phase` is how far the handshake of this process has come.
 pub fn decide(phase: Phase, served: Revisions, line: &Result<Incoming<'_>, Fault>) -> Line {
     // Until something was agreed, errors are written the oldest way, with a null id.
-    let spoken = phase.revision().unwrap_or(Revision::OLDEST);
+    let spoken = phase.revision().unwrap_or_else(|| served.unspoken());
     match line {
         Err(_) => Line::Fault(spoken),
         Ok(Incoming::Batch(_)) if !spoken.has_batches() => {
@@ -92,7 +92,7 @@ pub fn decide(phase: Phase, served: Revisions, line: &Result<Incoming<'_>, Fault
 
 /// The decision for a request whose params were looked at already.
 pub fn decide_request(phase: Phase, served: Revisions, request: &Request<'_>, peek: &Peek<'_>) -> Line {
-    let spoken = phase.revision().unwrap_or(Revision::OLDEST);
+    let spoken = phase.revision().unwrap_or_else(|| served.unspoken());
     match peek.claim() {
         Claim::Malformed => return Line::Refuse(peek_error(peek), Revision::NEWEST),
         Claim::Version(version) => match version.parse::<Revision>() {
@@ -126,7 +126,8 @@ pub fn decide_request(phase: Phase, served: Revisions, request: &Request<'_>, pe
                 }
             },
         },
-        (Ping::NAME, Phase::Fresh) => Line::Pong,
+        // It belongs to the handshake, so only a server that has one knows it.
+        (Ping::NAME, Phase::Fresh) if !served.handshake().is_empty() => Line::Pong,
         (_, Phase::Fresh) => Line::Refuse(Refusal::InvalidParams(not_open().into()), spoken),
         (_, Phase::Agreed(revision) | Phase::Ready(revision)) => Line::Serve(revision),
     }
