@@ -173,15 +173,19 @@ impl Given {
             true => (quote!(let __this = ::std::sync::Arc::clone(&__this);), quote!(&__this,)),
             false => (quote!(), quote!()),
         };
-        let run = match self.is_async {
-            true => quote!(#callee(#receiver #passed)),
-            false => quote!(::tsugite::server::param::run_blocking(move || #callee(#receiver #passed))),
+        let (places, run) = match self.is_async {
+            true => (quote!(), quote!(#callee(#receiver #passed))),
+            false => (
+                quote!(let __places = __call.blocking();),
+                quote!(__places.run(move || #callee(#receiver #passed))),
+            ),
         };
         quote!({
             #own
             ::tsugite::server::param::handler(move |__call| {
                 #reading
                 #own
+                #places
                 ::core::result::Result::Ok(::std::boxed::Box::pin(async move { #give(#run.await) }))
             })
         })

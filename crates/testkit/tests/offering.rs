@@ -611,11 +611,13 @@ async fn cache_hints_are_said_where_they_exist() {
         ("tools/list", json!({}), 60_000),
         ("server/discover", json!({}), 60_000),
         ("resources/read", json!({"uri": "x:y"}), 5_000),
-        ("resources/read", json!({"uri": "x:z"}), 60_000),
     ] {
         let result = &modern.request(method, params).await["result"];
         assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(ttl), &json!("public")), "{method}");
     }
+    // What a resource does not say of itself is for whoever asked, and for now.
+    let result = &modern.request("resources/read", json!({"uri": "x:z"})).await["result"];
+    assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")));
     let mut old = peer(&server, revision("2025-11-25")).await;
     assert_eq!(old.request("tools/list", json!({})).await["result"].get("ttlMs"), None);
 }

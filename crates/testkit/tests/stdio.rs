@@ -190,3 +190,16 @@ async fn a_client_that_never_reads_is_not_read_from_for_ever() {
     }
     child.kill().await.unwrap();
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_the_peer_does_not_hear_stands_on_stderr() {
+    let mut child = start();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(call(1, "breaks").as_bytes()).await.unwrap();
+    drop(stdin);
+    let (mut heard, mut printed) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut heard).await.unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut printed).await.unwrap();
+    assert!(heard.contains("number 1 in the server's log") && !heard.contains("swordfish"), "{heard}");
+    assert!(printed.contains("number=1") && printed.contains("swordfish"), "{printed}");
+}

@@ -87,7 +87,7 @@ async fn calculator_adds_in_twenty_lines() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn tools_give_values_structures_pictures_and_failures() {
     twins(tools::server(), by_hand::tools::server()).await;
     for server in [tools::server(), by_hand::tools::server()] {

@@ -201,7 +201,7 @@ macro_rules! structured {
     ($($method:ident ($($name:ident: $kind:ty),*);)*) => {$(
         fn $method<V: Visitor<'de>>(self $(, $name: $kind)*, visitor: V) -> Result<V::Value, Self::Error> {
             match self.0 {
-                Text::Text(text) => serde_json::Deserializer::from_str(text).$method($($name,)* visitor),
+                Text::Text(text) => serde_json::from_str::<Value>(text)?.$method($($name,)* visitor),
                 Text::List(_) => self.deserialize_any(visitor),
             }
         }
@@ -244,6 +244,18 @@ impl<'de> Deserializer<'de> for TextValue<'de> {
         choice.deserialize_enum(name, variants, visitor)
     }
 
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        self.deserialize_f64(visitor)
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        let number = self.0.as_text().and_then(|text| text.parse::<f64>().ok());
+        match number.filter(|number| number.is_finite()) {
+            Some(number) => visitor.visit_f64(number),
+            None => Err(Self::Error::custom("expected a number")),
+        }
+    }
+
     spelled! {
         deserialize_bool visit_bool bool, "`true` or `false`";
         deserialize_i8 visit_i8 i8, "a whole number";
@@ -256,8 +268,6 @@ impl<'de> Deserializer<'de> for TextValue<'de> {
         deserialize_u32 visit_u32 u32, "a whole number, not negative";
         deserialize_u64 visit_u64 u64, "a whole number, not negative";
         deserialize_u128 visit_u128 u128, "a whole number, not negative";
-        deserialize_f32 visit_f32 f32, "a number";
-        deserialize_f64 visit_f64 f64, "a number";
     }
 
     structured! {

@@ -43,15 +43,13 @@ fn find(
     let unknown = || bad(format!("there is no argument `{}`", clip(argument)));
     match reference {
         Reference::Prompt { name, .. } => {
-            let (prompt, _) = shared
-                .find::<Prompt>(config, who, name)
-                .ok_or_else(|| Refusal::UnknownPrompt { name: name.clone() })?;
+            let found = shared.find::<Prompt>(config, who, name);
+            let prompt = found.ok_or_else(|| Refusal::UnknownPrompt { name: name.clone() })?.item;
             let known = prompt.definition.arguments.iter().flatten().any(|known| known.name == argument);
             if known { Ok(prompt.completer(argument).cloned()) } else { Err(unknown()) }
         }
         Reference::Resource { uri } => {
-            let family = shared.find_template(config, who, uri);
-            let Some(family) = family else {
+            let Some(family) = shared.find_family(config, who, uri).map(|found| found.item) else {
                 // A resource that is no family has nothing to complete, but it is there.
                 return match shared.find_resource(config, who, uri) {
                     Ok(Some(_)) => Ok(None),

@@ -4,6 +4,7 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::sync::Semaphore;
 use tsugite_core::jsonrpc::Limits;
 use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::{Implementation, Object};
@@ -54,6 +55,8 @@ pub(crate) struct Config {
     pub(crate) state_bytes: usize,
     pub(crate) rounds: u32,
     pub(crate) patience: Duration,
+    pub(crate) ask_time: Duration,
+    pub(crate) buffer: usize,
 }
 
 impl Server {
@@ -88,10 +91,12 @@ impl Server {
             state_bytes: 64 << 10,
             rounds: 16,
             patience: Duration::from_secs(10),
+            ask_time: Duration::from_secs(600),
+            buffer: 256 << 10,
         };
         let shared = Shared {
             config: RwLock::new(Arc::new(config)),
-            registry: RwLock::default(),
+            registry: Default::default(),
             feed: Default::default(),
             pages: Default::default(),
         };
@@ -120,7 +125,7 @@ impl Server {
     /// goes on, so that answers and cancellations are heard.
     #[must_use]
     pub fn concurrency(self, handlers: usize) -> Self {
-        self.configure(|config| config.running = handlers.max(1))
+        self.configure(|config| config.running = handlers.clamp(1, Semaphore::MAX_PERMITS))
     }
 
     /// Sets how many requests of one peer may wait or run; 16,384 unless told otherwise. Further ones are refused.
@@ -198,7 +203,12 @@ impl Server {
             Ok(serde_json::Value::Object(settings)) => settings,
             _ => Object::new(),
         };
-        self.configure(|config| drop(config.extensions.insert(name.into(), settings.into())))
+        let name = name.into();
+        if !name.contains('/') || !tsugite_core::protocol::meta::is_key(&name) {
+            let mistake = format!("the extension {name:?} is not called like `com.example/name`");
+            self.shared.registry_mut(|registry| registry.note(mistake));
+        }
+        self.configure(|config| drop(config.extensions.insert(name, settings.into())))
     }
 
     /// Gives handlers a value they can ask for with [`State`](super::State). One for each type; the last one counts.
@@ -234,10 +244,33 @@ impl Server {
         self.configure(|config| config.rounds = rounds)
     }
 
+    /// Sets how long a handler that was asked to go on after a question may take until it comes to that question again
+    /// (2026-07-28); ten seconds unless told otherwise. One that does not come there has asked something else than before.
+    #[must_use]
+    pub fn round_patience(self, time: Duration) -> Self {
+        self.configure(|config| config.patience = time)
+    }
+
+    /// Sets how long a question to the client may take unless the question says otherwise (up to 2025-11-25); ten minutes
+    /// unless told otherwise.
+    #[must_use]
+    pub fn ask_time(self, time: Duration) -> Self {
+        self.configure(|config| config.ask_time = time)
+    }
+
+    /// Sets how many bytes may wait for one peer before nothing more is read from it and its handlers wait; 256 KiB unless
+    /// told otherwise.
+    #[must_use]
+    pub fn buffer(self, bytes: usize) -> Self {
+        self.configure(|config| config.buffer = bytes.max(1))
+    }
+
     pub(crate) fn configure(self, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = self.shared.config.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         change(Arc::make_mut(&mut config));
         drop(config);
+        // Lists that were written already may look otherwise now.
+        self.shared.feed.changed(&[]);
         self
     }
 }

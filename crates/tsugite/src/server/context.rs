@@ -10,7 +10,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::logging::{Level, Log, LogParams};
@@ -25,7 +25,7 @@ use super::failure::Failure;
 use super::handler::{CallParts, FromCall};
 use super::link::{Asked, Link};
 use super::principal::{Headers, Principal};
-use super::{Outbox, Server};
+use super::{Config, Outbox, Server, Shared};
 
 /// What a handler may do meanwhile. A parameter of any handler; cheap to clone.
 #[derive(Clone)]
@@ -39,7 +39,8 @@ struct Inner {
     progress: Option<(Id<'static>, Mutex<Rising>)>,
     /// From which level on the peer wants logs; `None` is not at all.
     log_level: Option<Level>,
-    redact: Option<Redact>,
+    /// What takes secrets out of logs: the server's, and that of the mounted one the handler belongs to.
+    redact: [Option<Redact>; 2],
     capabilities: Arc<ClientCapabilities>,
     client: Option<Arc<Implementation>>,
     principal: Option<Principal>,
@@ -67,6 +68,9 @@ impl Context {
         params.total = total;
         params.message = message.map(str::to_owned);
         self.0.outbox.room().await;
+        if self.has_ended() {
+            return;
+        }
         let revision = self.0.revision;
         self.0.outbox.push(|out| drop(write_notification::<Progress>(out, params, revision)));
     }
@@ -85,13 +89,15 @@ impl Context {
             return;
         }
         let Ok(mut data) = RawJson::of(data) else { return };
-        if let Some(redact) = &self.0.redact
-            && let Ok(mut value) = data.read()
-        {
+        for redact in self.0.redact.iter().flatten() {
+            let Ok(mut value) = data.read() else { return };
             redact(&mut value);
             data = RawJson::from(value);
         }
         self.0.outbox.room().await;
+        if self.has_ended() {
+            return;
+        }
         let (revision, mut params) = (self.0.revision, LogParams::new(level, data));
         params.logger = logger.map(str::to_owned);
         self.0.outbox.push(|out| drop(write_notification::<Log>(out, params, revision)));
@@ -122,7 +128,7 @@ impl Context {
         &self.0.headers
     }
 
-    /// The server that is called: handlers may change what it offers.
+    /// The server the handler belongs to, which may be mounted in another: handlers may change what it offers.
     pub fn server(&self) -> &Server {
         &self.0.server
     }
@@ -141,22 +147,34 @@ impl Context {
         &self.0.questions
     }
 
+    /// How many clones there are.
+    pub(crate) fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     pub(crate) fn may_ask(&self) -> bool {
         self.0.may_ask
     }
 
-    /// The request is answered: nothing more is said about it.
+    /// The request is answered, or nobody wants the answer: nothing more is said or asked about it.
     pub(crate) fn end(&self) {
         self.0.ended.store(true, Ordering::Release);
+        if let Some(round) = self.0.round.get() {
+            round.close();
+        }
     }
 
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.0.ended.load(Ordering::Acquire)
     }
 
     /// This run of the handler, noted down from its first question on.
     pub(crate) fn round(&self) -> Arc<Round> {
-        self.0.round.get_or_init(Arc::default).clone()
+        let round = self.0.round.get_or_init(Arc::default).clone();
+        if self.has_ended() {
+            round.close();
+        }
+        round
     }
 
     pub(crate) fn known_round(&self) -> Option<&Arc<Round>> {
@@ -238,11 +256,26 @@ impl fmt::Debug for Context {
     }
 }
 
+/// Ends a request with its future, however that goes: answered, aborted, or out of time.
+pub(crate) struct Ending(pub(crate) Context);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if !self.0.has_ended() {
+            self.0.end();
+            // Nobody answered, so nobody wants it any more: what was started elsewhere can stop.
+            self.0.0.cancelled.cancel();
+        }
+    }
+}
+
 /// What a call knows of its context before there is one.
 pub(crate) trait CallContext {
     fn get(&self) -> Context;
     fn principal(&self) -> Option<&Principal>;
     fn headers(&self) -> &Headers;
+    /// Places for handlers that block.
+    fn places(&self) -> &Arc<Semaphore>;
 }
 
 impl CallContext for LazyContext<'_> {
@@ -257,6 +290,10 @@ impl CallContext for LazyContext<'_> {
     fn headers(&self) -> &Headers {
         &self.asked.caller.headers
     }
+
+    fn places(&self) -> &Arc<Semaphore> {
+        &self.link.places
+    }
 }
 
 /// A context that is made when somebody asks for it: most handlers never do.
@@ -264,17 +301,28 @@ pub(crate) struct LazyContext<'a> {
     link: &'a Arc<Link>,
     asked: Asked<'a>,
     may_ask: bool,
+    /// The mounted server the handler belongs to.
+    owner: OnceCell<Arc<Shared>>,
     made: OnceCell<Context>,
 }
 
 impl<'a> LazyContext<'a> {
     pub(crate) fn new(link: &'a Arc<Link>, asked: Asked<'a>, may_ask: bool) -> Self {
-        Self { link, asked, may_ask, made: OnceCell::new() }
+        Self { link, asked, may_ask, owner: OnceCell::new(), made: OnceCell::new() }
     }
 
     /// The context, if anybody asked for it.
     pub(crate) fn made(&self) -> Option<&Context> {
         self.made.get()
+    }
+
+    /// Says to which mounted server the handler belongs, before anybody asks for the context; gives its settings.
+    pub(crate) fn owned_by(&self, owner: Option<Arc<Shared>>) -> Option<Arc<Config>> {
+        let config = owner.as_ref().map(|owner| owner.config());
+        if let Some(owner) = owner {
+            drop(self.owner.set(owner));
+        }
+        config
     }
 
     /// Takes a call up again that has asked before.
@@ -293,14 +341,16 @@ impl<'a> LazyContext<'a> {
             }
             None => self.link.session(),
         };
+        let owner = self.owner.get();
+        let inner_redact = owner.and_then(|owner| owner.config().redact.clone());
         Context(Arc::new(Inner {
-            server: self.link.server.clone(),
+            server: owner.map_or_else(|| self.link.server.clone(), |owner| Server { shared: owner.clone() }),
             outbox: self.link.outbox.clone(),
             questions: self.link.questions.clone(),
             revision,
             progress: peek.progress_token().map(|token| (token, Mutex::new(Rising::default()))),
             log_level,
-            redact: self.link.config.redact.clone(),
+            redact: [self.link.config.redact.clone(), inner_redact],
             capabilities,
             client,
             principal: caller.principal.clone(),

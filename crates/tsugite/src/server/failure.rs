@@ -1,6 +1,5 @@
 //! What a handler may fail with, and what of it the peer hears.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +13,8 @@ use super::ask::AskError;
 /// error.
 ///
 /// `?` on any error makes one: the peer then hears only "tool failed" and a number that stands in the log beside the
-/// error. What the peer may read is said with [`ToolError::new`]. An [`AskError`] and a [`Refusal`] keep their meaning.
+/// error. What the peer may read is said with [`ToolError::new`]. An [`AskError`] and a
+/// [`Refusal`] keep their meaning, also as the source of another error.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -83,15 +83,30 @@ impl fmt::Display for ToolError {
 // `ToolError` itself is no `std::error::Error`, so that this can take everything that is.
 impl<E: std::error::Error + 'static> From<E> for ToolError {
     fn from(error: E) -> Self {
-        let any = &error as &dyn Any;
-        if let Some(ask) = any.downcast_ref::<AskError>() {
-            return Self(Said::Asked(Box::new(ask.clone())));
-        }
-        if let Some(refusal) = any.downcast_ref::<Refusal>() {
-            return Self::refuse(refusal.clone());
+        Self::hidden_from(&error)
+    }
+}
+
+impl ToolError {
+    /// A failure of any kind: the peer hears only "tool failed" and a number that stands in the log beside the error.
+    /// For errors that `?` cannot take, such as a `Box<dyn Error>`.
+    pub fn hidden(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::hidden_from(&*error.into())
+    }
+
+    fn hidden_from(error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            if let Some(ask) = error.downcast_ref::<AskError>() {
+                return Self(Said::Asked(Box::new(ask.clone())));
+            }
+            if let Some(refusal) = error.downcast_ref::<Refusal>() {
+                return Self::refuse(refusal.clone());
+            }
+            cause = error.source();
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(number, error = &error as &dyn std::error::Error, "tool failed");
+        tracing::error!(number, error, "tool failed");
         Self::new(format!("tool failed (number {number} in the server's log)"))
     }
 }

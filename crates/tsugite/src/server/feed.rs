@@ -10,6 +10,7 @@ use tsugite_core::protocol::{HasMeta, Meta, NoParams, Notice, prompts, resources
 use tsugite_core::revision::{Revision, Translate, write_notification};
 
 use super::context::Cancelled;
+use super::principal::Principal;
 use super::registry::{Kind, outer_name};
 use super::{Outbox, Shared};
 
@@ -29,6 +30,7 @@ pub(crate) struct Listener {
     revision: Revision,
     /// Names the subscription, on 2026-07-28.
     id: Option<Id<'static>>,
+    who: Option<Principal>,
     lists: HashSet<Kind>,
     uris: Mutex<HashSet<String>>,
     /// Nothing is said before the handshake is over.
@@ -38,13 +40,19 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// A session of the handshake era: hears of every list, and of the resources it subscribes to.
-    pub(crate) fn session(outbox: Arc<Outbox>, revision: Revision) -> Self {
-        let lists = HashSet::from([Kind::Tool, Kind::Prompt, Kind::Resource]);
+    /// A session of the handshake era: hears of the lists that were declared to it, and of the resources it subscribes
+    /// to.
+    pub(crate) fn session(
+        outbox: Arc<Outbox>,
+        revision: Revision,
+        who: Option<Principal>,
+        lists: HashSet<Kind>,
+    ) -> Self {
         Self {
             outbox,
             revision,
             id: None,
+            who,
             lists,
             uris: Mutex::default(),
             awake: AtomicBool::new(false),
@@ -57,6 +65,7 @@ impl Listener {
         outbox: Arc<Outbox>,
         revision: Revision,
         id: Id<'static>,
+        who: Option<Principal>,
         lists: HashSet<Kind>,
         uris: HashSet<String>,
         cancelled: Cancelled,
@@ -65,6 +74,7 @@ impl Listener {
             outbox,
             revision,
             id: Some(id),
+            who,
             lists,
             uris: Mutex::new(uris),
             awake: AtomicBool::new(true),
@@ -79,10 +89,11 @@ impl Listener {
     /// Subscribes to a resource; false if there are too many already.
     pub(crate) fn subscribe(&self, uri: String, most: usize) -> bool {
         let mut uris = self.uris();
-        uris.len() < most && {
-            uris.insert(uri);
-            true
+        if !uris.contains(&uri) && uris.len() >= most {
+            return false;
         }
+        uris.insert(uri);
+        true
     }
 
     pub(crate) fn unsubscribe(&self, uri: &str) {
@@ -99,8 +110,15 @@ impl Listener {
         }
     }
 
-    fn updated(&self, uri: &str) {
-        if self.uris().contains(uri) {
+    /// Who may no longer read a resource no longer hears of it.
+    fn updated(&self, shared: &Shared, uri: &str) {
+        let config = shared.config();
+        let may_read = || {
+            !shared.has_rules(&config)
+                || matches!(shared.find_resource(&config, self.who.as_ref(), uri), Ok(Some(_)))
+        };
+        let subscribed = self.uris().contains(uri);
+        if subscribed && may_read() {
             self.tell::<Updated>(UriParams::new(uri));
         }
     }
@@ -140,27 +158,40 @@ impl Feed {
 
     /// What changes here changes in `outer` too.
     pub(crate) fn heard_by(&self, outer: &Arc<Shared>, prefix: String) {
-        lock(&self.outer).push((Arc::downgrade(outer), prefix));
+        let mut known = lock(&self.outer);
+        known.retain(|(outer, _)| outer.strong_count() > 0);
+        known.push((Arc::downgrade(outer), prefix));
     }
 
-    /// Lists have changed.
+    /// Lists have changed. Whoever holds this server is told once, by however many ways.
     pub(crate) fn changed(&self, kinds: &[Kind]) {
+        self.changed_here(kinds);
+        let mut told: Vec<Arc<Shared>> = Vec::new();
+        let mut next: Vec<Arc<Shared>> = self.outer().into_iter().map(|(outer, _)| outer).collect();
+        while let Some(outer) = next.pop() {
+            if told.iter().any(|known| Arc::ptr_eq(known, &outer)) {
+                continue;
+            }
+            outer.feed.changed_here(kinds);
+            next.extend(outer.feed.outer().into_iter().map(|(outer, _)| outer));
+            told.push(outer);
+        }
+    }
+
+    fn changed_here(&self, kinds: &[Kind]) {
         self.version.fetch_add(1, Ordering::AcqRel);
         for listener in self.listening() {
             kinds.iter().for_each(|kind| listener.list_changed(*kind));
         }
-        for (outer, _) in self.outer() {
-            outer.feed.changed(kinds);
-        }
     }
 
     /// A resource has changed.
-    pub(crate) fn updated(&self, uri: &str) {
+    pub(crate) fn updated(&self, shared: &Shared, uri: &str) {
         for listener in self.listening() {
-            listener.updated(uri);
+            listener.updated(shared, uri);
         }
         for (outer, prefix) in self.outer() {
-            outer.feed.updated(&outer_name(Kind::Resource, &prefix, uri));
+            outer.feed.updated(&outer, &outer_name(Kind::Resource, &prefix, uri));
         }
     }
 

@@ -2,9 +2,12 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::CallResult;
@@ -104,15 +107,49 @@ pub fn failed<O: Send + 'static>(failure: Failure) -> Answer<O> {
     Box::pin(std::future::ready(Err(failure)))
 }
 
-/// Runs `work` where blocking harms nobody. A panic goes on in the caller, which knows what to do with it.
-pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(value) => value,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is going away, and this future with it.
-            Err(_) => std::future::pending().await,
-        },
+/// Where handlers that block run.
+#[derive(Debug, Clone)]
+pub struct BlockingPlaces(Arc<Semaphore>);
+
+impl CallParts<'_> {
+    /// Where a handler that blocks may run.
+    pub fn blocking(&self) -> BlockingPlaces {
+        BlockingPlaces(self.context.places().clone())
+    }
+}
+
+impl BlockingPlaces {
+    /// Runs `work` where blocking harms nobody. Its place is taken until it is done, also if nobody wants it any more by
+    /// then: a thread cannot be stopped.
+    pub async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let place = self.0.acquire_owned().await;
+        run_blocking(move || {
+            let _place = place;
+            work()
+        })
+        .await
+    }
+}
+
+/// Runs `work` where blocking harms nobody: on a thread of its own, which the end of the process does not wait for, as it
+/// would for the runtime's. A panic goes on in the caller, which knows what to do with it.
+pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = oneshot::channel();
+    let runtime = Handle::current();
+    let thread = std::thread::Builder::new().name("tsugite-blocking".to_owned());
+    let started = thread.spawn(move || {
+        let _inside = runtime.enter();
+        // Whoever asked may be gone by now.
+        drop(done.send(catch_unwind(AssertUnwindSafe(work))));
+    });
+    if let Err(error) = started {
+        resume_unwind(Box::new(format!("no thread for a handler that blocks: {error}")));
+    }
+    match result.await {
+        Ok(Ok(value)) => value,
+        Ok(Err(panic)) => resume_unwind(panic),
+        // A thread ends only by answering.
+        Err(_) => std::future::pending().await,
     }
 }
 
@@ -162,6 +199,7 @@ macro_rules! functions_of {
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl<Func, Ret, Out, $($param),*> IntoHandler<($($param,)*), Out> for Blocking<Func>
         where
             Func: Fn($($param),*) -> Ret + Send + Sync + 'static,
@@ -197,8 +235,8 @@ macro_rules! functions_of {
                         Err(failure) => return failed(failure),
                     };
                 )*
-                let work = self.0.0.clone();
-                Box::pin(async move { run_blocking(move || work($($param),*)).await.into_output() })
+                let (work, places) = (self.0.0.clone(), parts.blocking());
+                Box::pin(async move { places.run(move || work($($param),*)).await.into_output() })
             }
         }
     };

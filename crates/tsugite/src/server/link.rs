@@ -3,8 +3,9 @@
 //! A request that can be answered at once is; a handler that is not done after its first poll is handed to the
 //! transport as a future of its own. Both eras share one link: a process has one table of ids.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,12 +25,13 @@ use tsugite_core::session::stdio::{Line, decide, decide_request};
 use tsugite_core::session::{Inbound, Peek, Phase, ServerHandshake};
 
 use super::ask::{self, Binding, Drive, Driven, Questions};
-use super::context::{CallContext, Cancelled, LazyContext};
+use super::context::{CallContext, Cancelled, Ending, LazyContext};
 use super::feed::Listener;
 use super::handled::Handled;
 use super::handler::Answer;
 use super::panic::{CatchPanic, Panicked};
 use super::principal::{Headers, Principal};
+use super::registry::Kind;
 use super::reply::Reply;
 use super::{Config, Outbox, Server, layer, lifecycle, route};
 
@@ -42,6 +44,8 @@ pub(crate) struct Link {
     caller: Caller,
     state: Mutex<LinkState>,
     permits: Arc<Semaphore>,
+    /// For handlers that block: a thread keeps its place until it is done, also if its call was cancelled.
+    pub(crate) places: Arc<Semaphore>,
     /// Requests whose answer is not written yet.
     busy: AtomicUsize,
     /// Streams of changes end gracefully when the link does.
@@ -64,10 +68,18 @@ struct LinkState {
     capabilities: Arc<ClientCapabilities>,
     client: Option<Arc<Implementation>>,
     listener: Option<Arc<Listener>>,
+    /// What the handshake has declared: a session keeps to it, whatever comes or goes meanwhile.
+    declared: HashSet<Kind>,
+    completes: bool,
     streams: usize,
+    /// Resources that streams of changes name, all together.
+    streamed: usize,
+    last_serial: u64,
 }
 
 struct Running {
+    /// Tells two requests apart that had the same id one after the other.
+    serial: u64,
     cancelled: Cancelled,
     task: Option<AbortHandle>,
 }
@@ -97,6 +109,7 @@ impl<'a> Asked<'a> {
 /// Work that was not done at once. The transport runs it; `id` names it.
 pub(crate) struct Work {
     pub(crate) id: Id<'static>,
+    pub(crate) serial: u64,
     pub(crate) future: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -111,13 +124,18 @@ impl Link {
             capabilities: Arc::default(),
             client: None,
             listener: None,
+            declared: HashSet::new(),
+            completes: false,
             streams: 0,
+            streamed: 0,
+            last_serial: 0,
         };
         Arc::new(Self {
             server: server.clone(),
             permits: Arc::new(Semaphore::new(config.running)),
+            places: Arc::new(Semaphore::new(config.running)),
+            outbox: Arc::new(Outbox::new(config.buffer)),
             config,
-            outbox: Arc::default(),
             questions: Arc::default(),
             caller: Caller { principal, headers: Headers::default() },
             state: Mutex::new(state),
@@ -148,7 +166,8 @@ impl Link {
         let decision = decide(self.phase(), self.config.served, &message);
         match (decision, message) {
             (Line::Batch(_), Ok(Incoming::Batch(batch))) => {
-                let together = Reply::batch(self.outbox.clone());
+                let most = self.config.limits.message_bytes.saturating_mul(2);
+                let together = Reply::batch(self.outbox.clone(), most);
                 let messages = batch.into_messages().into_iter();
                 messages.filter_map(|message| self.message(message, &together)).collect()
             }
@@ -179,9 +198,9 @@ impl Link {
     }
 
     fn request(self: &Arc<Self>, request: &Request<'_>, reply: &Reply) -> Option<Work> {
-        let (phase, runs) = {
+        let (phase, runs, full) = {
             let state = self.lock();
-            (state.handshake.phase(), !state.running.is_empty())
+            (state.handshake.phase(), !state.running.is_empty(), state.inbound.is_full())
         };
         let peek = match Peek::at(request.params()) {
             Ok(peek) => peek,
@@ -193,7 +212,12 @@ impl Link {
         let asked =
             |revision| Asked { request, peek: &peek, revision, reply, caller: &self.caller, cancelled: None };
         match decide_request(phase, self.config.served, request, &peek) {
-            Line::Serve(revision) => return self.serve(phase, runs, asked(revision)),
+            // Before anything is done: a handler that has begun is not refused for lack of room.
+            Line::Serve(revision) if full => asked(revision).refuse(&too_many()),
+            Line::Serve(revision) | Line::Open(revision) if runs && self.is_under_way(&request.id) => {
+                asked(revision).refuse(&duplicate_id());
+            }
+            Line::Serve(revision) => return self.serve(phase, asked(revision)),
             Line::Open(revision) => self.open(asked(revision)),
             Line::Pong => self.say::<Ping>(asked(Revision::OLDEST), Empty::new()),
             Line::Refuse(refusal, revision) => reply.refusal(Some(&request.id), &refusal, revision),
@@ -215,11 +239,14 @@ impl Link {
         state.capabilities = Arc::new(params.capabilities);
         state.client = Some(Arc::new(params.client_info));
         state.log_level = Level::Info;
-        let listener = Arc::new(Listener::session(self.outbox.clone(), asked.revision));
+        let answer = lifecycle::initialized(&self.server.shared, &self.config, asked.revision);
+        state.declared = lifecycle::declared(&answer.capabilities);
+        state.completes = answer.capabilities.completions.is_some();
+        let (who, lists) = (self.caller.principal.clone(), state.declared.clone());
+        let listener = Arc::new(Listener::session(self.outbox.clone(), asked.revision, who, lists));
         self.server.shared.feed.listen(&listener);
         state.listener = Some(listener);
         drop(state);
-        let answer = lifecycle::initialized(&self.server.shared, &self.config, asked.revision);
         self.say::<Initialize>(asked, answer);
     }
 
@@ -231,14 +258,10 @@ impl Link {
         }
     }
 
-    fn serve(self: &Arc<Self>, phase: Phase, runs: bool, asked: Asked<'_>) -> Option<Work> {
+    fn serve(self: &Arc<Self>, phase: Phase, asked: Asked<'_>) -> Option<Work> {
         // Some clients never say that they are ready; their first request does.
         if !asked.revision.is_stateless() && matches!(phase, Phase::Agreed(_)) {
             self.ready();
-        }
-        if runs && self.is_under_way(&asked.request.id) {
-            asked.refuse(&duplicate_id());
-            return None;
         }
         match &self.config.layers {
             Some(layers) => layer::serve(self, layers, asked),
@@ -248,7 +271,13 @@ impl Link {
 
     /// Answers a request, or begins to.
     pub(crate) fn answer(self: &Arc<Self>, asked: Asked<'_>) -> Option<Work> {
-        route::route(self, asked).unwrap_or_else(|refusal| {
+        // Handlers, extractors and rules are somebody else's code, and it runs before there is a future to poll.
+        let answered = catch_unwind(AssertUnwindSafe(|| route::route(self, asked)));
+        let answered = answered.unwrap_or_else(|_| {
+            tracing::error!(id = %asked.request.id, "a handler panicked");
+            Err(Refusal::Internal)
+        });
+        answered.unwrap_or_else(|refusal| {
             asked.refuse(&refusal);
             None
         })
@@ -281,15 +310,19 @@ impl Link {
         let link = self.clone();
         let (id, revision, reply) =
             (asked.request.id.clone().into_owned(), asked.revision, asked.reply.clone());
-        let done = context.clone();
+        let (done, ending) = (context.clone(), Ending(context.clone()));
         self.pend(asked, context.cancelled(), async move {
+            let ending = ending;
             let permit = match begun {
                 Ok(permit) => Ok(permit),
                 Err(_) => link.permits.clone().acquire_owned().await,
             };
             let driven = drive.await;
-            drop(permit);
             context.end();
+            drop(ending);
+            // What a peer does not read is not added to without end; its place is taken meanwhile.
+            link.outbox.room().await;
+            drop(permit);
             move || {
                 let back = binding.as_ref().map(|binding| (binding, done.principal()));
                 link.finish::<M>(revision, &id, driven, back, &reply);
@@ -308,23 +341,26 @@ impl Link {
         let id = asked.request.id.clone().into_owned();
         if asked.cancelled.is_some() {
             let future = Box::pin(async move { (work.await)() });
-            return Some(Work { id, future });
+            return Some(Work { id, serial: 0, future });
         }
-        if let Err(refusal) = self.begin(&id, &asked.request.method, cancelled) {
-            asked.refuse(&refusal);
-            return None;
-        }
+        let serial = match self.begin(&id, &asked.request.method, cancelled) {
+            Ok(serial) => serial,
+            Err(refusal) => {
+                asked.refuse(&refusal);
+                return None;
+            }
+        };
         let (busy, named) = (Busy::new(self), id.clone());
         let future = Box::pin(async move {
             let say = work.await;
             // A batch leaves with its last answer, and must have left before nothing is busy any more.
-            match busy.0.end(&id) {
+            match busy.0.end(&id, serial) {
                 Completion::Send => say(),
                 _ => drop(say),
             }
             drop(busy);
         });
-        Some(Work { id: named, future })
+        Some(Work { id: named, serial, future })
     }
 
     fn finish<M: Handled>(
@@ -356,9 +392,9 @@ impl Link {
     }
 
     /// Remembers which task does the work, so that a cancellation can stop it.
-    pub(crate) fn started(&self, id: &Id<'static>, task: AbortHandle) {
+    pub(crate) fn started(&self, id: &Id<'static>, serial: u64, task: AbortHandle) {
         let mut state = self.lock();
-        if let Some(running) = state.running.get_mut(id) {
+        if let Some(running) = state.running.get_mut(id).filter(|running| running.serial == serial) {
             running.task = Some(task);
             return;
         }
@@ -400,6 +436,7 @@ impl Link {
         for running in running {
             running.stop();
         }
+        self.outbox.close();
     }
 
     /// What the handshake has agreed on.
@@ -413,16 +450,38 @@ impl Link {
         self.lock().listener.clone()
     }
 
-    /// Counts a stream of changes; false if there are too many.
-    pub(crate) fn open_stream(&self) -> bool {
-        let mut state = self.lock();
-        let fits = state.streams < self.config.subscriptions;
-        state.streams += usize::from(fits);
+    /// Whether a kind of thing is offered to this peer in this revision: what a handshake has declared, or what there is.
+    pub(crate) fn offers(&self, kind: Kind, revision: Revision) -> bool {
+        if revision.is_stateless() {
+            return self.config.offers_later || self.server.shared.registry().has(kind);
+        }
+        self.lock().declared.contains(&kind)
+    }
+
+    /// Whether arguments are completed for this peer.
+    pub(crate) fn completes(&self, revision: Revision) -> bool {
+        if revision.is_stateless() {
+            return self.server.shared.registry().completes();
+        }
+        // 2024-11-05 completes without saying so beforehand.
+        self.lock().completes || !revision.declares_completion() && self.server.shared.registry().completes()
+    }
+
+    /// Counts a stream of changes with the resources it names; false if there are too many.
+    pub(crate) fn open_stream(&self, resources: usize) -> bool {
+        let (mut state, most) = (self.lock(), self.config.subscriptions);
+        let fits = state.streams < most && state.streamed + resources <= most;
+        if fits {
+            state.streams += 1;
+            state.streamed += resources;
+        }
         fits
     }
 
-    pub(crate) fn close_stream(&self) {
-        self.lock().streams -= 1;
+    pub(crate) fn close_stream(&self, resources: usize) {
+        let mut state = self.lock();
+        state.streams = state.streams.saturating_sub(1);
+        state.streamed = state.streamed.saturating_sub(resources);
     }
 
     fn is_under_way(&self, id: &Id<'_>) -> bool {
@@ -430,18 +489,24 @@ impl Link {
     }
 
     /// Writes a request down that is not done at once.
-    fn begin(&self, id: &Id<'static>, method: &str, cancelled: Cancelled) -> Result<(), Refusal> {
+    fn begin(&self, id: &Id<'static>, method: &str, cancelled: Cancelled) -> Result<u64, Refusal> {
         let mut state = self.lock();
         state.inbound.begin(id, method).map_err(|not_taken| match not_taken {
             NotTaken::DuplicateId => duplicate_id(),
-            _ => Refusal::InvalidRequest("Too many requests are waiting".into()),
+            _ => too_many(),
         })?;
-        state.running.insert(id.clone(), Running { cancelled, task: None });
-        Ok(())
+        state.last_serial += 1;
+        let serial = state.last_serial;
+        state.running.insert(id.clone(), Running { serial, cancelled, task: None });
+        Ok(serial)
     }
 
-    fn end(&self, id: &Id<'static>) -> Completion {
+    fn end(&self, id: &Id<'static>, serial: u64) -> Completion {
         let mut state = self.lock();
+        // An id may have been cancelled and used again: the entry is then somebody else's.
+        if state.running.get(id).is_none_or(|running| running.serial != serial) {
+            return Completion::Drop;
+        }
         state.running.remove(id);
         state.inbound.complete(id)
     }
@@ -472,7 +537,7 @@ impl Link {
 
     /// The revision to write errors in that belong to no request.
     fn spoken(&self) -> Revision {
-        self.phase().revision().unwrap_or(Revision::OLDEST)
+        self.phase().revision().unwrap_or_else(|| self.config.served.unspoken())
     }
 
     fn phase(&self) -> Phase {
@@ -515,6 +580,10 @@ impl Drop for Busy {
         self.0.busy.fetch_sub(1, Ordering::AcqRel);
         self.0.outbox.spoken();
     }
+}
+
+fn too_many() -> Refusal {
+    Refusal::InvalidRequest("Too many requests are waiting".into())
 }
 
 fn duplicate_id() -> Refusal {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tsugite_core::jsonrpc::{Id, Incoming, Limits, Message, RawJson, Response, parse};
+use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::caching::{CacheScope, Cacheable};
 use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{Method, prompts, resources, tools};
-use tsugite_core::revision::{Refusal, Revision, Translate, read_params, write_result};
+use tsugite_core::revision::{Refusal, Revision, Translate, read_params};
 
 use super::context::LazyContext;
 use super::files::{encode_path, mime_of};
@@ -18,7 +18,7 @@ use super::principal::Principal;
 use super::prompt::Prompt;
 use super::registry::{Item, ToolEntry};
 use super::resource::{Place, Resource};
-use super::{Config, Shared};
+use super::{Config, Shared, reply};
 
 /// A method that lists things.
 pub(crate) trait Listing: Method<Params = PageParams, Output: Translate + Cacheable> {
@@ -98,7 +98,7 @@ pub(crate) struct Pages(Mutex<(u64, HashMap<PageKey, Arc<RawJson>>)>);
 struct PageKey {
     list: &'static str,
     revision: Revision,
-    /// What the caller sees, one bit for each thing; `None` if everybody sees everything.
+    /// What the caller sees; `None` if everybody sees everything.
     audience: Option<Vec<u8>>,
     start: usize,
 }
@@ -109,9 +109,9 @@ pub(crate) fn list<L: Listing>(link: &Link, asked: Asked<'_>) -> Result<(), Refu
     let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
     // Looked at before the list is, so that a change in between is not missed.
     let version = shared.feed.version();
-    let has_rules = shared.has_rules();
+    let has_rules = shared.has_rules(config);
     let whole = params.cursor.is_none() && !has_rules;
-    let seen = if whole { None } else { Some(shared.seen::<L::Of>(L::FAMILIES, who)) };
+    let seen = if whole { None } else { Some(shared.seen::<L::Of>(config, L::FAMILIES, who)) };
     let audience = seen.as_ref().filter(|_| has_rules).map(|seen| audience(seen));
     let names = |position: usize, name: &str| {
         let seen = seen.as_deref().unwrap_or_default();
@@ -120,19 +120,19 @@ pub(crate) fn list<L: Listing>(link: &Link, asked: Asked<'_>) -> Result<(), Refu
     let start = match &params.cursor {
         None => 0,
         Some(cursor) => {
-            let (position, name) = open_cursor(config, L::NAME, audience.as_deref(), cursor)?;
+            let (position, name) = open_cursor(config, L::NAME, cursor)?;
             names(position, &name)
         }
     };
     let key = PageKey { list: L::NAME, revision: asked.revision, audience, start };
-    let page = shared.pages.get(version, key, |key| {
-        let seen = seen.unwrap_or_else(|| shared.seen::<L::Of>(L::FAMILIES, who));
+    let page = shared.pages.get(version, key, || {
+        let seen = seen.unwrap_or_else(|| shared.seen::<L::Of>(config, L::FAMILIES, who));
         let definitions =
             seen.into_iter().map(|(name, item)| (name.clone(), L::define(name, &item))).collect();
-        let page = page::<L>(config, definitions, start, key.audience.as_deref(), has_rules);
+        let page = page::<L>(config, definitions, start, has_rules);
         written::<L>(page, asked.revision, config)
     });
-    asked.reply.raw_result(&asked.request.id, &page);
+    asked.reply.raw_result(&asked.request.id, &page, asked.revision);
     Ok(())
 }
 
@@ -146,41 +146,50 @@ pub(crate) fn list_with_files(
     let (server, config, who) = (link.server.clone(), link.config.clone(), asked.principal().cloned());
     let answer = Box::pin(async move {
         let definitions = run_blocking({
-            let (shared, who) = (server.shared.clone(), who.clone());
-            move || files_among(&shared, who.as_ref())
+            let (shared, config, who) = (server.shared.clone(), config.clone(), who.clone());
+            move || files_among(&shared, &config, who.as_ref())
         });
         let definitions = definitions.await;
         let start = match &params.cursor {
             None => 0,
             Some(cursor) => {
-                let (position, name) = open_cursor(&config, resources::List::NAME, None, cursor)
+                let (position, name) = open_cursor(&config, resources::List::NAME, cursor)
                     .map_err(super::failure::Failure::Refused)?;
                 after(definitions.iter().map(|(name, _)| name.as_str()), position, &name)
             }
         };
-        let has_rules = server.shared.has_rules();
-        Ok(page::<resources::List>(&config, definitions, start, None, has_rules))
+        let has_rules = server.shared.has_rules(&config);
+        Ok(page::<resources::List>(&config, definitions, start, has_rules))
     });
     Ok(link.run::<resources::List>(asked, context, answer))
 }
 
 /// Resources as they were registered, then the files of directories.
-fn files_among(shared: &Shared, who: Option<&Principal>) -> Vec<(String, resources::Resource)> {
-    let plain = shared.seen::<Resource>(false, who).into_iter();
+fn files_among(
+    shared: &Shared,
+    config: &Config,
+    who: Option<&Principal>,
+) -> Vec<(String, resources::Resource)> {
+    let plain = shared.seen::<Resource>(config, false, who).into_iter();
     let mut all: Vec<_> =
         plain.map(|(uri, item)| (uri.clone(), resources::List::define(uri, &item))).collect();
-    for (template, resource) in shared.seen::<Resource>(true, who) {
+    for (template, resource) in shared.seen::<Resource>(config, true, who) {
         let Place::Folder(_, folder) = &resource.place else { continue };
         let root = template.trim_end_matches("{+path}");
         match folder.list(MOST_FILES) {
-            Ok(listed) => all.extend(listed.files.into_iter().map(|file| {
-                let uri = format!("{root}{}", encode_path(&file.path));
-                let mut definition = resources::Resource::new(uri.clone(), file.path.clone());
-                definition.size = Some(file.size);
-                definition.mime_type = mime_of(file.path.as_ref()).map(str::to_owned);
-                definition.annotations.clone_from(&resource.definition.annotations);
-                (uri, definition)
-            })),
+            Ok(listed) => {
+                if listed.more {
+                    tracing::warn!(root, most = MOST_FILES, "a directory holds more files than are listed");
+                }
+                all.extend(listed.files.into_iter().map(|file| {
+                    let uri = format!("{root}{}", encode_path(&file.path));
+                    let mut definition = resources::Resource::new(uri.clone(), file.path.clone());
+                    definition.size = Some(file.size);
+                    definition.mime_type = mime_of(file.path.as_ref()).map(str::to_owned);
+                    definition.annotations.clone_from(&resource.definition.annotations);
+                    (uri, definition)
+                }));
+            }
             Err(error) => tracing::warn!(%error, root, "a directory could not be listed"),
         }
     }
@@ -191,7 +200,6 @@ fn page<L: Listing>(
     config: &Config,
     definitions: Vec<(String, L::Definition)>,
     start: usize,
-    audience: Option<&[u8]>,
     has_rules: bool,
 ) -> L::Output {
     let mut rest = definitions.into_iter().enumerate().skip(start).peekable();
@@ -202,17 +210,17 @@ fn page<L: Listing>(
         taken.push(definition);
     }
     let next = match (rest.peek(), last) {
-        (Some(_), Some((position, name))) => seal_cursor(config, L::NAME, audience, position, &name),
+        (Some(_), Some((position, name))) => seal_cursor(config, L::NAME, position, &name),
         _ => None,
     };
     let mut list = L::list(taken, next);
-    hint(&mut list, config, has_rules);
+    hint(&mut list, config.cache, has_rules);
     list
 }
 
 /// Says how long a result may be kept. One that depends on who asks is theirs alone.
-pub(crate) fn hint<R: Cacheable>(result: &mut R, config: &Config, personal: bool) {
-    if let Some((time, scope)) = config.cache {
+pub(crate) fn hint<R: Cacheable>(result: &mut R, cache: Option<(Duration, CacheScope)>, personal: bool) {
+    if let Some((time, scope)) = cache {
         *result.ttl_ms_mut() = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         *result.cache_scope_mut() = Some(if personal { CacheScope::Private } else { scope });
     }
@@ -220,19 +228,15 @@ pub(crate) fn hint<R: Cacheable>(result: &mut R, config: &Config, personal: bool
 
 /// The result as it stands in a message, without the message around it.
 fn written<L: Listing>(list: L::Output, revision: Revision, config: &Config) -> RawJson {
-    let mut out = Vec::new();
     // Lists can be said in every revision, so this cannot fail.
-    if let Err(error) = write_result::<L>(&mut out, &Id::from(0), list, revision, Some(&config.stamp)) {
+    reply::alone::<L>(list, revision, &config.stamp).unwrap_or_else(|error| {
         tracing::error!(%error, list = L::NAME, "a list could not be written");
-    }
-    match parse(&out, &Limits::default().message_bytes(usize::MAX)) {
-        Ok(Incoming::Single(Message::Response(Response { outcome: Ok(result), .. }))) => result.to_owned(),
-        _ => RawJson::empty_object(),
-    }
+        RawJson::empty_object()
+    })
 }
 
 impl Pages {
-    fn get(&self, version: u64, key: PageKey, write: impl FnOnce(&PageKey) -> RawJson) -> Arc<RawJson> {
+    fn get(&self, version: u64, key: PageKey, write: impl FnOnce() -> RawJson) -> Arc<RawJson> {
         let mut pages = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if pages.0 != version {
             *pages = (version, HashMap::new());
@@ -241,7 +245,7 @@ impl Pages {
             return page.clone();
         }
         drop(pages);
-        let page = Arc::new(write(&key));
+        let page = Arc::new(write());
         let mut pages = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if pages.0 == version {
             if pages.1.len() >= MOST_PAGES {
@@ -253,12 +257,13 @@ impl Pages {
     }
 }
 
-/// One bit for each thing that is seen, by what it is called.
+/// What is seen, by its names and by which things they are: one name may be two things to two callers.
 fn audience<T>(seen: &[(String, Arc<T>)]) -> Vec<u8> {
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
-    for (name, _) in seen {
+    for (name, item) in seen {
         digest.update(&name.len().to_le_bytes());
         digest.update(name.as_bytes());
+        digest.update(&Arc::as_ptr(item).addr().to_le_bytes());
     }
     digest.finish().as_ref().to_vec()
 }
@@ -269,26 +274,15 @@ fn after<'a>(names: impl Iterator<Item = &'a str>, position: usize, name: &str) 
     names.find(|(_, known)| *known == name).map_or(position, |(at, _)| at + 1)
 }
 
-fn seal_cursor(
-    config: &Config,
-    list: &str,
-    audience: Option<&[u8]>,
-    position: usize,
-    name: &str,
-) -> Option<String> {
+fn seal_cursor(config: &Config, list: &str, position: usize, name: &str) -> Option<String> {
     let plain = format!("{position} {name}");
-    let parts = cursor_parts(list, audience);
+    let parts = cursor_parts(list);
     let sealed = config.keys.ring().and_then(|ring| ring.seal(plain.as_bytes(), &parts, for_ever()));
     sealed.inspect_err(|error| tracing::error!(%error, "a cursor could not be sealed")).ok()
 }
 
-fn open_cursor(
-    config: &Config,
-    list: &str,
-    audience: Option<&[u8]>,
-    cursor: &str,
-) -> Result<(usize, String), Refusal> {
-    let parts = cursor_parts(list, audience);
+fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, String), Refusal> {
+    let parts = cursor_parts(list);
     let ring = config.keys.ring().ok();
     let plain = ring.and_then(|ring| ring.open(cursor, &parts, SystemTime::now(), MOST_CURSOR).ok());
     let plain = plain.and_then(|plain| String::from_utf8(plain).ok());
@@ -298,8 +292,9 @@ fn open_cursor(
         .ok_or_else(|| Refusal::InvalidParams("Invalid params: `cursor` is none of this list".into()))
 }
 
-fn cursor_parts<'a>(list: &'a str, audience: Option<&'a [u8]>) -> [&'a [u8]; 3] {
-    [b"cursor", list.as_bytes(), audience.unwrap_or_default()]
+/// A cursor is a place in a list; whoever uses it sees of that list what they may.
+fn cursor_parts(list: &str) -> [&[u8]; 2] {
+    [b"cursor", list.as_bytes()]
 }
 
 /// A cursor holds a place in a list and nothing that could grow old.
@@ -314,4 +309,4 @@ const MOST_PAGES: usize = 256;
 const MOST_FILES: usize = 10_000;
 
 /// How long a cursor may be.
-const MOST_CURSOR: usize = 8 << 10;
+const MOST_CURSOR: usize = 64 << 10;

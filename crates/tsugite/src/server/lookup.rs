@@ -1,11 +1,15 @@
 //! Finding what is offered, through mounted servers, for whoever may see it.
+//!
+//! A list and a lookup agree: what is our own goes before what is mounted, a URI that stands there goes before a template
+//! that fits it, and what somebody may not see is passed over as if it were not there.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
 
 use tsugite_core::uri_template::Variables;
 
 use super::principal::Principal;
-use super::registry::{FoundResource, Item, Kind, inner_name, outer_name, template_of};
+use super::registry::{Item, Kind, Mount, inner_name, outer_name, template_of};
 use super::resource::{Place, Resource};
 use super::{Config, Server, Shared};
 
@@ -31,127 +35,26 @@ impl Viewed<'_> {
 /// Decides whether somebody may see something.
 pub(crate) type Rule = Arc<dyn Fn(Option<&Principal>, &Viewed<'_>) -> bool + Send + Sync>;
 
-impl Config {
-    fn shows(&self, who: Option<&Principal>, kind: Kind, name: &str, tags: &[String]) -> bool {
-        match &self.rule {
-            Some(rule) => rule(who, &Viewed { kind, name, tags }),
-            None => true,
-        }
-    }
+/// Something that was found.
+pub(crate) struct Found<'n, T> {
+    pub(crate) item: Arc<T>,
+    /// What it is called here: a name, a URI or a template.
+    name: Cow<'n, str>,
+    /// The mounted server it belongs to.
+    pub(crate) owner: Option<Arc<Shared>>,
+    /// What stood in the variables of its template.
+    pub(crate) variables: Variables,
 }
 
-impl Shared {
-    /// Finds a tool or prompt by name. `None` too when the caller may not see it. The second part is the mounted server it
-    /// belongs to.
-    pub(crate) fn find<T: Item>(
-        &self,
-        config: &Config,
-        who: Option<&Principal>,
-        name: &str,
-    ) -> Option<(Arc<T>, Option<Arc<Shared>>)> {
-        let registry = self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(item) = T::shelf(&registry).get(name) {
-            return config.shows(who, T::KIND, name, item.tags()).then(|| (item.clone(), None));
+impl<'n, T> Found<'n, T> {
+    /// The same, seen from the server it is mounted in.
+    fn through<'o>(self, kind: Kind, mount: &Mount) -> Found<'o, T> {
+        Found {
+            item: self.item,
+            name: Cow::Owned(outer_name(kind, &mount.prefix, &self.name)),
+            owner: self.owner.or_else(|| Some(mount.shared.clone())),
+            variables: self.variables,
         }
-        registry.mounts.iter().find_map(|mount| {
-            let inner = inner_name(T::KIND, &mount.prefix, name)?;
-            let (item, owner) = mount.shared.find::<T>(&mount.shared.config(), who, &inner)?;
-            let shown = config.shows(who, T::KIND, name, item.tags());
-            shown.then(|| (item, Some(owner.unwrap_or_else(|| mount.shared.clone()))))
-        })
-    }
-
-    /// Finds a resource by its URI: one that stands there, or one that a template makes. Fails with `Err` when a value in
-    /// the URI is one no handler should see.
-    pub(crate) fn find_resource(
-        &self,
-        config: &Config,
-        who: Option<&Principal>,
-        uri: &str,
-    ) -> Result<Option<FoundResource>, NotForHandlers> {
-        let registry = self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let shown = |resource: &Resource, name: &str| config.shows(who, Kind::Resource, name, &resource.tags);
-        if let Some(resource) = registry.resources.get(uri) {
-            let resource = resource.clone();
-            return Ok(shown(&resource, uri).then(|| FoundResource {
-                resource,
-                variables: Variables::default(),
-                shared: None,
-            }));
-        }
-        for (name, resource) in registry.templates.iter() {
-            let Some(template) = template_of(resource) else { continue };
-            if let Some(variables) = template.matches(uri).map_err(|_| NotForHandlers)? {
-                let resource = resource.clone();
-                return Ok(shown(&resource, name).then(|| FoundResource {
-                    resource,
-                    variables,
-                    shared: None,
-                }));
-            }
-        }
-        for mount in &registry.mounts {
-            let Some(inner) = inner_name(Kind::Resource, &mount.prefix, uri) else { continue };
-            let found = mount.shared.find_resource(&mount.shared.config(), who, &inner)?;
-            if let Some(mut found) = found {
-                found.shared.get_or_insert_with(|| mount.shared.clone());
-                return Ok(shown(&found.resource, uri).then_some(found));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Finds a family by its template, for completion.
-    pub(crate) fn find_template(
-        &self,
-        config: &Config,
-        who: Option<&Principal>,
-        template: &str,
-    ) -> Option<Arc<Resource>> {
-        let registry = self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(found) = registry.templates.get(template) {
-            return config.shows(who, Kind::Resource, template, &found.tags).then(|| found.clone());
-        }
-        registry.mounts.iter().find_map(|mount| {
-            let inner = inner_name(Kind::Resource, &mount.prefix, template)?;
-            mount.shared.find_template(&mount.shared.config(), who, &inner)
-        })
-    }
-
-    /// What somebody sees of a kind, in order, under the names it has here.
-    pub(crate) fn seen<T: Item>(&self, families: bool, who: Option<&Principal>) -> Vec<(String, Arc<T>)> {
-        let registry = self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let config = self.config();
-        let shelf = if families { T::families(&registry) } else { Some(T::shelf(&registry)) };
-        let own = shelf.into_iter().flat_map(|shelf| shelf.iter());
-        let mut seen: Vec<(String, Arc<T>)> =
-            own.map(|(name, item)| (name.to_owned(), item.clone())).collect();
-        for mount in &registry.mounts {
-            let inner = mount.shared.seen::<T>(families, who);
-            seen.extend(
-                inner.into_iter().map(|(name, item)| (outer_name(T::KIND, &mount.prefix, &name), item)),
-            );
-        }
-        // A name of our own goes before the same name in a mounted server.
-        let mut names = std::collections::HashSet::new();
-        seen.retain(|(name, item)| {
-            config.shows(who, T::KIND, name, item.tags()) && names.insert(name.clone())
-        });
-        seen
-    }
-
-    /// Whether anybody could see something else than somebody else.
-    pub(crate) fn has_rules(&self) -> bool {
-        self.config().rule.is_some()
-            || self.registry(|registry| registry.mounts.iter().any(|mount| mount.shared.has_rules()))
-    }
-
-    /// Whether files are listed, which change without anybody saying so.
-    pub(crate) fn has_folders(&self) -> bool {
-        self.registry(|registry| {
-            registry.templates.iter().any(|(_, resource)| matches!(resource.place, Place::Folder(..)))
-                || registry.mounts.iter().any(|mount| mount.shared.has_folders())
-        })
     }
 }
 
@@ -159,51 +62,200 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct NotForHandlers;
 
+impl Config {
+    fn shows<T: Item>(&self, who: Option<&Principal>, name: &str, item: &T) -> bool {
+        match &self.rule {
+            Some(rule) => rule(who, &Viewed { kind: T::KIND, name, tags: item.tags() }),
+            None => true,
+        }
+    }
+}
+
+impl Shared {
+    /// Finds a tool or prompt by its name, or a resource that stands at a URI.
+    pub(crate) fn find<'n, T: Item>(
+        &self,
+        config: &Config,
+        who: Option<&Principal>,
+        name: &'n str,
+    ) -> Option<Found<'n, T>> {
+        let registry = self.registry();
+        if let Some(item) = T::shelf(&registry).get(name)
+            && config.shows(who, name, &**item)
+        {
+            let (item, name) = (item.clone(), Cow::Borrowed(name));
+            return Some(Found { item, name, owner: None, variables: Variables::default() });
+        }
+        registry.mounts.iter().find_map(|mount| {
+            let inner = inner_name(T::KIND, &mount.prefix, name)?;
+            let found = mount.shared.find::<T>(&mount.shared.config(), who, &inner)?.through(T::KIND, mount);
+            config.shows(who, &found.name, &*found.item).then_some(found)
+        })
+    }
+
+    /// Finds a resource: one that stands at the URI, or one that a template makes. Fails when a value in the URI is one no
+    /// handler should see.
+    pub(crate) fn find_resource<'n>(
+        &self,
+        config: &Config,
+        who: Option<&Principal>,
+        uri: &'n str,
+    ) -> Result<Option<Found<'n, Resource>>, NotForHandlers> {
+        if uri.len() > MOST_URI {
+            return Ok(None);
+        }
+        match self.find(config, who, uri) {
+            Some(found) => Ok(Some(found)),
+            None => self.find_fitting(config, who, uri),
+        }
+    }
+
+    fn find_fitting<'n>(
+        &self,
+        config: &Config,
+        who: Option<&Principal>,
+        uri: &str,
+    ) -> Result<Option<Found<'n, Resource>>, NotForHandlers> {
+        let registry = self.registry();
+        for (name, resource) in registry.templates.iter() {
+            let fits = template_of(resource).map(|template| template.matches(uri));
+            if let Some(variables) = fits.transpose().map_err(|_| NotForHandlers)?.flatten()
+                && config.shows(who, name, &**resource)
+            {
+                let (item, name) = (resource.clone(), Cow::Owned(name.to_owned()));
+                return Ok(Some(Found { item, name, owner: None, variables }));
+            }
+        }
+        for mount in &registry.mounts {
+            let Some(inner) = inner_name(Kind::Resource, &mount.prefix, uri) else { continue };
+            let found = mount.shared.find_fitting(&mount.shared.config(), who, &inner)?;
+            if let Some(found) = found.map(|found| found.through(Kind::Resource, mount))
+                && config.shows(who, &found.name, &*found.item)
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finds a family by its template, for completion.
+    pub(crate) fn find_family<'n>(
+        &self,
+        config: &Config,
+        who: Option<&Principal>,
+        template: &'n str,
+    ) -> Option<Found<'n, Resource>> {
+        let registry = self.registry();
+        if let Some(item) = registry.templates.get(template)
+            && config.shows(who, template, &**item)
+        {
+            let (item, name) = (item.clone(), Cow::Borrowed(template));
+            return Some(Found { item, name, owner: None, variables: Variables::default() });
+        }
+        registry.mounts.iter().find_map(|mount| {
+            let inner = inner_name(Kind::Resource, &mount.prefix, template)?;
+            let found = mount.shared.find_family(&mount.shared.config(), who, &inner)?;
+            let found = found.through(Kind::Resource, mount);
+            config.shows(who, &found.name, &*found.item).then_some(found)
+        })
+    }
+
+    /// What somebody sees of a kind, in order, under the names it has here.
+    pub(crate) fn seen<T: Item>(
+        &self,
+        config: &Config,
+        families: bool,
+        who: Option<&Principal>,
+    ) -> Vec<(String, Arc<T>)> {
+        let registry = self.registry();
+        let shelf = if families { T::families(&registry) } else { Some(T::shelf(&registry)) };
+        let own = shelf.into_iter().flat_map(|shelf| shelf.iter());
+        let mut seen: Vec<(String, Arc<T>)> =
+            own.map(|(name, item)| (name.to_owned(), item.clone())).collect();
+        for mount in &registry.mounts {
+            let inner = mount.shared.seen::<T>(&mount.shared.config(), families, who);
+            seen.extend(
+                inner.into_iter().map(|(name, item)| (outer_name(T::KIND, &mount.prefix, &name), item)),
+            );
+        }
+        let mut names = std::collections::HashSet::new();
+        seen.retain(|(name, item)| config.shows(who, name, &**item) && names.insert(name.clone()));
+        seen
+    }
+
+    /// Whether anybody could see something else than somebody else.
+    pub(crate) fn has_rules(&self, config: &Config) -> bool {
+        let mounted = |mount: &Mount| mount.shared.has_rules(&mount.shared.config());
+        config.rule.is_some() || self.registry().mounts.iter().any(mounted)
+    }
+
+    /// Whether files are listed, which change without anybody saying so.
+    pub(crate) fn has_folders(&self) -> bool {
+        let registry = self.registry();
+        registry.templates.iter().any(|(_, resource)| matches!(resource.place, Place::Folder(..)))
+            || registry.mounts.iter().any(|mount| mount.shared.has_folders())
+    }
+
+    /// Whether `other` is this server or mounted somewhere inside it.
+    fn contains(self: &Arc<Self>, other: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(self, other) || self.registry().mounts.iter().any(|mount| mount.shared.contains(other))
+    }
+}
+
 impl Server {
     /// Offers everything another server offers, under a prefix: the tool `forecast` of a server mounted as `weather`
     /// is `weather_forecast` here, the resource `config://app` is `config://weather/app`. The prefix is there from the
-    /// first server on, so no name changes when another is mounted. What changes there later changes here too.
+    /// first server on, so no name changes when another is mounted. What changes there later changes here too. A name of
+    /// our own goes before the same name of a mounted server, and one mounted earlier before one mounted later.
     ///
     /// Handlers see the state, and the rules of visibility, of the server they belong to; layers and settings are those
     /// of the outer one.
     #[must_use]
     pub fn mount(self, prefix: impl Into<String>, other: Server) -> Self {
         let prefix = prefix.into();
-        let taken =
-            self.shared.registry(|registry| registry.mounts.iter().any(|mount| mount.prefix == prefix));
-        let fine = !prefix.is_empty()
-            && prefix.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
-        let inside = other.shared.contains(&self.shared);
+        // One at a time, so that two servers cannot be mounted into each other at once.
+        let one_at_a_time = MOUNTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mistakes: Vec<String> = match self.mistake_in_mounting(&prefix, &other) {
+            Some(mistake) => vec![mistake],
+            None => {
+                let inner = other.shared.registry();
+                let in_it = |mistake: &String| format!("in the server mounted as {prefix:?}: {mistake}");
+                inner.mistakes().iter().map(in_it).collect()
+            }
+        };
+        let mounted = mistakes.is_empty();
         self.shared.registry_mut(|registry| {
-            if !fine {
-                registry.note(format!(
-                    "a server cannot be mounted as {prefix:?}: use letters, digits, `_`, `-` or `.`"
-                ));
-            } else if taken {
-                registry.note(format!("two servers are mounted as {prefix:?}"));
-            } else if inside {
-                registry.note(format!("the server mounted as {prefix:?} would hold itself"));
-            } else {
-                for mistake in other.shared.registry(|inner| inner.mistakes().to_vec()) {
-                    registry.note(format!("in the server mounted as {prefix:?}: {mistake}"));
-                }
-                registry
-                    .mounts
-                    .push(super::registry::Mount { prefix: prefix.clone(), shared: other.shared.clone() });
+            mistakes.into_iter().for_each(|mistake| registry.note(mistake));
+            if mounted {
+                registry.mounts.push(Mount { prefix: prefix.clone(), shared: other.shared.clone() });
             }
         });
-        if fine && !taken && !inside {
+        if mounted {
             other.shared.feed.heard_by(&self.shared, prefix);
             self.shared.feed.changed(&[Kind::Tool, Kind::Prompt, Kind::Resource]);
         }
+        drop(one_at_a_time);
         self
+    }
+
+    fn mistake_in_mounting(&self, prefix: &str, other: &Server) -> Option<String> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        if prefix.is_empty() || !prefix.bytes().all(plain) {
+            return Some(format!(
+                "a server cannot be mounted as {prefix:?}: use letters, digits, `_`, `-` or `.`"
+            ));
+        }
+        if self.shared.registry().mounts.iter().any(|mount| mount.prefix == prefix) {
+            return Some(format!("two servers are mounted as {prefix:?}"));
+        }
+        other
+            .shared
+            .contains(&self.shared)
+            .then(|| format!("the server mounted as {prefix:?} would hold itself"))
     }
 }
 
-impl Shared {
-    /// Whether `other` is this server or mounted somewhere inside it.
-    fn contains(self: &Arc<Self>, other: &Arc<Shared>) -> bool {
-        Arc::ptr_eq(self, other)
-            || self.registry(|registry| registry.mounts.iter().any(|mount| mount.shared.contains(other)))
-    }
-}
+static MOUNTING: Mutex<()> = Mutex::new(());
+
+/// How long the URI of a resource may be.
+const MOST_URI: usize = 8 << 10;

@@ -80,7 +80,7 @@ pub struct Server {
 
 pub(crate) struct Shared {
     pub(crate) config: RwLock<Arc<Config>>,
-    pub(crate) registry: RwLock<Registry>,
+    registry: RwLock<Arc<Registry>>,
     pub(crate) feed: Feed,
     pub(crate) pages: Pages,
 }
@@ -117,14 +117,16 @@ impl Server {
     }
 
     fn offer(self, offered: impl Into<Offered>) -> Self {
-        let checks_output = self.shared.config().checks_output;
-        self.shared.registry_mut(|registry| registry.add_or_note(offered.into(), checks_output));
+        let (offered, checks_output) = (offered.into(), self.shared.config().checks_output);
+        let kind = offered.kind();
+        self.shared.registry_mut(|registry| registry.add_or_note(offered, checks_output));
+        self.shared.feed.changed(&[kind]);
         self
     }
 
     /// Fails, naming each mistake, when something was registered that cannot be offered.
     pub(crate) fn check(&self) -> crate::Result<()> {
-        let mistakes = self.shared.registry(|registry| registry.mistakes().to_vec());
+        let mistakes = self.shared.registry().mistakes().to_vec();
         if mistakes.is_empty() { Ok(()) } else { Err(crate::Error::registration(mistakes)) }
     }
 }
@@ -134,12 +136,20 @@ impl Shared {
         self.config.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    pub(crate) fn registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> T {
-        look(&self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    /// What is offered at this moment.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
+    /// Puts something else in its place, in view of what is there. Nobody else's code may run inside: the lock is held.
+    pub(crate) fn replace(&self, change: impl FnOnce(&mut Arc<Registry>)) {
+        change(&mut self.registry.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    }
+
+    /// Changes what is offered. Nobody else's code may run inside: the lock is held.
     pub(crate) fn registry_mut<T>(&self, change: impl FnOnce(&mut Registry) -> T) -> T {
-        change(&mut self.registry.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        // Copied only if somebody is looking at it right now.
+        change(Arc::make_mut(&mut self.registry.write().unwrap_or_else(|poisoned| poisoned.into_inner())))
     }
 }
 

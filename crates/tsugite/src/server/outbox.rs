@@ -10,24 +10,41 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 /// The buffer of one peer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outbox {
-    buffer: Mutex<Vec<u8>>,
-    /// News for a peer that is too far behind, each once.
-    late: Mutex<IndexSet<Vec<u8>>>,
+    buffer: Mutex<Buffer>,
+    /// How many bytes may wait for a peer before its questions do.
+    most: usize,
     filled: Notify,
     drained: Notify,
     quiet: Notify,
 }
 
+#[derive(Debug, Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    /// News for a peer that is too far behind, each once.
+    late: IndexSet<Vec<u8>>,
+    /// The peer is gone: nothing is kept for it, and nobody waits for it.
+    closed: bool,
+}
+
 impl Outbox {
+    pub(crate) fn new(most: usize) -> Self {
+        let (buffer, notify) = (Mutex::default(), Notify::new);
+        Self { buffer, most, filled: notify(), drained: notify(), quiet: notify() }
+    }
+
     /// Appends one message as a line. A message that cannot be written is left out by its writer.
     pub(crate) fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut buffer = self.lock();
-        let start = buffer.len();
-        write(&mut buffer);
-        if buffer.len() > start {
-            tsugite_core::jsonrpc::end_line(&mut buffer, start);
+        if buffer.closed {
+            return;
+        }
+        let start = buffer.bytes.len();
+        write(&mut buffer.bytes);
+        if buffer.bytes.len() > start {
+            tsugite_core::jsonrpc::end_line(&mut buffer.bytes, start);
             drop(buffer);
             self.filled.notify_one();
         }
@@ -36,14 +53,16 @@ impl Outbox {
     /// Appends news. A peer that is too far behind gets the same news once, when it has read on: so what waits for it is
     /// bounded by what it subscribed to.
     pub(crate) fn push_once(&self, message: Vec<u8>) {
-        if self.is_full() {
-            self.late().insert(message);
-        } else {
-            self.push(|out| out.extend_from_slice(&message));
+        let mut buffer = self.lock();
+        if buffer.bytes.len() >= self.most && !buffer.closed {
+            buffer.late.insert(message);
+            return;
         }
+        drop(buffer);
+        self.push(|out| out.extend_from_slice(&message));
     }
 
-    /// Waits until the peer has read enough for more to be said.
+    /// Waits until the peer has read enough for more to be said, or is gone.
     pub(crate) async fn room(&self) {
         while self.is_full() {
             let drained = self.drained.notified();
@@ -56,7 +75,14 @@ impl Outbox {
 
     /// Whether the peer is so far behind that nothing more should be asked of it.
     pub(crate) fn is_full(&self) -> bool {
-        self.lock().len() >= HIGH_WATER
+        let buffer = self.lock();
+        buffer.bytes.len() >= self.most && !buffer.closed
+    }
+
+    /// The peer is gone.
+    pub(crate) fn close(&self) {
+        *self.lock() = Buffer { closed: true, ..Buffer::default() };
+        self.drained.notify_waiters();
     }
 
     /// Something that had more to say is done.
@@ -77,35 +103,28 @@ impl Outbox {
     /// Takes all that is there into `taken`, whose memory becomes the next buffer; false if there is nothing.
     pub(crate) fn take_now(&self, taken: &mut Vec<u8>) -> bool {
         let mut buffer = self.lock();
-        if buffer.is_empty() {
+        if buffer.bytes.is_empty() {
             return false;
         }
         taken.clear();
         // A burst must not hold its memory for ever.
-        if taken.capacity() > 2 * HIGH_WATER {
+        if taken.capacity() > 2 * self.most {
             *taken = Vec::new();
         }
-        std::mem::swap(&mut *buffer, taken);
+        std::mem::swap(&mut buffer.bytes, taken);
+        let late = std::mem::take(&mut buffer.late);
         drop(buffer);
         self.drained.notify_waiters();
-        let late = std::mem::take(&mut *self.late());
         for message in late {
             self.push(|out| out.extend_from_slice(&message));
         }
         true
     }
 
-    fn late(&self) -> MutexGuard<'_, IndexSet<Vec<u8>>> {
-        self.late.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
         self.buffer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
-
-/// How many bytes may wait for a peer before its questions do.
-const HIGH_WATER: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -115,27 +134,34 @@ mod tests {
 
     use super::*;
 
+    const MOST: usize = 1_000;
+
     fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
+    fn full() -> Outbox {
+        let outbox = Outbox::new(MOST);
+        outbox.push(|out| out.resize(MOST, b'x'));
+        outbox
+    }
+
     #[test]
     fn whoever_says_more_than_the_peer_reads_waits() {
-        let outbox = Outbox::default();
-        assert!(poll(pin!(outbox.room())).is_ready());
-        outbox.push(|out| out.resize(HIGH_WATER, b'x'));
+        assert!(poll(pin!(Outbox::new(MOST).room())).is_ready());
+        let outbox = full();
         let mut waiting = pin!(outbox.room());
         assert!(poll(waiting.as_mut()).is_pending());
         assert!(outbox.is_full());
         let mut taken = Vec::new();
         assert!(outbox.take_now(&mut taken));
-        assert_eq!(taken.len(), HIGH_WATER + 1);
+        assert_eq!(taken.len(), MOST + 1);
         assert!(poll(waiting.as_mut()).is_ready());
     }
 
     #[test]
     fn what_was_said_before_anyone_waited_is_not_forgotten() {
-        let outbox = Outbox::default();
+        let outbox = Outbox::new(MOST);
         assert!(poll(pin!(outbox.filled())).is_pending());
         outbox.push(|out| out.push(b'x'));
         assert!(poll(pin!(outbox.filled())).is_ready());
@@ -143,8 +169,32 @@ mod tests {
 
     #[test]
     fn a_message_that_was_not_written_leaves_no_line() {
-        let outbox = Outbox::default();
+        let outbox = Outbox::new(MOST);
         outbox.push(|_| {});
+        assert!(!outbox.take_now(&mut Vec::new()));
+    }
+
+    #[test]
+    fn news_for_a_peer_that_is_behind_waits_once_and_comes_when_it_has_read() {
+        let outbox = full();
+        for _ in 0..3 {
+            outbox.push_once(b"news".to_vec());
+        }
+        let mut taken = Vec::new();
+        assert!(outbox.take_now(&mut taken));
+        assert!(outbox.take_now(&mut taken));
+        assert_eq!(taken, b"news\n");
+        assert!(!outbox.take_now(&mut taken));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_peer_that_is_gone() {
+        let outbox = full();
+        let mut waiting = pin!(outbox.room());
+        assert!(poll(waiting.as_mut()).is_pending());
+        outbox.close();
+        assert!(poll(waiting.as_mut()).is_ready());
+        outbox.push(|out| out.push(b'x'));
         assert!(!outbox.take_now(&mut Vec::new()));
     }
 }

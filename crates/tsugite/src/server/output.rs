@@ -1,5 +1,7 @@
 //! From what a handler returns to the result of a call, a resource or a prompt.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use tsugite_core::jsonrpc::RawJson;
@@ -73,7 +75,7 @@ macro_rules! plain_values {
     )*};
 }
 
-plain_values!(bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64);
+plain_values!(bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64);
 
 /// Says how a type becomes a result.
 macro_rules! becomes {
@@ -91,6 +93,7 @@ becomes! { CallResult:
     () = |_none| CallResult::new([]);
     String = |text| CallResult::text(text);
     &'static str = |text| CallResult::text(text);
+    Cow<'static, str> = |text| CallResult::text(text);
     ContentBlock = |block| CallResult::new([block]);
     Vec<ContentBlock> = |blocks| CallResult::new(blocks);
     Text = |block| CallResult::new([ContentBlock::Text(block)]);
@@ -105,6 +108,7 @@ becomes! { CallResult:
 becomes! { ReadResult:
     String = |text| ReadResult::new([ResourceContents::text("", text)]);
     &'static str = |text| ReadResult::new([ResourceContents::text("", text)]);
+    Cow<'static, str> = |text| ReadResult::new([ResourceContents::text("", text)]);
     Vec<u8> = |bytes| ReadResult::new([ResourceContents::bytes("", &bytes)]);
     &'static [u8] = |bytes| ReadResult::new([ResourceContents::bytes("", bytes)]);
     ResourceContents = |contents| ReadResult::new([contents]);

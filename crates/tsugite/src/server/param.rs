@@ -10,13 +10,13 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::value::UnitDeserializer;
-use serde::de::{DeserializeOwned, IgnoredAny, MapAccess};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess};
 use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::CallResult;
 
 pub use super::arguments::{Slot, Slots};
 pub use super::ask::{FormChoice, choice, form_settings as form, read_choice};
-pub use super::handler::{Answer, CallParts, Handler, failed, run_blocking};
+pub use super::handler::{Answer, CallParts, Handler, failed};
 pub use super::schema::{ArgumentInfo, ArgumentsSchema};
 
 use super::arguments::Named;
@@ -212,8 +212,10 @@ impl<T: DeserializeOwned> ArgumentSlot<T> {
 
 impl<T: DeserializeOwned> Slot for ArgumentSlot<T> {
     fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
-        self.value = Some(map.next_value()?);
-        Ok(())
+        match self.value.replace(map.next_value()?) {
+            None => Ok(()),
+            Some(_) => Err(A::Error::custom("the same argument stands there twice")),
+        }
     }
 }
 

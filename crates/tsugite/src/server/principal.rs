@@ -8,8 +8,8 @@ use super::handler::{CallParts, FromCall};
 
 /// Whoever the transport has authenticated. Cheap to clone.
 ///
-/// As a parameter it refuses calls of nobody; ask for an `Option<Principal>` to serve those too. Over stdio and in
-/// memory nobody is authenticated unless the server is told who is there.
+/// As a parameter it refuses calls of nobody; ask for an `Option<Principal>` to serve those too. Over stdio nobody is
+/// authenticated; in memory whoever [`connect_as`](crate::transport::memory::connect_as) says.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Principal(Arc<Who>);
 

@@ -23,7 +23,8 @@ pub(crate) fn get(
     let params = read_params::<Get>(asked.request.params(), asked.revision)?;
     let shared = &link.server.shared;
     let found = shared.find::<Prompt>(&link.config, asked.principal(), &params.name);
-    let (prompt, owner) = found.ok_or(Refusal::UnknownPrompt { name: params.name })?;
+    let found = found.ok_or_else(|| Refusal::UnknownPrompt { name: params.name.clone() })?;
+    let prompt = found.item;
     let given = params.arguments.unwrap_or_default();
     let wanted = prompt.definition.arguments.iter().flatten();
     if let Some(lacking) =
@@ -32,9 +33,9 @@ pub(crate) fn get(
         let text = format!("Invalid params: the prompt needs the argument `{}`", lacking.name);
         return Err(Refusal::InvalidParams(text.into()));
     }
-    take_up::<Get>(link, asked, context)?;
     let texts: Variables = given.into_iter().map(|(name, text)| (name, Value::Text(text))).collect();
-    let owner = owner.map(|owner| owner.config());
+    let owner = context.owned_by(found.owner);
+    take_up::<Get>(link, asked, context)?;
     let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Texts(&texts), context, states };
     let handler = prompt.handler.as_ref().ok_or(Refusal::Internal)?;

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use tsugite_core::session::header::HeaderParams;
-use tsugite_core::uri_template::{UriTemplate, Variables};
+use tsugite_core::uri_template::UriTemplate;
 
 use super::Shared;
 use super::config::Checks;
 use super::prompt::Prompt;
 use super::resource::{Place, Resource};
+use super::schema;
 use super::tool::Tool;
 use super::validate::{self, Validator};
 
-/// What is offered.
-#[derive(Default)]
+/// What is offered. Whoever looks takes a snapshot, so nothing is locked while somebody else's code runs.
+#[derive(Clone, Default)]
 pub(crate) struct Registry {
     pub(crate) tools: Shelf<ToolEntry>,
     pub(crate) prompts: Shelf<Prompt>,
@@ -23,6 +24,8 @@ pub(crate) struct Registry {
     pub(crate) templates: Shelf<Resource>,
     pub(crate) mounts: Vec<Mount>,
     mistakes: Vec<String>,
+    /// What was ever offered: its list stays there, if only empty.
+    ever: Vec<Kind>,
 }
 
 /// Something that can be offered.
@@ -49,6 +52,16 @@ pub enum Offered {
     Resource(Box<Resource>),
 }
 
+impl Offered {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Offered::Tool(_) => Kind::Tool,
+            Offered::Prompt(_) => Kind::Prompt,
+            Offered::Resource(_) => Kind::Resource,
+        }
+    }
+}
+
 impl From<Tool> for Offered {
     fn from(tool: Tool) -> Self {
         Offered::Tool(tool)
@@ -68,6 +81,7 @@ impl From<Resource> for Offered {
 }
 
 /// A server inside another.
+#[derive(Clone)]
 pub(crate) struct Mount {
     pub(crate) prefix: String,
     pub(crate) shared: Arc<Shared>,
@@ -85,6 +99,12 @@ pub(crate) struct ToolEntry {
 /// Things of one kind, in order, each switched on or off.
 pub(crate) struct Shelf<T>(IndexMap<String, (Arc<T>, bool)>);
 
+impl<T> Clone for Shelf<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
         Self(IndexMap::new())
@@ -99,10 +119,6 @@ impl<T> Shelf<T> {
     /// What is switched on, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Arc<T>)> {
         self.0.iter().filter(|(_, (_, on))| *on).map(|(name, (item, _))| (name.as_str(), item))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     fn insert(&mut self, name: String, item: T) {
@@ -126,11 +142,16 @@ impl<T> Shelf<T> {
 impl Registry {
     /// Adds something. Fails naming why it cannot be offered; nothing has changed then.
     pub(crate) fn add(&mut self, offered: Offered, checks_output: Checks) -> Result<(), String> {
+        let kind = offered.kind();
         match offered {
             Offered::Tool(tool) => self.add_tool(tool, checks_output),
             Offered::Prompt(prompt) => self.add_prompt(prompt),
             Offered::Resource(resource) => self.add_resource(*resource),
+        }?;
+        if !self.ever.contains(&kind) {
+            self.ever.push(kind);
         }
+        Ok(())
     }
 
     /// Adds something while the server is being put together; what cannot be offered is noted down.
@@ -166,29 +187,30 @@ impl Registry {
         }
     }
 
-    /// Whether anything of the kind is there, switched on or not, here or in a mounted server.
+    /// Whether anything of the kind is there or was, here or in a mounted server.
     pub(crate) fn has(&self, kind: Kind) -> bool {
-        let here = match kind {
-            Kind::Tool => !self.tools.is_empty(),
-            Kind::Prompt => !self.prompts.is_empty(),
-            Kind::Resource => !self.resources.is_empty() || !self.templates.is_empty(),
-        };
-        here || self.mounts.iter().any(|mount| mount.shared.registry(|inner| inner.has(kind)))
+        self.ever.contains(&kind) || self.mounts.iter().any(|mount| mount.shared.registry().has(kind))
     }
 
     /// Whether any argument can be completed.
     pub(crate) fn completes(&self) -> bool {
         self.prompts.iter().any(|(_, prompt)| !prompt.completers.is_empty())
             || self.templates.iter().any(|(_, resource)| !resource.completers.is_empty())
-            || self.mounts.iter().any(|mount| mount.shared.registry(Registry::completes))
+            || self.mounts.iter().any(|mount| mount.shared.registry().completes())
     }
 
-    fn add_tool(&mut self, tool: Tool, checks_output: Checks) -> Result<(), String> {
+    fn add_tool(&mut self, mut tool: Tool, checks_output: Checks) -> Result<(), String> {
         let name = &tool.definition.name;
         if tool.handler.is_none() {
             return Err(format!("the tool {name:?} has no handler"));
         }
         named("tool", name, |name| self.tools.has(name))?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        if name.len() > 128 || !name.bytes().all(plain) {
+            tracing::warn!(
+                "many clients take no tool called {name:?}: letters, digits, `_`, `-` and `.` are safe"
+            );
+        }
         let schema = &tool.definition.input_schema;
         if !schema.is_object_rooted() {
             return Err(format!("the arguments of the tool {name:?} are not an object"));
@@ -211,6 +233,11 @@ impl Registry {
             _ => None,
         };
         let name = name.clone();
+        if tool.typed {
+            let definition = &mut tool.definition;
+            schema::plain_formats(&mut definition.input_schema);
+            definition.output_schema.iter_mut().for_each(schema::plain_formats);
+        }
         self.tools.insert(name, ToolEntry { tool, input, output });
         Ok(())
     }
@@ -242,7 +269,7 @@ impl Registry {
             return Err(format!("the resource {uri:?} has no handler"));
         }
         named("resource", &uri, |uri| self.resources.has(uri) || self.templates.has(uri))?;
-        if !uri.contains(':') {
+        if !has_scheme(&uri) {
             return Err(format!("the resource {uri:?} has no scheme"));
         }
         let Some(template) = template_of(&resource) else {
@@ -282,9 +309,16 @@ fn named(what: &str, name: &str, taken: impl Fn(&str) -> bool) -> Result<(), Str
     Ok(())
 }
 
+/// A scheme is a letter, then letters, digits, `+`, `-` or `.` (RFC 3986, section 3.1).
+fn has_scheme(uri: &str) -> bool {
+    let Some((scheme, _)) = uri.split_once(':') else { return false };
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+}
+
 /// `{"type": "object"}` and annotations: there is nothing to check.
 fn is_any_object(schema: &tsugite_core::protocol::Schema) -> bool {
-    schema.keywords().keys().all(|word| matches!(word.as_str(), "type" | "title" | "description" | "$schema"))
+    schema.keywords().keys().all(|word| matches!(word.as_str(), "type" | "title" | "description"))
 }
 
 /// The template of a family.
@@ -374,11 +408,4 @@ pub(crate) fn inner_name(kind: Kind, prefix: &str, name: &str) -> Option<String>
         }
         _ => Some(name.strip_prefix(prefix)?.strip_prefix('_')?.to_owned()),
     }
-}
-
-/// A resource that was found, and what stood in the variables of its template.
-pub(crate) struct FoundResource {
-    pub(crate) resource: Arc<Resource>,
-    pub(crate) variables: Variables,
-    pub(crate) shared: Option<Arc<Shared>>,
 }

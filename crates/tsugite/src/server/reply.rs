@@ -1,10 +1,10 @@
 //! Where the answer to a request goes: out by itself, or into the array of the batch it came in.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tsugite_core::jsonrpc::{BatchAnswers, ErrorObject, Fault, Id, RawJson, write};
 use tsugite_core::protocol::Method;
-use tsugite_core::revision::{Refusal, Revision, ServerStamp, Translate, write_result};
+use tsugite_core::revision::{Refusal, Revision, ServerStamp, Translate, Unsayable, write_result};
 
 use super::Outbox;
 
@@ -16,19 +16,43 @@ pub(crate) enum Reply {
     /// Into an array.
     Batch(Arc<BatchReply>),
     /// To whoever stands around the request.
-    Captured(Arc<Mutex<Vec<u8>>>),
+    Captured(Arc<Mutex<Option<Outcome>>>),
 }
+
+/// An answer before it is a message.
+pub(crate) type Outcome = Result<RawJson, Refusal>;
+
+/// A result alone, the way it stands in a message.
+pub(crate) fn alone<M: Method>(
+    output: M::Output,
+    to: Revision,
+    stamp: &ServerStamp,
+) -> Result<RawJson, Unsayable>
+where
+    M::Output: Translate,
+{
+    let mut out = Vec::new();
+    write_result::<M>(&mut out, &Id::from(0), output, to, Some(stamp))?;
+    let result = out.strip_prefix(BEFORE_RESULT).and_then(|rest| rest.strip_suffix(b"}"));
+    let text = result.and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default();
+    Ok(RawJson::parse(text)?)
+}
+
+/// What stands before the result in a message with the id 0.
+const BEFORE_RESULT: &[u8] = br#"{"jsonrpc":"2.0","id":0,"result":"#;
 
 /// The answers to one batch. The array leaves when the last of its requests is answered, cancelled or dropped.
 pub(crate) struct BatchReply {
     outbox: Arc<Outbox>,
-    answers: Mutex<BatchAnswers>,
+    answers: Mutex<(BatchAnswers, usize)>,
+    /// How many bytes the array may have; what would go beyond is refused.
+    most: usize,
 }
 
 impl Reply {
     /// For a batch.
-    pub(crate) fn batch(outbox: Arc<Outbox>) -> Self {
-        Reply::Batch(Arc::new(BatchReply { outbox, answers: Mutex::default() }))
+    pub(crate) fn batch(outbox: Arc<Outbox>, most: usize) -> Self {
+        Reply::Batch(Arc::new(BatchReply { outbox, answers: Mutex::default(), most }))
     }
 
     /// For whoever stands around the request.
@@ -36,13 +60,11 @@ impl Reply {
         Reply::Captured(Arc::default())
     }
 
-    /// The message that was captured; empty if there was none.
-    pub(crate) fn taken(&self) -> Vec<u8> {
+    /// What was captured, if there was an answer.
+    pub(crate) fn taken(&self) -> Option<Outcome> {
         match self {
-            Reply::Captured(message) => {
-                std::mem::take(&mut *message.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
-            }
-            _ => Vec::new(),
+            Reply::Captured(outcome) => lock(outcome).take(),
+            _ => None,
         }
     }
 
@@ -51,7 +73,15 @@ impl Reply {
     where
         M::Output: Translate,
     {
-        self.push(|out| {
+        if let Reply::Captured(outcome) = self {
+            let result = alone::<M>(output, to, stamp).map_err(|error| {
+                tracing::error!(%error, method = M::NAME, revision = %to, "an answer could not be written");
+                Refusal::Internal
+            });
+            *lock(outcome) = Some(result);
+            return;
+        }
+        self.push(Some(id), to, |out| {
             if let Err(error) = write_result::<M>(out, id, output, to, Some(stamp)) {
                 tracing::error!(%error, method = M::NAME, revision = %to, "an answer could not be written");
                 write::error(out, Some(id), to.writes_null_id(), &Refusal::Internal.error(to));
@@ -60,12 +90,20 @@ impl Reply {
     }
 
     /// Answers with a result that was written before.
-    pub(crate) fn raw_result(&self, id: &Id<'_>, result: &RawJson) {
-        self.push(|out| write::raw_result(out, id, result));
+    pub(crate) fn raw_result(&self, id: &Id<'_>, result: &RawJson, to: Revision) {
+        if let Reply::Captured(outcome) = self {
+            *lock(outcome) = Some(Ok(result.clone()));
+            return;
+        }
+        self.push(Some(id), to, |out| write::raw_result(out, id, result));
     }
 
     /// Answers with an error.
     pub(crate) fn refusal(&self, id: Option<&Id<'_>>, refusal: &Refusal, to: Revision) {
+        if let Reply::Captured(outcome) = self {
+            *lock(outcome) = Some(Err(refusal.clone()));
+            return;
+        }
         self.error(id, &refusal.error(to), to);
     }
 
@@ -77,27 +115,43 @@ impl Reply {
     }
 
     fn error(&self, id: Option<&Id<'_>>, error: &ErrorObject, to: Revision) {
-        self.push(|out| write::error(out, id, to.writes_null_id(), error));
+        self.push(id, to, |out| write::error(out, id, to.writes_null_id(), error));
     }
 
-    fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    fn push(&self, id: Option<&Id<'_>>, to: Revision, write: impl FnOnce(&mut Vec<u8>)) {
         match self {
             Reply::Single(outbox) => outbox.push(write),
-            Reply::Captured(message) => {
-                write(&mut message.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-            }
+            // Faults are found before anything stands around a request.
+            Reply::Captured(_) => {}
             Reply::Batch(batch) => {
                 let mut message = Vec::new();
                 write(&mut message);
-                batch.answers.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(&message);
+                batch.push(id, to, message);
             }
         }
     }
 }
 
+impl BatchReply {
+    fn push(&self, id: Option<&Id<'_>>, to: Revision, mut message: Vec<u8>) {
+        let mut answers = lock(&self.answers);
+        if answers.1 + message.len() > self.most {
+            let refusal = Refusal::TooLarge("The answers to this batch are too large together".into());
+            message.clear();
+            write::error(&mut message, id, to.writes_null_id(), &refusal.error(to));
+        }
+        answers.1 += message.len();
+        answers.0.push(&message);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 impl Drop for BatchReply {
     fn drop(&mut self) {
-        let answers = self.answers.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (answers, _) = self.answers.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(array) = std::mem::take(answers).finish() {
             self.outbox.push(|out| out.extend_from_slice(&array));
         }

@@ -14,7 +14,7 @@ use tsugite_core::uri_template::UriTemplate;
 use super::completer::{Completer, Completers, IntoCompleter};
 use super::failure::{Failure, ToolError};
 use super::files::{self, FileBody, FileError, Folder};
-use super::handler::{Answer, Blocking, CallParts, Handler, IntoHandler, run_blocking};
+use super::handler::{Answer, Blocking, CallParts, Handler, IntoHandler};
 
 /// A resource, or by a template a family of them: what clients see, and what reads it.
 ///
@@ -277,9 +277,9 @@ struct FileHandler<F>(F);
 
 impl<F: Fn(Option<&str>) -> Result<ReadFile, Failure> + Send + Sync> Handler<ReadResult> for FileHandler<F> {
     fn call(&self, parts: &CallParts<'_>) -> Answer<ReadResult> {
-        let read = (self.0)(parts.arguments.text("path"));
+        let (read, places) = ((self.0)(parts.arguments.text("path")), parts.blocking());
         Box::pin(async move {
-            let file = run_blocking(read?).await.map_err(told)?;
+            let file = places.run(read?).await.map_err(told)?;
             let contents = match file.content {
                 files::FileContent::Text(text) => ResourceContents::text("", text),
                 files::FileContent::Blob(bytes) => ResourceContents::bytes("", &bytes),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::resources::Read;
 use tsugite_core::revision::{Refusal, read_params};
 
@@ -22,26 +23,23 @@ pub(crate) fn read(
     let uri = read_params::<Read>(asked.request.params(), asked.revision)?.uri;
     let not_found = |uri: String| Refusal::ResourceNotFound { uri };
     // A URI with a value that no handler should see is not there, like any other that is not.
-    let found = match uri.len() {
-        0..=MOST_URI => {
-            link.server.shared.find_resource(&link.config, asked.principal(), &uri).ok().flatten()
-        }
-        _ => None,
-    };
+    let found = link.server.shared.find_resource(&link.config, asked.principal(), &uri).ok().flatten();
     let Some(found) = found else { return Err(not_found(uri)) };
+    let (resource, variables) = (found.item, found.variables);
+    let owner = context.owned_by(found.owner);
     take_up::<Read>(link, asked, context)?;
-    let owner = found.shared.map(|owner| owner.config());
     let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
-    let parts = CallParts { arguments: Arguments::Texts(&found.variables), context, states };
-    let handler = found.resource.handler.as_ref().ok_or(Refusal::Internal)?;
+    let parts = CallParts { arguments: Arguments::Texts(&variables), context, states };
+    let handler = resource.handler.as_ref().ok_or(Refusal::Internal)?;
     let answer = handler.call(&parts);
-    let (config, personal) = (link.config.clone(), link.server.shared.has_rules());
+    let personal = link.server.shared.has_rules(&link.config);
+    let answered = asked.peek.input_responses().is_some();
     let answer = Box::pin(async move {
         let mut result = answer.await.map_err(|failure| match failure {
             Failure::NotFound => Failure::Refused(not_found(uri.clone())),
             other => other,
         })?;
-        let definition = &found.resource.definition;
+        let definition = &resource.definition;
         for contents in &mut result.contents {
             if contents.uri.is_empty() {
                 contents.uri.clone_from(&uri);
@@ -51,18 +49,14 @@ pub(crate) fn read(
             }
         }
         if result.ttl_ms.is_none() {
-            match found.resource.cache {
-                Some((time, scope)) => {
-                    result.ttl_ms = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-                    result.cache_scope = result.cache_scope.or(Some(scope));
-                }
-                None => lists::hint(&mut result, &config, personal),
-            }
+            // What came of an answer is nobody else's, and good for nothing but this call.
+            lists::hint(&mut result, resource.cache.filter(|_| !answered), false);
+        }
+        // What not everybody may see is for whoever asked, whatever else was said.
+        if personal && result.cache_scope.is_some() {
+            result.cache_scope = Some(CacheScope::Private);
         }
         Ok(result)
     });
     Ok(link.run::<Read>(asked, context, answer))
 }
-
-/// How long a URI may be.
-const MOST_URI: usize = 8 << 10;

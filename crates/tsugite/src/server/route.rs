@@ -20,7 +20,7 @@ pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, 
         return Err(unknown());
     }
     let shared = &link.server.shared;
-    let has = |kind| link.config.offers_later || shared.registry(|registry| registry.has(kind));
+    let has = |kind| link.offers(kind, revision);
     let context = |may_ask| LazyContext::new(link, asked, may_ask);
     match method {
         // Whether there are any is looked at only when the one that is called is not among them.
@@ -42,7 +42,7 @@ pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, 
         resources::Unsubscribe::NAME if has(Kind::Resource) => {
             super::subscriptions::unsubscribe(link, asked)?
         }
-        completion::Complete::NAME if shared.registry(|registry| registry.completes()) => {
+        completion::Complete::NAME if link.completes(revision) => {
             return super::completion::complete(link, asked, &context(false));
         }
         subscriptions::Listen::NAME => return super::subscriptions::listen(link, asked),

@@ -18,6 +18,31 @@ fn settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true)
 }
 
+/// Takes away the formats that only Rust knows: validators elsewhere complain about each of them.
+pub(crate) fn plain_formats(schema: &mut Schema) {
+    let mut root = Value::Object(std::mem::take(schema.keywords_mut()));
+    plain(&mut root);
+    *schema = Schema::from(root);
+}
+
+fn plain(schema: &mut Value) {
+    match schema {
+        Value::Object(keywords) => {
+            let rust_only = |format: &str| {
+                format.starts_with("uint") || matches!(format, "int8" | "int16" | "int" | "int128")
+            };
+            if keywords.get("type").is_some_and(|kind| kind == "integer" || kind.is_array())
+                && keywords.get("format").and_then(Value::as_str).is_some_and(rust_only)
+            {
+                keywords.remove("format");
+            }
+            keywords.values_mut().for_each(plain);
+        }
+        Value::Array(items) => items.iter_mut().for_each(plain),
+        _ => {}
+    }
+}
+
 /// The schema of a function's arguments, put together one by one.
 #[derive(Debug)]
 pub struct ArgumentsSchema {

@@ -41,10 +41,11 @@ pub(crate) fn unsubscribe(link: &Link, asked: Asked<'_>) -> Result<(), Refusal> 
 pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, Refusal> {
     let wish = read_params::<Listen>(asked.request.params(), asked.revision)?.notifications;
     let granted = grant(link, asked, wish)?;
-    if !link.open_stream() {
+    let named = granted.resource_subscriptions.as_ref().map_or(0, Vec::len);
+    if !link.open_stream(named) {
         return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
     }
-    let stream = Stream(link.clone());
+    let stream = Stream(link.clone(), named);
     let id = asked.request.id.clone().into_owned();
     let mut lists = HashSet::new();
     for (kind, wanted) in [
@@ -62,6 +63,7 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
         link.outbox.clone(),
         asked.revision,
         id.clone(),
+        asked.principal().cloned(),
         lists,
         uris,
         cancelled.clone(),
@@ -96,13 +98,13 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
 
 /// What of a wish is granted: lists that are offered, resources that the caller may read.
 fn grant(link: &Link, asked: Asked<'_>, wish: Filter) -> Result<Filter, Refusal> {
-    let has = |kind| link.config.offers_later || link.server.shared.registry(|registry| registry.has(kind));
+    let has = |kind| link.offers(kind, asked.revision);
     let list = |wanted: Option<bool>, kind| wanted.filter(|wanted| *wanted && has(kind));
     let mut granted = Filter::new();
     granted.tools_list_changed = list(wish.tools_list_changed, Kind::Tool);
     granted.prompts_list_changed = list(wish.prompts_list_changed, Kind::Prompt);
     granted.resources_list_changed = list(wish.resources_list_changed, Kind::Resource);
-    if let Some(uris) = wish.resource_subscriptions {
+    if let Some(uris) = wish.resource_subscriptions.filter(|_| has(Kind::Resource)) {
         if uris.len() > link.config.subscriptions {
             return Err(Refusal::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
         }
@@ -118,10 +120,10 @@ fn may_hear_of(link: &Link, asked: Asked<'_>, uri: &str) -> bool {
 }
 
 /// Counts a stream for as long as it is there.
-struct Stream(Arc<Link>);
+struct Stream(Arc<Link>, usize);
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.0.close_stream();
+        self.0.close_stream(self.1);
     }
 }

@@ -47,9 +47,10 @@ pub(crate) fn call(
     };
     let shared = &link.server.shared;
     let found = shared.find::<ToolEntry>(&link.config, asked.principal(), name);
-    let (entry, owner) = found.ok_or_else(|| unknown(Refusal::UnknownTool { name: name.to_owned() }))?;
+    let found = found.ok_or_else(|| unknown(Refusal::UnknownTool { name: name.to_owned() }))?;
+    let entry = found.item;
+    let owner = context.owned_by(found.owner);
     take_up::<Call>(link, asked, context)?;
-    let owner = owner.map(|owner| owner.config());
     let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Json(arguments), context, states };
     let answer = answer(&entry, arguments, &parts);

@@ -50,7 +50,7 @@ impl Wire {
     pub fn send(&mut self, line: impl AsRef<[u8]>) {
         for work in self.link.receive(line.as_ref()) {
             let task = tokio::spawn(work.future);
-            self.link.started(&work.id, task.abort_handle());
+            self.link.started(&work.id, work.serial, task.abort_handle());
         }
     }
 

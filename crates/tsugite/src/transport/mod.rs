@@ -1,4 +1,5 @@
 //! How messages travel.
 
+mod log;
 pub mod memory;
 mod stdio;

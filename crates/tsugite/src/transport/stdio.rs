@@ -24,10 +24,12 @@ use crate::server::link::{Link, Work};
 impl Server {
     /// Serves one client on stdin and stdout, in every revision, until stdin ends or a signal asks to stop.
     ///
-    /// What runs then has five seconds to finish, or what [`Server::grace`] says. Fails when something was registered that cannot be offered, or when
-    /// the pipes break.
+    /// What runs then has five seconds to finish, or what [`Server::grace`] says. What is printed goes to stderr, and so do
+    /// warnings and errors, unless the application has set a `tracing` subscriber before. Fails when something was
+    /// registered that cannot be offered, or when the pipes break.
     pub async fn serve_stdio(self) -> crate::Result<()> {
         self.check()?;
+        super::log::fall_back_to_stderr();
         let (stdin, stdout) = take_stdio()?;
         let (input, (output, copier)) = (Input::new(stdin)?, Output::new(stdout)?);
         let mut wire = Wire { link: Link::new(&self, None), input, output, leaving: Vec::new(), left: 0 };
@@ -76,42 +78,43 @@ impl Wire {
         let mut lines = LineReader::new(self.link.config.limits.message_bytes);
         let mut chunk = vec![0; READ];
         loop {
-            let waits = self.write()?;
-            // A client that does not read is not read from either.
+            // A client that does not read its answers is asked for no more questions, not even those that are here.
+            let mut waiting = true;
+            while waiting && !self.link.outbox.is_full() {
+                match lines.next_line() {
+                    Some(Ok(line)) => self.receive(line),
+                    Some(Err(_)) => self.link.receive_too_long(),
+                    None => waiting = false,
+                }
+            }
+            let blocked = self.write()?;
             let listens = !self.link.outbox.is_full();
+            if waiting && listens {
+                continue;
+            }
             tokio::select! {
                 biased;
-                read = self.input.read(&mut chunk), if listens => {
-                    match read {
-                        Ok(0) => {
-                            if let Some(Ok(line)) = lines.finish() {
-                                self.receive(line);
-                            }
-                            return Ok(());
+                read = self.input.read(&mut chunk), if listens => match read {
+                    Ok(0) => {
+                        if let Some(Ok(line)) = lines.finish() {
+                            self.receive(line);
                         }
-                        Ok(length) => {
-                            lines.push(chunk.get(..length).unwrap_or_default());
-                            while let Some(line) = lines.next_line() {
-                                match line {
-                                    Ok(line) => self.receive(line),
-                                    Err(_) => self.link.receive_too_long(),
-                                }
-                            }
-                        }
-                        Err(error) if is_passing(&error) => {}
-                        Err(error) => return Err(error),
+                        return Ok(());
                     }
-                }
-                ready = self.output.writable(), if waits => ready?,
-                () = self.link.outbox.filled(), if !waits => {}
+                    Ok(length) => lines.push(chunk.get(..length).unwrap_or_default()),
+                    Err(error) if is_passing(&error) => {}
+                    Err(error) => return Err(error),
+                },
+                ready = self.output.writable(), if blocked => ready?,
+                () = self.link.outbox.filled(), if !blocked => {}
             }
         }
     }
 
     fn receive(&self, line: &[u8]) {
-        for Work { id, future } in self.link.receive(line) {
+        for Work { id, serial, future } in self.link.receive(line) {
             let task = tokio::spawn(future);
-            self.link.started(&id, task.abort_handle());
+            self.link.started(&id, serial, task.abort_handle());
         }
     }
 

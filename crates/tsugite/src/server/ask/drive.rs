@@ -98,8 +98,11 @@ impl<O> Drive<O> {
             }
             Standing::Refused(refusal) => Poll::Ready(Driven::Refused(refusal)),
             Standing::Strays => {
-                // Two are ours; whoever else can wake the handler holds another.
-                let can_wake = Arc::strong_count(flag) > 2 || flag.woken.load(Ordering::Acquire);
+                // Three are ours: here, in the waker, and with the context. Whoever else can wake the handler holds
+                // another, or is a task of its own that holds the context and may still ask.
+                let can_wake = Arc::strong_count(flag) > 3
+                    || flag.woken.load(Ordering::Acquire)
+                    || self.context.holders() > HOLDERS + round.questions();
                 let patience = self.patience;
                 let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
                 if can_wake && waiting.as_mut().poll(cx).is_pending() {
@@ -160,6 +163,10 @@ impl Wake for Flag {
         parent.wake();
     }
 }
+
+/// Who holds the context of a handler at rest, beside its questions: the handler itself, and four of ours (see
+/// `Link::run`).
+const HOLDERS: usize = 5;
 
 /// A handler that wakes itself without end is not waited for.
 const MOST_TRIPS: u32 = 64;

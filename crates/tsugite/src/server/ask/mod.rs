@@ -11,6 +11,7 @@ pub mod form_settings;
 mod questions;
 mod request_state;
 mod round;
+mod sampling;
 mod visit;
 
 use std::future::Future;
@@ -94,13 +95,7 @@ impl Context {
 
     /// Asks in which directories the client lets the server work.
     pub fn roots(&self) -> Ask<Vec<Root>> {
-        Ask::new(self, InputRequest::Roots(NoParams::new()), |raw, asked| {
-            let roots = read::<roots::List>(raw, asked.revision)?.roots;
-            match roots.iter().find(|root| !root.uri.starts_with("file://")) {
-                Some(_) => Err(AskError::Malformed("a root must be a `file://` URI".to_owned())),
-                None => Ok(roots),
-            }
-        })
+        Ask::new(self, InputRequest::Roots(NoParams::new()), read_roots)
     }
 
     /// Does `work` once for all rounds of this call: on 2026-07-28 a later round gets what an earlier one brought.
@@ -118,7 +113,7 @@ impl Context {
     {
         let key = key.into();
         let round = self.round();
-        let guard = match round.once(&key)? {
+        let guard = match round.once(self, &key)? {
             Begun::Kept(json) => {
                 return json.read().map_err(|error| {
                     AskError::misused(format!("what `once({key:?})` brought cannot be read back: {error}"))
@@ -184,7 +179,8 @@ impl<T> Ask<T> {
         self
     }
 
-    /// Gives up with [`AskError::TimedOut`] when there is no answer within this time; ten minutes unless told otherwise.
+    /// Gives up with [`AskError::TimedOut`] when there is no answer within this time; unless told otherwise, within that of
+    /// [`Server::ask_time`](super::Server::ask_time).
     /// On 2026-07-28 nobody waits meanwhile, and the age of the sealed state is what counts.
     pub fn within(mut self, time: Duration) -> Self {
         if let Some(asking) = &mut self.asking {
@@ -275,13 +271,22 @@ impl Asking {
                 if let Some(field) = form.requested_schema.secret_field() {
                     return Err(AskError::misused(format!("a form must not ask for a secret: {field:?}")));
                 }
+                // One that declared only web pages is told what else there is to declare.
+                let form = if elicits.is_some() {
+                    ElicitationCapability::new().form(Object::new())
+                } else {
+                    ElicitationCapability::new()
+                };
                 (!revision.has_elicitation() || !elicits.is_some_and(ElicitationCapability::shows_forms))
-                    .then(|| ClientCapabilities::new().elicitation(ElicitationCapability::new()))
+                    .then(|| ClientCapabilities::new().elicitation(form))
             }
             InputRequest::Elicit(ElicitParams::Url(_)) => (!revision.has_url_elicitation()
                 || !elicits.is_some_and(ElicitationCapability::opens_urls))
             .then(|| ClientCapabilities::new().elicitation(ElicitationCapability::new().url(Object::new()))),
-            InputRequest::Sample(params) => lacks_sampling(params, can),
+            InputRequest::Sample(params) => {
+                sampling::check(params).map_err(AskError::misused)?;
+                lacks_sampling(params, can)
+            }
             InputRequest::Roots(_) => {
                 can.roots.is_none().then(|| ClientCapabilities::new().roots(RootsCapability::new()))
             }
@@ -318,9 +323,10 @@ fn checker(request: &InputRequest) -> fn(&RawJson, &Asked) -> Result<(), String>
         InputRequest::Sample(_) => |raw, asked| {
             read::<CreateMessage>(raw, asked.revision).map(drop).map_err(|error| error.to_string())
         },
-        _ => {
-            |raw, asked| read::<roots::List>(raw, asked.revision).map(drop).map_err(|error| error.to_string())
-        }
+        _ => |raw, asked| match read_roots(raw, asked) {
+            Err(AskError::Malformed(text)) => Err(text),
+            _ => Ok(()),
+        },
     }
 }
 
@@ -335,6 +341,14 @@ fn promised<T>(output: Promised<T>) -> Result<T, AskError> {
     match output {
         Promised::Complete(result) => Ok(result),
         _ => Err(AskError::Malformed("a task was promised though none was asked for".to_owned())),
+    }
+}
+
+fn read_roots(raw: &RawJson, asked: &Asked) -> Result<Vec<Root>, AskError> {
+    let roots = read::<roots::List>(raw, asked.revision)?.roots;
+    match roots.iter().all(|root| root.uri.starts_with("file://")) {
+        true => Ok(roots),
+        false => Err(AskError::Malformed("a root must be a `file://` URI".to_owned())),
     }
 }
 

@@ -88,7 +88,9 @@ pub(super) async fn ask(
     });
     written?;
     open.told = true;
-    match tokio::time::timeout(within.unwrap_or(WITHIN), answer).await {
+    match tokio::time::timeout(within.unwrap_or_else(|| context.server().shared.config().ask_time), answer)
+        .await
+    {
         Err(_) => Err(AskError::TimedOut),
         Ok(Err(_)) => Err(AskError::Closed),
         Ok(Ok(Err(error))) => Err(AskError::Refused(error)),
@@ -117,6 +119,3 @@ impl Drop for Open {
         }
     }
 }
-
-/// How long a person or a model may take, unless the question says otherwise.
-const WITHIN: Duration = Duration::from_secs(600);

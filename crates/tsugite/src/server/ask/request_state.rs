@@ -1,11 +1,11 @@
 //! What a call has learnt so far, sealed, so that the client can carry it from round to round.
 
-use std::collections::{HashMap, HashSet};
-use std::time::SystemTime;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use tsugite_core::jsonrpc::{Raw, RawJson};
+use serde_json::value::RawValue;
+use tsugite_core::jsonrpc::{ErrorObject, Raw, RawJson, code};
 use tsugite_core::protocol::mrtr::{InputRequests, InputRequired, InputResponses};
 use tsugite_core::revision::Refusal;
 
@@ -39,8 +39,8 @@ pub(crate) fn ask_back(
     known: Known,
 ) -> Result<InputRequired, Refusal> {
     if known.rounds >= config.rounds {
-        tracing::error!(tool = binding.name, rounds = known.rounds, "a call has asked back too often");
-        return Err(Refusal::Internal);
+        tracing::error!(name = binding.name, rounds = known.rounds, "a call has asked back too often");
+        return Err(told("Internal error: the call has asked back too often"));
     }
     let kept = Kept {
         rounds: known.rounds + 1,
@@ -49,7 +49,8 @@ pub(crate) fn ask_back(
         once: known.once,
     };
     let sealed = serde_json::to_vec(&kept).ok().and_then(|plain| {
-        let expires = SystemTime::now().checked_add(config.state_age)?;
+        // An age without end ends some day.
+        let expires = SystemTime::now() + config.state_age.min(Duration::from_secs(1 << 33));
         let parts = binding.parts(principal);
         let sealed = config.keys.ring().and_then(|ring| ring.seal(&plain, &slices(&parts), expires));
         sealed.inspect_err(|error| tracing::error!(%error, "a state could not be sealed")).ok()
@@ -70,6 +71,10 @@ pub(crate) fn ask_back(
         }
         None => Err(Refusal::Internal),
     }
+}
+
+fn told(text: &'static str) -> Refusal {
+    Refusal::Other(ErrorObject::new(code::INTERNAL_ERROR, text))
 }
 
 /// Takes a call up again: opens its state and reads the answers that came. Answers to nothing that was asked are
@@ -113,13 +118,12 @@ pub(crate) fn resume(
 
 impl Binding {
     fn parts(&self, principal: Option<&Principal>) -> Vec<Vec<u8>> {
-        let who = principal.map_or_else(Vec::new, |principal| {
-            [principal.issuer(), "\n", principal.subject()].concat().into_bytes()
-        });
+        let text = |text: Option<&str>| text.unwrap_or_default().as_bytes().to_vec();
         let digest = ring::digest::digest(&ring::digest::SHA256, canonical(&self.arguments).as_bytes());
         vec![
             vec![u8::from(principal.is_some())],
-            who,
+            text(principal.map(Principal::issuer)),
+            text(principal.map(Principal::subject)),
             self.method.as_bytes().to_vec(),
             self.name.as_bytes().to_vec(),
             digest.as_ref().to_vec(),
@@ -131,23 +135,38 @@ fn slices(parts: &[Vec<u8>]) -> Vec<&[u8]> {
     parts.iter().map(Vec::as_slice).collect()
 }
 
-/// Arguments in one spelling: a client may write the same object in another order when it calls again.
+/// Arguments in one spelling: a client may write the same object in another order when it calls again. Numbers stay as
+/// they were written: two that round to the same are not the same.
 fn canonical(arguments: &str) -> String {
-    fn sort(value: &mut Value) {
-        match value {
-            Value::Object(members) => {
-                members.sort_keys();
-                members.values_mut().for_each(sort);
+    fn write(json: &RawValue, out: &mut String) -> Result<(), serde_json::Error> {
+        match json.get().as_bytes().first() {
+            Some(b'{') => {
+                let members: BTreeMap<String, &RawValue> = serde_json::from_str(json.get())?;
+                out.push('{');
+                for (name, value) in members {
+                    out.push_str(&serde_json::to_string(&name)?);
+                    out.push(':');
+                    write(value, out)?;
+                    out.push(',');
+                }
+                out.push('}');
             }
-            Value::Array(items) => items.iter_mut().for_each(sort),
-            _ => {}
+            Some(b'[') => {
+                out.push('[');
+                for item in serde_json::from_str::<Vec<&RawValue>>(json.get())? {
+                    write(item, out)?;
+                    out.push(',');
+                }
+                out.push(']');
+            }
+            Some(b'"') => out.push_str(&serde_json::to_string(&serde_json::from_str::<String>(json.get())?)?),
+            _ => out.push_str(json.get()),
         }
+        Ok(())
     }
-    match serde_json::from_str::<Value>(arguments) {
-        Ok(mut value) => {
-            sort(&mut value);
-            value.to_string()
-        }
+    let mut out = String::new();
+    match serde_json::from_str::<&RawValue>(arguments).and_then(|json| write(json, &mut out)) {
+        Ok(()) => out,
         Err(_) => arguments.to_owned(),
     }
 }

@@ -78,6 +78,11 @@ impl Round {
         if inner.fresh_used || inner.known.fresh.is_empty() { Standing::Asks } else { Standing::Strays }
     }
 
+    /// How many questions are open.
+    pub(crate) fn questions(&self) -> usize {
+        self.lock().open.len()
+    }
+
     /// Ends the run: gives what was asked and what is known by now. Questions of tasks of their own end too.
     pub(crate) fn end(&self) -> (InputRequests, Known) {
         let mut inner = self.lock();
@@ -96,7 +101,7 @@ impl Round {
     }
 
     /// Looks whether `key` was done in an earlier round.
-    pub(super) fn once(self: &Arc<Self>, key: &str) -> Result<Begun, AskError> {
+    pub(super) fn once(self: &Arc<Self>, context: &Context, key: &str) -> Result<Begun, AskError> {
         let mut inner = self.lock();
         if !inner.once_keys.insert(key.to_owned()) {
             drop(inner);
@@ -107,7 +112,7 @@ impl Round {
         }
         inner.once_running += 1;
         drop(inner);
-        Ok(Begun::Run(OnceGuard { round: self.clone(), key: key.to_owned() }))
+        Ok(Begun::Run(OnceGuard { round: self.clone(), context: context.clone(), key: key.to_owned() }))
     }
 
     /// Fails the request: an answer is not one to what was asked. Never ends; the driver drops the handler.
@@ -147,7 +152,13 @@ pub(super) async fn asked(
         }
         inner.keys.insert(key.clone());
         if let Some(answer) = inner.known.answers.get(&key).cloned() {
-            inner.fresh_used |= inner.known.fresh.contains(&key);
+            let first = !inner.fresh_used && inner.known.fresh.contains(&key);
+            inner.fresh_used |= first;
+            drop(inner);
+            if first {
+                // The run may have waited for somebody to take it.
+                context.wake_driver();
+            }
             return Ok((key, answer));
         }
         inner.open.insert(key.clone(), request);
@@ -215,6 +226,7 @@ pub(super) enum Begun {
 /// Something being done once. The run does not end meanwhile.
 pub(super) struct OnceGuard {
     round: Arc<Round>,
+    context: Context,
     key: String,
 }
 
@@ -228,6 +240,9 @@ impl Drop for OnceGuard {
     fn drop(&mut self) {
         let mut inner = self.round.lock();
         inner.once_running = inner.once_running.saturating_sub(1);
+        drop(inner);
+        // The run may have waited for this alone, and it may have been done by a task of its own.
+        self.context.wake_driver();
     }
 }
 

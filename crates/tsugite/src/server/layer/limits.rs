@@ -19,7 +19,8 @@ use crate::server::principal::Principal;
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response, BoxError>> + Send>>;
 
-/// Ends requests that take longer, with an error that says so.
+/// Ends requests that take longer, with an error that says so. The time somebody takes to answer a question counts too;
+/// [`Tool::timeout`](crate::server::Tool::timeout) leaves it out.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeLimit(Duration);
 
@@ -47,7 +48,15 @@ pub struct RateLimit {
     requests: u32,
     period: Duration,
     per_principal: bool,
-    buckets: Arc<Mutex<HashMap<Option<Principal>, Instant>>>,
+    buckets: Arc<Mutex<Buckets>>,
+}
+
+/// When the bucket of each caller would be empty again.
+#[derive(Debug, Default)]
+struct Buckets {
+    empty: HashMap<Option<(String, String)>, Instant>,
+    /// At how many callers those who rest are forgotten.
+    sweep: usize,
 }
 
 impl RateLimit {
@@ -69,14 +78,24 @@ impl RateLimit {
     /// period, and it may lie at most a period ahead.
     fn take(&self, who: Option<&Principal>) -> Result<(), Duration> {
         let now = Instant::now();
-        let share = self.period / self.requests;
+        let share = (self.period / self.requests).max(Duration::from_nanos(1));
         let mut buckets = self.buckets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if buckets.len() >= MOST_BUCKETS {
-            buckets.retain(|_, empty| *empty > now);
+        if buckets.empty.len() >= buckets.sweep.max(MOST_BUCKETS) {
+            buckets.empty.retain(|_, empty| *empty > now);
+            buckets.sweep = 2 * buckets.empty.len();
         }
-        let key = if self.per_principal { who.cloned() } else { None };
-        let empty = buckets.entry(key).or_insert(now);
-        let next = (*empty).max(now) + share;
+        let who = who.filter(|_| self.per_principal);
+        let key = who.map(|who| (who.issuer().to_owned(), who.subject().to_owned()));
+        let empty = buckets.empty.entry(key).or_insert(now);
+        // A period that ends after all time is a limit all the same.
+        let Some(next) = (*empty).max(now).checked_add(share) else {
+            return if *empty > now {
+                Err(self.period)
+            } else {
+                *empty = far(now);
+                Ok(())
+            };
+        };
         match (next - now).checked_sub(self.period) {
             Some(wait) if !wait.is_zero() => Err(wait),
             _ => {
@@ -85,6 +104,11 @@ impl RateLimit {
             }
         }
     }
+}
+
+/// An instant that will not come soon.
+fn far(now: Instant) -> Instant {
+    now + Duration::from_secs(1 << 30)
 }
 
 /// How many callers are counted before those who rest are forgotten.
@@ -109,7 +133,7 @@ macro_rules! limited {
 
         impl<S> Service<Request> for $service<S>
         where
-            S: Service<Request, Response = Response>,
+            S: Service<Request, Response = Response> + Clone + Send + 'static,
             S::Error: Into<BoxError>,
             S::Future: Send + 'static,
         {
@@ -166,16 +190,17 @@ where
 
 impl<S> ConcurrencyLimited<S>
 where
-    S: Service<Request, Response = Response>,
+    S: Service<Request, Response = Response> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
 {
     fn limited(&mut self, request: Request) -> Answering {
-        // The handler is begun by the call, so whoever would wait for a place waits before it.
-        let (permits, answer) = (self.limit.0.clone(), self.inner.call(request));
+        // The one that is ready goes with the request, and nothing of it begins before its turn.
+        let next = self.inner.clone();
+        let (permits, mut inner) = (self.limit.0.clone(), std::mem::replace(&mut self.inner, next));
         Box::pin(async move {
             let _permit = permits.acquire_owned().await?;
-            answer.await.map_err(Into::into)
+            inner.call(request).await.map_err(Into::into)
         })
     }
 }

@@ -26,7 +26,7 @@ use std::task::{Context, Poll, Waker};
 
 use tower_layer::Layer;
 use tower_service::Service;
-use tsugite_core::jsonrpc::{self, Id, Incoming, Limits, Message, Raw, RawJson, parse};
+use tsugite_core::jsonrpc::{self, Id, Raw, RawJson};
 use tsugite_core::protocol::{Method, subscriptions};
 use tsugite_core::revision::{Refusal, Revision, canonical};
 use tsugite_core::session::Peek;
@@ -198,13 +198,9 @@ impl Layered for Innermost {
             if let Some(work) = work {
                 work.future.await;
             }
-            let message = captured.taken();
-            match parse(&message, &Limits::default().message_bytes(usize::MAX)) {
-                Ok(Incoming::Single(Message::Response(response))) => match response.outcome {
-                    Ok(result) => Ok(Response { result: result.to_owned() }),
-                    Err(error) => Err(Refusal::Other(error)),
-                },
-                _ => Err(Refusal::Internal),
+            match captured.taken() {
+                Some(outcome) => outcome.map(|result| Response { result }),
+                None => Err(Refusal::Internal),
             }
         })
     }
@@ -257,7 +253,7 @@ pub(crate) fn serve(link: &Arc<Link>, layers: &Arc<dyn Layered>, asked: Asked<'_
 
 fn say(reply: &Reply, id: &Id<'_>, revision: Revision, outcome: Result<Result<Response, Refusal>, Panicked>) {
     match outcome {
-        Ok(Ok(response)) => reply.raw_result(id, &response.result),
+        Ok(Ok(response)) => reply.raw_result(id, &response.result, revision),
         Ok(Err(refusal)) => reply.refusal(Some(id), &refusal, revision),
         Err(Panicked) => {
             tracing::error!(%id, "a layer panicked");

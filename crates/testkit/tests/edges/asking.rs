@@ -1,0 +1,176 @@
+//! Questions: tasks of their own, `once`, and how rounds end.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn once_in_a_spawned_task_does_not_hang_the_round() {
+    let spawning = Tool::new("spawning").handler(|cx: Context| async move {
+        let inner = cx.clone();
+        let _task = tokio::spawn(async move {
+            inner
+                .once("k", async {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    Ok::<_, ToolError>(1)
+                })
+                .await
+        });
+        tokio::task::yield_now().await;
+        cx.ask::<Name>("?").await.map(|n| n.name)
+    });
+    let server = Server::new("s", "1").tool(spawning);
+    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let asked = tokio::time::timeout(Duration::from_secs(60), peer.call("spawning", json!({}))).await;
+    assert_eq!(text(&asked.expect("the round never ends")), "Ada");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_used_in_a_spawned_task_counts_at_once() {
+    let spawning = Tool::new("spawning").handler(|cx: Context| async move {
+        let inner = cx.clone();
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            inner.ask_as::<Name>("a", "a").await.map(|n| n.name)
+        });
+        // `b` is only asked once `a` was seen in an earlier round.
+        cx.once("wait", async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Ok::<_, ToolError>(1)
+        })
+        .await?;
+        let b = cx.ask_as::<Name>("b", "b").await?;
+        let a = task.await.unwrap()?;
+        Ok::<_, ToolError>(format!("{a} {}", b.name))
+    });
+    let server = Server::new("s", "1").tool(spawning);
+    let mut peer = Peer::connect(&server, STATELESS, elicits()).await;
+    let first = peer.request_once("tools/call", json!({"name": "spawning", "arguments": {}})).await;
+    let state = first["result"]["requestState"].clone();
+    // The client answers only `a`.
+    let began = tokio::time::Instant::now();
+    let again = peer
+        .request_once(
+            "tools/call",
+            json!({"name": "spawning", "arguments": {}, "requestState": state,
+        "inputResponses": {"a": {"action": "accept", "content": {"name": "A"}}}}),
+        )
+        .await;
+    assert_eq!(again["result"]["resultType"], "input_required", "{again}");
+    assert!(began.elapsed() < Duration::from_secs(1), "took {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_nothing_can_wake_diverges_at_once() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let fickle = Tool::new("fickle").handler(move |cx: Context| {
+        let run = runs.fetch_add(1, Ordering::Relaxed);
+        async move { cx.ask::<Name>(format!("question {run}")).await.map(|name| name.name) }
+    });
+    let server = Server::new("s", "1").tool(fickle);
+    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let began = tokio::time::Instant::now();
+    let refused = peer.call("fickle", json!({})).await;
+    assert_eq!(refused["error"]["code"], -32603);
+    assert!(began.elapsed() < Duration::from_secs(1), "took {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_of_a_task_that_outlives_a_prompt_handler_ends() {
+    for late in [false, true] {
+        let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let leaves = Tool::new("leaves").handler(move |cx: Context| {
+            let told = told.clone();
+            async move {
+                tokio::spawn(async move {
+                    if late {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                    let answer = cx.ask::<Name>("?").await.map(|n| n.name);
+                    told.send(format!("{answer:?}")).unwrap();
+                });
+                if late {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                "done"
+            }
+        });
+        let server = Server::new("s", "1").tool(leaves);
+        let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+        assert_eq!(text(&peer.call("leaves", json!({})).await), "done");
+        let said = tokio::time::timeout(Duration::from_secs(60), heard.recv()).await;
+        assert!(said.is_ok(), "late {late}: the task waits for ever");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_state_age_still_lets_handlers_ask() {
+    let asks =
+        Tool::new("asks").handler(|cx: Context| async move { cx.ask::<Name>("?").await.map(|n| n.name) });
+    let server = Server::new("s", "1").tool(asks).state_age(Duration::MAX);
+    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let answer = peer.call("asks", json!({})).await;
+    assert!(answer.get("result").is_some(), "{answer}");
+}
+
+#[test]
+fn questions_are_asked_by_many_threads_at_once() {
+    use futures_util::stream::{FuturesUnordered, StreamExt};
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mixed = Tool::new("mixed").handler(|cx: Context| async move {
+            let mut set = tokio::task::JoinSet::new();
+            for n in 0..3 {
+                let inner = cx.clone();
+                set.spawn(async move {
+                    for _ in 0..n {
+                        tokio::task::yield_now().await;
+                    }
+                    inner.ask_as::<Name>(format!("task {n}"), "?").await.map(|x| x.name)
+                });
+            }
+            let mut many = FuturesUnordered::new();
+            for n in 0..3 {
+                let cx = cx.clone();
+                many.push(async move {
+                    if n == 1 {
+                        tokio::task::spawn_blocking(|| ()).await.unwrap();
+                    }
+                    cx.ask_as::<Name>(format!("many {n}"), "?").await.map(|x| x.name)
+                });
+            }
+            let once = cx.once("k", async {
+                tokio::task::spawn_blocking(std::thread::yield_now).await.unwrap();
+                Ok::<_, ToolError>(1)
+            });
+            let all = async {
+                let mut k = 0;
+                while let Some(x) = many.next().await {
+                    x?;
+                    k += 1;
+                }
+                Ok::<_, AskError>(k)
+            };
+            let tasks = async {
+                let mut k = 0;
+                while let Some(x) = set.join_next().await {
+                    x.unwrap()?;
+                    k += 1;
+                }
+                Ok::<_, AskError>(k)
+            };
+            let (once, all, tasks) = tokio::join!(once, all, tasks);
+            Ok::<_, ToolError>(format!("{} {} {}", once?, all?, tasks?))
+        });
+        for layered in [false, true] {
+            let mut server = Server::new("s", "1").tool(mixed.clone());
+            if layered {
+                server = server.layer(ConcurrencyLimit::new(8));
+            }
+            let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+            for n in 0..100 {
+                let done = tokio::time::timeout(Duration::from_secs(8), peer.call("mixed", json!({}))).await;
+                let done = done.unwrap_or_else(|_| panic!("call {n} hangs"));
+                assert_eq!(done["result"]["content"][0]["text"], "1 3 3", "{done}");
+            }
+        }
+    });
+}

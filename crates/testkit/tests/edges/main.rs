@@ -1,0 +1,83 @@
+//! Where things meet: each test stands where something once went wrong.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod asking;
+mod bounds;
+mod composing;
+mod endings;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tsugite::core::jsonrpc::{Limits, RawJson};
+use tsugite::core::protocol::caching::CacheScope;
+use tsugite::core::protocol::form::FormSchema;
+use tsugite::core::protocol::{Ordered, Schema};
+use tsugite::prelude::*;
+use tsugite::server::layer::{ConcurrencyLimit, RateLimit, TimeLimit};
+use tsugite::server::{CallParts, Failure, FieldValue, FormField, FromCall};
+use tsugite::transport::memory;
+use tsugite_testkit::peer::Peer;
+
+const STATELESS: Revision = Revision::NEWEST;
+
+fn rev(name: &str) -> Revision {
+    name.parse().unwrap()
+}
+
+struct Name {
+    name: String,
+}
+
+impl Form for Name {
+    fn schema() -> FormSchema {
+        FormSchema::new().required_field("name", String::field())
+    }
+    fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
+        Ok(Self { name: String::read("name", content.get("name"))? })
+    }
+}
+
+fn elicits() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}})
+}
+
+fn host(_: &str, _: &Value) -> Value {
+    json!({"action": "accept", "content": {"name": "Ada"}})
+}
+
+fn text(response: &Value) -> &str {
+    response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {response}"))
+}
+
+fn tool(name: &str) -> Tool {
+    let said = name.to_owned();
+    Tool::new(name).handler(move || {
+        let said = said.clone();
+        async move { said }
+    })
+}
+
+fn names<'a>(response: &'a Value, list: &str, member: &str) -> Vec<&'a str> {
+    response["result"][list]
+        .as_array()
+        .unwrap_or_else(|| panic!("{response}"))
+        .iter()
+        .map(|i| i[member].as_str().unwrap())
+        .collect()
+}
+
+async fn plain(server: &Server, revision: Revision) -> Peer {
+    Peer::connect(server, revision, json!({})).await
+}

@@ -1,0 +1,66 @@
+//! What a conversation with a model must look like before it is sent.
+
+use std::collections::HashSet;
+
+use tsugite_core::protocol::Role;
+use tsugite_core::protocol::content::SamplingBlock;
+use tsugite_core::protocol::sampling::{CreateMessageParams, SamplingMessage};
+
+/// Fails with what is wrong: a wish out of its range, or tool uses and results that do not belong together.
+pub(super) fn check(params: &CreateMessageParams) -> Result<(), String> {
+    let wishes = params.model_preferences.as_ref();
+    let priorities =
+        wishes.map(|wishes| [wishes.cost_priority, wishes.speed_priority, wishes.intelligence_priority]);
+    if priorities.into_iter().flatten().flatten().any(|priority| !(0.0..=1.0).contains(&priority)) {
+        return Err("the priorities of a model lie between 0 and 1".to_owned());
+    }
+    let mut open: HashSet<&str> = HashSet::new();
+    for message in &params.messages {
+        let answered = results(message)?;
+        if answered != open {
+            return Err(
+                "each use of a tool is answered by a result in the next message, and by nothing else"
+                    .to_owned(),
+            );
+        }
+        open = uses(message)?;
+    }
+    match open.is_empty() {
+        true => Ok(()),
+        false => Err("a use of a tool has no result".to_owned()),
+    }
+}
+
+/// The uses that a message answers. One that answers any says nothing else, and is the user's.
+fn results(message: &SamplingMessage) -> Result<HashSet<&str>, String> {
+    let blocks = message.content.as_slice();
+    let answered: Vec<&str> = blocks.iter().filter_map(answered_use).collect();
+    if !answered.is_empty() && (answered.len() < blocks.len() || message.role != Role::User) {
+        return Err("a message with results of tools holds nothing else, and is the user's".to_owned());
+    }
+    let different: HashSet<&str> = answered.iter().copied().collect();
+    match different.len() == answered.len() {
+        true => Ok(different),
+        false => Err("a use of a tool has two results".to_owned()),
+    }
+}
+
+fn answered_use(block: &SamplingBlock) -> Option<&str> {
+    match block {
+        SamplingBlock::ToolResult(result) => Some(&result.tool_use_id),
+        _ => None,
+    }
+}
+
+/// The tools that a message wants used: only the assistant does.
+fn uses(message: &SamplingMessage) -> Result<HashSet<&str>, String> {
+    let ids = message.content.as_slice().iter().filter_map(|block| match block {
+        SamplingBlock::ToolUse(tool) => Some(tool.id.as_str()),
+        _ => None,
+    });
+    let ids: HashSet<&str> = ids.collect();
+    match ids.is_empty() || message.role == Role::Assistant {
+        true => Ok(ids),
+        false => Err("only the assistant uses tools".to_owned()),
+    }
+}

@@ -1,0 +1,54 @@
+//! What goes wrong is written to stderr, as long as nobody else listens.
+
+use std::fmt::{self, Write as _};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Writes warnings and errors of this library to stderr, unless the application has a subscriber of its own.
+pub(super) fn fall_back_to_stderr() {
+    if !tracing::dispatcher::has_been_set() {
+        // Somebody may have been faster; then they listen.
+        drop(tracing::subscriber::set_global_default(Stderr));
+    }
+}
+
+struct Stderr;
+
+impl Subscriber for Stderr {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN && metadata.target().starts_with("tsugite") && metadata.is_event()
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(format!("{}:", event.metadata().level()));
+        event.record(&mut line);
+        eprintln!("{}", line.0);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// What happened, then what belongs to it.
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a `String` cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.0, " {value:?}"),
+            name => write!(self.0, " {name}={value:?}"),
+        };
+    }
+}
