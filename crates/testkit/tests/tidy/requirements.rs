@@ -126,7 +126,7 @@ fn test_text<'a>(source: &'a Source, name: &str) -> Option<&'a str> {
         if !line.starts_with("//") && !line.starts_with("#[") {
             break;
         }
-        is_test |= line == "#[test]";
+        is_test |= line == "#[test]" || line.starts_with("#[tokio::test");
         start = before;
     }
     is_test.then(|| &source.text[start..end])
