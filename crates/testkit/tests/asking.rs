@@ -98,7 +98,7 @@ fn delete() -> (Server, Arc<AtomicUsize>) {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_handler_asks_in_every_revision_or_says_why_it_cannot() {
-    // ELIC-001, MRTR-001
+    // ELIC-001, ELIC-005, MRTR-001
     for revision in revisions() {
         for (sure, expected) in [(true, "deleted /tmp/x"), (false, "kept")] {
             let (server, counted) = delete();
@@ -214,6 +214,7 @@ async fn questions_asked_together_are_one_round() {
 
 #[tokio::test(start_paused = true)]
 async fn questions_asked_one_after_the_other_are_rounds_of_their_own_and_equal_ones_are_told_apart() {
+    // MRTR-008
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
         let mut count = 0;
         let mut peer = Peer::connect(&curious(), revision, elicits()).await.answering(move |_, _| {
@@ -230,7 +231,7 @@ async fn questions_asked_one_after_the_other_are_rounds_of_their_own_and_equal_o
 
 #[tokio::test(start_paused = true)]
 async fn a_state_opens_only_for_the_request_and_the_caller_it_was_made_for() {
-    // MRTR-011, MRTR-027 and M-01 to M-04 of the list of attacks.
+    // MRTR-010, MRTR-011, MRTR-012, ELIC-034, ELIC-045, and M-01 to M-04 of the list of attacks.
     let key = SealKey::new([7; 32]);
     let (server, _) = delete();
     let other =
@@ -288,7 +289,7 @@ async fn a_state_opens_only_for_the_request_and_the_caller_it_was_made_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_state_that_is_too_old_is_refused_and_says_so() {
-    // M-03
+    // MRTR-012, M-03
     let (server, _) = delete();
     let server = server.state_age(Duration::ZERO);
     let mut peer =
@@ -300,7 +301,7 @@ async fn a_state_that_is_too_old_is_refused_and_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_none_are_refused_and_those_that_are_missing_are_asked_for_again() {
-    // M-06
+    // MRTR-021, MRTR-022, MRTR-023, M-06
     let (server, _) = delete();
     let mut peer = Peer::connect(&server, STATELESS, elicits()).await;
     let call = json!({"name": "delete", "arguments": {"path": "x"}});

@@ -40,7 +40,7 @@ fn raw(schema: Value) -> Tool {
 
 #[test]
 fn schemas_that_cost_too_much_or_reach_out_are_refused_when_they_are_registered() {
-    // F-06, F-07
+    // SCHM-012, SCHM-013, SCHM-015, SCHM-016, F-06, F-07
     let mut deep = json!({"type": "string"});
     for _ in 0..200 {
         deep = json!({"anyOf": [deep]});
@@ -62,7 +62,7 @@ fn schemas_that_cost_too_much_or_reach_out_are_refused_when_they_are_registered(
 
 #[tokio::test(start_paused = true)]
 async fn arguments_are_checked_against_the_schema_before_the_handler_sees_them() {
-    // F-05
+    // TOOL-011, F-05
     let tool = raw(json!({
         "type": "object", "required": ["limit"], "additionalProperties": false,
         "properties": {"limit": {"type": "integer", "minimum": 1}, "word": {"type": "string", "pattern": "^(a+)+$"}},
@@ -92,6 +92,7 @@ async fn arguments_are_checked_against_the_schema_before_the_handler_sees_them()
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_breaks_its_own_schema_is_the_servers_mistake() {
+    // TOOL-034
     let tool = |name: &str, result: CallResult| {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
         Tool::new(name).output_schema(Schema::from(schema)).raw_handler(move |_, _| {
@@ -144,7 +145,7 @@ async fn nothing_is_said_about_a_request_that_is_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn one_request_says_nothing_of_another() {
-    // S-13: what an earlier request declared is not used for a later one, nor what a handshake agreed on.
+    // LIFE-028, S-13: what an earlier request declared is not used for a later one, nor what a handshake agreed on.
     let sees = Tool::new("sees").handler(|cx: Context| async move {
         let can = cx.client_capabilities();
         cx.log(Level::Error, "loud").await;
@@ -268,6 +269,7 @@ fn visiting() -> (Server, Arc<Mutex<Vec<Visit>>>) {
 
 #[tokio::test(start_paused = true)]
 async fn users_are_sent_to_web_pages_where_that_exists() {
+    // ELIC-023, ELIC-026, ELIC-029, ELIC-030
     for revision in revisions() {
         let (server, visits) = visiting();
         let urls = json!({"elicitation": {"url": {}}});

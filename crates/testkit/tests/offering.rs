@@ -68,6 +68,7 @@ fn names<'a>(response: &'a Value, list: &str, member: &str) -> Vec<&'a str> {
 
 #[tokio::test(start_paused = true)]
 async fn resources_are_listed_and_read_as_text_or_bytes() {
+    // RSRC-006
     for revision in revisions() {
         let mut peer = peer(&library(), revision).await;
         let list = peer.request("resources/list", json!({})).await;
@@ -98,6 +99,7 @@ async fn resources_are_listed_and_read_as_text_or_bytes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_resource_that_is_not_there_has_the_error_of_its_revision() {
+    // RSRC-016, RSRC-020
     for revision in revisions() {
         let mut peer = peer(&library(), revision).await;
         let code = if revision.is_stateless() { -32602 } else { -32002 };
@@ -184,6 +186,7 @@ fn prompts() -> Server {
 
 #[tokio::test(start_paused = true)]
 async fn prompts_say_what_they_want_to_know_and_are_filled_in() {
+    // PRMT-013
     for revision in revisions() {
         let mut peer = peer(&prompts(), revision).await;
         let list = peer.request("prompts/list", json!({})).await;
@@ -217,6 +220,7 @@ async fn prompts_say_what_they_want_to_know_and_are_filled_in() {
 
 #[tokio::test(start_paused = true)]
 async fn arguments_are_completed_from_values_or_by_functions() {
+    // CMPL-005
     for revision in revisions() {
         let server = prompts().resource(
             Resource::template("notes://{owner}")
@@ -256,6 +260,7 @@ async fn arguments_are_completed_from_values_or_by_functions() {
 
 #[tokio::test(start_paused = true)]
 async fn lists_come_in_pages_and_cursors_cannot_be_made_up() {
+    // PAGE-008
     let server =
         (0..5).fold(Server::new("s", "1").page_size(2), |server, n| server.tool(tool(&format!("t{n}"))));
     for revision in revisions() {
@@ -555,7 +560,7 @@ fn office() -> Server {
 
 #[tokio::test(start_paused = true)]
 async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
-    // F-24, F-27, F-28
+    // TOOL-005, RSRC-022, CACH-019, CACH-020, F-24, F-27, F-28
     let server = office();
     let admin = || Principal::of("issuer", "root", ["admin"]);
     for revision in revisions() {

@@ -85,7 +85,7 @@ async fn a_signal_ends_the_server_cleanly() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn nothing_but_messages_reaches_stdout() {
-    // STDIO-004: what a handler prints, and what a panic says, goes to stderr.
+    // STDIO-004, STDIO-006: what a handler prints, and what a panic says, goes to stderr.
     let mut child = start();
     let mut stdin = child.stdin.take().unwrap();
     let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {

@@ -7,6 +7,7 @@ const FIXTURE: &str = env!("CARGO_BIN_EXE_fixture");
 
 #[tokio::test(flavor = "current_thread")]
 async fn every_transcript_is_heard_over_memory_and_stdio_in_every_revision_it_names() {
+    // STDIO-028, STDIO-029: memory is a transport of our own, and everything is said and heard there as over stdio.
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts");
     let mut runs = 0;
     let mut failures = Vec::new();
