@@ -1,0 +1,536 @@
+//! What the specification demands of a server that asks back: forms, pages, models, roots, and the rounds between.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tsugite::core::protocol::content::SamplingBlock;
+use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, Options, TextFormat};
+use tsugite::core::protocol::sampling::{CreateMessageParams, IncludeContext, SamplingMessage, ToolChoice};
+use tsugite::core::protocol::{Role, Schema, tools};
+use tsugite::prelude::*;
+use tsugite::server::Visit;
+use tsugite_testkit::peer::Peer;
+
+const STATELESS: Revision = Revision::NEWEST;
+
+fn revisions() -> impl Iterator<Item = Revision> {
+    Revisions::ALL.newest_first()
+}
+
+fn handshakes() -> impl Iterator<Item = Revision> {
+    Revisions::ALL.handshake().newest_first()
+}
+
+/// Those with pages to visit and tools for the model.
+fn newer() -> impl Iterator<Item = Revision> {
+    revisions().filter(|revision| revision.has_url_elicitation())
+}
+
+fn text(response: &Value) -> &str {
+    response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {response}"))
+}
+
+fn able() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}, "roots": {}})
+}
+
+fn accept(content: Value) -> Value {
+    json!({"action": "accept", "content": content})
+}
+
+fn said(text: &str) -> Value {
+    json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": text}})
+}
+
+fn user(text: &str) -> SamplingMessage {
+    SamplingMessage::new(Role::User, SamplingBlock::text(text))
+}
+
+fn question() -> CreateMessageParams {
+    CreateMessageParams::new(vec![user("?")], 100_u64)
+}
+
+/// A tool that asks the model; a failure is the call's.
+fn sampler(name: &str, params: CreateMessageParams) -> Tool {
+    Tool::new(name).handler(move |cx: Context| {
+        let params = params.clone();
+        async move {
+            let answer = cx.sample(params).await?;
+            Ok::<_, ToolError>(answer.model)
+        }
+    })
+}
+
+/// A tool that asks for a form; a failure is the call's.
+fn form(name: &str, form: FormSchema) -> Tool {
+    Tool::new(name).handler(move |cx: Context| {
+        let form = form.clone();
+        async move {
+            let content = cx.ask_form(form, "Please fill in.").await?;
+            Ok::<_, ToolError>(format!("{}", content.get("x").is_some()))
+        }
+    })
+}
+
+fn simple() -> FormSchema {
+    FormSchema::new().required_field("x", Field::text())
+}
+
+/// Whether the call was refused, in one of the ways there are.
+fn refused(response: &Value) -> bool {
+    response.get("error").is_some() || response["result"]["isError"] == true
+}
+
+/// The key of the only question.
+fn only_key(asked: &Value) -> String {
+    let questions =
+        asked["result"]["inputRequests"].as_object().unwrap_or_else(|| panic!("no question in {asked}"));
+    assert_eq!(questions.len(), 1, "{asked}");
+    questions.keys().next().unwrap().clone()
+}
+
+/// The call again, with what is needed to take it up.
+fn again(call: &Value, asked: &Value, answer: Value) -> Value {
+    let mut call = call.clone();
+    call["requestState"] = asked["result"]["requestState"].clone();
+    call["inputResponses"] = json!({only_key(asked): answer});
+    call
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_is_asked_by_a_request_if_the_client_has_one_to_offer() {
+    // SAMP-003, SAMP-034
+    let server = Server::new("s", "1").tool(sampler("asks", question()));
+    for revision in revisions() {
+        let mut with =
+            Peer::connect(&server, revision, json!({"sampling": {}})).await.answering(|_, _| said("hi"));
+        if revision.is_stateless() {
+            let asked = with.request_once("tools/call", json!({"name": "asks"})).await;
+            let asked = &asked["result"]["inputRequests"][only_key(&asked)];
+            assert_eq!(asked["method"], "sampling/createMessage");
+            assert_eq!(asked["params"]["maxTokens"], 100);
+        } else {
+            let id = with.begin("tools/call", json!({"name": "asks"}));
+            let asked = with.next().await;
+            assert_eq!(asked["method"], "sampling/createMessage", "{revision}: {asked}");
+            assert!(asked.get("id").is_some_and(|id| !id.is_null()));
+            assert_eq!(asked["params"]["messages"][0]["content"], json!({"type": "text", "text": "?"}));
+            assert_eq!(asked["params"]["maxTokens"], 100);
+            with.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said("hi")}));
+            assert_eq!(text(&with.response(id).await), "m");
+        }
+        assert_eq!(text(&with.call("asks", json!({})).await), "m", "{revision}");
+        let mut without = Peer::connect(&server, revision, json!({"roots": {}})).await;
+        let answer = without.call("asks", json!({})).await;
+        assert!(refused(&answer), "{revision}: {answer}");
+        assert!(without.asked.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_are_given_only_to_a_model_that_takes_them() {
+    // SAMP-011
+    let weather = tools::Tool::new("weather", Schema::from(json!({"type": "object"})));
+    let server = Server::new("s", "1")
+        .tool(sampler("tools", question().tools(vec![weather])))
+        .tool(sampler("choice", question().tool_choice(ToolChoice::default())));
+    for revision in newer() {
+        for name in ["tools", "choice"] {
+            let mut with = Peer::connect(&server, revision, json!({"sampling": {"tools": {}}}))
+                .await
+                .answering(|_, _| said("hi"));
+            assert_eq!(text(&with.call(name, json!({})).await), "m", "{name} on {revision}");
+            let sent = &with.asked[0].1;
+            assert!(sent.get("tools").is_some() || sent.get("toolChoice").is_some(), "{sent}");
+            let mut without =
+                Peer::connect(&server, revision, json!({"sampling": {}})).await.answering(|_, _| said("hi"));
+            let answer = without.call(name, json!({})).await;
+            for (_, sent) in &without.asked {
+                assert!(
+                    sent.get("tools").is_none() && sent.get("toolChoice").is_none(),
+                    "{revision}: {sent}"
+                );
+            }
+            if name == "tools" {
+                assert!(refused(&answer), "{revision}: {answer}");
+            }
+            if revision.is_stateless() && answer.get("error").is_some() {
+                assert_eq!(answer["error"]["code"], -32021, "{answer}");
+                let required = &answer["error"]["data"]["requiredCapabilities"];
+                assert_eq!(required["sampling"]["tools"], json!({}), "{answer}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn context_is_asked_for_only_where_it_is_offered() {
+    // SAMP-021
+    for context in [IncludeContext::ThisServer, IncludeContext::AllServers] {
+        let server = Server::new("s", "1").tool(sampler("asks", question().include_context(context)));
+        for revision in newer() {
+            for (capability, offered) in [(json!({"context": {}}), true), (json!({}), false)] {
+                let mut peer = Peer::connect(&server, revision, json!({"sampling": capability}))
+                    .await
+                    .answering(|_, _| said("hi"));
+                peer.call("asks", json!({})).await;
+                for (_, sent) in &peer.asked {
+                    let wants = sent.get("includeContext").is_some_and(|context| context != "none");
+                    assert!(offered || !wants, "{revision}: {sent}");
+                }
+                if offered {
+                    assert_ne!(peer.asked[0].1["includeContext"], "none");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_model_says_is_checked() {
+    // SAMP-028
+    let server = Server::new("s", "1").tool(sampler("asks", question()));
+    for revision in revisions() {
+        for wrong in [
+            json!({}),
+            json!({"role": "assistant", "content": {"type": "text", "text": "x"}}),
+            json!({"role": "robot", "model": "m", "content": {"type": "text", "text": "x"}}),
+            json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": 7}}),
+            json!({"role": "assistant", "model": "m", "content": {"type": "smell", "text": "x"}}),
+            json!({"role": "assistant", "model": "m", "content": "x"}),
+            json!({"role": "assistant", "model": 7, "content": {"type": "text", "text": "x"}}),
+        ] {
+            let answered = wrong.clone();
+            let mut peer =
+                Peer::connect(&server, revision, able()).await.answering(move |_, _| answered.clone());
+            let answer = peer.call("asks", json!({})).await;
+            assert!(refused(&answer), "{wrong} on {revision}: {answer}");
+        }
+    }
+}
+
+/// Sends the user to a page; notes down each visit.
+fn visiting() -> (Server, Arc<Mutex<Vec<Visit>>>) {
+    let visits: Arc<Mutex<Vec<Visit>>> = Arc::default();
+    let kept = visits.clone();
+    let login = Tool::new("login").handler(move |cx: Context| {
+        let kept = kept.clone();
+        async move {
+            let visit = cx.visit("Please log in.", "https://example.com/login")?;
+            kept.lock().unwrap().push(visit.clone());
+            visit.ask().await?;
+            Ok::<_, ToolError>("agreed")
+        }
+    });
+    (Server::new("s", "1").tool(login).tool(form("form", simple())), visits)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_is_asked_only_in_a_way_the_client_can_show() {
+    // ELIC-004
+    for revision in newer() {
+        for (capability, forms, pages) in [
+            (json!({}), true, false),
+            (json!({"form": {}}), true, false),
+            (json!({"url": {}}), false, true),
+            (json!({"form": {}, "url": {}}), true, true),
+        ] {
+            let (server, _) = visiting();
+            let mut peer = Peer::connect(&server, revision, json!({"elicitation": capability}))
+                .await
+                .answering(|_, params| {
+                    if params["mode"] == "url" {
+                        json!({"action": "accept"})
+                    } else {
+                        accept(json!({"x": "y"}))
+                    }
+                });
+            for (name, fine, mode) in [("form", forms, "form"), ("login", pages, "url")] {
+                let before = peer.asked.len();
+                let answer = peer.call(name, json!({})).await;
+                assert_eq!(refused(&answer), !fine, "{name} with {capability} on {revision}: {answer}");
+                assert_eq!(peer.asked.len() - before, usize::from(fine));
+                if !fine && revision.is_stateless() {
+                    assert_eq!(answer["error"]["code"], -32021, "{answer}");
+                    let required = &answer["error"]["data"]["requiredCapabilities"]["elicitation"];
+                    // An empty one means forms.
+                    let forms = mode == "form" && required == &json!({});
+                    assert!(forms || required.get(mode).is_some(), "{answer}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_to_visit_has_a_name_of_its_own_and_its_end_is_told_under_it() {
+    // ELIC-022, ELIC-025
+    let (server, visits) = visiting();
+    let mut peer = Peer::connect(&server, Revision::NEWEST_HANDSHAKE, able())
+        .await
+        .answering(|_, _| json!({"action": "accept"}));
+    for _ in 0..5 {
+        assert_eq!(text(&peer.call("login", json!({})).await), "agreed");
+    }
+    let mut ids: Vec<_> = peer
+        .asked
+        .iter()
+        .map(|(method, params)| {
+            assert_eq!((method.as_str(), &params["mode"]), ("elicitation/create", &json!("url")));
+            assert_eq!(params["message"], "Please log in.");
+            assert_eq!(params["url"], "https://example.com/login");
+            assert_eq!(params.get("requestedSchema"), None);
+            params["elicitationId"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 5);
+    let visits = visits.lock().unwrap().clone();
+    for visit in visits {
+        assert!(visit.complete());
+        let told = peer.next().await;
+        assert_eq!(told["method"], "notifications/elicitation/complete");
+        assert_eq!(told["params"]["elicitationId"], visit.id());
+        assert!(ids.contains(&visit.id().to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_says_no_or_never_comes_back_is_not_taken_to_have_said_yes() {
+    // ELIC-032, MRTR-007
+    let done = Arc::new(AtomicUsize::new(0));
+    let counter = done.clone();
+    let asks = Tool::new("asks").handler(move |cx: Context| {
+        let counter = counter.clone();
+        async move {
+            cx.ask_form(simple(), "Really?").await?;
+            counter.fetch_add(1, Ordering::SeqCst);
+            Ok::<_, ToolError>("done")
+        }
+    });
+    let server = Server::new("s", "1").tool(asks);
+    let call = json!({"name": "asks"});
+    let mut peer = Peer::connect(&server, STATELESS, able()).await;
+    for action in ["decline", "cancel"] {
+        let asked = peer.request_once("tools/call", call.clone()).await;
+        let answer = peer.request_once("tools/call", again(&call, &asked, json!({"action": action}))).await;
+        assert!(refused(&answer), "{action}: {answer}");
+    }
+    // Hundreds who do not come back cost nothing and stop nobody.
+    for _ in 0..500 {
+        let asked = peer.request_once("tools/call", call.clone()).await;
+        assert_eq!(asked["result"]["resultType"], "input_required");
+    }
+    tokio::time::advance(Duration::from_secs(24 * 3_600)).await;
+    assert_eq!(done.load(Ordering::SeqCst), 0);
+    let asked = peer.request_once("tools/call", call.clone()).await;
+    let answer = peer.request_once("tools/call", again(&call, &asked, accept(json!({"x": "yes"})))).await;
+    assert_eq!((text(&answer), done.load(Ordering::SeqCst)), ("done", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn agreeing_to_visit_a_page_is_not_having_been_there() {
+    // ELIC-033
+    let there = Arc::new(AtomicBool::new(false));
+    let been = there.clone();
+    let login = Tool::new("login").handler(move |cx: Context| {
+        let been = been.clone();
+        async move {
+            for _ in 0..3 {
+                if been.load(Ordering::SeqCst) {
+                    return Ok::<_, ToolError>("logged in");
+                }
+                cx.visit("Please log in.", "https://example.com/login")?.ask().await?;
+            }
+            Err(ToolError::new("not there yet"))
+        }
+    });
+    let server = Server::new("s", "1").tool(login);
+    let call = json!({"name": "login"});
+    let mut peer = Peer::connect(&server, STATELESS, able()).await;
+    let first = peer.request_once("tools/call", call.clone()).await;
+    // They agreed and were not there: asked again, with a state that holds that they agreed.
+    let second = peer.request_once("tools/call", again(&call, &first, json!({"action": "accept"}))).await;
+    assert_eq!(second["result"]["resultType"], "input_required", "{second}");
+    there.store(true, Ordering::SeqCst);
+    let third = peer.request_once("tools/call", again(&call, &second, json!({"action": "accept"}))).await;
+    assert_eq!(text(&third), "logged in");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_user_fills_in_is_checked_against_the_form() {
+    // ELIC-046
+    let number = |integer, minimum: u32, maximum: u32| FieldKind::Number {
+        integer,
+        minimum: Some(minimum.into()),
+        maximum: Some(maximum.into()),
+        default: None,
+    };
+    let words = |format| FieldKind::Text { min_length: Some(2), max_length: Some(20), format, default: None };
+    let schema = FormSchema::new()
+        .required_field("x", words(None))
+        .field("mail", words(Some(TextFormat::Email)))
+        .field("count", number(true, 1, 5))
+        .field("share", number(false, 0, 1))
+        .field("sure", Field::flag())
+        .field("color", Field::choice(Options::Plain(vec!["red".to_owned(), "blue".to_owned()])));
+    let server = Server::new("s", "1").tool(form("asks", schema));
+    for revision in revisions().filter(|revision| revision.has_elicitation()) {
+        for (content, fine) in [
+            (json!({"x": "yes"}), true),
+            (
+                json!({"x": "yes", "mail": "a@b.example", "count": 5, "share": 0.5, "sure": true, "color": "red"}),
+                true,
+            ),
+            (json!({"x": "日本"}), true),
+            (json!({}), false),
+            (json!({"x": 7}), false),
+            (json!({"x": "y"}), false),
+            (json!({"x": "y".repeat(21)}), false),
+            (json!({"x": "yes", "mail": "nobody"}), false),
+            (json!({"x": "yes", "count": 6}), false),
+            (json!({"x": "yes", "count": 1.5}), false),
+            (json!({"x": "yes", "count": "3"}), false),
+            (json!({"x": "yes", "share": 1.01}), false),
+            (json!({"x": "yes", "sure": "true"}), false),
+            (json!({"x": "yes", "color": "green"}), false),
+            (json!({"x": null}), false),
+            (json!([1]), false),
+        ] {
+            let given = content.clone();
+            let mut peer =
+                Peer::connect(&server, revision, able()).await.answering(move |_, _| accept(given.clone()));
+            let answer = peer.call("asks", json!({})).await;
+            assert_eq!(refused(&answer), !fine, "{content} on {revision}: {answer}");
+        }
+    }
+}
+
+fn places() -> Server {
+    Server::new("s", "1").tool(Tool::new("places").handler(|cx: Context| async move {
+        let roots = cx.roots().await?;
+        Ok::<_, ToolError>(roots.iter().map(|root| root.uri.clone()).collect::<Vec<_>>().join(" "))
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn roots_are_asked_for_where_they_are_declared_and_again_when_they_changed() {
+    // ROOT-003, ROOT-007
+    for revision in handshakes() {
+        let mut count = 0;
+        let mut with = Peer::connect(&places(), revision, json!({"roots": {"listChanged": true}}))
+            .await
+            .answering(move |method, _| {
+                assert_eq!(method, "roots/list");
+                count += 1;
+                json!({"roots": [{"uri": format!("file:///home/{count}")}]})
+            });
+        assert_eq!(text(&with.call("places", json!({})).await), "file:///home/1", "{revision}");
+        with.notify("notifications/roots/list_changed", json!({}));
+        let seen = with.asked.len();
+        let answer = with.call("places", json!({})).await;
+        assert_eq!(text(&answer), format!("file:///home/{}", seen + 1), "{revision}");
+        let mut without = Peer::connect(&places(), revision, json!({"sampling": {}})).await;
+        assert!(refused(&without.call("places", json!({})).await), "{revision}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_does_not_hold_is_an_error_and_a_missing_answer_is_not() {
+    // MRTR-027
+    let call = json!({"name": "form"});
+    let yes = || accept(json!({"x": "yes"}));
+    let (server, _) = visiting();
+    let mut peer = Peer::connect(&server, STATELESS, able()).await;
+    let asked = peer.request_once("tools/call", call.clone()).await;
+    let state = asked["result"]["requestState"].as_str().unwrap();
+    // Each letter of it counts.
+    for at in 0..state.len() {
+        let mut letters = state.as_bytes().to_vec();
+        letters[at] = if letters[at] == b'A' { b'B' } else { b'A' };
+        let mut tampered = again(&call, &asked, yes());
+        tampered["requestState"] = json!(String::from_utf8(letters).unwrap());
+        let answer = peer.request_once("tools/call", tampered).await;
+        assert_eq!(answer["error"]["code"], -32602, "letter {at}: {answer}");
+    }
+    let mut missing = again(&call, &asked, yes());
+    missing.as_object_mut().unwrap().remove("inputResponses");
+    let answer = peer.request_once("tools/call", missing).await;
+    assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
+    assert_eq!(text(&peer.request_once("tools/call", again(&call, &asked, yes())).await), "true");
+    let mut peer = Peer::connect(&server.state_age(Duration::ZERO), STATELESS, able()).await;
+    let asked = peer.request_once("tools/call", call.clone()).await;
+    let answer = peer.request_once("tools/call", again(&call, &asked, yes())).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn holding_a_state_proves_nothing_about_who_holds_it() {
+    // SEC-018, SEC-019
+    let (server, _) = visiting();
+    let call = json!({"name": "form"});
+    let mut ada = Peer::connect_as(&server, Principal::new("ada"), STATELESS, able()).await;
+    let mut states = Vec::new();
+    for _ in 0..100 {
+        let asked = ada.request_once("tools/call", call.clone()).await;
+        let retry = again(&call, &asked, accept(json!({"x": "yes"})));
+        states.push(asked["result"]["requestState"].as_str().unwrap().to_owned());
+        for other in [Principal::new("eve"), Principal::of("elsewhere", "ada", ["admin"])] {
+            let mut other = Peer::connect_as(&server, other, STATELESS, able()).await;
+            let answer = other.request_once("tools/call", retry.clone()).await;
+            assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        }
+        assert_eq!(text(&ada.request_once("tools/call", retry).await), "true");
+    }
+    states.sort();
+    states.dedup();
+    assert_eq!(states.len(), 100, "no two are alike");
+    // What was allowed when it was asked is looked at again when it is taken up.
+    let guarded = Server::new("s", "1")
+        .tool(form("form", simple()).tag("admin"))
+        .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")));
+    let admin = Principal::of("i", "ada", ["admin"]);
+    let mut ada = Peer::connect_as(&guarded, admin, STATELESS, able()).await;
+    let asked = ada.request_once("tools/call", call.clone()).await;
+    let retry = again(&call, &asked, accept(json!({"x": "yes"})));
+    let demoted = Principal::of::<&str>("i", "ada", []);
+    let mut demoted = Peer::connect_as(&guarded, demoted, STATELESS, able()).await;
+    let answer = demoted.request_once("tools/call", retry).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_for_a_task_is_ignored_where_there_are_none_and_never_sent_to_who_has_none() {
+    // TASK-002, TASK-011
+    let server = Server::new("s", "1")
+        .tool(sampler("samples", question()))
+        .tool(form("form", simple()))
+        .tool(Tool::new("t").handler(|| async { "t" }));
+    let old = Revision::NEWEST_HANDSHAKE;
+    let mut peer = Peer::connect(&server, old, able()).await.answering(|method, _| {
+        if method == "elicitation/create" { accept(json!({"x": "y"})) } else { said("hi") }
+    });
+    let opened = json!({
+        "protocolVersion": old.as_str(), "capabilities": able(), "clientInfo": {"name": "c", "version": "1"},
+    });
+    let opened = peer.request("initialize", opened).await;
+    assert_eq!(opened["result"]["capabilities"].get("tasks"), None, "{opened}");
+    peer.notify("notifications/initialized", json!({}));
+    for (name, expected) in [("t", "t"), ("samples", "m"), ("form", "true")] {
+        let answer = peer.request("tools/call", json!({"name": name, "task": {"ttl": 60_000}})).await;
+        assert_eq!(text(&answer), expected, "{answer}");
+        assert_eq!(answer["result"].get("task"), None);
+    }
+    assert_eq!(peer.asked.len(), 2);
+    assert!(peer.asked.iter().all(|(_, params)| params.get("task").is_none()), "{:?}", peer.asked);
+}
