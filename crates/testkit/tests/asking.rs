@@ -301,7 +301,7 @@ async fn a_state_that_is_too_old_is_refused_and_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_none_are_refused_and_those_that_are_missing_are_asked_for_again() {
-    // MRTR-021, MRTR-022, MRTR-023, M-06
+    // MRTR-022, MRTR-023, M-06
     let (server, _) = delete();
     let mut peer = Peer::connect(&server, STATELESS, elicits()).await;
     let call = json!({"name": "delete", "arguments": {"path": "x"}});

@@ -92,7 +92,6 @@ async fn arguments_are_checked_against_the_schema_before_the_handler_sees_them()
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_breaks_its_own_schema_is_the_servers_mistake() {
-    // TOOL-034
     let tool = |name: &str, result: CallResult| {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
         Tool::new(name).output_schema(Schema::from(schema)).raw_handler(move |_, _| {

@@ -560,7 +560,7 @@ fn office() -> Server {
 
 #[tokio::test(start_paused = true)]
 async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
-    // TOOL-005, RSRC-022, CACH-019, F-24, F-27, F-28
+    // TOOL-005, CACH-019, F-24, F-27, F-28
     let server = office();
     let admin = || Principal::of("issuer", "root", ["admin"]);
     for revision in revisions() {

@@ -341,7 +341,6 @@ async fn before_the_handshake_only_ping_is_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_keeps_to_the_version_and_the_capabilities_that_were_agreed_on() {
-    // LIFE-015, LIFE-016
     for revision in handshakes() {
         // A method of another revision is not there, whatever the server could do.
         let mut peer = Peer::connect(&everything(), revision, able()).await;
@@ -496,7 +495,7 @@ async fn what_belongs_together_may_come_over_another_connection() {
 async fn a_handshake_can_be_repeated_and_begins_a_session_of_its_own() {
     // LIFE-033
     let loud = Tool::new("loud").handler(|cx: Context| async move {
-        cx.log(Level::Emergency, "loud").await;
+        cx.log(Level::Error, "loud").await;
         format!("{}", cx.client_capabilities().sampling.is_some())
     });
     let server = Server::new("s", "1").tool(loud).resource(Resource::text("x:y", "z"));
@@ -510,17 +509,18 @@ async fn a_handshake_can_be_repeated_and_begins_a_session_of_its_own() {
         let subscribe =
             json!({"jsonrpc": "2.0", "id": 4, "method": "resources/subscribe", "params": {"uri": "x:y"}});
         assert!(exchange(&mut wire, &subscribe).await.get("result").is_some());
+        let level = json!({"jsonrpc": "2.0", "id": 40, "method": "logging/setLevel", "params": {"level": "emergency"}});
+        assert!(exchange(&mut wire, &level).await.get("result").is_some());
         let second = exchange(&mut wire, &initialize(5, revision.as_str(), json!({}))).await;
         assert_eq!(first["result"], second["result"], "{revision}");
         wire.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
         assert_eq!(exchange(&mut wire, &list(6)).await["result"], tools);
-        // Nothing of the first session is left: neither what was subscribed to nor what the client could do.
+        // Nothing of the first session is left: not what was subscribed to, the level of logs, nor what the client could.
         server.updated("x:y");
         let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "loud"}});
-        let mut answer = exchange(&mut wire, &call).await;
-        while answer["method"] == "notifications/message" {
-            answer = heard(&mut wire).await;
-        }
+        let log = exchange(&mut wire, &call).await;
+        assert_eq!(log["method"], "notifications/message", "the level of the first session: {log}");
+        let answer = heard(&mut wire).await;
         assert_eq!(text(&answer), "false", "{revision}: {answer}");
     }
 }

@@ -85,7 +85,7 @@ fn shelves() -> Server {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_server_offers_it_declares() {
-    // TOOL-001, RSRC-001, PRMT-001, CMPL-001, PRMT-015
+    // TOOL-001, RSRC-001, PRMT-001, CMPL-001
     let completes = Resource::template("n://{name}").complete("name", ["a"]).handler(|| async { "n" });
     for revision in revisions() {
         let bare = capabilities(&Server::new("s", "1"), revision).await;
