@@ -1,6 +1,6 @@
 //! What tests share: a fixture server, a raw peer, and transcripts that run over every transport and revision.
 //!
-//! Checks over the whole tree live in `tests/`. The examples of the README are compiled and run here.
+//! Checks over the whole tree live in `tests/`. The code in the README and in `docs/` is compiled and run here.
 
 pub mod fixture;
 pub mod peer;
@@ -13,3 +13,31 @@ pub struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.ja.md")]
 pub struct ReadmeInJapanese;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tools.md")]
+pub struct Tools;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/resources.md")]
+pub struct Resources;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/prompts_and_completion.md")]
+pub struct PromptsAndCompletion;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/asking.md")]
+pub struct Asking;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/changing.md")]
+pub struct Changing;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/composing.md")]
+pub struct Composing;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/stdio.md")]
+pub struct Stdio;
