@@ -12,9 +12,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::core::protocol::content::SamplingBlock;
+use tsugite::core::jsonrpc::RawJson;
+use tsugite::core::protocol::content::{SamplingBlock, ToolResult, ToolUse};
 use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, Options, TextFormat};
-use tsugite::core::protocol::sampling::{CreateMessageParams, IncludeContext, SamplingMessage, ToolChoice};
+use tsugite::core::protocol::sampling::{
+    CreateMessageParams, IncludeContext, ModelPreferences, SamplingMessage, ToolChoice,
+};
 use tsugite::core::protocol::{Role, Schema, tools};
 use tsugite::prelude::*;
 use tsugite::server::Visit;
@@ -533,4 +536,161 @@ async fn a_wish_for_a_task_is_ignored_where_there_are_none_and_never_sent_to_who
     }
     assert_eq!(peer.asked.len(), 2);
     assert!(peer.asked.iter().all(|(_, params)| params.get("task").is_none()), "{:?}", peer.asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_not_asked_for_in_a_form() {
+    let fields = [
+        "password",
+        "Password",
+        "user_password",
+        "passwd",
+        "apiKey",
+        "api_key",
+        "API-Key",
+        "access_token",
+        "accessToken",
+        "token",
+        "secret",
+        "client_secret",
+        "credit_card",
+        "creditCardNumber",
+        "card_number",
+        "cvv",
+        "private_key",
+    ];
+    let forms = fields
+        .iter()
+        .map(|field| FormSchema::new().required_field(*field, Field::text()))
+        .chain([
+            FormSchema::new().required_field("x", Field::text().title("Your password")),
+            FormSchema::new().required_field("x", Field::text().title("API key")),
+            FormSchema::new().field("fine", Field::text()).field("password", Field::text()),
+        ])
+        .collect::<Vec<_>>();
+    for revision in revisions().filter(|revision| revision.has_elicitation()) {
+        for schema in &forms {
+            let server = Server::new("s", "1").tool(form("asks", schema.clone()));
+            let mut peer = Peer::connect(&server, revision, able())
+                .await
+                .answering(|_, _| accept(json!({"x": "swordfish"})));
+            let answer = peer.call("asks", json!({})).await;
+            assert!(peer.asked.is_empty(), "{revision}: {:?}", peer.asked);
+            assert!(refused(&answer), "{revision}: {answer}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_answers_of_every_kind_are_errors() {
+    // MRTR-021
+    let server = places().tool(sampler("samples", question())).tool(form("form", simple()));
+    let mut peer = Peer::connect(&server, STATELESS, able()).await;
+    for (name, answer) in [
+        ("form", json!({"action": "perhaps"})),
+        ("form", accept(json!({"x": 7}))),
+        ("samples", json!({"role": "assistant", "model": "m", "content": {"type": "smell"}})),
+        ("samples", json!({"roots": []})),
+        ("places", json!({"roots": 7})),
+        ("places", json!({"roots": [{"name": "x"}]})),
+        ("places", json!({"roots": [{"uri": "/etc"}]})),
+        ("places", json!({"roots": [{"uri": "https://example.com/"}]})),
+    ] {
+        let call = json!({"name": name});
+        let asked = peer.request_once("tools/call", call.clone()).await;
+        let refused = peer.request_once("tools/call", again(&call, &asked, answer.clone())).await;
+        assert_eq!(refused["error"]["code"], -32602, "{answer}: {refused}");
+    }
+}
+
+fn tool_use(id: &str) -> SamplingBlock {
+    SamplingBlock::ToolUse(ToolUse::new(id, "weather", RawJson::of(&json!({})).unwrap()))
+}
+
+fn tool_result(id: &str) -> SamplingBlock {
+    SamplingBlock::ToolResult(ToolResult::new(id, vec![ContentBlock::text("sunny")]))
+}
+
+fn conversation(messages: Vec<SamplingMessage>) -> CreateMessageParams {
+    CreateMessageParams::new(messages, 100_u64)
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_of_tools_stand_alone_in_their_message() {
+    // SAMP-014
+    let mixed = vec![
+        user("?"),
+        SamplingMessage::new(Role::Assistant, vec![tool_use("a")]),
+        SamplingMessage::new(Role::User, vec![tool_result("a"), SamplingBlock::text("and then?")]),
+    ];
+    let server = Server::new("s", "1").tool(sampler("mixed", conversation(mixed)));
+    for revision in newer() {
+        let mut peer = Peer::connect(&server, revision, able()).await.answering(|_, _| said("hi"));
+        let answer = peer.call("mixed", json!({})).await;
+        assert!(peer.asked.is_empty(), "{revision}: {:?}", peer.asked);
+        assert!(refused(&answer), "{revision}: {answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_that_leaves_a_tool_unanswered_is_not_sent() {
+    // SAMP-015
+    let assistant = |blocks: Vec<SamplingBlock>| SamplingMessage::new(Role::Assistant, blocks);
+    let answers = |blocks: Vec<SamplingBlock>| SamplingMessage::new(Role::User, blocks);
+    let good = vec![
+        user("?"),
+        assistant(vec![tool_use("a"), tool_use("b")]),
+        answers(vec![tool_result("b"), tool_result("a")]),
+    ];
+    let bad = [
+        (
+            "one is missing",
+            vec![user("?"), assistant(vec![tool_use("a"), tool_use("b")]), answers(vec![tool_result("a")])],
+        ),
+        ("none is there", vec![user("?"), assistant(vec![tool_use("a")]), user("and?")]),
+        ("another's", vec![user("?"), assistant(vec![tool_use("a")]), answers(vec![tool_result("z")])]),
+        ("it ends there", vec![user("?"), assistant(vec![tool_use("a")])]),
+    ];
+    let server = Server::new("s", "1").tool(sampler("good", conversation(good)));
+    for revision in newer() {
+        let mut peer = Peer::connect(&server, revision, able()).await.answering(|_, _| said("hi"));
+        assert_eq!(text(&peer.call("good", json!({})).await), "m", "{revision}");
+        for (why, messages) in &bad {
+            let server = Server::new("s", "1").tool(sampler("bad", conversation(messages.clone())));
+            let mut peer = Peer::connect(&server, revision, able()).await.answering(|_, _| said("hi"));
+            let answer = peer.call("bad", json!({})).await;
+            assert!(peer.asked.is_empty(), "{why} on {revision}: {:?}", peer.asked);
+            assert!(refused(&answer), "{why} on {revision}: {answer}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wishes_for_a_model_lie_between_0_and_1() {
+    // SAMP-025
+    let wish = |value: f64| {
+        [
+            ModelPreferences::default().cost_priority(value),
+            ModelPreferences::default().speed_priority(value),
+            ModelPreferences::default().intelligence_priority(value),
+        ]
+    };
+    for revision in revisions() {
+        for value in [0.0, 0.5, 1.0, -0.1, 1.5, 100.0] {
+            for preferences in wish(value) {
+                let server =
+                    Server::new("s", "1").tool(sampler("asks", question().model_preferences(preferences)));
+                let mut peer = Peer::connect(&server, revision, able()).await.answering(|_, _| said("hi"));
+                peer.call("asks", json!({})).await;
+                if (0.0..=1.0).contains(&value) {
+                    assert_eq!(peer.asked.len(), 1, "{value} on {revision}");
+                }
+                for (_, sent) in &peer.asked {
+                    for wish in sent["modelPreferences"].as_object().into_iter().flat_map(|it| it.values()) {
+                        assert!((0.0..=1.0).contains(&wish.as_f64().unwrap()), "{revision}: {sent}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -7,6 +7,8 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -698,5 +700,149 @@ async fn extensions_are_off_until_somebody_switches_them_on() {
                 assert_eq!(peer.request("tools/list", json!({})).await["result"]["tools"][0]["name"], "t");
             }
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_only_2026_07_28_is_served_no_id_is_no_id() {
+    // JRPC-013
+    let mut wire = memory::connect(&everything().revisions(Revisions::ALL.stateless())).unwrap();
+    for garbage in ["{oops", "[]", "7", "[1]"] {
+        wire.send(garbage);
+        let refused = heard(&mut wire).await;
+        assert_eq!(refused.get("id"), None, "{garbage}: {refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_declared_at_the_handshake_stays_there_and_what_was_not_stays_away() {
+    // PRMT-015
+    for revision in handshakes() {
+        // Declared: the list may become empty, the method does not vanish.
+        let server = everything();
+        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        server.remove(Kind::Tool, "t");
+        assert_eq!(peer.next().await["method"], "notifications/tools/list_changed");
+        let list = peer.request("tools/list", json!({})).await;
+        assert_eq!(list["result"]["tools"], json!([]), "{revision}: {list}");
+        let unknown = peer.call("t", json!({})).await;
+        assert_eq!(unknown["error"]["code"], -32602, "{revision}: {unknown}");
+    }
+    for revision in handshakes() {
+        // Not declared: nothing is told of it and it is not there.
+        let server = Server::new("s", "1").tool(tool("t"));
+        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        server.add(Prompt::new("late").handler(|| async { "late" })).unwrap();
+        let refused = peer.request("prompts/list", json!({})).await;
+        assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
+        assert_eq!(refused["error"]["code"], -32601, "{revision}: {refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_no_longer_see_a_resource_hears_no_more_of_it() {
+    // RSRC-022
+    for revision in revisions() {
+        let open = Arc::new(AtomicBool::new(true));
+        let door = open.clone();
+        let server = Server::new("s", "1")
+            .tool(tool("t"))
+            .resource(Resource::text("x:y", "z").tag("guarded"))
+            .visible(move |_, item| !item.has_tag("guarded") || door.load(Ordering::SeqCst));
+        let mut peer = Peer::connect_as(&server, Principal::new("ada"), revision, json!({})).await;
+        if revision.is_stateless() {
+            peer.begin("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["x:y"]}}));
+            peer.next().await;
+        } else {
+            peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
+        }
+        open.store(false, Ordering::SeqCst);
+        assert!(peer.request("resources/read", json!({"uri": "x:y"})).await.get("error").is_some());
+        assert_eq!(peer.request("resources/list", json!({})).await["result"]["resources"], json!([]));
+        if !revision.is_stateless() {
+            let refused = peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
+            assert!(refused.get("error").is_some(), "{revision}: {refused}");
+        }
+        server.updated("x:y");
+        peer.request("tools/list", json!({})).await;
+        assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_only_2026_07_28_is_served_every_request_says_who_sends_it() {
+    // VER-004, JRPC-042, PING-005
+    let mut wire = memory::connect(&everything().revisions(Revisions::ALL.stateless())).unwrap();
+    for method in ["tools/list", "server/discover", "ping"] {
+        for params in [json!(null), json!({}), json!({"_meta": {}}), json!({"_meta": {CAPABILITIES: {}}})] {
+            let mut request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+            if params.is_null() {
+                request.as_object_mut().unwrap().remove("params");
+            }
+            let refused = exchange(&mut wire, &request).await;
+            assert_eq!(refused["error"]["code"], -32602, "{method} {params}: {refused}");
+        }
+        let answer = exchange(&mut wire, &stateless(json!(1), method, json!({}), json!({}))).await;
+        if method == "ping" {
+            assert_eq!(answer["error"]["code"], -32601, "{answer}");
+        } else {
+            assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_name_of_an_extension_has_a_prefix_and_follows_the_grammar() {
+    // VER-020
+    for (name, fine) in [
+        ("com.example/x", true),
+        ("io.modelcontextprotocol/ui", true),
+        ("com.example/my_thing-2.0", true),
+        ("thing", false),
+        ("", false),
+        ("/thing", false),
+        ("com..example/x", false),
+        ("1com/x", false),
+        ("com.example-/x", false),
+        ("com.example/-x", false),
+        ("com.example/a b", false),
+    ] {
+        let server = everything().extension(name, &json!({}));
+        let served = memory::connect(&server);
+        assert_eq!(served.is_ok(), fine, "{name:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_number_of_sessions_of_one_server_are_kept_apart() {
+    // SESS-015
+    let says = Tool::new("says").handler(|cx: Context| async move {
+        cx.log(Level::Debug, "debug").await;
+        cx.log(Level::Error, "error").await;
+        format!("{} {}", cx.revision(), cx.client_capabilities().sampling.is_some())
+    });
+    let server = (0..40).fold(Server::new("s", "1").tool(says), |server, n| {
+        server.resource(Resource::text(format!("x:{n}"), "x"))
+    });
+    let mut peers = Vec::new();
+    for (n, revision) in (0..10).flat_map(|_| handshakes()).enumerate() {
+        let capabilities = if n % 2 == 0 { json!({"sampling": {}}) } else { json!({}) };
+        let mut peer = Peer::connect(&server, revision, capabilities).await;
+        let level = if n % 3 == 0 { "debug" } else { "error" };
+        peer.request("logging/setLevel", json!({"level": level})).await;
+        peer.request("resources/subscribe", json!({"uri": format!("x:{n}")})).await;
+        peers.push((revision, peer));
+    }
+    for (n, (revision, peer)) in peers.iter_mut().enumerate() {
+        assert_eq!(text(&peer.call("says", json!({})).await), format!("{revision} {}", n % 2 == 0));
+        let logged: Vec<_> = peer.heard.drain(..).map(|news| news["params"]["level"].clone()).collect();
+        let wanted: &[&str] = if n % 3 == 0 { &["debug", "error"] } else { &["error"] };
+        assert_eq!(logged, wanted, "{n} on {revision}");
+    }
+    server.updated("x:7");
+    assert_eq!(peers[7].1.next().await["params"]["uri"], "x:7");
+    for (revision, peer) in &mut peers {
+        peer.request("ping", json!({})).await;
+        assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
     }
 }

@@ -693,3 +693,87 @@ async fn what_is_filled_into_a_prompt_stays_what_it_is() {
         assert_eq!(refused["error"]["code"], -32602, "{revision}: {refused}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_differs_from_user_to_user_is_never_for_everybody() {
+    // CACH-020
+    let server = Server::new("s", "1")
+        .resource(Resource::new("x:mine").handler(|who: Principal| async move { who.subject().to_owned() }))
+        .resource(Resource::new("x:told").handler(|cx: Context| async move {
+            let form = tsugite::core::protocol::form::FormSchema::new()
+                .required_field("word", tsugite::core::protocol::form::Field::text());
+            cx.ask_form(form, "?").await.map(|said| format!("{:?}", said.get("word")))
+        }))
+        .cache(Duration::from_secs(60), CacheScope::Public);
+    for name in ["ada", "eve"] {
+        let peer =
+            Peer::connect_as(&server, Principal::new(name), STATELESS, json!({"elicitation": {}})).await;
+        let mut peer = peer.answering(move |_, _| json!({"action": "accept", "content": {"word": name}}));
+        for uri in ["x:mine", "x:told"] {
+            let read = peer.request("resources/read", json!({"uri": uri})).await;
+            assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains(name), "{read}");
+            assert_eq!(read["result"]["cacheScope"], "private", "{uri}: {read}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheme_is_one_by_rfc_3986() {
+    // RSRC-025
+    for (uri, fine) in [
+        ("git+ssh://host/x", true),
+        ("a1.b-c+d:x", true),
+        ("X:y", true),
+        ("1a:x", false),
+        ("a_b:x", false),
+        ("a b:x", false),
+        (":x", false),
+        ("+a:x", false),
+        ("ä:x", false),
+        ("no-scheme", false),
+        ("//host/path", false),
+    ] {
+        let served = memory::connect(&Server::new("s", "1").resource(Resource::text(uri, "x")));
+        assert_eq!(served.is_ok(), fine, "{uri:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_are_checked_by_each_dialect_that_is_documented_and_no_other_is_taken() {
+    // SCHM-011
+    let documented = include_str!("../../../docs/tools.md");
+    for (name, dialect, tuple) in [
+        ("2020-12", None, "prefixItems"),
+        ("2020-12", Some("https://json-schema.org/draft/2020-12/schema"), "prefixItems"),
+        ("2019-09", Some("https://json-schema.org/draft/2019-09/schema"), "items"),
+        ("draft-07", Some("http://json-schema.org/draft-07/schema#"), "items"),
+        ("draft-06", Some("http://json-schema.org/draft-06/schema#"), "items"),
+    ] {
+        assert!(documented.contains(name), "{name}");
+        let pair = json!({"type": "array", tuple: [{"type": "string"}, {"type": "integer"}]});
+        let mut schema = json!({"type": "object", "properties": {"pair": pair}});
+        if let Some(dialect) = dialect {
+            schema["$schema"] = json!(dialect);
+        }
+        let mut peer = peer(&raw(schema), STATELESS).await;
+        let fits = peer.call("raw", json!({"pair": ["a", 1]})).await;
+        assert_eq!(fits["result"].get("isError"), None, "{name}: {fits}");
+        let refused = peer.call("raw", json!({"pair": ["a", "b"]})).await;
+        assert_eq!(refused["result"]["isError"], true, "{name}: {refused}");
+    }
+    for (wrong, why) in [
+        (json!({"type": "object", "properties": 7}), "properties"),
+        (json!({"type": "object", "required": "all"}), "required"),
+        (json!({"type": "object", "$schema": "https://example.com/my-own-dialect"}), "dialect"),
+        (json!({"type": "object", "$schema": 7}), "dialect"),
+    ] {
+        let error = memory::connect(&raw(wrong.clone())).err().unwrap_or_else(|| panic!("{wrong}"));
+        assert!(error.to_string().contains(why), "{wrong}: {error}");
+    }
+    // What is made of a type is of 2020-12, by whatever name or by none.
+    let typed = Tool::new("typed").handler(|Args(count): Args<Count>| async move { count.count });
+    let list =
+        peer(&Server::new("s", "1").tool(typed), STATELESS).await.request("tools/list", json!({})).await;
+    let dialect = list["result"]["tools"][0]["inputSchema"].get("$schema");
+    assert!(dialect.is_none_or(|dialect| dialect.as_str().unwrap().contains("2020-12")), "{list}");
+}

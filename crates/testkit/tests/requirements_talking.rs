@@ -494,3 +494,28 @@ async fn a_resource_is_told_of_only_to_those_who_subscribed_to_it() {
         assert_eq!(refused["error"]["code"], -32601, "{revision}: {refused}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_does_not_have_is_left_out_of_the_acknowledgement() {
+    // SUBS-005
+    let wish = json!({
+        "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
+        "resourceSubscriptions": ["x:a"],
+    });
+    for (server, granted) in [
+        (Server::new("s", "1").tool(tool("t")), json!({"toolsListChanged": true})),
+        (
+            Server::new("s", "1").prompt(Prompt::new("p").handler(|| async { "p" })),
+            json!({"promptsListChanged": true}),
+        ),
+        (
+            Server::new("s", "1").resource(Resource::text("x:a", "a")),
+            json!({"resourcesListChanged": true, "resourceSubscriptions": ["x:a"]}),
+        ),
+        (offers(), wish.clone()),
+    ] {
+        let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
+        peer.begin("subscriptions/listen", json!({"notifications": wish}));
+        assert_eq!(peer.next().await["params"]["notifications"], granted);
+    }
+}
