@@ -239,7 +239,6 @@ fn visiting() -> (Server, Arc<Mutex<Vec<Visit>>>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_user_is_asked_only_in_a_way_the_client_can_show() {
-    // ELIC-004
     for revision in newer() {
         for (capability, forms, pages) in [
             (json!({}), true, false),
