@@ -295,8 +295,8 @@ fn digits(text: &str, count: usize) -> Option<u32> {
 fn names_secret(name: &str) -> bool {
     let words = words(name);
     let secret = |word: &str| SECRETS.contains(&word);
-    // `max_tokens` counts, `token` alone is one.
-    words == ["token"]
+    // `token_count` counts them, what ends in `token` is one.
+    words.last().is_some_and(|word| word == "token")
         || words.iter().any(|word| secret(word))
         || words.windows(2).any(|pair| secret(&pair.concat()))
 }
@@ -349,8 +349,12 @@ const ECHOED: usize = 60;
 /// Options that are named to somebody who chose none of them.
 const LISTED: usize = 10;
 
-const SECRETS: [&str; 14] = [
+const SECRETS: [&str; 18] = [
     "password",
+    "passcode",
+    "credential",
+    "credentials",
+    "iban",
     "passwd",
     "passphrase",
     "secret",

@@ -280,3 +280,58 @@ async fn a_cursor_survives_a_change_with_rules_as_without() {
         assert!(next.get("result").is_some(), "rules {rules}: {next}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_without_tools_calls_none_that_came_later() {
+    for layered in [false, true] {
+        let server = Server::new("s", "1").prompt(Prompt::new("p").handler(|| async { "p" }));
+        let server = if layered { server.layer(ConcurrencyLimit::new(8)) } else { server };
+        let mut old = plain(&server, rev("2025-06-18")).await;
+        server.add(tool("late")).unwrap();
+        assert_eq!(old.request("tools/list", json!({})).await["error"]["code"], -32601);
+        assert_eq!(old.call("late", json!({})).await["error"]["code"], -32601);
+        assert!(plain(&server, STATELESS).await.call("late", json!({})).await.get("result").is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_outer_server_says_how_long_a_question_takes() {
+    let asks = Tool::new("asks")
+        .handler(|cx: Context| async move { cx.ask::<Name>("?").await.map(|name| name.name) });
+    let inner = Server::new("inner", "1").tool(asks);
+    let server = Server::new("outer", "1").mount("in", inner).ask_time(Duration::from_secs(5));
+    let mut peer = Peer::connect(&server, rev("2025-11-25"), elicits()).await;
+    let began = tokio::time::Instant::now();
+    let id = peer.begin("tools/call", json!({"name": "in_asks"}));
+    assert_eq!(peer.next().await["method"], "elicitation/create");
+    assert_eq!(peer.next().await["method"], "notifications/cancelled");
+    assert_eq!(peer.response(id).await["result"]["isError"], true);
+    assert_eq!(began.elapsed(), Duration::from_secs(5));
+}
+
+#[test]
+fn an_output_schema_that_is_none_is_refused() {
+    for schema in [json!({"type": "object", "properties": 7}), json!({"$schema": "https://example.com/own"})]
+    {
+        let tool = Tool::new("t").output_schema(Schema::from(schema)).raw_handler(|_, _| async { "x" });
+        assert!(memory::connect(&Server::new("s", "1").check_output(false).tool(tool)).is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_argument_that_stands_there_twice_is_refused_however_it_is_written() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Add {
+        a: i64,
+        b: i64,
+    }
+    let add = Tool::new("add").handler(|Args(add): Args<Add>| async move { add.a + add.b });
+    let mut wire = memory::connect(&Server::new("s", "1").tool(add)).unwrap();
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+    for (arguments, fine) in [(r#"{"a":1,"a":2.0,"b":3}"#, false), (r#"{"a":1.0,"b":3}"#, true)] {
+        wire.send(format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"add","arguments":{arguments},{meta}}}}}"#
+        ));
+        assert_eq!(!wire.next().await.contains("isError"), fine, "{arguments}");
+    }
+}

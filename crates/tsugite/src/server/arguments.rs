@@ -100,10 +100,10 @@ fn read_json<R: Reading>(arguments: Raw<'_>, reading: &R) -> Result<R::Value, St
     if let Ok(value) = reading.read(&mut reader) {
         return Ok(value);
     }
-    // `42.0` is an integer to JSON Schema; serde is stricter. Only what failed is read a second time.
-    if let Ok(mut value) = arguments.read::<Value>()
-        && whole_numbers(&mut value)
-        && let Ok(value) = reading.read(value)
+    // `42.0` is an integer to JSON Schema; serde is stricter. Only what failed is read a second time, and as text, so that
+    // what stands there twice still does.
+    if let Some(text) = whole_numbers(arguments.text())
+        && let Ok(value) = reading.read(&mut serde_json::Deserializer::from_str(&text))
     {
         return Ok(value);
     }
@@ -122,25 +122,46 @@ fn read_json<R: Reading>(arguments: Raw<'_>, reading: &R) -> Result<R::Value, St
     }
 }
 
-/// Writes whole numbers as integers; tells whether there were any that were not.
-fn whole_numbers(value: &mut Value) -> bool {
-    match value {
-        Value::Number(number) => match number.as_f64() {
-            Some(float)
-                if number.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 =>
-            {
-                *value = Value::from(float as i64);
-                true
+/// Writes whole numbers as integers; `None` if there were none that were not.
+fn whole_numbers(json: &str) -> Option<String> {
+    let mut out = String::with_capacity(json.len());
+    let (mut rest, mut changed) = (json, false);
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '"' => string_length(rest),
+            '-' | '0'..='9' => rest
+                .find(|c: char| !matches!(c, '-' | '+' | '.' | 'e' | 'E' | '0'..='9'))
+                .unwrap_or(rest.len()),
+            _ => first.len_utf8(),
+        };
+        let (token, after) = rest.split_at_checked(length)?;
+        rest = after;
+        let whole = token.parse::<f64>().ok().filter(|float| {
+            token.contains(['.', 'e', 'E']) && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0
+        });
+        match whole {
+            Some(float) => {
+                changed = true;
+                out.push_str(&(float as i64).to_string());
             }
-            _ => false,
-        },
-        // Every element, not the first that changes.
-        Value::Array(items) => items.iter_mut().fold(false, |changed, item| whole_numbers(item) | changed),
-        Value::Object(members) => {
-            members.values_mut().fold(false, |changed, item| whole_numbers(item) | changed)
+            None => out.push_str(token),
         }
-        _ => false,
     }
+    changed.then_some(out)
+}
+
+/// How long the string is that a text begins with, both quotes included.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 /// Texts by name, as something to read from.
@@ -426,6 +447,18 @@ mod tests {
             tags: Some(vec![1, 2]),
         };
         assert_eq!(read, Ok(wanted));
+    }
+
+    #[test]
+    fn whole_numbers_are_written_as_integers_and_nothing_else_is_touched() {
+        for (before, after) in [
+            (r#"{"a":2.0,"b":"2.0","c":[1e2,-0.0,2.5]}"#, Some(r#"{"a":2,"b":"2.0","c":[100,0,2.5]}"#)),
+            (r#"{"a":1,"a":2.0}"#, Some(r#"{"a":1,"a":2}"#)),
+            (r#"{"a\\":"\"3.0"}"#, None),
+            (r#"{"a":9007199254740993.0,"b":7}"#, None),
+        ] {
+            assert_eq!(whole_numbers(before).as_deref(), after, "{before}");
+        }
     }
 
     #[test]

@@ -49,6 +49,7 @@ struct Inner {
     /// Progress and logs end with the request.
     ended: AtomicBool,
     may_ask: bool,
+    ask_time: Duration,
     round: OnceLock<Arc<Round>>,
     driver: Mutex<Option<Waker>>,
     paused: Mutex<Paused>,
@@ -145,6 +146,11 @@ impl Context {
 
     pub(crate) fn questions(&self) -> &Arc<Questions> {
         &self.0.questions
+    }
+
+    /// How long a question may take that does not say it itself.
+    pub(crate) fn ask_time(&self) -> Duration {
+        self.0.ask_time
     }
 
     /// How many clones there are.
@@ -358,6 +364,7 @@ impl<'a> LazyContext<'a> {
             cancelled: cancelled.cloned().unwrap_or_default(),
             ended: AtomicBool::new(false),
             may_ask: self.may_ask,
+            ask_time: self.link.config.ask_time,
             round: OnceLock::new(),
             driver: Mutex::default(),
             paused: Mutex::default(),

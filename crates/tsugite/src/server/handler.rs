@@ -119,6 +119,10 @@ impl CallParts<'_> {
 }
 
 impl BlockingPlaces {
+    pub(crate) fn of(places: Arc<Semaphore>) -> Self {
+        Self(places)
+    }
+
     /// Runs `work` where blocking harms nobody. Its place is taken until it is done, also if nobody wants it any more by
     /// then: a thread cannot be stopped.
     pub async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> T {
@@ -133,7 +137,7 @@ impl BlockingPlaces {
 
 /// Runs `work` where blocking harms nobody: on a thread of its own, which the end of the process does not wait for, as it
 /// would for the runtime's. A panic goes on in the caller, which knows what to do with it.
-pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = oneshot::channel();
     let runtime = Handle::current();
     let thread = std::thread::Builder::new().name("tsugite-blocking".to_owned());

@@ -92,6 +92,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) revision: Revision,
     pub(crate) reply: &'a Reply,
     pub(crate) caller: &'a Caller,
+    /// Whether tools were declared to the session, so that a call need not look again.
+    pub(crate) calls: bool,
     /// Whether something around it keeps the tables, and how it hears that it is no longer wanted.
     pub(crate) cancelled: Option<&'a Cancelled>,
 }
@@ -198,9 +200,10 @@ impl Link {
     }
 
     fn request(self: &Arc<Self>, request: &Request<'_>, reply: &Reply) -> Option<Work> {
-        let (phase, runs, full) = {
+        let (phase, runs, full, calls) = {
             let state = self.lock();
-            (state.handshake.phase(), !state.running.is_empty(), state.inbound.is_full())
+            let (runs, calls) = (!state.running.is_empty(), state.declared.contains(&Kind::Tool));
+            (state.handshake.phase(), runs, state.inbound.is_full(), calls)
         };
         let peek = match Peek::at(request.params()) {
             Ok(peek) => peek,
@@ -209,8 +212,15 @@ impl Link {
                 return None;
             }
         };
-        let asked =
-            |revision| Asked { request, peek: &peek, revision, reply, caller: &self.caller, cancelled: None };
+        let asked = |revision| Asked {
+            request,
+            peek: &peek,
+            revision,
+            reply,
+            caller: &self.caller,
+            calls,
+            cancelled: None,
+        };
         match decide_request(phase, self.config.served, request, &peek) {
             // Before anything is done: a handler that has begun is not refused for lack of room.
             Line::Serve(revision) if full => asked(revision).refuse(&too_many()),

@@ -12,7 +12,7 @@ use tsugite_core::revision::{Refusal, Revision, Translate, read_params};
 
 use super::context::LazyContext;
 use super::files::{encode_path, mime_of};
-use super::handler::run_blocking;
+use super::handler::BlockingPlaces;
 use super::link::{Asked, Link, Work};
 use super::principal::Principal;
 use super::prompt::Prompt;
@@ -144,8 +144,9 @@ pub(crate) fn list_with_files(
 ) -> Result<Option<Work>, Refusal> {
     let params = read_params::<resources::List>(asked.request.params(), asked.revision)?;
     let (server, config, who) = (link.server.clone(), link.config.clone(), asked.principal().cloned());
+    let places = BlockingPlaces::of(link.places.clone());
     let answer = Box::pin(async move {
-        let definitions = run_blocking({
+        let definitions = places.run({
             let (shared, config, who) = (server.shared.clone(), config.clone(), who.clone());
             move || files_among(&shared, &config, who.as_ref())
         });

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use tsugite_core::protocol::Schema;
 use tsugite_core::session::header::HeaderParams;
 use tsugite_core::uri_template::UriTemplate;
 
@@ -225,12 +226,9 @@ impl Registry {
             ),
         };
         let output = match &tool.definition.output_schema {
-            Some(schema) if checks_output == Checks::Yes => Some(
-                Validator::compile(schema)
-                    .map_err(|error| format!("the output schema of the tool {name:?}: {error}"))?,
-            ),
-            Some(schema) if checks_output == Checks::IfPossible => Validator::compile(schema).ok(),
-            _ => None,
+            Some(schema) => output_validator(schema, tool.typed, checks_output)
+                .map_err(|error| format!("the output schema of the tool {name:?}: {error}"))?,
+            None => None,
         };
         let name = name.clone();
         if tool.typed {
@@ -309,6 +307,18 @@ fn named(what: &str, name: &str, taken: impl Fn(&str) -> bool) -> Result<(), Str
     Ok(())
 }
 
+/// What checks the output, if anything is to. A schema that no type vouches for must be one in any case.
+fn output_validator(schema: &Schema, typed: bool, checks: Checks) -> Result<Option<Validator>, String> {
+    let must_be_one = !typed && validate::IS_THERE;
+    match checks {
+        Checks::Yes => Validator::compile(schema).map(Some),
+        Checks::IfPossible if must_be_one => Validator::compile(schema).map(Some),
+        Checks::IfPossible => Ok(Validator::compile(schema).ok()),
+        Checks::No if must_be_one => Validator::compile(schema).map(|_| None),
+        Checks::No => Ok(None),
+    }
+}
+
 /// A scheme is a letter, then letters, digits, `+`, `-` or `.` (RFC 3986, section 3.1).
 fn has_scheme(uri: &str) -> bool {
     let Some((scheme, _)) = uri.split_once(':') else { return false };
@@ -317,7 +327,7 @@ fn has_scheme(uri: &str) -> bool {
 }
 
 /// `{"type": "object"}` and annotations: there is nothing to check.
-fn is_any_object(schema: &tsugite_core::protocol::Schema) -> bool {
+fn is_any_object(schema: &Schema) -> bool {
     schema.keywords().keys().all(|word| matches!(word.as_str(), "type" | "title" | "description"))
 }
 

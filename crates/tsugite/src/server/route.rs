@@ -23,8 +23,11 @@ pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, 
     let has = |kind| link.offers(kind, revision);
     let context = |may_ask| LazyContext::new(link, asked, may_ask);
     match method {
-        // Whether there are any is looked at only when the one that is called is not among them.
-        tools::Call::NAME => return super::tools::call(link, asked, &context(true), &|| has(Kind::Tool)),
+        // Where nothing was declared beforehand, whether there are any is looked at only when the one that is called is
+        // not among them.
+        tools::Call::NAME if asked.calls || revision.is_stateless() => {
+            return super::tools::call(link, asked, &context(true), &|| has(Kind::Tool));
+        }
         tools::List::NAME if has(Kind::Tool) => list::<tools::List>(link, asked)?,
         prompts::Get::NAME if has(Kind::Prompt) => return super::prompts::get(link, asked, &context(true)),
         prompts::List::NAME if has(Kind::Prompt) => list::<prompts::List>(link, asked)?,

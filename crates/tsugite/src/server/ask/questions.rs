@@ -88,9 +88,7 @@ pub(super) async fn ask(
     });
     written?;
     open.told = true;
-    match tokio::time::timeout(within.unwrap_or_else(|| context.server().shared.config().ask_time), answer)
-        .await
-    {
+    match tokio::time::timeout(within.unwrap_or_else(|| context.ask_time()), answer).await {
         Err(_) => Err(AskError::TimedOut),
         Ok(Err(_)) => Err(AskError::Closed),
         Ok(Ok(Err(error))) => Err(AskError::Refused(error)),

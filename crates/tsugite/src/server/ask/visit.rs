@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use tsugite_core::protocol::capabilities::ElicitationCapability;
 use tsugite_core::protocol::elicitation::{Complete, CompleteParams, ElicitParams, UrlParams};
 use tsugite_core::protocol::mrtr::InputRequest;
+use tsugite_core::protocol::{ClientCapabilities, Object};
 use tsugite_core::revision::{Refusal, Unsayable, write_notification};
 
 use super::super::context::Context;
@@ -45,8 +47,18 @@ impl Visit {
     }
 
     /// Refuses the call until the user was there: the client calls again then. 2025-11-25 has an error of its own for
-    /// it; elsewhere the client hears what it lacks.
+    /// it; elsewhere the model is told. A client that cannot open pages hears what it lacks.
     pub fn refusal(&self) -> ToolError {
+        let Inner { context, message, url, .. } = &*self.0;
+        let can = context.client_capabilities().elicitation.as_ref();
+        if !context.revision().has_url_elicitation() || !can.is_some_and(ElicitationCapability::opens_urls) {
+            let pages = ElicitationCapability::new().url(Object::new());
+            let required = Box::new(ClientCapabilities::new().elicitation(pages));
+            return AskError::Unavailable { required }.into();
+        }
+        if context.revision().is_stateless() {
+            return ToolError::new(format!("{message} The user must visit {url} first."));
+        }
         ToolError::refuse(Refusal::UrlElicitationRequired { elicitations: vec![self.params()] })
     }
 

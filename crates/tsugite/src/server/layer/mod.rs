@@ -54,6 +54,7 @@ struct Job {
     params: RawJson,
     revision: Revision,
     caller: Caller,
+    calls: bool,
     cancelled: Cancelled,
 }
 
@@ -217,8 +218,9 @@ fn begin(request: &Request) -> (Reply, Option<Work>) {
     };
     let Ok(peek) = Peek::at(message.params()) else { return (captured, None) };
     let (caller, cancelled) = (&job.caller, Some(&job.cancelled));
+    let (revision, calls) = (job.revision, job.calls);
     let asked =
-        Asked { request: &message, peek: &peek, revision: job.revision, reply: &captured, caller, cancelled };
+        Asked { request: &message, peek: &peek, revision, reply: &captured, caller, calls, cancelled };
     let work = job.link.answer(asked);
     (captured, work)
 }
@@ -236,6 +238,7 @@ pub(crate) fn serve(link: &Arc<Link>, layers: &Arc<dyn Layered>, asked: Asked<'_
             params: asked.request.params().to_owned(),
             revision: asked.revision,
             caller: asked.caller.clone(),
+            calls: asked.calls,
             cancelled: cancelled.clone(),
         },
     };

@@ -20,6 +20,6 @@ mod without;
 
 pub(crate) use beyond::beyond_types;
 #[cfg(feature = "validate")]
-pub(crate) use with::Validator;
+pub(crate) use with::{IS_THERE, Validator};
 #[cfg(not(feature = "validate"))]
-pub(crate) use without::Validator;
+pub(crate) use without::{IS_THERE, Validator};
