@@ -693,3 +693,41 @@ async fn wishes_for_a_model_lie_between_0_and_1() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_page_is_named_in_no_refusal_to_who_cannot_open_one() {
+    // ELIC-004, LIFE-016
+    let server = Server::new("s", "1").tool(Tool::new("login").handler(|cx: Context| async move {
+        let page = cx.visit("Please log in.", "https://example.com/login")?;
+        Err::<(), ToolError>(page.refusal())
+    }));
+    for revision in newer() {
+        for capabilities in [json!({}), json!({"elicitation": {}}), json!({"elicitation": {"form": {}}})] {
+            let answer =
+                Peer::connect(&server, revision, capabilities.clone()).await.call("login", json!({})).await;
+            assert!(refused(&answer), "{revision}: {answer}");
+            assert!(
+                !answer.to_string().contains("https://example.com"),
+                "{capabilities} on {revision}: {answer}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_of_any_kind_are_not_asked_for_in_a_form() {
+    // ELIC-018, ELIC-019
+    for field in
+        ["github_token", "api_token", "bearerToken", "session_token", "passcode", "credentials", "iban"]
+    {
+        for revision in revisions().filter(|revision| revision.has_elicitation()) {
+            let schema = FormSchema::new().required_field(field, Field::text());
+            let server = Server::new("s", "1").tool(form("asks", schema));
+            let mut peer = Peer::connect(&server, revision, able())
+                .await
+                .answering(move |_, _| accept(json!({field: "swordfish"})));
+            let answer = peer.call("asks", json!({})).await;
+            assert!(peer.asked.is_empty() && refused(&answer), "{field} on {revision}: {:?}", peer.asked);
+        }
+    }
+}

@@ -846,3 +846,16 @@ async fn any_number_of_sessions_of_one_server_are_kept_apart() {
         assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_of_a_session_without_tools_cannot_be_called() {
+    // LIFE-015, LIFE-016
+    for revision in handshakes() {
+        let server = Server::new("s", "1").resource(Resource::text("x:y", "z"));
+        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        server.add(tool("late")).unwrap();
+        assert_eq!(peer.request("tools/list", json!({})).await["error"]["code"], -32601, "{revision}");
+        let called = peer.call("late", json!({})).await;
+        assert_eq!(called["error"]["code"], -32601, "{revision}: {called}");
+    }
+}

@@ -777,3 +777,16 @@ async fn arguments_are_checked_by_each_dialect_that_is_documented_and_no_other_i
     let dialect = list["result"]["tools"][0]["inputSchema"].get("$schema");
     assert!(dialect.is_none_or(|dialect| dialect.as_str().unwrap().contains("2020-12")), "{list}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_output_schema_is_valid_in_its_dialect_too() {
+    // SCHM-010
+    for wrong in [
+        json!({"type": "object", "properties": 7}),
+        json!({"type": "object", "$schema": "https://example.com/my-own-dialect"}),
+    ] {
+        let tool =
+            Tool::new("t").output_schema(Schema::from(wrong.clone())).raw_handler(|_, _| async { "x" });
+        assert!(memory::connect(&Server::new("s", "1").tool(tool)).is_err(), "{wrong}");
+    }
+}
