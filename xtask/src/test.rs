@@ -11,13 +11,14 @@ use crate::{fuzz, msrv, run, setup};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 8] = [
+const STEPS: [(&str, Step); 9] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
     ("clippy", |_| clippy()),
     ("tests", tests),
     ("doc tests", doc_tests),
+    ("without features", without_features),
     ("docs", |_| docs()),
     ("fuzz", |_| fuzz::Plan::in_passing()?.run()),
 ];
@@ -79,6 +80,12 @@ fn tests(count: &mut Count) -> Result<(), String> {
 
 fn doc_tests(count: &mut Count) -> Result<(), String> {
     let command = run::cargo(["test", "--workspace", "--all-features", "--locked", "--doc"]);
+    counted(run::overheard(command)?, Count::from_libtest, count).map(drop)
+}
+
+/// What stands in for a feature is compiled only without it.
+fn without_features(count: &mut Count) -> Result<(), String> {
+    let command = run::cargo(["test", "-p", "tsugite", "--no-default-features", "--locked", "--lib"]);
     counted(run::overheard(command)?, Count::from_libtest, count).map(drop)
 }
 
