@@ -14,6 +14,7 @@ mod completer;
 mod completion;
 mod config;
 mod context;
+mod described;
 mod failure;
 mod feed;
 mod files;

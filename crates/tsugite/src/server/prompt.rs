@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::prompts::{self, GetResult, PromptArgument};
-use tsugite_core::protocol::{Icon, Meta, Schema};
 
 use super::completer::{Completer, Completers, IntoCompleter};
+use super::described::described;
 use super::handler::{Blocking, Handler, IntoHandler};
 
 /// A prompt: what clients see of it, and what fills it in.
@@ -87,51 +88,12 @@ impl Prompt {
         self
     }
 
-    /// For people.
-    #[must_use]
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.definition.title = Some(title.into());
-        self
-    }
-
-    /// What it is for.
-    #[must_use]
-    pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.definition.description = Some(description.into());
-        self
-    }
-
-    /// Pictures of it.
-    #[must_use]
-    pub fn icons(mut self, icons: impl Into<Vec<Icon>>) -> Self {
-        self.definition.icons = Some(icons.into());
-        self
-    }
-
-    /// Data beside the protocol.
-    #[must_use]
-    pub fn meta(mut self, meta: Meta) -> Self {
-        self.definition.meta = Some(meta);
-        self
-    }
-
-    /// A word to sort it by; see [`Server::visible`](super::Server::visible).
-    #[must_use]
-    pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.tags.push(tag.into());
-        self
-    }
-
     pub(crate) fn completer(&self, argument: &str) -> Option<&Completer> {
         self.completers.get(argument)
     }
 }
 
-impl std::fmt::Debug for Prompt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Prompt").field("definition", &self.definition).finish_non_exhaustive()
-    }
-}
+described!(Prompt, "What it is for.");
 
 /// The properties of a schema as a prompt's arguments, which know less of themselves.
 fn arguments_of(schema: &Schema) -> Vec<PromptArgument> {

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tsugite_core::protocol::Annotations;
 use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::content::ResourceContents;
 use tsugite_core::protocol::resources::{self, ReadResult};
-use tsugite_core::protocol::{Annotations, Icon, Meta};
 use tsugite_core::uri_template::UriTemplate;
 
 use super::completer::{Completer, Completers, IntoCompleter};
+use super::described::described;
 use super::failure::{Failure, ToolError};
 use super::files::{self, FileBody, FileError, Folder};
 use super::handler::{Answer, Blocking, CallParts, Handler, IntoHandler};
@@ -176,20 +177,6 @@ impl Resource {
         self
     }
 
-    /// For people.
-    #[must_use]
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.definition.title = Some(title.into());
-        self
-    }
-
-    /// What it is.
-    #[must_use]
-    pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.definition.description = Some(description.into());
-        self
-    }
-
     /// Its type. What its handler returns gets it too, unless that has its own.
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
@@ -211,31 +198,10 @@ impl Resource {
         self
     }
 
-    /// Pictures of it.
-    #[must_use]
-    pub fn icons(mut self, icons: impl Into<Vec<Icon>>) -> Self {
-        self.definition.icons = Some(icons.into());
-        self
-    }
-
-    /// Data beside the protocol.
-    #[must_use]
-    pub fn meta(mut self, meta: Meta) -> Self {
-        self.definition.meta = Some(meta);
-        self
-    }
-
     /// For how long what was read stays good, and for whom (2026-07-28).
     #[must_use]
     pub fn cache(mut self, time: Duration, scope: CacheScope) -> Self {
         self.cache = Some((time, scope));
-        self
-    }
-
-    /// A word to sort it by; see [`Server::visible`](super::Server::visible).
-    #[must_use]
-    pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.tags.push(tag.into());
         self
     }
 
@@ -257,11 +223,7 @@ impl Resource {
     }
 }
 
-impl std::fmt::Debug for Resource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Resource").field("definition", &self.definition).finish_non_exhaustive()
-    }
-}
+described!(Resource, "What it is.");
 
 struct Fixed<F>(F);
 

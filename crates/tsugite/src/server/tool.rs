@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::tools::{CallResult, ToolAnnotations};
-use tsugite_core::protocol::{Icon, Meta, Schema, tools};
+use tsugite_core::protocol::{Schema, tools};
 
 use super::context::Context;
+use super::described::described;
 use super::handler::{Blocking, Handler, IntoHandler, RawFn};
 use super::output::IntoOutput;
 
@@ -117,34 +118,6 @@ impl Tool {
         self
     }
 
-    /// For people.
-    #[must_use]
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.definition.title = Some(title.into());
-        self
-    }
-
-    /// What it does, for the model.
-    #[must_use]
-    pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.definition.description = Some(description.into());
-        self
-    }
-
-    /// Pictures of it.
-    #[must_use]
-    pub fn icons(mut self, icons: impl Into<Vec<Icon>>) -> Self {
-        self.definition.icons = Some(icons.into());
-        self
-    }
-
-    /// Data beside the protocol.
-    #[must_use]
-    pub fn meta(mut self, meta: Meta) -> Self {
-        self.definition.meta = Some(meta);
-        self
-    }
-
     /// It changes nothing.
     #[must_use]
     pub fn read_only(self, yes: bool) -> Self {
@@ -177,21 +150,10 @@ impl Tool {
         self
     }
 
-    /// A word to sort it by; see [`Server::visible`](super::Server::visible).
-    #[must_use]
-    pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.tags.push(tag.into());
-        self
-    }
-
     fn hint(mut self, set: impl FnOnce(&mut ToolAnnotations)) -> Self {
         set(self.definition.annotations.get_or_insert_default());
         self
     }
 }
 
-impl std::fmt::Debug for Tool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tool").field("definition", &self.definition).finish_non_exhaustive()
-    }
-}
+described!(Tool, "What it does, for the model.");

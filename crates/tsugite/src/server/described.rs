@@ -1,0 +1,53 @@
+//! What tools, resources and prompts say of themselves alike.
+
+/// Setters for what all three have: a title, a description, pictures, data beside the protocol, tags.
+macro_rules! described {
+    ($name:ident, $description:literal) => {
+        impl $name {
+            /// For people.
+            #[must_use]
+            pub fn title(mut self, title: impl Into<String>) -> Self {
+                self.definition.title = Some(title.into());
+                self
+            }
+
+            #[doc = $description]
+            #[must_use]
+            pub fn description(mut self, description: impl Into<String>) -> Self {
+                self.definition.description = Some(description.into());
+                self
+            }
+
+            /// Pictures of it.
+            #[must_use]
+            pub fn icons(mut self, icons: impl Into<Vec<tsugite_core::protocol::Icon>>) -> Self {
+                self.definition.icons = Some(icons.into());
+                self
+            }
+
+            /// Data beside the protocol.
+            #[must_use]
+            pub fn meta(mut self, meta: tsugite_core::protocol::Meta) -> Self {
+                self.definition.meta = Some(meta);
+                self
+            }
+
+            /// A word to sort it by; see [`Server::visible`](super::Server::visible).
+            #[must_use]
+            pub fn tag(mut self, tag: impl Into<String>) -> Self {
+                self.tags.push(tag.into());
+                self
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name))
+                    .field("definition", &self.definition)
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(super) use described;
