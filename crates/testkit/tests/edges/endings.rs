@@ -176,7 +176,7 @@ fn an_id_used_again_after_a_cancellation_gets_its_own_answer() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         peer.notify("notifications/cancelled", json!({"requestId": 77}));
         peer.send(&call);
-        let answer = tokio::time::timeout(Duration::from_secs(5), peer.next()).await.expect("no answer");
+        let answer = tokio::time::timeout(Duration::from_secs(60), peer.next()).await.expect("no answer");
         assert_eq!(answer["result"]["content"][0]["text"], "run 1", "{answer}");
     });
 }
