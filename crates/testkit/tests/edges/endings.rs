@@ -156,15 +156,21 @@ fn an_id_used_again_after_a_cancellation_gets_its_own_answer() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     runtime.block_on(async {
         let runs = Arc::new(AtomicUsize::new(0));
-        let count = runs.clone();
+        let (inside, mut is_inside) = tokio::sync::mpsc::unbounded_channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (released, second) =
+            (Arc::new(std::sync::Mutex::new(released)), Arc::new(tokio::sync::Notify::new()));
+        let go_on = second.clone();
         let busy = Tool::new("busy").handler(move || {
-            let run = count.fetch_add(1, Ordering::SeqCst);
+            let run = runs.fetch_add(1, Ordering::SeqCst);
+            let (inside, released, second) = (inside.clone(), released.clone(), second.clone());
             async move {
                 tokio::task::yield_now().await;
-                // Work that does not yield, and so cannot be aborted.
-                std::thread::sleep(Duration::from_millis(200));
-                if run == 1 {
-                    tokio::time::sleep(Duration::from_millis(400)).await;
+                inside.send(run).unwrap();
+                match run {
+                    // Work that does not yield, and so cannot be aborted.
+                    0 => released.lock().unwrap().recv().unwrap(),
+                    _ => second.notified().await,
                 }
                 format!("run {run}")
             }
@@ -173,9 +179,12 @@ fn an_id_used_again_after_a_cancellation_gets_its_own_answer() {
         let mut peer = plain(&server, rev("2025-06-18")).await;
         let call = json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": {"name": "busy"}});
         peer.send(&call);
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(is_inside.recv().await, Some(0));
         peer.notify("notifications/cancelled", json!({"requestId": 77}));
         peer.send(&call);
+        assert_eq!(is_inside.recv().await, Some(1));
+        release.send(()).unwrap();
+        go_on.notify_one();
         let answer = tokio::time::timeout(Duration::from_secs(60), peer.next()).await.expect("no answer");
         assert_eq!(answer["result"]["content"][0]["text"], "run 1", "{answer}");
     });
@@ -219,28 +228,32 @@ async fn a_request_that_is_refused_for_lack_of_room_did_nothing() {
 fn cancelled_blocking_calls_still_count() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let now = Arc::new(AtomicUsize::new(0));
-        let peak = Arc::new(AtomicUsize::new(0));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (n, p, s) = (now.clone(), peak.clone(), stop.clone());
+        let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let released = std::sync::Mutex::new(released);
         let blocks = Tool::new("blocks").blocking_handler(move || {
-            p.fetch_max(n.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            while !s.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            n.fetch_sub(1, Ordering::SeqCst);
+            begun.send(()).unwrap();
+            // Until the test lets go of the other end.
+            let _ = released.lock().unwrap().recv();
             "done"
         });
         let server = Server::new("s", "1").tool(blocks).concurrency(2);
         let mut peer = plain(&server, rev("2025-06-18")).await;
-        for _ in 0..40 {
+        for call in 0..40 {
             let id = peer.begin("tools/call", json!({"name": "blocks"}));
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            match call {
+                0 | 1 => begins.recv().await.unwrap(),
+                _ => tokio::task::yield_now().await,
+            }
             peer.notify("notifications/cancelled", json!({"requestId": id}));
-            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let most = peak.load(Ordering::SeqCst);
-        stop.store(true, Ordering::SeqCst);
-        assert!(most <= 2, "{most} handlers ran at a time, 2 are allowed");
+        drop(release);
+        // Only the two that had begun ever do; the others were cancelled while they waited for a place.
+        assert_eq!(text(&peer.call("blocks", json!({})).await), "done");
+        let mut later = 0;
+        while begins.try_recv().is_ok() {
+            later += 1;
+        }
+        assert_eq!(later, 1, "more than the last call has begun");
     });
 }
