@@ -6,7 +6,6 @@ use std::fmt;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a server could not be served, or ended.
-#[derive(Debug)]
 pub struct Error(Box<Kind>);
 
 #[derive(Debug)]
@@ -42,6 +41,13 @@ impl From<std::io::Error> for Error {
 impl From<tokio::task::JoinError> for Error {
     fn from(error: tokio::task::JoinError) -> Self {
         std::io::Error::from(error).into()
+    }
+}
+
+/// In words: this is what a `main` that returns it prints.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
