@@ -106,6 +106,11 @@ impl Refusal {
         Refusal::InvalidParams(format!("Invalid params: {error}").into())
     }
 
+    /// Our own failure, in words the peer may read.
+    pub fn failed(text: impl Into<Cow<'static, str>>) -> Self {
+        Refusal::Other(ErrorObject::new(INTERNAL_ERROR, text))
+    }
+
     /// The error as the peer's revision writes it.
     pub fn error(&self, to: Revision) -> ErrorObject {
         let error = ErrorObject::new(self.code(to), self.message());

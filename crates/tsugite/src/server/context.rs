@@ -5,7 +5,7 @@
 use std::cell::OnceCell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use super::config::Redact;
 use super::failure::Failure;
 use super::handler::{CallParts, FromCall};
 use super::link::{Asked, Link};
+use super::lock::lock;
 use super::principal::{Headers, Principal};
 use super::{Config, Outbox, Server, Shared};
 
@@ -409,8 +410,4 @@ impl fmt::Debug for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cancelled({})", self.is_cancelled())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tsugite_core::jsonrpc::{ErrorObject, code};
 use tsugite_core::protocol::tools::CallResult;
 use tsugite_core::revision::{Refusal, Revision};
 
@@ -153,23 +152,23 @@ impl Failure {
 
     /// As an error: prompts and resources have no other way to fail.
     pub(crate) fn into_refusal(self, to: Revision) -> Refusal {
-        let words = |text: String| Refusal::Other(ErrorObject::new(code::INTERNAL_ERROR, text));
         match self {
             Failure::Refused(refusal) => refusal,
             Failure::NotFound => Refusal::Internal,
             Failure::Tool(ToolError(said)) => match said {
-                Said::Words(text) => words(text),
+                Said::Words(text) => Refusal::failed(text),
                 Said::Result(result) => {
                     let text = result.content.iter().find_map(|block| match block {
                         tsugite_core::protocol::ContentBlock::Text(text) => Some(text.text.clone()),
                         _ => None,
                     });
-                    words(text.unwrap_or_else(|| "Internal error".to_owned()))
+                    text.map_or(Refusal::Internal, Refusal::failed)
                 }
                 Said::Refused(refusal) => *refusal,
-                Said::Asked(error) => {
-                    error.refusal(to).or_else(|| error.missing()).unwrap_or_else(|| words(error.to_string()))
-                }
+                Said::Asked(error) => error
+                    .refusal(to)
+                    .or_else(|| error.missing())
+                    .unwrap_or_else(|| Refusal::failed(error.to_string())),
             },
         }
     }

@@ -10,6 +10,7 @@ use tsugite_core::protocol::{HasMeta, Meta, NoParams, Notice, prompts, resources
 use tsugite_core::revision::{Revision, Translate, write_notification};
 
 use super::context::Cancelled;
+use super::lock::lock;
 use super::principal::Principal;
 use super::registry::{Kind, outer_name};
 use super::{Outbox, Shared};
@@ -140,7 +141,7 @@ impl Listener {
     }
 
     fn uris(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.uris.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.uris)
     }
 }
 
@@ -203,8 +204,4 @@ impl Feed {
         let outer = lock(&self.outer);
         outer.iter().filter_map(|(outer, prefix)| Some((outer.upgrade()?, prefix.clone()))).collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,7 +1,5 @@
 //! How a conversation begins: the handshake, and discover.
 
-use std::collections::HashSet;
-
 use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::DiscoverResult;
 use tsugite_core::protocol::lifecycle::InitializeResult;
@@ -30,14 +28,32 @@ pub(crate) fn discovered(link: &Link) -> DiscoverResult {
     answer
 }
 
-/// The lists a client was told of.
-pub(crate) fn declared(capabilities: &ServerCapabilities) -> HashSet<Kind> {
-    let lists = [
-        (Kind::Tool, capabilities.tools.is_some()),
-        (Kind::Prompt, capabilities.prompts.is_some()),
-        (Kind::Resource, capabilities.resources.is_some()),
-    ];
-    lists.into_iter().filter(|(_, declared)| *declared).map(|(kind, _)| kind).collect()
+/// What a handshake has declared: a session keeps to it, whatever comes or goes meanwhile.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Declared {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+    pub(crate) completions: bool,
+}
+
+impl Declared {
+    pub(crate) fn of(capabilities: &ServerCapabilities) -> Self {
+        Self {
+            tools: capabilities.tools.is_some(),
+            prompts: capabilities.prompts.is_some(),
+            resources: capabilities.resources.is_some(),
+            completions: capabilities.completions.is_some(),
+        }
+    }
+
+    pub(crate) fn has(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Tool => self.tools,
+            Kind::Prompt => self.prompts,
+            Kind::Resource => self.resources,
+        }
+    }
 }
 
 /// What is offered is declared, and nothing else. All of it can change while it is served.

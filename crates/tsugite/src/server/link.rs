@@ -3,7 +3,7 @@
 //! A request that can be answered at once is; a handler that is not done after its first poll is handed to the
 //! transport as a future of its own. Both eras share one link: a process has one table of ids.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -29,6 +29,8 @@ use super::context::{CallContext, Cancelled, Ending, LazyContext};
 use super::feed::Listener;
 use super::handled::Handled;
 use super::handler::Answer;
+use super::lifecycle::Declared;
+use super::lock::lock;
 use super::panic::{CatchPanic, Panicked};
 use super::principal::{Headers, Principal};
 use super::registry::Kind;
@@ -68,9 +70,7 @@ struct LinkState {
     capabilities: Arc<ClientCapabilities>,
     client: Option<Arc<Implementation>>,
     listener: Option<Arc<Listener>>,
-    /// What the handshake has declared: a session keeps to it, whatever comes or goes meanwhile.
-    declared: HashSet<Kind>,
-    completes: bool,
+    declared: Declared,
     streams: usize,
     /// Resources that streams of changes name, all together.
     streamed: usize,
@@ -92,8 +92,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) revision: Revision,
     pub(crate) reply: &'a Reply,
     pub(crate) caller: &'a Caller,
-    /// Whether tools were declared to the session, so that a call need not look again.
-    pub(crate) calls: bool,
+    /// What the session it belongs to was told of.
+    pub(crate) declared: Declared,
     /// Whether something around it keeps the tables, and how it hears that it is no longer wanted.
     pub(crate) cancelled: Option<&'a Cancelled>,
 }
@@ -126,8 +126,7 @@ impl Link {
             capabilities: Arc::default(),
             client: None,
             listener: None,
-            declared: HashSet::new(),
-            completes: false,
+            declared: Declared::default(),
             streams: 0,
             streamed: 0,
             last_serial: 0,
@@ -200,10 +199,9 @@ impl Link {
     }
 
     fn request(self: &Arc<Self>, request: &Request<'_>, reply: &Reply) -> Option<Work> {
-        let (phase, runs, full, calls) = {
+        let (phase, runs, full, declared) = {
             let state = self.lock();
-            let (runs, calls) = (!state.running.is_empty(), state.declared.contains(&Kind::Tool));
-            (state.handshake.phase(), runs, state.inbound.is_full(), calls)
+            (state.handshake.phase(), !state.running.is_empty(), state.inbound.is_full(), state.declared)
         };
         let peek = match Peek::at(request.params()) {
             Ok(peek) => peek,
@@ -218,7 +216,7 @@ impl Link {
             revision,
             reply,
             caller: &self.caller,
-            calls,
+            declared,
             cancelled: None,
         };
         match decide_request(phase, self.config.served, request, &peek) {
@@ -250,9 +248,9 @@ impl Link {
         state.client = Some(Arc::new(params.client_info));
         state.log_level = Level::Info;
         let answer = lifecycle::initialized(&self.server.shared, &self.config, asked.revision);
-        state.declared = lifecycle::declared(&answer.capabilities);
-        state.completes = answer.capabilities.completions.is_some();
-        let (who, lists) = (self.caller.principal.clone(), state.declared.clone());
+        state.declared = Declared::of(&answer.capabilities);
+        let lists = Kind::ALL.into_iter().filter(|kind| state.declared.has(*kind)).collect();
+        let who = self.caller.principal.clone();
         let listener = Arc::new(Listener::session(self.outbox.clone(), asked.revision, who, lists));
         self.server.shared.feed.listen(&listener);
         state.listener = Some(listener);
@@ -460,21 +458,20 @@ impl Link {
         self.lock().listener.clone()
     }
 
-    /// Whether a kind of thing is offered to this peer in this revision: what a handshake has declared, or what there is.
-    pub(crate) fn offers(&self, kind: Kind, revision: Revision) -> bool {
-        if revision.is_stateless() {
-            return self.config.offers_later || self.server.shared.registry().has(kind);
+    /// Whether a kind of thing is offered: what the session was told of, or what there is.
+    pub(crate) fn offers(&self, asked: Asked<'_>, kind: Kind) -> bool {
+        match asked.revision.is_stateless() {
+            true => self.config.offers_later || self.server.shared.registry().has(kind),
+            false => asked.declared.has(kind),
         }
-        self.lock().declared.contains(&kind)
     }
 
-    /// Whether arguments are completed for this peer.
-    pub(crate) fn completes(&self, revision: Revision) -> bool {
-        if revision.is_stateless() {
-            return self.server.shared.registry().completes();
+    /// Whether arguments are completed, likewise.
+    pub(crate) fn completes(&self, asked: Asked<'_>) -> bool {
+        match asked.revision.is_stateless() {
+            true => self.server.shared.registry().completes(),
+            false => asked.declared.completions,
         }
-        // 2024-11-05 completes without saying so beforehand.
-        self.lock().completes || !revision.declares_completion() && self.server.shared.registry().completes()
     }
 
     /// Counts a stream of changes with the resources it names; false if there are too many.
@@ -555,7 +552,7 @@ impl Link {
     }
 
     fn lock(&self) -> MutexGuard<'_, LinkState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.state)
     }
 }
 

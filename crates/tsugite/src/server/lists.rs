@@ -14,6 +14,7 @@ use super::context::LazyContext;
 use super::files::{encode_path, mime_of};
 use super::handler::BlockingPlaces;
 use super::link::{Asked, Link, Work};
+use super::lock::lock;
 use super::principal::Principal;
 use super::prompt::Prompt;
 use super::registry::{Item, ToolEntry};
@@ -238,7 +239,7 @@ fn written<L: Listing>(list: L::Output, revision: Revision, config: &Config) -> 
 
 impl Pages {
     fn get(&self, version: u64, key: PageKey, write: impl FnOnce() -> RawJson) -> Arc<RawJson> {
-        let mut pages = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut pages = lock(&self.0);
         if pages.0 != version {
             *pages = (version, HashMap::new());
         }
@@ -247,7 +248,7 @@ impl Pages {
         }
         drop(pages);
         let page = Arc::new(write());
-        let mut pages = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut pages = lock(&self.0);
         if pages.0 == version {
             if pages.1.len() >= MOST_PAGES {
                 pages.1.clear();

@@ -232,7 +232,7 @@ impl Server {
         });
         if mounted {
             other.shared.feed.heard_by(&self.shared, prefix);
-            self.shared.feed.changed(&[Kind::Tool, Kind::Prompt, Kind::Resource]);
+            self.shared.feed.changed(&Kind::ALL);
         }
         drop(one_at_a_time);
         self

@@ -25,6 +25,7 @@ mod lifecycle;
 pub(crate) mod link;
 mod lists;
 mod live;
+mod lock;
 mod lookup;
 mod outbox;
 mod output;

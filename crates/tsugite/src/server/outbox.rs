@@ -9,6 +9,8 @@ use indexmap::IndexSet;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use super::lock::lock;
+
 /// The buffer of one peer.
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -122,7 +124,7 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Buffer> {
-        self.buffer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.buffer)
     }
 }
 

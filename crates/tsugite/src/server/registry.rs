@@ -41,6 +41,11 @@ pub enum Kind {
     Resource,
 }
 
+impl Kind {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Kind::Tool, Kind::Prompt, Kind::Resource];
+}
+
 /// A tool, a prompt or a resource.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

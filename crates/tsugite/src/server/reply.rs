@@ -1,12 +1,13 @@
 //! Where the answer to a request goes: out by itself, or into the array of the batch it came in.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use tsugite_core::jsonrpc::{BatchAnswers, ErrorObject, Fault, Id, RawJson, write};
 use tsugite_core::protocol::Method;
 use tsugite_core::revision::{Refusal, Revision, ServerStamp, Translate, Unsayable, write_result};
 
 use super::Outbox;
+use super::lock::lock;
 
 /// Where an answer goes.
 #[derive(Clone)]
@@ -143,10 +144,6 @@ impl BatchReply {
         answers.1 += message.len();
         answers.0.push(&message);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Drop for BatchReply {

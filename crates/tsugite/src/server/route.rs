@@ -20,14 +20,10 @@ pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, 
         return Err(unknown());
     }
     let shared = &link.server.shared;
-    let has = |kind| link.offers(kind, revision);
+    let has = |kind| link.offers(asked, kind);
     let context = |may_ask| LazyContext::new(link, asked, may_ask);
     match method {
-        // Where nothing was declared beforehand, whether there are any is looked at only when the one that is called is
-        // not among them.
-        tools::Call::NAME if asked.calls || revision.is_stateless() => {
-            return super::tools::call(link, asked, &context(true), &|| has(Kind::Tool));
-        }
+        tools::Call::NAME if has(Kind::Tool) => return super::tools::call(link, asked, &context(true)),
         tools::List::NAME if has(Kind::Tool) => list::<tools::List>(link, asked)?,
         prompts::Get::NAME if has(Kind::Prompt) => return super::prompts::get(link, asked, &context(true)),
         prompts::List::NAME if has(Kind::Prompt) => list::<prompts::List>(link, asked)?,
@@ -45,7 +41,7 @@ pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, 
         resources::Unsubscribe::NAME if has(Kind::Resource) => {
             super::subscriptions::unsubscribe(link, asked)?
         }
-        completion::Complete::NAME if link.completes(revision) => {
+        completion::Complete::NAME if link.completes(asked) => {
             return super::completion::complete(link, asked, &context(false));
         }
         subscriptions::Listen::NAME => return super::subscriptions::listen(link, asked),

@@ -98,7 +98,7 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
 
 /// What of a wish is granted: lists that are offered, resources that the caller may read.
 fn grant(link: &Link, asked: Asked<'_>, wish: Filter) -> Result<Filter, Refusal> {
-    let has = |kind| link.offers(kind, asked.revision);
+    let has = |kind| link.offers(asked, kind);
     let list = |wanted: Option<bool>, kind| wanted.filter(|wanted| *wanted && has(kind));
     let mut granted = Filter::new();
     granted.tools_list_changed = list(wish.tools_list_changed, Kind::Tool);

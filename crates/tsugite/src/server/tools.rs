@@ -26,28 +26,22 @@ pub(crate) fn call(
     link: &Arc<Link>,
     asked: Asked<'_>,
     context: &LazyContext<'_>,
-    offered: &dyn Fn() -> bool,
 ) -> Result<Option<Work>, Refusal> {
-    let unknown = |refusal| match offered() {
-        true => refusal,
-        false => Refusal::MethodNotFound { method: Call::NAME.to_owned() },
-    };
     let Some(Some(name)) = asked.peek.name(Call::NAME) else {
         // The careful reading says what is wrong with it.
-        let bad = read_params::<Call>(asked.request.params(), asked.revision).err();
-        return Err(unknown(bad.unwrap_or(Refusal::Internal)));
+        read_params::<Call>(asked.request.params(), asked.revision)?;
+        return Err(Refusal::Internal);
     };
     let arguments = match asked.peek.arguments() {
         None => Raw::empty_object(),
         Some(arguments) if arguments.is_object() => arguments,
         Some(_) => {
-            let text = "Invalid params: `arguments` must be an object";
-            return Err(unknown(Refusal::InvalidParams(text.into())));
+            return Err(Refusal::InvalidParams("Invalid params: `arguments` must be an object".into()));
         }
     };
     let shared = &link.server.shared;
     let found = shared.find::<ToolEntry>(&link.config, asked.principal(), name);
-    let found = found.ok_or_else(|| unknown(Refusal::UnknownTool { name: name.to_owned() }))?;
+    let found = found.ok_or_else(|| Refusal::UnknownTool { name: name.to_owned() })?;
     let entry = found.item;
     let owner = context.owned_by(found.owner);
     take_up::<Call>(link, asked, context)?;

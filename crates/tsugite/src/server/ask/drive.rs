@@ -18,6 +18,7 @@ use super::round::{Known, Standing};
 use crate::server::context::Context;
 use crate::server::failure::Failure;
 use crate::server::handler::Answer;
+use crate::server::lock::lock;
 use crate::server::panic::{CatchPanic, Panicked};
 
 /// How a handler ended.
@@ -109,7 +110,8 @@ impl<O> Drive<O> {
                     return Poll::Pending;
                 }
                 tracing::error!("a handler asked something else than in the round before");
-                Poll::Ready(Driven::Refused(diverged()))
+                let text = "Internal error: the handler asked something else than in the round before";
+                Poll::Ready(Driven::Refused(Refusal::failed(text)))
             }
             Standing::Asks if self.on_trip || self.trips >= MOST_TRIPS => {
                 let (asked, known) = round.end();
@@ -132,11 +134,6 @@ impl<O> Drop for Drive<O> {
     }
 }
 
-fn diverged() -> Refusal {
-    let text = "Internal error: the handler asked something else than in the round before";
-    Refusal::Other(tsugite_core::jsonrpc::ErrorObject::new(tsugite_core::jsonrpc::code::INTERNAL_ERROR, text))
-}
-
 /// Notes that the handler was woken, and wakes whoever runs it.
 struct Flag {
     woken: AtomicBool,
@@ -145,7 +142,7 @@ struct Flag {
 
 impl Flag {
     fn forward_to(&self, waker: &Waker) {
-        let mut parent = self.parent.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut parent = lock(&self.parent);
         if !parent.will_wake(waker) {
             parent.clone_from(waker);
         }
@@ -159,7 +156,7 @@ impl Wake for Flag {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.woken.store(true, Ordering::Release);
-        let parent = self.parent.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let parent = lock(&self.parent).clone();
         parent.wake();
     }
 }

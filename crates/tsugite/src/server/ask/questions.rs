@@ -17,6 +17,7 @@ use tsugite_core::session::outbound::{Arrival, Outbound, Patience};
 use super::AskError;
 use crate::server::Outbox;
 use crate::server::context::Context;
+use crate::server::lock::lock;
 
 /// The requests made to one client. An answer is believed only if its id is here.
 #[derive(Default)]
@@ -53,7 +54,7 @@ impl Questions {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 }
 

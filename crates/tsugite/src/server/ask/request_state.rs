@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tsugite_core::jsonrpc::{ErrorObject, Raw, RawJson, code};
+use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequests, InputRequired, InputResponses};
 use tsugite_core::revision::Refusal;
 
@@ -40,7 +40,7 @@ pub(crate) fn ask_back(
 ) -> Result<InputRequired, Refusal> {
     if known.rounds >= config.rounds {
         tracing::error!(name = binding.name, rounds = known.rounds, "a call has asked back too often");
-        return Err(told("Internal error: the call has asked back too often"));
+        return Err(Refusal::failed("Internal error: the call has asked back too often"));
     }
     let kept = Kept {
         rounds: known.rounds + 1,
@@ -71,10 +71,6 @@ pub(crate) fn ask_back(
         }
         None => Err(Refusal::Internal),
     }
-}
-
-fn told(text: &'static str) -> Refusal {
-    Refusal::Other(ErrorObject::new(code::INTERNAL_ERROR, text))
 }
 
 /// Takes a call up again: opens its state and reads the answers that came. Answers to nothing that was asked are

@@ -14,6 +14,7 @@ use tsugite_core::revision::Refusal;
 
 use super::AskError;
 use crate::server::context::Context;
+use crate::server::lock::lock;
 
 /// One run of a handler.
 #[derive(Default)]
@@ -126,7 +127,7 @@ impl Round {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.0)
     }
 }
 

@@ -15,6 +15,7 @@ use tsugite_core::jsonrpc::{ErrorObject, code};
 use tsugite_core::revision::Refusal;
 
 use super::{BoxError, Request, Response};
+use crate::server::lock::lock;
 use crate::server::principal::Principal;
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response, BoxError>> + Send>>;
@@ -79,7 +80,7 @@ impl RateLimit {
     fn take(&self, who: Option<&Principal>) -> Result<(), Duration> {
         let now = Instant::now();
         let share = (self.period / self.requests).max(Duration::from_nanos(1));
-        let mut buckets = self.buckets.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut buckets = lock(&self.buckets);
         if buckets.empty.len() >= buckets.sweep.max(MOST_BUCKETS) {
             buckets.empty.retain(|_, empty| *empty > now);
             buckets.sweep = 2 * buckets.empty.len();

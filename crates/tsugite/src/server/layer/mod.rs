@@ -35,6 +35,7 @@ pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, T
 
 use super::Server;
 use super::context::Cancelled;
+use super::lifecycle::Declared;
 use super::link::{Asked, Caller, Link, Work};
 use super::panic::{CatchPanic, Panicked};
 use super::principal::{Headers, Principal};
@@ -54,7 +55,7 @@ struct Job {
     params: RawJson,
     revision: Revision,
     caller: Caller,
-    calls: bool,
+    declared: Declared,
     cancelled: Cancelled,
 }
 
@@ -218,9 +219,9 @@ fn begin(request: &Request) -> (Reply, Option<Work>) {
     };
     let Ok(peek) = Peek::at(message.params()) else { return (captured, None) };
     let (caller, cancelled) = (&job.caller, Some(&job.cancelled));
-    let (revision, calls) = (job.revision, job.calls);
+    let (revision, declared) = (job.revision, job.declared);
     let asked =
-        Asked { request: &message, peek: &peek, revision, reply: &captured, caller, calls, cancelled };
+        Asked { request: &message, peek: &peek, revision, reply: &captured, caller, declared, cancelled };
     let work = job.link.answer(asked);
     (captured, work)
 }
@@ -238,7 +239,7 @@ pub(crate) fn serve(link: &Arc<Link>, layers: &Arc<dyn Layered>, asked: Asked<'_
             params: asked.request.params().to_owned(),
             revision: asked.revision,
             caller: asked.caller.clone(),
-            calls: asked.calls,
+            declared: asked.declared,
             cancelled: cancelled.clone(),
         },
     };
