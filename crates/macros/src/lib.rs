@@ -40,6 +40,7 @@ use offer::Kind;
 /// | `read_only`, `destructive`, `idempotent`, `open_world` | hints; `destructive = false` says no |
 /// | `timeout = "30s"` | ends a call that takes longer: `ms`, `s`, `m`, or a `Duration` |
 /// | `icons = [Icon::new(…)]`, `tags = ["a"]` | pictures; words to sort it by |
+/// | `validated` | checks what the schema says and no type can, such as a `pattern` |
 ///
 /// On a parameter, `#[arg(…)]` takes `name`, `description`, `default` (of the type), `default = …` and `header = "Region"`,
 /// the header that repeats the argument over HTTP.

@@ -20,6 +20,7 @@ const KEYS: &[&str] = &[
     "icons",
     "timeout",
     "tags",
+    "validated",
 ];
 
 /// What `#[arg]` may say of a parameter.
@@ -32,7 +33,7 @@ pub(crate) fn expression(attr: TokenStream, given: &Given, mistakes: &mut Mistak
         .text("name", mistakes)
         .map_or_else(|| given.name.to_token_stream(), ToTokens::into_token_stream);
     let mut calls = given.common(&mut settings, mistakes);
-    for hint in ["read_only", "destructive", "idempotent", "open_world"] {
+    for hint in ["read_only", "destructive", "idempotent", "open_world", "validated"] {
         let setter = settings.key(hint).cloned();
         if let (Some(setter), Some(yes)) = (setter, settings.flag(hint, mistakes)) {
             calls.extend(quote!(.#setter(#yes)));

@@ -15,15 +15,16 @@ use super::lookup::{Rule, Viewed};
 use super::principal::Principal;
 use super::seal::{KeyRing, Keys, SealKey};
 use super::state::States;
+use super::validate::{Compile, Validator};
 use super::{Server, Shared};
 
 /// Whether what tools return is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Checks {
     No,
     /// Where the schema can be: a debug build must not refuse what a release build takes.
-    IfPossible,
-    Yes,
+    IfPossible(Compile),
+    Yes(Compile),
 }
 
 /// Takes out of a log message what no client may read.
@@ -81,7 +82,11 @@ impl Server {
             page: 1_000,
             cache: None,
             rule: None,
-            checks_output: if cfg!(debug_assertions) { Checks::IfPossible } else { Checks::No },
+            checks_output: if cfg!(debug_assertions) {
+                Checks::IfPossible(Validator::compile)
+            } else {
+                Checks::No
+            },
             offers_later: false,
             redact: None,
             extensions: Object::new(),
@@ -181,7 +186,9 @@ impl Server {
     /// of an internal error. On in debug builds unless told otherwise. Counts for tools registered afterwards.
     #[must_use]
     pub fn check_output(self, yes: bool) -> Self {
-        self.configure(|config| config.checks_output = if yes { Checks::Yes } else { Checks::No })
+        self.configure(|config| {
+            config.checks_output = if yes { Checks::Yes(Validator::compile) } else { Checks::No };
+        })
     }
 
     /// Declares tools, prompts and resources although there are none yet: they come later, see [`Server::change`].

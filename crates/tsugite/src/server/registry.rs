@@ -13,7 +13,7 @@ use super::prompt::Prompt;
 use super::resource::{Place, Resource};
 use super::schema;
 use super::tool::Tool;
-use super::validate::{self, Validator};
+use super::validate::{self, Check, Compile, Validator};
 
 /// What is offered. Whoever looks takes a snapshot, so nothing is locked while somebody else's code runs.
 #[derive(Clone, Default)]
@@ -97,7 +97,7 @@ pub(crate) struct Mount {
 pub(crate) struct ToolEntry {
     pub(crate) tool: Tool,
     /// Where reading the arguments into their type does not check all the schema says.
-    pub(crate) input: Option<Validator>,
+    pub(crate) input: Option<Check>,
     /// For whoever wants the output checked.
     pub(crate) output: Option<Validator>,
 }
@@ -222,16 +222,10 @@ impl Registry {
             return Err(format!("the arguments of the tool {name:?} are not an object"));
         }
         HeaderParams::of(schema).map_err(|mark| format!("the tool {name:?}: {mark}"))?;
-        // Types check what they can say; only the rest needs a validator, and always where there is no type.
-        let input = match tool.typed && validate::beyond_types(schema).is_none() || is_any_object(schema) {
-            true => None,
-            false => Some(
-                Validator::compile(schema)
-                    .map_err(|error| format!("the input schema of the tool {name:?}: {error}"))?,
-            ),
-        };
+        let input = Check::arguments(schema, tool.typed, tool.compile)
+            .map_err(|error| format!("the input schema of the tool {name:?}: {error}"))?;
         let output = match &tool.definition.output_schema {
-            Some(schema) => output_validator(schema, tool.typed, checks_output)
+            Some(schema) => output_validator(schema, tool.compile.filter(|_| !tool.typed), checks_output)
                 .map_err(|error| format!("the output schema of the tool {name:?}: {error}"))?,
             None => None,
         };
@@ -313,14 +307,17 @@ fn named(what: &str, name: &str, taken: impl Fn(&str) -> bool) -> Result<(), Str
 }
 
 /// What checks the output, if anything is to. A schema that no type vouches for must be one in any case.
-fn output_validator(schema: &Schema, typed: bool, checks: Checks) -> Result<Option<Validator>, String> {
-    let must_be_one = !typed && validate::IS_THERE;
-    match checks {
-        Checks::Yes => Validator::compile(schema).map(Some),
-        Checks::IfPossible if must_be_one => Validator::compile(schema).map(Some),
-        Checks::IfPossible => Ok(Validator::compile(schema).ok()),
-        Checks::No if must_be_one => Validator::compile(schema).map(|_| None),
-        Checks::No => Ok(None),
+fn output_validator(
+    schema: &Schema,
+    unvouched: Option<Compile>,
+    checks: Checks,
+) -> Result<Option<Validator>, String> {
+    let unvouched = unvouched.filter(|_| validate::IS_THERE);
+    match (checks, unvouched) {
+        (Checks::Yes(compile), _) | (Checks::IfPossible(compile), Some(_)) => compile(schema).map(Some),
+        (Checks::IfPossible(compile), None) => Ok(compile(schema).ok()),
+        (Checks::No, Some(compile)) => compile(schema).map(|_| None),
+        (Checks::No, None) => Ok(None),
     }
 }
 
@@ -329,11 +326,6 @@ fn has_scheme(uri: &str) -> bool {
     let Some((scheme, _)) = uri.split_once(':') else { return false };
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
-}
-
-/// `{"type": "object"}` and annotations: there is nothing to check.
-fn is_any_object(schema: &Schema) -> bool {
-    schema.keywords().keys().all(|word| matches!(word.as_str(), "type" | "title" | "description"))
 }
 
 /// The template of a family.

@@ -12,6 +12,7 @@ use super::context::Context;
 use super::described::described;
 use super::handler::{Blocking, Handler, IntoHandler, RawFn};
 use super::output::IntoOutput;
+use super::validate::{Compile, Validator};
 
 /// A tool: what clients see of it, and what happens when it is called.
 ///
@@ -36,17 +37,32 @@ pub struct Tool {
     pub(crate) timeout: Option<Duration>,
     /// Whether reading the arguments into their type checks them.
     pub(crate) typed: bool,
+    /// What checks what a type does not. Absent unless asked for, so that the validator is linked only where it has work.
+    pub(crate) compile: Option<Compile>,
 }
 
 impl Tool {
     /// A tool that is called by `name`. It takes no arguments until it has a handler that asks for some.
     pub fn new(name: impl Into<String>) -> Self {
-        Self::of(tools::Tool::new(name, Schema::object()))
+        Self::bare(tools::Tool::new(name, Schema::object()))
     }
 
     /// A tool whose schemas are known only at run time.
     pub fn of(definition: tools::Tool) -> Self {
-        Self { definition, handler: None, tags: Vec::new(), timeout: None, typed: false }
+        Self::bare(definition).validated(true)
+    }
+
+    fn bare(definition: tools::Tool) -> Self {
+        Self { definition, handler: None, tags: Vec::new(), timeout: None, typed: false, compile: None }
+    }
+
+    /// Checks the arguments with the validator of JSON Schema where their types say less than the schema, such as a
+    /// `pattern`. Bounds of numbers, lengths and counts are checked without it, and tools whose schema no type made are
+    /// validated in any case. It adds some megabytes to the executable.
+    #[must_use]
+    pub fn validated(mut self, yes: bool) -> Self {
+        self.compile = yes.then_some(Validator::compile as Compile);
+        self
     }
 
     /// What happens when it is called. Parameters are asked for by type: [`Args`](super::Args), [`Context`],
@@ -84,7 +100,7 @@ impl Tool {
     {
         self.typed = false;
         self.handler = Some(Arc::new(RawFn(handler)));
-        self
+        self.validated(true)
     }
 
     /// Made by a macro: the schemas and the handler of a function.
@@ -108,14 +124,14 @@ impl Tool {
     pub fn input_schema(mut self, schema: impl Into<Schema>) -> Self {
         self.definition.input_schema = schema.into();
         self.typed = false;
-        self
+        self.validated(true)
     }
 
     /// What its structured content looks like, where no type says it.
     #[must_use]
     pub fn output_schema(mut self, schema: impl Into<Schema>) -> Self {
         self.definition.output_schema = Some(schema.into());
-        self
+        self.validated(true)
     }
 
     /// It changes nothing.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tsugite::core::protocol::Icon;
 use tsugite::core::protocol::content::Image;
 use tsugite::prelude::*;
+use tsugite::transport::memory;
 
 use crate::{answer, assert_twins, call};
 
@@ -483,4 +484,52 @@ async fn a_tool_can_be_anywhere_and_be_offered_late() {
         let answer = answer(&server, call(name, arguments)).await;
         assert_eq!(answer["result"]["content"][0]["text"], text, "{answer}");
     }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Bounds {
+    #[schemars(range(min = 1, max = 10))]
+    count: u8,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Pattern {
+    #[schemars(regex(pattern = r"^[a-z]+$"))]
+    word: String,
+}
+
+#[tool]
+async fn bounded(bounds: Bounds) -> u8 {
+    bounds.count
+}
+
+#[tool]
+async fn patterned(Args(pattern): Args<Pattern>) -> String {
+    pattern.word
+}
+
+#[tool(validated)]
+async fn validated(Args(pattern): Args<Pattern>) -> String {
+    pattern.word
+}
+
+#[tokio::test]
+async fn rules_of_attributes_are_checked_or_refused() {
+    let server = Server::new("test", "1").tool(bounded).tool(validated);
+    for (name, arguments, said) in [
+        ("bounded", json!({"bounds": {"count": 10}}), "10"),
+        (
+            "bounded",
+            json!({"bounds": {"count": 11}}),
+            "invalid argument `bounds.count`: 11 is greater than the maximum of 10",
+        ),
+        ("validated", json!({"word": "abc"}), "abc"),
+        ("validated", json!({"word": "ABC"}), "invalid argument `word`: \"ABC\" does not match \"^[a-z]+$\""),
+    ] {
+        let answer = answer(&server, call(name, arguments)).await;
+        assert_eq!(answer["result"]["content"][0]["text"], said);
+    }
+    let error = memory::connect(&Server::new("test", "1").tool(patterned)).err().unwrap().to_string();
+    assert!(error.contains("`pattern` at `#/properties/word`"), "{error}");
+    assert!(error.contains("say `#[tool(validated)]`"), "{error}");
 }

@@ -11,6 +11,11 @@ use super::places::{clip, subschemas};
 
 /// The first keyword in the schema of a type that reading into the type does not enforce, and where it stands.
 pub(crate) fn beyond_types(schema: &Schema) -> Option<String> {
+    first_beyond(schema.keywords(), "#")
+}
+
+/// The same for keywords that stand at `place`.
+pub(super) fn first_beyond(schema: &Map<String, Value>, place: &str) -> Option<String> {
     let beyond = |keywords: &Map<String, Value>, place: &str| {
         let (keyword, _) = keywords.iter().find(|(keyword, value)| !enforced(keywords, keyword, value))?;
         Some(format!("`{}` at `{}`", clip(keyword), clip(place)))
@@ -24,10 +29,10 @@ pub(crate) fn beyond_types(schema: &Schema) -> Option<String> {
         inside.reverse();
         inside
     };
-    if let Some(found) = beyond(schema.keywords(), "#") {
+    if let Some(found) = beyond(schema, place) {
         return Some(found);
     }
-    let mut open = inside(schema.keywords(), "#");
+    let mut open = inside(schema, place);
     while let Some((schema, place)) = open.pop() {
         let Value::Object(keywords) = schema else { continue };
         if let Some(found) = beyond(keywords, &place) {
@@ -38,7 +43,7 @@ pub(crate) fn beyond_types(schema: &Schema) -> Option<String> {
     None
 }
 
-fn enforced(schema: &Map<String, Value>, keyword: &str, value: &Value) -> bool {
+pub(super) fn enforced(schema: &Map<String, Value>, keyword: &str, value: &Value) -> bool {
     match keyword {
         "type"
         | "properties"
@@ -62,6 +67,10 @@ fn enforced(schema: &Map<String, Value>, keyword: &str, value: &Value) -> bool {
                 _ => false,
             }
         }
+        // Keys that are whole numbers.
+        "patternProperties" => value
+            .as_object()
+            .is_some_and(|keys| keys.keys().all(|key| matches!(key.as_str(), r"^\d+$" | r"^-?\d+$"))),
         // A tuple has as many items as it has.
         "minItems" | "maxItems" => {
             let tuple = schema.get("prefixItems").and_then(Value::as_array);
@@ -284,7 +293,8 @@ mod tests {
         assert_eq!(found::<char>().as_deref(), Some("`minLength` at `#/properties/it`"));
         assert_eq!(found::<[u8; 3]>().as_deref(), Some("`minItems` at `#/properties/it`"));
         assert_eq!(found::<HashSet<u8>>().as_deref(), Some("`uniqueItems` at `#/properties/it`"));
-        assert_eq!(found::<BTreeMap<u8, u8>>().as_deref(), Some("`patternProperties` at `#/properties/it`"));
+        assert_eq!(found::<BTreeMap<u8, u8>>(), None);
+        assert_eq!(found::<BTreeMap<i8, Option<bool>>>(), None);
         assert_eq!(found::<std::num::NonZeroU8>().as_deref(), Some("`minimum` at `#/properties/it`"));
     }
 

@@ -1,9 +1,11 @@
 //! Checking JSON against a JSON Schema: for keywords a Rust type cannot say, for tools known only at run time, and for
 //! what a peer promised.
 //!
-//! - [`Validator`]: a compiled schema. Without the cargo feature `validate` none can be compiled, and the error says
-//!   which keyword asked for it.
 //! - [`beyond_types`]: whether a schema says more than the type it was made from.
+//! - [`Plain`]: what it says more, where that only counts and compares.
+//! - [`Validator`]: a compiled schema, for everything else. Without the cargo feature `validate` none can be compiled, and
+//!   the error says which keyword asked for it. It is large, so whoever needs it says so with a [`Compile`], and a server
+//!   that has no use for it does not carry it.
 //! - `places`: where schemas stand inside a schema. `bounds`: how much work a schema may cause. `sentences`: what is
 //!   said about a value that does not fit.
 
@@ -11,6 +13,7 @@ mod beyond;
 #[cfg(feature = "validate")]
 mod bounds;
 mod places;
+mod plain;
 #[cfg(feature = "validate")]
 mod sentences;
 #[cfg(feature = "validate")]
@@ -18,8 +21,59 @@ mod with;
 #[cfg(not(feature = "validate"))]
 mod without;
 
+use serde_json::Value;
+use tsugite_core::protocol::Schema;
+
 pub(crate) use beyond::beyond_types;
+pub(crate) use plain::Plain;
 #[cfg(feature = "validate")]
 pub(crate) use with::{IS_THERE, Validator};
 #[cfg(not(feature = "validate"))]
 pub(crate) use without::{IS_THERE, Validator};
+
+/// How a schema is compiled. Only what holds one keeps the validator in the executable.
+pub(crate) type Compile = fn(&Schema) -> Result<Validator, String>;
+
+/// Checks arguments.
+#[derive(Clone)]
+pub(crate) enum Check {
+    Plain(Plain),
+    Full(Validator),
+}
+
+impl Check {
+    /// What checks the arguments of a tool; nothing where reading them into their type does. Fails where that takes the
+    /// validator and there is no `compile`.
+    pub(crate) fn arguments(
+        schema: &Schema,
+        typed: bool,
+        compile: Option<Compile>,
+    ) -> Result<Option<Self>, String> {
+        if typed && beyond_types(schema).is_none() || is_any_object(schema) {
+            return Ok(None);
+        }
+        match (typed.then(|| Plain::of(schema)), compile) {
+            (Some(Ok(plain)), _) => Ok(Some(Check::Plain(plain))),
+            (_, Some(compile)) => compile(schema).map(|validator| Some(Check::Full(validator))),
+            (Some(Err(found)), None) => Err(format!(
+                "{found} is checked by the validator of JSON Schema alone: say `#[tool(validated)]` or `.validated(true)`"
+            )),
+            (None, None) => {
+                Err("it is made by no type, and nothing checks it: say `.validated(true)`".to_owned())
+            }
+        }
+    }
+
+    /// Whether `instance` fits. The error is at most three sentences about what does not.
+    pub(crate) fn check(&self, instance: &Value) -> Result<(), String> {
+        match self {
+            Check::Plain(plain) => plain.check(instance),
+            Check::Full(validator) => validator.check(instance),
+        }
+    }
+}
+
+/// `{"type": "object"}` and annotations: there is nothing to check.
+fn is_any_object(schema: &Schema) -> bool {
+    schema.keywords().keys().all(|word| matches!(word.as_str(), "type" | "title" | "description"))
+}

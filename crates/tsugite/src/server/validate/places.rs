@@ -91,3 +91,39 @@ pub(super) fn clip(text: &str) -> String {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
     }
 }
+
+/// A place in a value, by items and members: `items[2].name`.
+pub(super) fn named_path<'a>(segments: impl Iterator<Item = Result<usize, &'a str>>) -> String {
+    let mut path = String::new();
+    for segment in segments {
+        match segment {
+            Ok(index) => path.push_str(&format!("[{index}]")),
+            Err(name) if is_plain(name) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+            }
+            Err(name) => path.push_str(&format!("[{}]", shown(&Value::from(name)))),
+        }
+    }
+    path
+}
+
+/// Whether a name can stand in a path as it is.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-$".contains(letter))
+}
+
+/// A value, if it is short; of a long one, what it is.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => Value::from(clip(text)).to_string(),
+        Value::Array(items) if items.is_empty() => "[]".to_owned(),
+        Value::Array(items) if items.len() == 1 => "an array of 1 item".to_owned(),
+        Value::Array(items) => format!("an array of {} items", items.len()),
+        Value::Object(members) if members.is_empty() => "{}".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        short => short.to_string(),
+    }
+}

@@ -5,7 +5,7 @@ use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::paths::{Location, LocationSegment};
 use serde_json::Value;
 
-use super::places::clip;
+use super::places::{clip, is_plain, named_path, shown};
 
 /// One sentence about one mistake. Never quotes more than a little of the value.
 pub(super) fn sentence(error: &ValidationError<'_>) -> String {
@@ -61,41 +61,15 @@ fn alternatives(path_here: &Location, came: &str, context: &[Vec<ValidationError
 
 /// `items[2].name`.
 fn path(location: &Location) -> String {
-    let mut path = String::new();
-    for segment in location {
-        match segment {
-            LocationSegment::Index(index) => path.push_str(&format!("[{index}]")),
-            LocationSegment::Property(name) if is_plain(&name) => {
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                path.push_str(&name);
-            }
-            LocationSegment::Property(name) => path.push_str(&format!("[{}]", shown(&Value::from(name)))),
-        }
-    }
-    path
-}
-
-fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-$".contains(letter))
+    let segments: Vec<_> = location.into_iter().collect();
+    named_path(segments.iter().map(|segment| match segment {
+        LocationSegment::Index(index) => Ok(*index),
+        LocationSegment::Property(name) => Err(&**name),
+    }))
 }
 
 fn named(name: &str) -> String {
     if is_plain(name) { format!("`{}`", clip(name)) } else { shown(&Value::from(name)) }
-}
-
-/// A value, if it is short; of a long one, what it is.
-pub(super) fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => Value::from(clip(text)).to_string(),
-        Value::Array(items) if items.is_empty() => "[]".to_owned(),
-        Value::Array(items) if items.len() == 1 => "an array of 1 item".to_owned(),
-        Value::Array(items) => format!("an array of {} items", items.len()),
-        Value::Object(members) if members.is_empty() => "{}".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
-        short => short.to_string(),
-    }
 }
 
 const LISTED: usize = 5;

@@ -9,8 +9,8 @@ use serde_json::Value;
 use tsugite_core::protocol::Schema;
 
 use super::bounds::Bounded;
-use super::places::clip;
-use super::sentences::{sentence, shown};
+use super::places::{clip, shown};
+use super::sentences::sentence;
 
 /// Whether schemas can be compiled.
 pub(crate) const IS_THERE: bool = true;
