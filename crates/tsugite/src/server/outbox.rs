@@ -3,7 +3,10 @@
 //! Messages are written straight into one buffer; the transport takes all of it at once. Whoever has more to say than
 //! the peer reads waits here, so that memory stays bounded.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
 
 use indexmap::IndexSet;
 use tokio::sync::Notify;
@@ -17,7 +20,6 @@ pub(crate) struct Outbox {
     buffer: Mutex<Buffer>,
     /// How many bytes may wait for a peer before its questions do.
     most: usize,
-    filled: Notify,
     drained: Notify,
     quiet: Notify,
 }
@@ -27,6 +29,9 @@ struct Buffer {
     bytes: Vec<u8>,
     /// News for a peer that is too far behind, each once.
     late: IndexSet<Vec<u8>>,
+    /// Whoever waits to take what is pushed next. Kept here, not in a `Notify`, which would remember a push whose message
+    /// has been taken since, and wake for nothing after every answer.
+    taker: Option<Waker>,
     /// The peer is gone: nothing is kept for it, and nobody waits for it.
     closed: bool,
 }
@@ -34,7 +39,7 @@ struct Buffer {
 impl Outbox {
     pub(crate) fn new(most: usize) -> Self {
         let (buffer, notify) = (Mutex::default(), Notify::new);
-        Self { buffer, most, filled: notify(), drained: notify(), quiet: notify() }
+        Self { buffer, most, drained: notify(), quiet: notify() }
     }
 
     /// Appends one message as a line. A message that cannot be written is left out by its writer.
@@ -47,8 +52,11 @@ impl Outbox {
         write(&mut buffer.bytes);
         if buffer.bytes.len() > start {
             tsugite_core::jsonrpc::end_line(&mut buffer.bytes, start);
+            let taker = buffer.taker.take();
             drop(buffer);
-            self.filled.notify_one();
+            if let Some(taker) = taker {
+                taker.wake();
+            }
         }
     }
 
@@ -97,9 +105,9 @@ impl Outbox {
         self.quiet.notified()
     }
 
-    /// Waits until there is something to take. A push before the call counts.
-    pub(crate) async fn filled(&self) {
-        self.filled.notified().await;
+    /// Waits until there is something to take. One waits at a time.
+    pub(crate) fn filled(&self) -> Filled<'_> {
+        Filled(self)
     }
 
     /// Takes all that is there into `taken`, whose memory becomes the next buffer; false if there is nothing.
@@ -116,7 +124,10 @@ impl Outbox {
         std::mem::swap(&mut buffer.bytes, taken);
         let late = std::mem::take(&mut buffer.late);
         drop(buffer);
-        self.drained.notify_waiters();
+        // Nobody waits for less.
+        if taken.len() >= self.most {
+            self.drained.notify_waiters();
+        }
         for message in late {
             self.push(|out| out.extend_from_slice(&message));
         }
@@ -128,11 +139,34 @@ impl Outbox {
     }
 }
 
+/// Waits until there is something to take. Whoever stops waiting is not woken any more: what pushes is often the waiter
+/// itself.
+pub(crate) struct Filled<'a>(&'a Outbox);
+
+impl Future for Filled<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut buffer = self.0.lock();
+        if !buffer.bytes.is_empty() {
+            return Poll::Ready(());
+        }
+        if !buffer.taker.as_ref().is_some_and(|taker| taker.will_wake(cx.waker())) {
+            buffer.taker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Filled<'_> {
+    fn drop(&mut self) {
+        self.0.lock().taker = None;
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
-    use std::pin::{Pin, pin};
-    use std::task::{Context, Poll, Waker};
+    use std::pin::pin;
 
     use super::*;
 
@@ -167,6 +201,8 @@ mod tests {
         assert!(poll(pin!(outbox.filled())).is_pending());
         outbox.push(|out| out.push(b'x'));
         assert!(poll(pin!(outbox.filled())).is_ready());
+        assert!(outbox.take_now(&mut Vec::new()));
+        assert!(poll(pin!(outbox.filled())).is_pending());
     }
 
     #[test]

@@ -33,10 +33,14 @@ impl Server {
         let (stdin, stdout) = take_stdio()?;
         let (input, (output, copier)) = (Input::new(stdin)?, Output::new(stdout)?);
         let mut wire = Wire { link: Link::new(&self, None), input, output, leaving: Vec::new(), left: 0 };
+        // A task of its own, so that not every message asks whether there was a signal.
+        let mut asked_to_stop = tokio::spawn(asked_to_stop());
         let served = tokio::select! {
+            biased;
+            _ = &mut asked_to_stop => Ok(()),
             served = wire.serve() => served,
-            () = asked_to_stop() => Ok(()),
         };
+        asked_to_stop.abort();
         // Nobody will read more if the pipes broke.
         let settled = match served {
             Ok(()) => {
