@@ -7,16 +7,21 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tower_layer::layer_fn;
+use tower_service::Service;
 use tsugite::core::protocol::caching::CacheScope;
+use tsugite::core::revision::Refusal;
 use tsugite::prelude::*;
 use tsugite::server::Typing;
-use tsugite::server::layer::{ConcurrencyLimit, RateLimit, TimeLimit};
+use tsugite::server::layer::{self, ConcurrencyLimit, Next, RateLimit, TimeLimit};
+use tsugite::transport::memory;
 use tsugite_testkit::peer::Peer;
 
 const STATELESS: Revision = Revision::NEWEST;
@@ -656,6 +661,54 @@ async fn layers_stand_around_every_request() {
         let id = peer.begin("tools/call", json!({"name": "slow"}));
         peer.notify("notifications/cancelled", json!({"requestId": id}));
         assert!(peer.request("tools/list", json!({})).await.get("result").is_some());
+    }
+}
+
+#[derive(Clone)]
+struct Noted(Arc<Mutex<Vec<String>>>, Next);
+
+impl Service<layer::Request> for Noted {
+    type Response = layer::Response;
+    type Error = Refusal;
+    type Future = <Next as Service<layer::Request>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Result<(), Refusal>> {
+        self.1.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: layer::Request) -> Self::Future {
+        self.0.lock().unwrap().push(request.method().to_owned());
+        let answer = self.1.call(request);
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            answer.await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_see_a_session_begin_and_may_take_their_time() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let note = seen.clone();
+    let server = Server::new("s", "1").tool(tool("t")).layer(layer_fn(move |next| Noted(note.clone(), next)));
+    let hello = |revision: &str| {
+        let client = json!({"name": "p", "version": "1"});
+        let params = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": client});
+        json!({"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": params}).to_string()
+    };
+    for revision in revisions().filter(|revision| !revision.is_stateless()) {
+        let mut wire = memory::connect(&server).unwrap();
+        wire.send(r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#);
+        assert!(wire.next().await.contains("\"result\":{}"));
+        wire.send(hello(&revision.to_string()));
+        assert!(wire.next().await.contains(&format!("\"protocolVersion\":\"{revision}\"")));
+        assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), ["ping", "initialize"]);
+    }
+    let hurried = Server::new("s", "1").layer(RateLimit::new(1, Duration::from_secs(10)));
+    let mut wire = memory::connect(&hurried).unwrap();
+    for refused in [false, true] {
+        wire.send(hello("2025-11-25"));
+        assert_eq!(wire.next().await.contains("\"error\""), refused);
     }
 }
 

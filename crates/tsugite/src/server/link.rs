@@ -16,8 +16,6 @@ use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::{Fault, Id, Incoming, Message, Request, parse};
 use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::ping::Ping;
-use tsugite_core::protocol::result::Empty;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
 use tsugite_core::revision::{Refusal, Revision, Translate, read_params};
 use tsugite_core::session::inbound::{Cancellation, Completion, NotTaken};
@@ -226,24 +224,19 @@ impl Link {
                 asked(revision).refuse(&duplicate_id());
             }
             Line::Serve(revision) => return self.serve(phase, asked(revision)),
-            Line::Open(revision) => self.open(asked(revision)),
-            Line::Pong => self.say::<Ping>(asked(Revision::OLDEST), Empty::new()),
+            Line::Open(revision) => return self.through_layers(asked(revision)),
+            Line::Pong => return self.through_layers(asked(Revision::OLDEST)),
             Line::Refuse(refusal, revision) => reply.refusal(Some(&request.id), &refusal, revision),
             _ => {}
         }
         None
     }
 
-    fn open(&self, asked: Asked<'_>) {
-        let params = match read_params::<Initialize>(asked.request.params(), asked.revision) {
-            Ok(params) => params,
-            Err(refusal) => return asked.refuse(&refusal),
-        };
+    /// Begins a session. A client sends nothing else before it has the answer, so a layer may take its time.
+    pub(crate) fn open(&self, asked: Asked<'_>) -> Result<(), Refusal> {
+        let params = read_params::<Initialize>(asked.request.params(), asked.revision)?;
         let mut state = self.lock();
-        if let Err(refusal) = state.handshake.initialize(&params.protocol_version) {
-            drop(state);
-            return asked.refuse(&refusal);
-        }
+        state.handshake.initialize(&params.protocol_version)?;
         state.capabilities = Arc::new(params.capabilities);
         state.client = Some(Arc::new(params.client_info));
         state.log_level = Level::Info;
@@ -256,6 +249,7 @@ impl Link {
         state.listener = Some(listener);
         drop(state);
         self.say::<Initialize>(asked, answer);
+        Ok(())
     }
 
     fn ready(&self) {
@@ -271,6 +265,10 @@ impl Link {
         if !asked.revision.is_stateless() && matches!(phase, Phase::Agreed(_)) {
             self.ready();
         }
+        self.through_layers(asked)
+    }
+
+    fn through_layers(self: &Arc<Self>, asked: Asked<'_>) -> Option<Work> {
         match &self.config.layers {
             Some(layers) => layer::serve(self, layers, asked),
             None => self.answer(asked),

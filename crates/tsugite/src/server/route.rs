@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tsugite_core::protocol::{
-    Method, completion, discover, logging, ping, prompts, resources, result::Empty, subscriptions, tools,
+    Method, completion, discover, lifecycle, logging, ping, prompts, resources, result::Empty, subscriptions,
+    tools,
 };
 use tsugite_core::revision::{Kind as Message, Refusal, Sender as Side, canonical, read_params};
 
@@ -45,6 +46,7 @@ pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, 
             return super::completion::complete(link, asked, &context(false));
         }
         subscriptions::Listen::NAME => return super::subscriptions::listen(link, asked),
+        lifecycle::Initialize::NAME => link.open(asked)?,
         discover::Discover::NAME => link.say::<discover::Discover>(asked, super::lifecycle::discovered(link)),
         ping::Ping::NAME => link.say::<ping::Ping>(asked, Empty::new()),
         logging::SetLevel::NAME => {

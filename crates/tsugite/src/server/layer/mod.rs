@@ -1,7 +1,7 @@
 //! What stands around every request: any `tower` layer, and a few that are ready to use.
 //!
-//! A layer sees the method, the name and the caller, and gives a result or a refusal. Only `initialize` has none around
-//! it: it must be answered before anything else is read. Without layers nothing of this costs anything.
+//! A layer sees the method, the name and the caller, and gives a result or a refusal. Without layers nothing of this costs
+//! anything.
 //!
 //! ```
 //! use std::time::Duration;
