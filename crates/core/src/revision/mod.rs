@@ -100,6 +100,12 @@ impl Revision {
         matches!(self, Revision::V2025_03_26)
     }
 
+    /// Whether a stream begins with an event that has an id and no data, so that it can be taken up again before anything
+    /// was said on it.
+    pub fn primes_streams(self) -> bool {
+        self == Revision::V2025_11_25
+    }
+
     /// Whether an error whose id could not be read says `"id": null`; otherwise it has no id.
     pub fn writes_null_id(self) -> bool {
         self < Revision::V2025_11_25

@@ -42,8 +42,8 @@ struct Inner {
     log_level: Option<Level>,
     /// What takes secrets out of logs: the server's, and that of the mounted one the handler belongs to.
     redact: [Option<Redact>; 2],
-    capabilities: Arc<ClientCapabilities>,
-    client: Option<Arc<Implementation>>,
+    capabilities: ClientCapabilities,
+    client: Option<Implementation>,
     principal: Option<Principal>,
     headers: Headers,
     cancelled: Cancelled,
@@ -117,7 +117,7 @@ impl Context {
 
     /// Who the client says it is. For display; decide nothing by it.
     pub fn client(&self) -> Option<&Implementation> {
-        self.0.client.as_deref()
+        self.0.client.as_ref()
     }
 
     /// Who calls, if the transport has authenticated them.
@@ -139,6 +139,13 @@ impl Context {
     /// elsewhere can listen here.
     pub fn cancelled(&self) -> Cancelled {
         self.0.cancelled.clone()
+    }
+
+    /// Ends the stream that would carry the answer, and goes on: up to 2025-11-25 a client over HTTP comes back for the
+    /// answer later, which spares it a connection that stays open for long. Does nothing where streams cannot be taken up
+    /// again.
+    pub fn close_stream(&self) {
+        self.0.outbox.cut();
     }
 
     pub(crate) fn outbox(&self) -> &Arc<Outbox> {
@@ -343,8 +350,8 @@ impl<'a> LazyContext<'a> {
         let sender = revision.is_stateless().then(|| peek.sender().ok()).flatten();
         let (log_level, capabilities, client) = match sender {
             Some(sender) => {
-                let client = sender.info().map(Arc::new);
-                (sender.log_level, Arc::new(sender.capabilities), client)
+                let client = sender.info();
+                (sender.log_level, sender.capabilities, client)
             }
             None => self.link.session(),
         };
@@ -352,7 +359,7 @@ impl<'a> LazyContext<'a> {
         let inner_redact = owner.and_then(|owner| owner.config().redact.clone());
         Context(Arc::new(Inner {
             server: owner.map_or_else(|| self.link.server.clone(), |owner| Server { shared: owner.clone() }),
-            outbox: self.link.outbox.clone(),
+            outbox: self.asked.outbox.clone(),
             questions: self.link.questions.clone(),
             revision,
             progress: peek.progress_token().map(|token| (token, Mutex::new(Rising::default()))),

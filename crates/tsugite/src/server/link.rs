@@ -8,12 +8,12 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{self, Poll, Waker};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
-use tsugite_core::jsonrpc::{Fault, Id, Incoming, Message, Request, parse};
+use tsugite_core::jsonrpc::{Fault, Id, Incoming, Message, Raw, RawJson, Request, parse};
 use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
@@ -39,9 +39,11 @@ use super::{Config, Outbox, Server, layer, lifecycle, route};
 pub(crate) struct Link {
     pub(crate) server: Server,
     pub(crate) config: Arc<Config>,
-    pub(crate) outbox: Arc<Outbox>,
+    /// What belongs to no request goes here; over stdio everything does. A session over HTTP has none until it opens a
+    /// stream.
+    outbox: OnceLock<Arc<Outbox>>,
     pub(crate) questions: Arc<Questions>,
-    caller: Caller,
+    pub(crate) caller: Caller,
     state: Mutex<LinkState>,
     permits: Arc<Semaphore>,
     /// For handlers that block: a thread keeps its place until it is done, also if its call was cancelled.
@@ -65,8 +67,8 @@ struct LinkState {
     inbound: Inbound,
     running: HashMap<Id<'static>, Running>,
     log_level: Level,
-    capabilities: Arc<ClientCapabilities>,
-    client: Option<Arc<Implementation>>,
+    /// The params of `initialize`, as they came: read when a handler wants to know who the client is.
+    hello: Option<RawJson>,
     listener: Option<Arc<Listener>>,
     declared: Declared,
     streams: usize,
@@ -89,6 +91,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) peek: &'a Peek<'a>,
     pub(crate) revision: Revision,
     pub(crate) reply: &'a Reply,
+    /// Where what is said before the answer goes.
+    pub(crate) outbox: &'a Arc<Outbox>,
     pub(crate) caller: &'a Caller,
     /// What the session it belongs to was told of.
     pub(crate) declared: Declared,
@@ -106,23 +110,47 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// How many handlers may run at once, for one peer or for all of a server's.
+pub(crate) struct Room {
+    permits: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+}
+
+impl Room {
+    pub(crate) fn new(config: &Config) -> Self {
+        let places = || Arc::new(Semaphore::new(config.running));
+        Self { permits: places(), places: places() }
+    }
+}
+
 /// Work that was not done at once. The transport runs it; `id` names it.
 pub(crate) struct Work {
     pub(crate) id: Id<'static>,
     pub(crate) serial: u64,
+    pub(crate) cancelled: Cancelled,
     pub(crate) future: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Link {
     pub(crate) fn new(server: &Server, principal: Option<Principal>) -> Arc<Self> {
         let config = server.shared.config();
+        let room = Room::new(&config);
+        Self::with(server, config, principal, &room)
+    }
+
+    /// With room for handlers that is shared with other links.
+    pub(crate) fn with(
+        server: &Server,
+        config: Arc<Config>,
+        principal: Option<Principal>,
+        room: &Room,
+    ) -> Arc<Self> {
         let state = LinkState {
             handshake: ServerHandshake::new(config.served),
             inbound: Inbound::new(config.waiting),
             running: HashMap::new(),
             log_level: Level::Info,
-            capabilities: Arc::default(),
-            client: None,
+            hello: None,
             listener: None,
             declared: Declared::default(),
             streams: 0,
@@ -131,9 +159,9 @@ impl Link {
         };
         Arc::new(Self {
             server: server.clone(),
-            permits: Arc::new(Semaphore::new(config.running)),
-            places: Arc::new(Semaphore::new(config.running)),
-            outbox: Arc::new(Outbox::new(config.buffer)),
+            permits: room.permits.clone(),
+            places: room.places.clone(),
+            outbox: OnceLock::new(),
             config,
             questions: Arc::default(),
             caller: Caller { principal, headers: Headers::default() },
@@ -144,10 +172,15 @@ impl Link {
         })
     }
 
+    /// Where what belongs to no request goes.
+    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
+        self.outbox.get_or_init(|| Arc::new(Outbox::new(self.config.buffer)))
+    }
+
     /// A line has come. What is not done at once is given back.
     pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) -> Vec<Work> {
         let message = parse(line, &self.config.limits);
-        let reply = Reply::Single(self.outbox.clone());
+        let reply = Reply::Single(self.outbox().clone());
         match message {
             Ok(Incoming::Single(message)) => self.message(Ok(message), &reply).into_iter().collect(),
             Err(fault) => self.message(Err(fault), &reply).into_iter().collect(),
@@ -157,7 +190,7 @@ impl Link {
 
     /// A line was too long to be read.
     pub(crate) fn receive_too_long(&self) {
-        Reply::Single(self.outbox.clone()).fault(&Fault::too_long(), self.spoken());
+        Reply::Single(self.outbox().clone()).fault(&Fault::too_long(), self.spoken());
     }
 
     /// The messages of a batch are served side by side, and their answers leave together as one array.
@@ -166,7 +199,7 @@ impl Link {
         match (decision, message) {
             (Line::Batch(_), Ok(Incoming::Batch(batch))) => {
                 let most = self.config.limits.message_bytes.saturating_mul(2);
-                let together = Reply::batch(self.outbox.clone(), most);
+                let together = Reply::batch(self.outbox().clone(), most);
                 let messages = batch.into_messages().into_iter();
                 messages.filter_map(|message| self.message(message, &together)).collect()
             }
@@ -182,6 +215,12 @@ impl Link {
         if let Ok(Message::Request(request)) = &message {
             return self.request(request, reply);
         }
+        self.hear(message, reply);
+        None
+    }
+
+    /// What is no request has come.
+    pub(crate) fn hear(self: &Arc<Self>, message: Result<Message<'_>, Fault>, reply: &Reply) {
         let message = message.map(Incoming::Single);
         match (decide(self.phase(), self.config.served, &message), message) {
             (Line::Fault(spoken), Err(fault)) => reply.fault(&fault, spoken),
@@ -193,7 +232,33 @@ impl Link {
             // No other notification of a client asks for anything: roots are asked for when they are needed.
             _ => {}
         }
+    }
+
+    /// A request of a session that has an exchange of its own: where it is answered, and who asks, comes with it.
+    pub(crate) fn post(self: &Arc<Self>, mut asked: Asked<'_>) -> Option<Work> {
+        let (phase, runs, full, declared) = {
+            let state = self.lock();
+            (state.handshake.phase(), !state.running.is_empty(), state.inbound.is_full(), state.declared)
+        };
+        asked.declared = declared;
+        if full {
+            asked.refuse(&too_many());
+        } else if runs && self.is_under_way(&asked.request.id) {
+            asked.refuse(&duplicate_id());
+        } else {
+            return self.serve(phase, asked);
+        }
         None
+    }
+
+    /// A handshake that is over: what a session that began elsewhere, or none at all, has agreed on.
+    pub(crate) fn agreed(&self, revision: Revision) -> Declared {
+        let declared = Declared::of(&lifecycle::capabilities(&self.server.shared, &self.config));
+        let mut state = self.lock();
+        drop(state.handshake.initialize(revision.as_str()));
+        state.handshake.ready();
+        state.declared = declared;
+        declared
     }
 
     fn request(self: &Arc<Self>, request: &Request<'_>, reply: &Reply) -> Option<Work> {
@@ -213,6 +278,7 @@ impl Link {
             peek: &peek,
             revision,
             reply,
+            outbox: self.outbox(),
             caller: &self.caller,
             declared,
             cancelled: None,
@@ -237,17 +303,16 @@ impl Link {
         let params = read_params::<Initialize>(asked.request.params(), asked.revision)?;
         let mut state = self.lock();
         state.handshake.initialize(&params.protocol_version)?;
-        state.capabilities = Arc::new(params.capabilities);
-        state.client = Some(Arc::new(params.client_info));
+        state.hello = Some(asked.request.params().to_owned());
         state.log_level = Level::Info;
         let answer = lifecycle::initialized(&self.server.shared, &self.config, asked.revision);
         state.declared = Declared::of(&answer.capabilities);
-        let lists = Kind::ALL.into_iter().filter(|kind| state.declared.has(*kind)).collect();
-        let who = self.caller.principal.clone();
-        let listener = Arc::new(Listener::session(self.outbox.clone(), asked.revision, who, lists));
-        self.server.shared.feed.listen(&listener);
-        state.listener = Some(listener);
+        state.listener = None;
         drop(state);
+        // Where there is a stream already, news may come at any time.
+        if self.outbox.get().is_some() {
+            self.listener();
+        }
         self.say::<Initialize>(asked, answer);
         Ok(())
     }
@@ -268,7 +333,7 @@ impl Link {
         self.through_layers(asked)
     }
 
-    fn through_layers(self: &Arc<Self>, asked: Asked<'_>) -> Option<Work> {
+    pub(crate) fn through_layers(self: &Arc<Self>, asked: Asked<'_>) -> Option<Work> {
         match &self.config.layers {
             Some(layers) => layer::serve(self, layers, asked),
             None => self.answer(asked),
@@ -313,7 +378,7 @@ impl Link {
         let context = context.get();
         let binding = (M::ASKS && asked.revision.is_stateless()).then(|| binding::<M>(asked));
         let drive = Drive::new(answer, context.clone(), self.config.patience);
-        let link = self.clone();
+        let (link, outbox) = (self.clone(), asked.outbox.clone());
         let (id, revision, reply) =
             (asked.request.id.clone().into_owned(), asked.revision, asked.reply.clone());
         let (done, ending) = (context.clone(), Ending(context.clone()));
@@ -327,7 +392,7 @@ impl Link {
             context.end();
             drop(ending);
             // What a peer does not read is not added to without end; its place is taken meanwhile.
-            link.outbox.room().await;
+            outbox.room().await;
             drop(permit);
             move || {
                 let back = binding.as_ref().map(|binding| (binding, done.principal()));
@@ -347,9 +412,9 @@ impl Link {
         let id = asked.request.id.clone().into_owned();
         if asked.cancelled.is_some() {
             let future = Box::pin(async move { (work.await)() });
-            return Some(Work { id, serial: 0, future });
+            return Some(Work { id, serial: 0, cancelled, future });
         }
-        let serial = match self.begin(&id, &asked.request.method, cancelled) {
+        let serial = match self.begin(&id, &asked.request.method, cancelled.clone()) {
             Ok(serial) => serial,
             Err(refusal) => {
                 asked.refuse(&refusal);
@@ -366,7 +431,7 @@ impl Link {
             }
             drop(busy);
         });
-        Some(Work { id: named, serial, future })
+        Some(Work { id: named, serial, cancelled, future })
     }
 
     fn finish<M: Handled>(
@@ -409,6 +474,11 @@ impl Link {
         task.abort();
     }
 
+    /// The revision that was agreed on.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        self.phase().revision()
+    }
+
     /// Whether a request has no answer yet.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire) > 0
@@ -442,18 +512,42 @@ impl Link {
         for running in running {
             running.stop();
         }
-        self.outbox.close();
+        if let Some(outbox) = self.outbox.get() {
+            outbox.close();
+        }
     }
 
     /// What the handshake has agreed on.
-    pub(crate) fn session(&self) -> (Option<Level>, Arc<ClientCapabilities>, Option<Arc<Implementation>>) {
-        let state = self.lock();
-        (Some(state.log_level), state.capabilities.clone(), state.client.clone())
+    pub(crate) fn session(&self) -> (Option<Level>, ClientCapabilities, Option<Implementation>) {
+        let (level, phase, hello) = {
+            let state = self.lock();
+            (Some(state.log_level), state.handshake.phase(), state.hello.clone())
+        };
+        let hello = hello.zip(phase.revision()).and_then(|(hello, revision)| {
+            // It was read before.
+            read_params::<Initialize>(Raw::from(&hello), revision).ok()
+        });
+        match hello {
+            Some(hello) => (level, hello.capabilities, Some(hello.client_info)),
+            None => (level, ClientCapabilities::new(), None),
+        }
     }
 
-    /// The session, as somebody who hears of changes.
+    /// The session, as somebody who hears of changes; nobody before the handshake.
     pub(crate) fn listener(&self) -> Option<Arc<Listener>> {
-        self.lock().listener.clone()
+        let mut state = self.lock();
+        if state.listener.is_none() {
+            let phase = state.handshake.phase();
+            let lists = Kind::ALL.into_iter().filter(|kind| state.declared.has(*kind)).collect();
+            let (outbox, who) = (self.outbox().clone(), self.caller.principal.clone());
+            let listener = Arc::new(Listener::session(outbox, phase.revision()?, who, lists));
+            if matches!(phase, Phase::Ready(_)) {
+                listener.wake();
+            }
+            self.server.shared.feed.listen(&listener);
+            state.listener = Some(listener);
+        }
+        state.listener.clone()
     }
 
     /// Whether a kind of thing is offered: what the session was told of, or what there is.
@@ -583,7 +677,9 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::AcqRel);
-        self.0.outbox.spoken();
+        if let Some(outbox) = self.0.outbox.get() {
+            outbox.spoken();
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
@@ -20,6 +21,10 @@ pub(crate) struct Outbox {
     buffer: Mutex<Buffer>,
     /// How many bytes may wait for a peer before its questions do.
     most: usize,
+    /// Whether whoever carries this can cut the stream and let the peer come back.
+    can_be_cut: bool,
+    /// The number of the last error that was an answer; 0 is none.
+    refused: AtomicI32,
     drained: Notify,
     quiet: Notify,
 }
@@ -34,12 +39,26 @@ struct Buffer {
     taker: Option<Waker>,
     /// The peer is gone: nothing is kept for it, and nobody waits for it.
     closed: bool,
+    /// Whoever speaks here wants the stream to be cut; the answer can be fetched later.
+    cut: bool,
 }
 
 impl Outbox {
     pub(crate) fn new(most: usize) -> Self {
         let (buffer, notify) = (Mutex::default(), Notify::new);
-        Self { buffer, most, drained: notify(), quiet: notify() }
+        Self {
+            buffer,
+            most,
+            can_be_cut: false,
+            refused: AtomicI32::new(0),
+            drained: notify(),
+            quiet: notify(),
+        }
+    }
+
+    /// One whose stream can be cut.
+    pub(crate) fn that_can_be_cut(most: usize) -> Self {
+        Self { can_be_cut: true, ..Self::new(most) }
     }
 
     /// Appends one message as a line. A message that cannot be written is left out by its writer.
@@ -91,8 +110,45 @@ impl Outbox {
 
     /// The peer is gone.
     pub(crate) fn close(&self) {
-        *self.lock() = Buffer { closed: true, ..Buffer::default() };
+        let before = std::mem::replace(&mut *self.lock(), Buffer { closed: true, ..Buffer::default() });
+        if let Some(taker) = before.taker {
+            taker.wake();
+        }
         self.drained.notify_waiters();
+    }
+
+    /// Whether the peer is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Asks whoever carries this to cut the stream.
+    pub(crate) fn cut(&self) {
+        if !self.can_be_cut {
+            return;
+        }
+        let mut buffer = self.lock();
+        buffer.cut = true;
+        let taker = buffer.taker.take();
+        drop(buffer);
+        if let Some(taker) = taker {
+            taker.wake();
+        }
+    }
+
+    /// Whether the stream should be cut; says so once.
+    pub(crate) fn takes_cut(&self) -> bool {
+        std::mem::take(&mut self.lock().cut)
+    }
+
+    /// Notes that the answer is an error.
+    pub(crate) fn refuse(&self, code: i32) {
+        self.refused.store(code, Ordering::Release);
+    }
+
+    /// The number of the error that is the answer, if it is one.
+    pub(crate) fn refused(&self) -> Option<i32> {
+        Some(self.refused.load(Ordering::Acquire)).filter(|code| *code != 0)
     }
 
     /// Something that had more to say is done.
@@ -139,7 +195,7 @@ impl Outbox {
     }
 }
 
-/// Waits until there is something to take. Whoever stops waiting is not woken any more: what pushes is often the waiter
+/// Waits until there is something to take, or the peer is gone. Whoever stops waiting is not woken any more: what pushes is often the waiter
 /// itself.
 pub(crate) struct Filled<'a>(&'a Outbox);
 
@@ -148,7 +204,7 @@ impl Future for Filled<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut buffer = self.0.lock();
-        if !buffer.bytes.is_empty() {
+        if !buffer.bytes.is_empty() || buffer.closed || buffer.cut {
             return Poll::Ready(());
         }
         if !buffer.taker.as_ref().is_some_and(|taker| taker.will_wake(cx.waker())) {

@@ -73,23 +73,59 @@ impl FromCall for Principal {
 
 /// The headers of the request that brought the call; empty where there are none, as over stdio. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Headers(Arc<[(String, String)]>);
+pub struct Headers(Option<Arc<dyn Named>>);
+
+/// Headers, in whatever form the transport has them.
+pub(crate) trait Named: Send + Sync {
+    /// All of that name, in order.
+    fn values(&self, name: &str) -> Vec<&str>;
+
+    /// All of them, in order.
+    fn pairs(&self) -> Vec<(&str, &str)>;
+}
+
+impl Named for Vec<(String, String)> {
+    fn values(&self, name: &str) -> Vec<&str> {
+        let same = self.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        same.map(|(_, value)| value.as_str()).collect()
+    }
+
+    fn pairs(&self) -> Vec<(&str, &str)> {
+        self.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+}
 
 impl Headers {
     /// The first header of that name, in whatever case it was written.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.values(name).first().copied()
+    }
+
+    /// All headers of that name, in order.
+    pub fn values(&self, name: &str) -> Vec<&str> {
+        self.0.as_ref().map_or_else(Vec::new, |named| named.values(name))
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.0.as_ref().map_or_else(Vec::new, |named| named.pairs()).into_iter()
+    }
+
+    /// Those of a transport.
+    pub(crate) fn of(named: Arc<dyn Named>) -> Self {
+        Self(Some(named))
+    }
+
+    /// Whether the transport has headers at all.
+    pub(crate) fn are_there(&self) -> bool {
+        self.0.is_some()
     }
 }
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        let pairs: Vec<_> = pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self(Some(Arc::new(pairs)))
     }
 }
 

@@ -96,6 +96,8 @@ pub(crate) struct Mount {
 /// A tool that can be called.
 pub(crate) struct ToolEntry {
     pub(crate) tool: Tool,
+    /// Which arguments headers repeat.
+    pub(crate) headers: HeaderParams,
     /// Where reading the arguments into their type does not check all the schema says.
     pub(crate) input: Option<Check>,
     /// For whoever wants the output checked.
@@ -221,7 +223,7 @@ impl Registry {
         if !schema.is_object_rooted() {
             return Err(format!("the arguments of the tool {name:?} are not an object"));
         }
-        HeaderParams::of(schema).map_err(|mark| format!("the tool {name:?}: {mark}"))?;
+        let headers = HeaderParams::of(schema).map_err(|mark| format!("the tool {name:?}: {mark}"))?;
         let input = Check::arguments(schema, tool.typed, tool.compile)
             .map_err(|error| format!("the input schema of the tool {name:?}: {error}"))?;
         let output = match &tool.definition.output_schema {
@@ -235,7 +237,7 @@ impl Registry {
             schema::plain_formats(&mut definition.input_schema);
             definition.output_schema.iter_mut().for_each(schema::plain_formats);
         }
-        self.tools.insert(name, ToolEntry { tool, input, output });
+        self.tools.insert(name, ToolEntry { tool, headers, input, output });
         Ok(())
     }
 

@@ -116,6 +116,9 @@ impl Reply {
     }
 
     fn error(&self, id: Option<&Id<'_>>, error: &ErrorObject, to: Revision) {
+        if let Reply::Single(outbox) = self {
+            outbox.refuse(i32::try_from(error.code).unwrap_or(i32::MIN));
+        }
         self.push(id, to, |out| write::error(out, id, to.writes_null_id(), error));
     }
 

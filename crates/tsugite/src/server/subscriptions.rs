@@ -60,7 +60,7 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
     let uris = granted.resource_subscriptions.iter().flatten().cloned().collect();
     let cancelled = asked.cancelled.cloned().unwrap_or_default();
     let listener = Listener::subscription(
-        link.outbox.clone(),
+        asked.outbox.clone(),
         asked.revision,
         id.clone(),
         asked.principal().cloned(),
@@ -89,7 +89,7 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
     });
     if work.is_some() {
         let (revision, params) = (asked.revision, AcknowledgedParams::new(granted).meta(meta));
-        link.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
+        asked.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
         // Only now, so that nothing comes before the acknowledgement.
         link.server.shared.feed.listen(&feed);
     }

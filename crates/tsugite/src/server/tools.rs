@@ -12,6 +12,7 @@ use tsugite_core::jsonrpc::Raw;
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::tools::{Call, CallResult};
 use tsugite_core::revision::{Refusal, read_params};
+use tsugite_core::session::http::Header;
 
 use super::arguments::Arguments;
 use super::ask::resume;
@@ -19,6 +20,7 @@ use super::context::{CallContext, Context, LazyContext};
 use super::failure::{Failure, ToolError};
 use super::handler::{Answer, CallParts, failed};
 use super::link::{Asked, Link, Work, binding};
+use super::principal::Headers;
 use super::registry::ToolEntry;
 
 /// Begins a call: the tool is looked up and its arguments are read, both from what was looked at already.
@@ -43,6 +45,9 @@ pub(crate) fn call(
     let found = shared.find::<ToolEntry>(&link.config, asked.principal(), name);
     let found = found.ok_or_else(|| Refusal::UnknownTool { name: name.to_owned() })?;
     let entry = found.item;
+    if !entry.headers.is_empty() && asked.revision.is_stateless() && asked.caller.headers.are_there() {
+        mirrored(&entry, arguments, &asked.caller.headers)?;
+    }
     let owner = context.owned_by(found.owner);
     take_up::<Call>(link, asked, context)?;
     let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
@@ -74,6 +79,16 @@ pub(crate) fn take_up<M: Method>(
         context.resume(round);
     }
     Ok(())
+}
+
+/// Fails unless the headers repeat what the arguments say.
+fn mirrored(entry: &ToolEntry, arguments: Raw<'_>, headers: &Headers) -> Result<(), Refusal> {
+    let value: Value = arguments.read().map_err(|error| Refusal::bad_params(&error))?;
+    entry.headers.check(&value, |name| match headers.values(&format!("mcp-param-{name}"))[..] {
+        [] => Header::Absent,
+        [value] => Header::Once(value),
+        _ => Header::Unclear,
+    })
 }
 
 fn answer(entry: &ToolEntry, arguments: Raw<'_>, parts: &CallParts<'_>) -> Answer<CallResult> {

@@ -66,8 +66,8 @@ impl Wire {
                 return line;
             }
             let mut bytes = Vec::new();
-            if !self.link.outbox.take_now(&mut bytes) {
-                self.link.outbox.filled().await;
+            if !self.link.outbox().take_now(&mut bytes) {
+                self.link.outbox().filled().await;
                 continue;
             }
             self.lines.push(&bytes);

@@ -84,7 +84,7 @@ impl Wire {
         loop {
             // A client that does not read its answers is asked for no more questions, not even those that are here.
             let mut waiting = true;
-            while waiting && !self.link.outbox.is_full() {
+            while waiting && !self.link.outbox().is_full() {
                 match lines.next_line() {
                     Some(Ok(line)) => self.receive(line),
                     Some(Err(_)) => self.link.receive_too_long(),
@@ -92,7 +92,7 @@ impl Wire {
                 }
             }
             let blocked = self.write()?;
-            let listens = !self.link.outbox.is_full();
+            let listens = !self.link.outbox().is_full();
             if waiting && listens {
                 continue;
             }
@@ -110,13 +110,13 @@ impl Wire {
                     Err(error) => return Err(error),
                 },
                 ready = self.output.writable(), if blocked => ready?,
-                () = self.link.outbox.filled(), if !blocked => {}
+                () = self.link.outbox().filled(), if !blocked => {}
             }
         }
     }
 
     fn receive(&self, line: &[u8]) {
-        for Work { id, serial, future } in self.link.receive(line) {
+        for Work { id, serial, future, .. } in self.link.receive(line) {
             let task = tokio::spawn(future);
             self.link.started(&id, serial, task.abort_handle());
         }
@@ -127,7 +127,7 @@ impl Wire {
         loop {
             if self.left == self.leaving.len() {
                 self.left = 0;
-                if !self.link.outbox.take_now(&mut self.leaving) {
+                if !self.link.outbox().take_now(&mut self.leaving) {
                     self.leaving.clear();
                     return Ok(false);
                 }
@@ -146,7 +146,7 @@ impl Wire {
     async fn settle(&mut self) -> io::Result<()> {
         let link = self.link.clone();
         loop {
-            let quiet = link.outbox.quiet();
+            let quiet = link.outbox().quiet();
             let waits = self.write()?;
             if !waits && !link.is_busy() {
                 // Something may have been said between the two looks.
@@ -157,7 +157,7 @@ impl Wire {
             }
             tokio::select! {
                 ready = self.output.writable(), if waits => ready?,
-                () = link.outbox.filled(), if !waits => {}
+                () = link.outbox().filled(), if !waits => {}
                 () = quiet, if !waits => {}
             }
         }

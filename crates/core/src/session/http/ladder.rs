@@ -4,7 +4,7 @@
 //! [`HeaderParams`](super::super::header::HeaderParams), which needs the schema of the tool.
 
 use super::super::header;
-use super::super::peek::{Peek, Sender};
+use super::super::peek::Peek;
 use super::{Denial, Header};
 use crate::jsonrpc::Request;
 use crate::revision::{Refusal, Revision, canonical};
@@ -18,30 +18,20 @@ pub struct MirrorHeaders<'a> {
     pub name: Header<'a>,
 }
 
-/// A request that may be dispatched.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Admitted<'a> {
-    /// What it says of its sender.
-    pub sender: Sender<'a>,
-    /// The rest that was looked at.
-    pub peek: Peek<'a>,
-}
-
 /// Lets a request climb. `offers` says whether the server has the method and advertises what it belongs to.
 ///
 /// The version was compared with its header by [`decide_post`](super::decide_post).
-pub fn climb<'a>(
+pub fn climb(
     revision: Revision,
-    request: &Request<'a>,
+    request: &Request<'_>,
+    peek: &Peek<'_>,
     headers: &MirrorHeaders<'_>,
     offers: impl FnOnce(&str) -> bool,
-) -> Result<Admitted<'a>, Denial> {
+) -> Result<(), Denial> {
     let deny = |status, refusal| Denial::new(status, refusal, revision);
     let mismatch = |text: String| deny(400, Refusal::HeaderMismatch(text.into()));
     // 1. What the sender must say of itself.
-    let peek = Peek::at(request.params()).map_err(|error| deny(400, Refusal::bad_params(&error)))?;
-    let sender = peek.sender().map_err(|refusal| deny(400, refusal))?;
+    peek.check_sender().map_err(|refusal| deny(400, refusal))?;
     // 2. The version and its header: the decision that led here.
     // 3. `Mcp-Method`. Blanks around a value are not part of it; case is.
     match headers.method {
@@ -62,5 +52,5 @@ pub fn climb<'a>(
     if revision.is_foreign(method) || !offers(method) {
         return Err(deny(404, Refusal::MethodNotFound { method: method.to_owned() }));
     }
-    Ok(Admitted { sender, peek })
+    Ok(())
 }

@@ -10,9 +10,9 @@ mod post;
 #[cfg(test)]
 mod tests;
 
-pub use ladder::{Admitted, MirrorHeaders, climb};
+pub use ladder::{MirrorHeaders, climb};
 pub use other::{Delete, Get, decide_delete, decide_get, decide_sse};
-pub use post::{Post, decide_post};
+pub use post::{Post, decide_post, decide_post_request};
 
 use crate::revision::{Refusal, Revision, Revisions};
 
@@ -88,7 +88,8 @@ pub struct Denial {
 }
 
 impl Denial {
-    fn new(status: u16, refusal: Refusal, revision: Revision) -> Self {
+    /// A refusal with its status, in the words of a revision.
+    pub fn new(status: u16, refusal: Refusal, revision: Revision) -> Self {
         Self { status, refusal, revision }
     }
 

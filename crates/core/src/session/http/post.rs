@@ -41,7 +41,10 @@ pub enum Post {
 pub fn decide_post(policy: &Policy, head: &Head<'_>, body: &Incoming<'_>) -> Post {
     match body {
         Incoming::Batch(batch) => decide_batch(policy, head, batch),
-        Incoming::Single(Message::Request(request)) => decide_request(policy, head, request),
+        Incoming::Single(Message::Request(request)) => match Peek::at(request.params()) {
+            Ok(peek) => return decide_post_request(policy, head, request, &peek),
+            Err(error) => Err(Denial::newest(400, Refusal::bad_params(&error))),
+        },
         Incoming::Single(Message::Notification(notice)) => {
             let claims = Peek::at(notice.params()).is_ok_and(|peek| is_stateless_claim(&peek.claim()));
             decide_notification(policy, head, claims)
@@ -51,9 +54,17 @@ pub fn decide_post(policy: &Policy, head: &Head<'_>, body: &Incoming<'_>) -> Pos
     .unwrap_or_else(Post::Deny)
 }
 
-fn decide_request(policy: &Policy, head: &Head<'_>, request: &Request<'_>) -> Result<Post, Denial> {
-    let peek =
-        Peek::at(request.params()).map_err(|error| Denial::newest(400, Refusal::bad_params(&error)))?;
+/// The same for a request whose params were looked at already.
+pub fn decide_post_request(policy: &Policy, head: &Head<'_>, request: &Request<'_>, peek: &Peek<'_>) -> Post {
+    decide_request(policy, head, request, peek).unwrap_or_else(Post::Deny)
+}
+
+fn decide_request(
+    policy: &Policy,
+    head: &Head<'_>,
+    request: &Request<'_>,
+    peek: &Peek<'_>,
+) -> Result<Post, Denial> {
     match peek.claim() {
         Claim::Malformed => Err(Denial::newest(400, peek.check_sender().err().unwrap_or(Refusal::Internal))),
         claim if is_stateless_claim(&claim) => {
@@ -61,7 +72,7 @@ fn decide_request(policy: &Policy, head: &Head<'_>, request: &Request<'_>) -> Re
             decide_stateless(policy, head, &claimed)
         }
         // Row 7: a claim of an older version does not make it stateless.
-        _ => decide_handshake(policy, head, request, &peek),
+        _ => decide_handshake(policy, head, request, peek),
     }
 }
 

@@ -408,7 +408,8 @@ fn climbing(
     let header = |value: Option<&'static str>| value.map_or(Header::Absent, Header::Once);
     let leak = |value: &str| -> &'static str { Box::leak(value.to_owned().into_boxed_str()) };
     let headers = MirrorHeaders { method: header(method.map(leak)), name: header(name.map(leak)) };
-    climb(V2026_07_28, &request, &headers, offers).map(|_| ())
+    let peek = crate::session::Peek::at(request.params()).unwrap();
+    climb(V2026_07_28, &request, &peek, &headers, offers)
 }
 
 fn fell(result: Result<(), Denial>) -> (u16, i64) {

@@ -33,13 +33,13 @@ use tsugite_core::session::Peek;
 
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, TimeLimit, TimeLimited};
 
-use super::Server;
 use super::context::Cancelled;
 use super::lifecycle::Declared;
 use super::link::{Asked, Caller, Link, Work};
 use super::panic::{CatchPanic, Panicked};
 use super::principal::{Headers, Principal};
 use super::reply::Reply;
+use super::{Outbox, Server};
 
 /// A request, as layers see it.
 pub struct Request {
@@ -54,6 +54,7 @@ struct Job {
     id: Id<'static>,
     params: RawJson,
     revision: Revision,
+    outbox: Arc<Outbox>,
     caller: Caller,
     declared: Declared,
     cancelled: Cancelled,
@@ -219,9 +220,10 @@ fn begin(request: &Request) -> (Reply, Option<Work>) {
     };
     let Ok(peek) = Peek::at(message.params()) else { return (captured, None) };
     let (caller, cancelled) = (&job.caller, Some(&job.cancelled));
-    let (revision, declared) = (job.revision, job.declared);
+    let (revision, declared, outbox) = (job.revision, job.declared, &job.outbox);
+    let reply = &captured;
     let asked =
-        Asked { request: &message, peek: &peek, revision, reply: &captured, caller, declared, cancelled };
+        Asked { request: &message, peek: &peek, revision, reply, outbox, caller, declared, cancelled };
     let work = job.link.answer(asked);
     (captured, work)
 }
@@ -238,6 +240,7 @@ pub(crate) fn serve(link: &Arc<Link>, layers: &Arc<dyn Layered>, asked: Asked<'_
             id: asked.request.id.clone().into_owned(),
             params: asked.request.params().to_owned(),
             revision: asked.revision,
+            outbox: asked.outbox.clone(),
             caller: asked.caller.clone(),
             declared: asked.declared,
             cancelled: cancelled.clone(),
