@@ -1,4 +1,4 @@
-//! The server that is measured beside other implementations: `bench_server stdio`.
+//! The server that is measured beside other implementations: `bench_server stdio` or `bench_server http PORT MODE`.
 
 use serde::{Deserialize, Serialize};
 use tsugite::prelude::*;
@@ -35,10 +35,14 @@ fn server() -> Server {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> tsugite::Result<()> {
-    match std::env::args().nth(1).as_deref() {
-        Some("stdio") => server().serve_stdio().await,
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match *args {
+        ["stdio"] => server().serve_stdio().await,
+        // One endpoint serves both eras, so the mode changes nothing.
+        ["http", port, "session" | "stateless"] => server().serve_http(format!("127.0.0.1:{port}")).await,
         _ => {
-            eprintln!("usage: bench_server stdio");
+            eprintln!("usage: bench_server stdio | http PORT session|stateless");
             std::process::exit(1)
         }
     }

@@ -17,6 +17,7 @@ use super::seal::{KeyRing, Keys, SealKey};
 use super::state::States;
 use super::validate::{Compile, Validator};
 use super::{Server, Shared};
+use crate::transport::HttpSettings;
 
 /// Whether what tools return is checked.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +59,7 @@ pub(crate) struct Config {
     pub(crate) patience: Duration,
     pub(crate) ask_time: Duration,
     pub(crate) buffer: usize,
+    pub(crate) http: HttpSettings,
 }
 
 impl Server {
@@ -98,6 +100,7 @@ impl Server {
             patience: Duration::from_secs(10),
             ask_time: Duration::from_secs(600),
             buffer: 256 << 10,
+            http: HttpSettings::default(),
         };
         let shared = Shared {
             config: RwLock::new(Arc::new(config)),

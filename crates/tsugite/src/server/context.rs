@@ -345,7 +345,7 @@ impl<'a> LazyContext<'a> {
     }
 
     fn make(&self) -> Context {
-        let Asked { peek, revision, caller, cancelled, .. } = self.asked;
+        let Asked { peek, revision, caller, tables, .. } = self.asked;
         // What a request of 2026-07-28 says of its sender was checked when it came.
         let sender = revision.is_stateless().then(|| peek.sender().ok()).flatten();
         let (log_level, capabilities, client) = match sender {
@@ -369,7 +369,7 @@ impl<'a> LazyContext<'a> {
             client,
             principal: caller.principal.clone(),
             headers: caller.headers.clone(),
-            cancelled: cancelled.cloned().unwrap_or_default(),
+            cancelled: tables.cancelled(),
             ended: AtomicBool::new(false),
             may_ask: self.may_ask,
             ask_time: self.link.config.ask_time,

@@ -96,8 +96,28 @@ pub(crate) struct Asked<'a> {
     pub(crate) caller: &'a Caller,
     /// What the session it belongs to was told of.
     pub(crate) declared: Declared,
-    /// Whether something around it keeps the tables, and how it hears that it is no longer wanted.
-    pub(crate) cancelled: Option<&'a Cancelled>,
+    pub(crate) tables: Tables<'a>,
+}
+
+/// Who knows that a request is under way, and how it hears that it is no longer wanted.
+#[derive(Clone, Copy)]
+pub(crate) enum Tables<'a> {
+    /// The link, by its id.
+    Link,
+    /// Something around it.
+    Around(&'a Cancelled),
+    /// Nobody: its future is dropped.
+    None,
+}
+
+impl Tables<'_> {
+    /// The news that the request is no longer wanted.
+    pub(crate) fn cancelled(self) -> Cancelled {
+        match self {
+            Tables::Around(cancelled) => cancelled.clone(),
+            Tables::Link | Tables::None => Cancelled::default(),
+        }
+    }
 }
 
 impl<'a> Asked<'a> {
@@ -117,8 +137,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    pub(crate) fn new(config: &Config) -> Self {
-        let places = || Arc::new(Semaphore::new(config.running));
+    pub(crate) fn new(handlers: usize) -> Self {
+        let places = || Arc::new(Semaphore::new(handlers));
         Self { permits: places(), places: places() }
     }
 }
@@ -134,7 +154,7 @@ pub(crate) struct Work {
 impl Link {
     pub(crate) fn new(server: &Server, principal: Option<Principal>) -> Arc<Self> {
         let config = server.shared.config();
-        let room = Room::new(&config);
+        let room = Room::new(config.running);
         Self::with(server, config, principal, &room)
     }
 
@@ -281,7 +301,7 @@ impl Link {
             outbox: self.outbox(),
             caller: &self.caller,
             declared,
-            cancelled: None,
+            tables: Tables::Link,
         };
         match decide_request(phase, self.config.served, request, &peek) {
             // Before anything is done: a handler that has begun is not refused for lack of room.
@@ -333,6 +353,7 @@ impl Link {
         self.through_layers(asked)
     }
 
+    /// Answers a request, and lets the layers around it have their say.
     pub(crate) fn through_layers(self: &Arc<Self>, asked: Asked<'_>) -> Option<Work> {
         match &self.config.layers {
             Some(layers) => layer::serve(self, layers, asked),
@@ -410,7 +431,7 @@ impl Link {
         work: impl Future<Output = S> + Send + 'static,
     ) -> Option<Work> {
         let id = asked.request.id.clone().into_owned();
-        if asked.cancelled.is_some() {
+        if !matches!(asked.tables, Tables::Link) {
             let future = Box::pin(async move { (work.await)() });
             return Some(Work { id, serial: 0, cancelled, future });
         }
@@ -477,6 +498,13 @@ impl Link {
     /// The revision that was agreed on.
     pub(crate) fn revision(&self) -> Option<Revision> {
         self.phase().revision()
+    }
+
+    /// Lets whoever carries what belongs to no request look whether that should end.
+    pub(crate) fn stop_listening(&self) {
+        if let Some(outbox) = self.outbox.get() {
+            outbox.nudge();
+        }
     }
 
     /// Whether a request has no answer yet.

@@ -161,6 +161,36 @@ impl Outbox {
         self.quiet.notified()
     }
 
+    /// Wakes whoever waits, to look around.
+    pub(crate) fn nudge(&self) {
+        let taker = self.lock().taker.take();
+        if let Some(taker) = taker {
+            taker.wake();
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn stop_waiting(&self) {
+        self.lock().taker = None;
+    }
+
+    /// Whether there is nothing to take.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().bytes.is_empty()
+    }
+
+    /// Whether there is something to take, or the peer is gone; else `cx` is woken then. One waits at a time.
+    pub(crate) fn poll_filled(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut buffer = self.lock();
+        if !buffer.bytes.is_empty() || buffer.closed || buffer.cut {
+            return Poll::Ready(());
+        }
+        if !buffer.taker.as_ref().is_some_and(|taker| taker.will_wake(cx.waker())) {
+            buffer.taker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
     /// Waits until there is something to take. One waits at a time.
     pub(crate) fn filled(&self) -> Filled<'_> {
         Filled(self)
@@ -203,20 +233,13 @@ impl Future for Filled<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut buffer = self.0.lock();
-        if !buffer.bytes.is_empty() || buffer.closed || buffer.cut {
-            return Poll::Ready(());
-        }
-        if !buffer.taker.as_ref().is_some_and(|taker| taker.will_wake(cx.waker())) {
-            buffer.taker = Some(cx.waker().clone());
-        }
-        Poll::Pending
+        self.0.poll_filled(cx)
     }
 }
 
 impl Drop for Filled<'_> {
     fn drop(&mut self) {
-        self.0.lock().taker = None;
+        self.0.stop_waiting();
     }
 }
 

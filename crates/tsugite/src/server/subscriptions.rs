@@ -58,7 +58,7 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
         }
     }
     let uris = granted.resource_subscriptions.iter().flatten().cloned().collect();
-    let cancelled = asked.cancelled.cloned().unwrap_or_default();
+    let cancelled = asked.tables.cancelled();
     let listener = Listener::subscription(
         asked.outbox.clone(),
         asked.revision,

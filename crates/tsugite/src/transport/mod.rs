@@ -1,5 +1,15 @@
 //! How messages travel.
 
+#[cfg(feature = "http")]
+pub mod http;
 mod log;
 pub mod memory;
+#[cfg(not(feature = "http"))]
+mod no_http;
+mod signal;
 mod stdio;
+
+#[cfg(feature = "http")]
+pub(crate) use http::Settings as HttpSettings;
+#[cfg(not(feature = "http"))]
+pub(crate) use no_http::Settings as HttpSettings;

@@ -15,7 +15,6 @@ use rustix::fs::{FileType, fstat};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::signal::unix::{SignalKind, signal};
 use tsugite_core::jsonrpc::LineReader;
 
 use crate::server::Server;
@@ -34,7 +33,7 @@ impl Server {
         let (input, (output, copier)) = (Input::new(stdin)?, Output::new(stdout)?);
         let mut wire = Wire { link: Link::new(&self, None), input, output, leaving: Vec::new(), left: 0 };
         // A task of its own, so that not every message asks whether there was a signal.
-        let mut asked_to_stop = tokio::spawn(asked_to_stop());
+        let mut asked_to_stop = tokio::spawn(super::signal::asked_to_stop());
         let served = tokio::select! {
             biased;
             _ = &mut asked_to_stop => Ok(()),
@@ -161,18 +160,6 @@ impl Wire {
                 () = quiet, if !waits => {}
             }
         }
-    }
-}
-
-async fn asked_to_stop() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
     }
 }
 

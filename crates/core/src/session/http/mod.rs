@@ -14,7 +14,8 @@ pub use ladder::{MirrorHeaders, climb};
 pub use other::{Delete, Get, decide_delete, decide_get, decide_sse};
 pub use post::{Post, decide_post, decide_post_request};
 
-use crate::revision::{Refusal, Revision, Revisions};
+use crate::jsonrpc::code;
+use crate::revision::{Refusal, Revision, Revisions, code as refusal_code};
 
 /// A header that may stand once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +111,20 @@ impl Denial {
     fn unsupported(requested: &str, served: Revisions, revision: Revision) -> Self {
         let refusal = Refusal::UnsupportedVersion { requested: requested.to_owned(), supported: served };
         Self::new(400, refusal, revision)
+    }
+}
+
+/// The HTTP status of an answer of the stateless era that is an error with this code.
+pub fn status_of(code: i64) -> u16 {
+    match code {
+        code::PARSE_ERROR | code::INVALID_REQUEST => 400,
+        refusal_code::HEADER_MISMATCH
+        | refusal_code::MISSING_CLIENT_CAPABILITY
+        | refusal_code::UNSUPPORTED_VERSION => 400,
+        code::METHOD_NOT_FOUND => 404,
+        code::CONTENT_TOO_LARGE => 413,
+        // The request was fine as far as HTTP is concerned.
+        _ => 200,
     }
 }
 

@@ -35,7 +35,7 @@ pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, T
 
 use super::context::Cancelled;
 use super::lifecycle::Declared;
-use super::link::{Asked, Caller, Link, Work};
+use super::link::{Asked, Caller, Link, Tables, Work};
 use super::panic::{CatchPanic, Panicked};
 use super::principal::{Headers, Principal};
 use super::reply::Reply;
@@ -219,11 +219,10 @@ fn begin(request: &Request) -> (Reply, Option<Work>) {
         params: Some(Raw::from(&job.params)),
     };
     let Ok(peek) = Peek::at(message.params()) else { return (captured, None) };
-    let (caller, cancelled) = (&job.caller, Some(&job.cancelled));
+    let (caller, tables) = (&job.caller, Tables::Around(&job.cancelled));
     let (revision, declared, outbox) = (job.revision, job.declared, &job.outbox);
     let reply = &captured;
-    let asked =
-        Asked { request: &message, peek: &peek, revision, reply, outbox, caller, declared, cancelled };
+    let asked = Asked { request: &message, peek: &peek, revision, reply, outbox, caller, declared, tables };
     let work = job.link.answer(asked);
     (captured, work)
 }

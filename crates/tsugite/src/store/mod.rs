@@ -1,0 +1,118 @@
+//! State that may outlive a process: sessions, and the events of streams for clients that come back.
+//!
+//! [`Store`] is narrow, so that a backend shared by many replicas is little work. [`MemoryStore`] is the default and
+//! answers at once; requests that need nothing from it pay nothing for it.
+
+mod memory;
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+pub use memory::MemoryStore;
+
+/// Something that is there now, or will be.
+pub enum Soon<T> {
+    /// At once, as memory can.
+    Now(T),
+    /// After a while.
+    Later(Pin<Box<dyn Future<Output = T> + Send>>),
+}
+
+impl<T> Soon<T> {
+    /// Waits, if that is necessary.
+    pub async fn wait(self) -> T {
+        match self {
+            Soon::Now(value) => value,
+            Soon::Later(value) => value.await,
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Soon<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Soon::Now(_)) { "Now" } else { "Later" })
+    }
+}
+
+/// Why a store could not do it. What stands in it goes to the log, never to a peer.
+pub type StoreError = Box<dyn Error + Send + Sync>;
+
+/// What a store answers.
+pub type Stored<T> = Soon<Result<T, StoreError>>;
+
+/// A value, and which one it is among those that stood under its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The value.
+    pub value: Bytes,
+    /// Changes whenever the value does.
+    pub version: u64,
+}
+
+/// What must stand under a key for a value to take its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Anything or nothing.
+    Any,
+    /// Nothing.
+    Nothing,
+    /// The value of this version.
+    Version(u64),
+}
+
+/// Some events of one stream, in order and without a gap, as they were sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Events {
+    /// The number of the first.
+    pub first: u64,
+    /// The number of the last.
+    pub last: u64,
+    /// All of them: text of `text/event-stream`, each ended by an empty line.
+    pub text: Bytes,
+}
+
+/// How much of a stream is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct LogBounds {
+    /// How many events.
+    pub events: usize,
+    /// How many bytes.
+    pub bytes: usize,
+    /// For how long after the last one.
+    pub age: Duration,
+}
+
+/// Keeps values and logs, each for a time. Shared by replicas or private to one.
+pub trait Store: Send + Sync + 'static {
+    /// Whether other processes see what is kept here: then sessions are kept here too, and found by whichever replica a
+    /// client reaches.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    /// What stands under a key.
+    fn get(&self, key: &str) -> Stored<Option<Entry>>;
+
+    /// Puts a value under a key for a time, if what is expected stands there. Gives its version, or `None` if something
+    /// else stood there.
+    fn put(&self, key: &str, value: Bytes, expect: Expect, age: Duration) -> Stored<Option<u64>>;
+
+    /// Takes away what stands under a key, once.
+    fn take(&self, key: &str) -> Stored<Option<Bytes>>;
+
+    /// Appends to a log. What is beyond the bounds goes, the oldest first.
+    fn append(&self, log: &str, events: Events, bounds: LogBounds) -> Stored<()>;
+
+    /// What follows the event `after`; `None` if some of that is gone, or the log is not there.
+    fn read(&self, log: &str, after: u64) -> Stored<Option<Vec<Events>>>;
+
+    /// Forgets a log.
+    fn forget(&self, log: &str) -> Stored<()>;
+
+    /// Called now and then, for a store that does not notice by itself what is too old.
+    fn sweep(&self) {}
+}

@@ -1,0 +1,84 @@
+//! Responses that are whole from the start.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use http::response::Builder;
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use tsugite_core::jsonrpc::{Fault, Id, write};
+use tsugite_core::revision::{Refusal, Revision};
+use tsugite_core::session::http::{Denial, status_of};
+
+use super::body::HttpBody;
+
+/// JSON.
+pub(super) fn json(status: StatusCode, bytes: impl Into<Bytes>) -> Response<HttpBody> {
+    with_type(status, HeaderValue::from_static("application/json"), HttpBody::whole(bytes))
+}
+
+/// Events.
+pub(super) fn events(body: HttpBody) -> Response<HttpBody> {
+    let mut response = with_type(StatusCode::OK, HeaderValue::from_static("text/event-stream"), body);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    // Proxies that collect a response before they pass it on would hold events back.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+fn with_type(status: StatusCode, content: HeaderValue, body: HttpBody) -> Response<HttpBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, content);
+    response
+}
+
+/// Nothing but a status.
+pub(super) fn bare(status: StatusCode) -> Response<HttpBody> {
+    let mut response = Response::new(HttpBody::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// A refusal before any message was read.
+pub(super) fn refuse(status: StatusCode, text: &'static str) -> Response<HttpBody> {
+    let refusal = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => Refusal::TooLarge(text.into()),
+        _ => Refusal::InvalidRequest(text.into()),
+    };
+    denial(&Denial::new(status.as_u16(), refusal, Revision::NEWEST), None, "")
+}
+
+/// A response with headers of its own and no body.
+pub(super) fn refuse_with(status: StatusCode, set: impl FnOnce(Builder) -> Builder) -> Response<HttpBody> {
+    set(Response::builder().status(status)).body(HttpBody::empty()).unwrap_or_else(|_| bare(status))
+}
+
+/// Another method than those that are served.
+pub(super) fn not_allowed(allow: &'static str) -> Response<HttpBody> {
+    let mut response =
+        refuse(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed: only those of `Allow` are");
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+/// What a decision says no to.
+pub(super) fn denial(denial: &Denial, id: Option<&Id<'_>>, allow: &'static str) -> Response<HttpBody> {
+    let status = StatusCode::from_u16(denial.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let mut out = Vec::new();
+    let error = denial.refusal.error(denial.revision);
+    write::error(&mut out, id, denial.revision.writes_null_id(), &error);
+    let mut response = json(status, out);
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    response
+}
+
+/// What could not be read.
+pub(super) fn fault(fault: &Fault, spoken: Revision) -> Response<HttpBody> {
+    let Some((id, error)) = fault.answer() else { return bare(StatusCode::BAD_REQUEST) };
+    let mut out = Vec::new();
+    write::error(&mut out, id, spoken.writes_null_id(), &error);
+    let status = StatusCode::from_u16(status_of(error.code)).unwrap_or(StatusCode::BAD_REQUEST);
+    json(if status == StatusCode::OK { StatusCode::BAD_REQUEST } else { status }, out)
+}

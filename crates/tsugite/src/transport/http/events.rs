@@ -1,0 +1,418 @@
+//! Bodies that are streams of events: what a call says, what belongs to no call, and what was said before.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use tokio::time::{Instant, Sleep};
+
+use super::hub::Hub;
+use super::session::InUse;
+use super::track::{Appending, Track, plain, poll_kept};
+use crate::server::Outbox;
+use crate::store::{self, Soon};
+
+/// A stream of events.
+pub(super) trait Events: Send {
+    /// What is there, all at once; `None` if no more will come.
+    fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+
+    /// Whether no more will come.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// What runs on behalf of a request.
+pub(super) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A request that is being answered: its handler runs inside, and what it says comes out.
+pub(super) struct Exchange {
+    pub(super) outbox: Arc<Outbox>,
+    work: Option<Running>,
+    /// Up to 2025-11-25 a lost connection is no cancellation: the handler goes on.
+    survives: Option<Survival>,
+}
+
+/// What is needed to go on without a connection.
+pub(super) struct Survival {
+    pub(super) hub: Arc<Hub>,
+    pub(super) session: InUse,
+    track: Option<Arc<Track>>,
+    appending: Option<Appending>,
+}
+
+impl Survival {
+    pub(super) fn new(hub: Arc<Hub>, session: InUse) -> Self {
+        Self { hub, session, track: None, appending: None }
+    }
+
+    fn track(&mut self) -> Arc<Track> {
+        let session = &self.session;
+        self.track.get_or_insert_with(|| session.tracks(|tracks, id| tracks.begin(id))).clone()
+    }
+
+    fn say(&mut self, lines: &[u8]) -> Bytes {
+        let (text, appending) = self.track().say(lines, &self.hub.store, self.hub.bounds());
+        self.appending = appending;
+        text
+    }
+
+    /// Nothing more will be said.
+    fn finish(&mut self) {
+        if let Some(track) = self.track.take() {
+            track.set_done();
+            let most = self.hub.http.logs;
+            let forgotten = self.session.tracks(|tracks, _| tracks.finish(track.number(), most));
+            self.hub.forget(forgotten);
+        }
+    }
+}
+
+/// How far a request has come.
+pub(super) enum Come {
+    /// It is answered; this is all it said.
+    Done(Vec<u8>),
+    /// It has something to say before its answer.
+    Speaks,
+}
+
+impl Exchange {
+    pub(super) fn new(outbox: Arc<Outbox>, work: Option<Running>, survives: Option<Survival>) -> Self {
+        Self { outbox, work, survives }
+    }
+
+    /// What has come without waiting, if that is all there will be.
+    pub(super) fn poll_now(&mut self) -> Option<Come> {
+        if self.work.is_some() {
+            return None;
+        }
+        let mut said = Vec::new();
+        self.outbox.take_now(&mut said);
+        Some(Come::Done(said))
+    }
+
+    /// Waits for the answer, or for something that comes before it.
+    pub(super) fn poll_come(&mut self, cx: &mut Context<'_>) -> Poll<Come> {
+        self.poll_work(cx);
+        if self.work.is_none() {
+            let mut said = Vec::new();
+            self.outbox.take_now(&mut said);
+            return Poll::Ready(Come::Done(said));
+        }
+        self.outbox.poll_filled(cx).map(|()| Come::Speaks)
+    }
+
+    /// All that was said, as events that a client can come back for.
+    pub(super) fn events_of(mut self, said: &[u8]) -> Bytes {
+        match &mut self.survives {
+            None => plain(said),
+            Some(survival) => {
+                let text = survival.say(said);
+                survival.finish();
+                text
+            }
+        }
+    }
+
+    /// Goes on as a stream.
+    pub(super) fn stream(mut self, primes: bool, hub: &Arc<Hub>) -> Stream {
+        let (mut first, mut reader) = (None, 0);
+        if let Some(survival) = &mut self.survives {
+            let track = survival.track();
+            reader = track.take_over();
+            if primes {
+                let (text, appending) = track.prime(hub.http.retry, &hub.store, hub.bounds());
+                survival.appending = appending;
+                first = Some(text);
+            }
+        }
+        Stream { exchange: self, first, reader, beat: Beat::new(hub) }
+    }
+
+    fn poll_work(&mut self, cx: &mut Context<'_>) {
+        // What it says now is seen without being woken for it.
+        self.outbox.stop_waiting();
+        if let Some(work) = &mut self.work
+            && work.as_mut().poll(cx).is_ready()
+        {
+            self.work = None;
+        }
+    }
+
+    /// Whether all was said.
+    fn is_over(&self) -> bool {
+        self.work.is_none() && self.outbox.is_empty()
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let (Some(work), Some(survival)) = (self.work.take(), self.survives.take()) else {
+            if let Some(survival) = &mut self.survives {
+                survival.finish();
+            }
+            return;
+        };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let hub = survival.hub.clone();
+        let orphan = Orphan { outbox: self.outbox.clone(), work: Some(work), survival };
+        hub.adopt(&runtime, orphan);
+    }
+}
+
+/// A request whose connection is gone, or whose stream was cut: what it says is kept for the client to come back for.
+pub(super) struct Orphan {
+    outbox: Arc<Outbox>,
+    work: Option<Running>,
+    survival: Survival,
+}
+
+impl Future for Orphan {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut said = Vec::new();
+        loop {
+            if let Some(track) = &this.survival.track {
+                ready!(poll_kept(&mut this.survival.appending, track, cx));
+            }
+            this.outbox.stop_waiting();
+            if let Some(work) = &mut this.work
+                && work.as_mut().poll(cx).is_ready()
+            {
+                this.work = None;
+            }
+            if this.outbox.take_now(&mut said) {
+                // Without a stream there is no id to come back with: nobody can ask for it.
+                if this.survival.track.is_some() {
+                    drop(this.survival.say(&said));
+                }
+                continue;
+            }
+            if this.work.is_none() {
+                this.survival.finish();
+                return Poll::Ready(());
+            }
+            if this.outbox.poll_filled(cx).is_pending() {
+                return Poll::Pending;
+            }
+            // It may only have asked to be cut once more.
+            this.outbox.takes_cut();
+        }
+    }
+}
+
+/// The stream of a request.
+pub(super) struct Stream {
+    exchange: Exchange,
+    first: Option<Bytes>,
+    reader: u64,
+    beat: Beat,
+}
+
+impl Events for Stream {
+    fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if let Some(survival) = &mut self.exchange.survives
+                && let Some(track) = survival.track.clone()
+            {
+                // Nobody sees an event before it is kept.
+                ready!(poll_kept(&mut survival.appending, &track, cx));
+                if !track.is_read_by(self.reader, cx) {
+                    return Poll::Ready(None);
+                }
+            }
+            if let Some(first) = self.first.take() {
+                self.beat.put_off();
+                return Poll::Ready(Some(first));
+            }
+            self.exchange.poll_work(cx);
+            let mut said = Vec::new();
+            if self.exchange.outbox.take_now(&mut said) {
+                let text = match &mut self.exchange.survives {
+                    None => plain(&said),
+                    Some(survival) => survival.say(&said),
+                };
+                self.first = Some(text);
+                continue;
+            }
+            if self.exchange.work.is_none() {
+                return Poll::Ready(None);
+            }
+            if self.exchange.outbox.takes_cut() && self.exchange.survives.is_some() {
+                return Poll::Ready(None);
+            }
+            if self.exchange.outbox.poll_filled(cx).is_ready() {
+                continue;
+            }
+            return self.beat.poll(cx).map(Some);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.first.is_none() && self.exchange.is_over()
+    }
+}
+
+/// The stream of a session for what belongs to no request.
+pub(super) struct Standalone {
+    hub: Arc<Hub>,
+    session: InUse,
+    track: Arc<Track>,
+    reader: u64,
+    outbox: Arc<Outbox>,
+    first: Option<Bytes>,
+    appending: Option<Appending>,
+    beat: Beat,
+    _open: super::hub::Open,
+}
+
+impl Standalone {
+    /// Begins with `first`, which was said before.
+    pub(super) fn new(
+        hub: Arc<Hub>,
+        session: InUse,
+        track: Arc<Track>,
+        first: Option<Bytes>,
+        open: super::hub::Open,
+    ) -> Self {
+        let (reader, outbox, beat) = (track.take_over(), session.link.outbox().clone(), Beat::new(&hub));
+        Self { hub, session, track, reader, outbox, first, appending: None, beat, _open: open }
+    }
+}
+
+impl Events for Standalone {
+    fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            ready!(poll_kept(&mut self.appending, &self.track, cx));
+            if let Some(first) = self.first.take() {
+                self.beat.put_off();
+                return Poll::Ready(Some(first));
+            }
+            // The newest stream of a session hears the news, and the session may have ended.
+            if !self.track.is_read_by(self.reader, cx) || self.outbox.is_closed() || self.hub.is_closing() {
+                return Poll::Ready(None);
+            }
+            let mut said = Vec::new();
+            if self.outbox.take_now(&mut said) {
+                let (text, appending) = self.track.say(&said, &self.hub.store, self.hub.bounds());
+                (self.first, self.appending) = (Some(text), appending);
+                continue;
+            }
+            if self.outbox.poll_filled(cx).is_ready() {
+                continue;
+            }
+            let _ = &self.session;
+            return self.beat.poll(cx).map(Some);
+        }
+    }
+}
+
+/// A stream that is taken up again: what was said since, and what the request still says.
+pub(super) struct Resumed {
+    hub: Arc<Hub>,
+    _session: InUse,
+    track: Arc<Track>,
+    reader: u64,
+    after: u64,
+    first: Option<Bytes>,
+    reading: Option<Reading>,
+    beat: Beat,
+}
+
+type Reading = Pin<Box<dyn Future<Output = Result<Option<Vec<store::Events>>, store::StoreError>> + Send>>;
+
+impl Resumed {
+    pub(super) fn new(
+        hub: Arc<Hub>,
+        session: InUse,
+        track: Arc<Track>,
+        after: u64,
+        first: Option<Bytes>,
+    ) -> Self {
+        let (reader, beat) = (track.take_over(), Beat::new(&hub));
+        Self { hub, _session: session, track, reader, after, first, reading: None, beat }
+    }
+}
+
+impl Events for Resumed {
+    fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        // Asked before the log is read, so that nothing falls between the two.
+        if !self.track.is_read_by(self.reader, cx) {
+            return Poll::Ready(None);
+        }
+        let (done, last) = (self.track.is_done(), self.track.last());
+        if last > self.after || self.reading.is_some() {
+            let mut reading = match self.reading.take() {
+                Some(reading) => reading,
+                None => match self.hub.store.read(&self.track.log, self.after) {
+                    Soon::Now(read) => Box::pin(std::future::ready(read)),
+                    Soon::Later(read) => read,
+                },
+            };
+            let Poll::Ready(read) = reading.as_mut().poll(cx) else {
+                self.reading = Some(reading);
+                return Poll::Pending;
+            };
+            // What is gone cannot be made up for: the client sees the stream end.
+            let Ok(Some(events)) = read else { return Poll::Ready(None) };
+            if let Some(last) = events.last() {
+                self.after = last.last;
+                self.beat.put_off();
+                return Poll::Ready(Some(joined(&events)));
+            }
+        }
+        if done {
+            return Poll::Ready(None);
+        }
+        self.beat.poll(cx).map(Some)
+    }
+}
+
+/// Events in one piece.
+pub(super) fn joined(events: &[store::Events]) -> Bytes {
+    match events {
+        [one] => one.text.clone(),
+        many => {
+            let mut text = BytesMut::new();
+            many.iter().for_each(|events| text.extend_from_slice(&events.text));
+            text.freeze()
+        }
+    }
+}
+
+/// Says now and then that a stream is still there.
+pub(super) struct Beat {
+    every: std::time::Duration,
+    next: Option<Pin<Box<Sleep>>>,
+}
+
+impl Beat {
+    pub(super) fn new(hub: &Hub) -> Self {
+        Self { every: hub.http.keep_alive, next: None }
+    }
+
+    /// Something was said: that is sign enough.
+    pub(super) fn put_off(&mut self) {
+        if let Some(next) = &mut self.next {
+            next.as_mut().reset(Instant::now() + self.every);
+        }
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
+        let every = self.every;
+        let next = self.next.get_or_insert_with(|| Box::pin(tokio::time::sleep(every)));
+        ready!(next.as_mut().poll(cx));
+        next.as_mut().reset(Instant::now() + every);
+        // Polled once more, so that the next one wakes us.
+        let _ = next.as_mut().poll(cx);
+        Poll::Ready(Bytes::from_static(b": still here\n\n"))
+    }
+}

@@ -1,0 +1,119 @@
+//! GET and DELETE: streams for what belongs to no request, streams taken up again, and the end of a session.
+
+use std::sync::Arc;
+
+use http::header::HeaderName;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use tsugite_core::session::http::{Delete, Get, decide_delete, decide_get};
+
+use super::answer::{bare, denial, events, refuse};
+use super::body::HttpBody;
+use super::door::{accepts, once};
+use super::events::{Resumed, Standalone, joined};
+use super::hub::Hub;
+use super::post::{ALLOW, head, session_of};
+use super::session::InUse;
+use super::track::event_id;
+use crate::server::Principal;
+
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Opens a stream, or takes one up again.
+pub(super) async fn get(hub: &Arc<Hub>, parts: Parts) -> Response<HttpBody> {
+    let session = session_of(hub, &parts.headers, parts.extensions.get::<Principal>());
+    let last = parts.headers.contains_key(LAST_EVENT);
+    let decision =
+        decide_get(&hub.policy, &head(&parts.headers, &session), accepts(&parts.headers, EVENTS), last);
+    let Ok(Some(session)) = session else {
+        return match decision {
+            Get::Deny(denied) => denial(&denied, None, only_post(hub)),
+            _ => bare(StatusCode::NOT_FOUND),
+        };
+    };
+    match decision {
+        Get::Stream(revision) => {
+            // Whoever opens a stream hears of changes from now on.
+            session.link.listener();
+            let Some(open) = hub.open() else { return too_many() };
+            let track = session.tracks(|tracks, id| tracks.standalone(id));
+            let first = match revision.primes_streams() {
+                true => Some(track.prime(hub.http.retry, &hub.store, hub.bounds())),
+                false => None,
+            };
+            let (first, appending) = first.map_or((None, None), |(text, appending)| (Some(text), appending));
+            if let Some(appending) = appending {
+                appending.await;
+            }
+            events(HttpBody::events(Standalone::new(hub.clone(), session, track, first, open)))
+        }
+        Get::Resume(revision) => {
+            let named = once(&parts.headers, &LAST_EVENT).ok().flatten().and_then(event_id);
+            resume(hub, session, named, revision.primes_streams()).await
+        }
+        Get::Deny(denied) => denial(&denied, None, ALLOW),
+        _ => bare(StatusCode::METHOD_NOT_ALLOWED),
+    }
+}
+
+/// Goes on after the event that the client saw last.
+async fn resume(
+    hub: &Arc<Hub>,
+    session: InUse,
+    named: Option<(u64, u64)>,
+    primes: bool,
+) -> Response<HttpBody> {
+    let unknown =
+        || refuse(StatusCode::BAD_REQUEST, "`Last-Event-ID` names no event of this session that is kept");
+    let Some((number, after)) = named else { return unknown() };
+    let (track, standalone) = session.tracks(|tracks, _| (tracks.find(number), tracks.is_standalone(number)));
+    let Some(track) = track.filter(|track| after <= track.last()) else { return unknown() };
+    // So that a client that is cut off once more, before anything was said, still knows where it was.
+    let primed = primes.then(|| track.priming(after, hub.http.retry));
+    if !standalone {
+        let Ok(Some(_)) = hub.store.read(&track.log, after).wait().await else { return unknown() };
+        return events(HttpBody::events(Resumed::new(hub.clone(), session, track, after, primed)));
+    }
+    session.link.listener();
+    let Some(open) = hub.open() else { return too_many() };
+    // From now on nobody else adds to it.
+    let missed = match hub.store.read(&track.log, after).wait().await {
+        Ok(Some(missed)) => missed,
+        // Nothing was ever said, so nothing was missed.
+        _ if track.last() == after => Vec::new(),
+        _ => return unknown(),
+    };
+    let first = match (missed.is_empty(), primed) {
+        (true, primed) => primed,
+        (false, _) => Some(joined(&missed)),
+    };
+    events(HttpBody::events(Standalone::new(hub.clone(), session, track, first, open)))
+}
+
+/// Ends a session.
+pub(super) fn delete(hub: &Arc<Hub>, parts: &Parts) -> Response<HttpBody> {
+    let session = session_of(hub, &parts.headers, parts.extensions.get::<Principal>());
+    match (decide_delete(&hub.policy, &head(&parts.headers, &session)), session) {
+        (Delete::End, Ok(Some(session))) => {
+            hub.forget(hub.sessions.end(&session));
+            bare(StatusCode::OK)
+        }
+        (Delete::Deny(denied), _) => denial(&denied, None, only_post(hub)),
+        _ => bare(StatusCode::NOT_FOUND),
+    }
+}
+
+fn too_many() -> Response<HttpBody> {
+    refuse(StatusCode::SERVICE_UNAVAILABLE, "Too many streams are open; try again later")
+}
+
+/// What is left to do at an endpoint without sessions.
+fn only_post(hub: &Hub) -> &'static str {
+    match hub.policy.sessions && !hub.policy.served.handshake().is_empty() {
+        true if hub.policy.delete => ALLOW,
+        true => "GET, POST",
+        false => "POST",
+    }
+}
+
+pub(super) const EVENTS: &str = "text/event-stream";

@@ -1,0 +1,218 @@
+//! Listening: connections are accepted, timed, and ended politely.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::Sleep;
+
+use super::hub::Hub;
+use super::service::{HttpService, Where, answer};
+use crate::server::Server;
+
+impl Server {
+    /// Serves every client that comes over HTTP, in every revision, until a signal asks to stop.
+    ///
+    /// The endpoint is at `/mcp`; [`Server::http`] sets that and everything else. What runs when the signal comes has five
+    /// seconds to finish, or what [`Server::grace`] says. Fails when something was registered that cannot be offered, or
+    /// when nobody can listen there.
+    pub async fn serve_http(self, address: impl ToSocketAddrs) -> crate::Result<()> {
+        super::super::log::fall_back_to_stderr();
+        self.bind_http(address).await?.serve().await
+    }
+
+    /// Listens, and serves when it is told to: for whoever wants to know the port first.
+    pub async fn bind_http(&self, address: impl ToSocketAddrs) -> crate::Result<HttpListener> {
+        let service = self.http_service()?;
+        let listener = TcpListener::bind(address).await?;
+        let local = listener.local_addr()?;
+        if !local.ip().is_unspecified() {
+            let _ = service.0.own.set(local.ip());
+        }
+        Ok(HttpListener { hub: service.0, listener, local })
+    }
+
+    /// The server as a `tower` service, for a listener or a router of one's own.
+    pub fn http_service(&self) -> crate::Result<HttpService> {
+        self.check()?;
+        let hub = Hub::new(self);
+        if !hub.http.mistakes.is_empty() {
+            return Err(crate::Error::registration(hub.http.mistakes.clone()));
+        }
+        Ok(HttpService(hub))
+    }
+}
+
+/// A server that listens.
+pub struct HttpListener {
+    hub: Arc<Hub>,
+    listener: TcpListener,
+    local: SocketAddr,
+}
+
+impl HttpListener {
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Serves until a signal asks to stop.
+    pub async fn serve(self) -> crate::Result<()> {
+        self.serve_until(super::super::signal::asked_to_stop()).await
+    }
+
+    /// Serves until `stop` is done: no more connections are accepted then, streams of changes end, and what runs has its
+    /// grace to finish.
+    pub async fn serve_until(self, stop: impl Future<Output = ()>) -> crate::Result<()> {
+        let Self { hub, listener, .. } = self;
+        let (stopping, stopped) = watch::channel(false);
+        let places = Arc::new(Semaphore::new(hub.http.most_connections.min(Semaphore::MAX_PERMITS)));
+        let mut connections = JoinSet::new();
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let place = tokio::select! {
+                biased;
+                () = &mut stop => break,
+                place = places.clone().acquire_owned() => place,
+            };
+            let accepted = tokio::select! {
+                biased;
+                () = &mut stop => break,
+                accepted = listener.accept() => accepted,
+            };
+            let socket = match accepted {
+                Ok((socket, _)) => socket,
+                Err(error) => {
+                    // Too many open files, most likely: some will close.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            while connections.try_join_next().is_some() {}
+            let connection = serve_connection(hub.clone(), socket, stopped.clone());
+            connections.spawn(async move {
+                connection.await;
+                drop(place);
+            });
+        }
+        drop(listener);
+        hub.close();
+        let _ = stopping.send(true);
+        let finish = async {
+            while connections.join_next().await.is_some() {}
+            hub.settled().await;
+        };
+        if tokio::time::timeout(hub.config.grace, finish).await.is_err() {
+            tracing::warn!("some requests took longer than the grace and were cut off");
+        }
+        connections.shutdown().await;
+        hub.abandon();
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for HttpListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpListener").field("local", &self.local).finish_non_exhaustive()
+    }
+}
+
+async fn serve_connection(hub: Arc<Hub>, socket: TcpStream, mut stopped: watch::Receiver<bool>) {
+    // An answer is written at once; waiting for more would only hold it back.
+    if socket.set_nodelay(true).is_err() {
+        return;
+    }
+    let socket = Timed { io: socket, limit: hub.http.write_time, stalled: None };
+    let head = hub.http.header_time;
+    let service = service_fn(move |request| {
+        let hub = hub.clone();
+        async move { Ok::<_, Infallible>(answer(&hub, request, Where::Own).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head)
+        .max_headers(128)
+        .serve_connection(TokioIo::new(socket), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        biased;
+        // What goes wrong here is the peer's: it went away, or spoke no HTTP.
+        _ = &mut connection => return,
+        _ = stopped.wait_for(|stopped| *stopped) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    drop(connection.await);
+}
+
+/// A connection whose peer must read on: what it does not take for long ends it.
+struct Timed<T> {
+    io: T,
+    limit: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T> Timed<T> {
+    fn timed<R>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let limit = self.limit;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        match stalled.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Timed<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Timed<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.timed(cx, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.timed(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}

@@ -1,0 +1,58 @@
+//! Streamable HTTP: one endpoint for every revision, and on two paths of its own the transport of 2024-11-05.
+//!
+//! - [`Http`]: settings. [`HttpService`]: the server as a `tower` service. [`HttpListener`]: the same with a socket.
+//! - `door`: who is let in. `post`, `get`, `sse`: what a request wants. `answer`: responses that are whole.
+//! - `events`: responses that are streams; a handler runs inside the body that carries what it says. `track`: streams that
+//!   can be taken up again.
+//! - `session`: who was here before. `hub`: what all connections share.
+
+mod answer;
+mod body;
+mod door;
+mod events;
+mod get;
+mod hub;
+mod listener;
+mod post;
+mod service;
+mod session;
+mod settings;
+mod sse;
+mod track;
+
+pub use body::HttpBody;
+pub use listener::HttpListener;
+pub use service::HttpService;
+pub use settings::Http;
+
+use std::sync::Arc;
+
+use crate::Server;
+use crate::store::{MemoryStore, Store};
+
+/// What a server keeps of what was set about HTTP.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    http: Arc<Http>,
+    store: Arc<dyn Store>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { http: Arc::new(Http::new()), store: Arc::new(MemoryStore::new()) }
+    }
+}
+
+impl Server {
+    /// Sets how it is served over HTTP.
+    #[must_use]
+    pub fn http(self, http: Http) -> Self {
+        self.configure(|config| config.http.http = Arc::new(http))
+    }
+
+    /// Where sessions and the events of streams are kept; in memory unless told.
+    #[must_use]
+    pub fn store(self, store: impl Store) -> Self {
+        self.configure(|config| config.http.store = Arc::new(store))
+    }
+}

@@ -1,0 +1,419 @@
+//! POST: a message, or on 2025-03-26 several.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use http::header::HeaderName;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body::Body;
+use tsugite_core::jsonrpc::{Incoming, Message, Request, parse};
+use tsugite_core::revision::{Refusal, Revision};
+use tsugite_core::session::Peek;
+use tsugite_core::session::http::{
+    Denial, Head, Header, MirrorHeaders, Post, SessionHeader, climb, decide_post, decide_post_request,
+    status_of,
+};
+
+use super::answer::{bare, denial, events, fault, json, refuse};
+use super::body::{HttpBody, Unread, read};
+use super::door::takes_json;
+use super::events::{Come, Exchange, Running, Survival};
+use super::hub::Hub;
+use super::session::{InUse, NoSession, SessionId};
+use crate::server::link::{Asked, Caller, Link, Tables, Work};
+use crate::server::{Declared, Headers, Named, Outbox, Principal, Reply};
+
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// Reads a POST and answers it.
+pub(super) async fn post<B: Body>(hub: &Arc<Hub>, parts: Parts, body: B) -> Response<HttpBody> {
+    if let Err(refused) = takes_json(&parts.headers) {
+        return refused;
+    }
+    let bytes = match body_of(hub, body).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return refused,
+    };
+    match begin(hub, parts, &bytes) {
+        Begun::Answered(response) => response,
+        Begun::Under(mut way) => {
+            let come = match way.exchange.poll_now() {
+                Some(come) => come,
+                None => poll_fn(|cx| way.exchange.poll_come(cx)).await,
+            };
+            way.respond(hub, come)
+        }
+    }
+}
+
+/// Reads a body within its limits.
+pub(super) async fn body_of<B: Body>(hub: &Hub, body: B) -> Result<Bytes, Response<HttpBody>> {
+    read(body, hub.config.limits.message_bytes, hub.http.body_time).await.map_err(|unread| match unread {
+        Unread::TooLarge => refuse(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "Content too large: the body is over the limit of this server",
+        ),
+        Unread::TooSlow => refuse(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"),
+        Unread::Broken => refuse(StatusCode::BAD_REQUEST, "The body ended before it was whole"),
+    })
+}
+
+enum Begun {
+    Answered(Response<HttpBody>),
+    Under(Way),
+}
+
+/// A request on its way to an answer.
+struct Way {
+    exchange: Exchange,
+    kind: Kind,
+}
+
+enum Kind {
+    /// Of the stateless era.
+    Stateless,
+    /// Of a session that speaks this revision, or of none.
+    Handshake(Revision),
+    /// It opens a session.
+    Opens(Arc<Link>),
+}
+
+impl Way {
+    fn respond(self, hub: &Arc<Hub>, come: Come) -> Response<HttpBody> {
+        let Way { exchange, kind } = self;
+        let mut said = match come {
+            Come::Done(said) => said,
+            Come::Speaks => {
+                let primes = matches!(kind, Kind::Handshake(revision) if revision.primes_streams());
+                return events(HttpBody::events(exchange.stream(primes, hub)));
+            }
+        };
+        let lines = memchr::memchr_iter(b'\n', &said).take(2).count();
+        if lines != 1 {
+            // Nothing at all is what a cancelled request gets.
+            let text = if lines == 0 { Bytes::new() } else { exchange.events_of(&said) };
+            return events(HttpBody::whole(text));
+        }
+        said.pop();
+        let refused = exchange.outbox.refused();
+        match kind {
+            Kind::Handshake(_) => json(StatusCode::OK, said),
+            Kind::Stateless => {
+                let status = refused.map_or(200, |code| status_of(code.into()));
+                json(StatusCode::from_u16(status).unwrap_or(StatusCode::OK), said)
+            }
+            Kind::Opens(_) if refused.is_some() || !hub.http.sessions => json(StatusCode::OK, said),
+            Kind::Opens(link) => opened(hub, link, said),
+        }
+    }
+}
+
+/// Opens the session that was agreed on.
+fn opened(hub: &Arc<Hub>, link: Arc<Link>, said: Vec<u8>) -> Response<HttpBody> {
+    let opened = hub.sessions.open(link, hub.http.most_sessions, hub.http.most_sessions_each);
+    let session = match opened {
+        Ok(session) => session,
+        Err(NoSession::NoRandomness) => {
+            tracing::error!("the operating system gave no random bytes for a session");
+            return refuse(StatusCode::INTERNAL_SERVER_ERROR, "No session could be opened");
+        }
+        Err(NoSession::TooMany) => {
+            let text = "Too many sessions: this server has as many as it takes; try again later";
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, text);
+        }
+        Err(NoSession::TooManyOfOne) => {
+            let text = "Too many sessions: end one of yours first (DELETE with its `Mcp-Session-Id`)";
+            return refuse(StatusCode::TOO_MANY_REQUESTS, text);
+        }
+    };
+    hub.begin_to_sweep();
+    let mut response = json(StatusCode::OK, said);
+    if let Ok(id) = HeaderValue::from_str(session.id().as_str()) {
+        response.headers_mut().insert(SESSION, id);
+    }
+    response
+}
+
+/// What arrived, as far as it is needed to decide.
+struct Arrived<'a> {
+    hub: &'a Arc<Hub>,
+    head: Head<'a>,
+    session: Option<InUse>,
+    caller: Caller,
+    headers: &'a HeaderMap,
+}
+
+fn begin(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
+    let principal = parts.extensions.get::<Principal>().cloned();
+    let map = Arc::new(parts.headers);
+    let session = session_of(hub, &map, principal.as_ref());
+    let (known, session) = match session {
+        Ok(session) => (session.as_ref().map(|session| session.link.revision()), session),
+        Err(()) => (Some(None), None),
+    };
+    let known = match known {
+        None => SessionHeader::Absent,
+        Some(None) => SessionHeader::Unknown,
+        Some(Some(revision)) => SessionHeader::Known(revision),
+    };
+    let head = Head { version: header(&map, &VERSION), session: known };
+    let caller = Caller { principal, headers: Headers::of(map.clone()) };
+    let arrived = Arrived { hub, head, session, caller, headers: &map };
+    let body = match parse(bytes, &hub.config.limits) {
+        Ok(body) => body,
+        Err(wrong) => {
+            let spoken = known_revision(known).unwrap_or_else(|| hub.config.served.unspoken());
+            return Begun::Answered(fault(&wrong, spoken));
+        }
+    };
+    if let Incoming::Single(Message::Request(request)) = &body {
+        let peek = match Peek::at(request.params()) {
+            Ok(peek) => peek,
+            Err(error) => {
+                let spoken = known_revision(known).unwrap_or(Revision::NEWEST);
+                let denied = Denial::new(400, Refusal::bad_params(&error), spoken);
+                return Begun::Answered(denial(&denied, Some(&request.id), ALLOW));
+            }
+        };
+        return arrived.request(request, &peek);
+    }
+    arrived.other(body)
+}
+
+impl Arrived<'_> {
+    fn request(self, request: &Request<'_>, peek: &Peek<'_>) -> Begun {
+        let deny = |denied: &Denial| Begun::Answered(denial(denied, Some(&request.id), ALLOW));
+        match decide_post_request(&self.hub.policy, &self.head, request, peek) {
+            Post::Stateless(revision) => {
+                let mirrors = MirrorHeaders {
+                    method: header(self.headers, &METHOD),
+                    name: header(self.headers, &NAME),
+                };
+                // Whether the method is offered is for the switchboard to say.
+                if let Err(denied) = climb(revision, request, peek, &mirrors, |_| true) {
+                    return deny(&denied);
+                }
+                let link = self.hub.lone.clone();
+                self.run(request, peek, revision, None, Kind::Stateless, |asked| link.through_layers(asked))
+            }
+            Post::Initialize(revision) => {
+                let (hub, who) = (self.hub, self.caller.principal.clone());
+                let link = Link::with(&hub.server, hub.config.clone(), who, &hub.room);
+                let opens = Kind::Opens(link.clone());
+                self.run(request, peek, revision, None, opens, |asked| link.through_layers(asked))
+            }
+            Post::InSession(revision) => {
+                let Some(session) = self.session.as_ref().map(|session| session.link.clone()) else {
+                    return Begun::Answered(bare(StatusCode::NOT_FOUND));
+                };
+                let survival = self.hold();
+                self.run(request, peek, revision, survival, Kind::Handshake(revision), |asked| {
+                    session.post(asked)
+                })
+            }
+            Post::Alone(revision) => {
+                let link = self.alone(revision);
+                self.run(request, peek, revision, None, Kind::Handshake(revision), |asked| link.post(asked))
+            }
+            Post::Deny(denied) => deny(&denied),
+            _ => Begun::Answered(bare(StatusCode::BAD_REQUEST)),
+        }
+    }
+
+    /// Begins to answer. What is not done at once goes on in the exchange.
+    fn run(
+        self,
+        request: &Request<'_>,
+        peek: &Peek<'_>,
+        revision: Revision,
+        survival: Option<Survival>,
+        kind: Kind,
+        answer: impl FnOnce(Asked<'_>) -> Option<Work>,
+    ) -> Begun {
+        let outbox = Arc::new(match &survival {
+            Some(_) => Outbox::that_can_be_cut(self.hub.config.buffer),
+            None => Outbox::new(self.hub.config.buffer),
+        });
+        let reply = Reply::Single(outbox.clone());
+        let asked = Asked {
+            request,
+            peek,
+            revision,
+            reply: &reply,
+            outbox: &outbox,
+            caller: &self.caller,
+            declared: Declared::default(),
+            tables: if survival.is_some() { Tables::Link } else { Tables::None },
+        };
+        let work = answer(asked).map(cancellable);
+        Begun::Under(Way { exchange: Exchange::new(outbox, work, survival), kind })
+    }
+
+    /// A link for one request of the handshake era that belongs to no session.
+    fn alone(&self, revision: Revision) -> Arc<Link> {
+        let hub = self.hub;
+        let link = Link::with(&hub.server, hub.config.clone(), self.caller.principal.clone(), &hub.room);
+        link.agreed(revision);
+        link
+    }
+
+    fn hold(&self) -> Option<Survival> {
+        let session = self.session.as_ref()?;
+        Some(Survival::new(self.hub.clone(), self.hub.sessions.hold((*session).clone())))
+    }
+
+    /// Notifications, responses, batches.
+    fn other(self, body: Incoming<'_>) -> Begun {
+        let accepted = || Begun::Answered(bare(StatusCode::ACCEPTED));
+        let decision = decide_post(&self.hub.policy, &self.head, &body);
+        match (decision, body) {
+            (Post::InSession(_) | Post::Deliver, Incoming::Single(message)) => {
+                if let Some(session) = &self.session {
+                    // Nothing that is no request is answered.
+                    let nobody = Reply::capture();
+                    session.link.hear(Ok(message), &nobody);
+                }
+                accepted()
+            }
+            (Post::Accept | Post::Alone(_), _) => accepted(),
+            (Post::Batch { revision, in_session }, Incoming::Batch(batch)) => {
+                let link = match self.session.as_ref().filter(|_| in_session) {
+                    Some(session) => session.link.clone(),
+                    None => self.alone(revision),
+                };
+                self.batch(&link, revision, batch.into_messages())
+            }
+            (Post::Deny(denied), _) => Begun::Answered(denial(&denied, None, ALLOW)),
+            _ => Begun::Answered(bare(StatusCode::BAD_REQUEST)),
+        }
+    }
+
+    fn batch(
+        self,
+        link: &Arc<Link>,
+        revision: Revision,
+        messages: Vec<Result<Message<'_>, tsugite_core::jsonrpc::Fault>>,
+    ) -> Begun {
+        let survival = self.hold();
+        let outbox = Arc::new(Outbox::new(self.hub.config.buffer));
+        let together = Reply::batch(outbox.clone(), self.hub.config.limits.message_bytes.saturating_mul(2));
+        let mut works = Vec::new();
+        let mut asks = false;
+        for message in messages {
+            let Ok(Message::Request(request)) = &message else {
+                asks |= message.is_err();
+                link.hear(message, &together);
+                continue;
+            };
+            asks = true;
+            let peek = match Peek::at(request.params()) {
+                Ok(peek) => peek,
+                Err(error) => {
+                    together.refusal(Some(&request.id), &Refusal::bad_params(&error), revision);
+                    continue;
+                }
+            };
+            let asked = Asked {
+                request,
+                peek: &peek,
+                revision,
+                reply: &together,
+                outbox: &outbox,
+                caller: &self.caller,
+                declared: Declared::default(),
+                tables: if survival.is_some() { Tables::Link } else { Tables::None },
+            };
+            works.extend(link.post(asked).map(cancellable));
+        }
+        drop(together);
+        if !asks {
+            return Begun::Answered(bare(StatusCode::ACCEPTED));
+        }
+        let work = (!works.is_empty()).then(|| all(works));
+        Begun::Under(Way { exchange: Exchange::new(outbox, work, survival), kind: Kind::Handshake(revision) })
+    }
+}
+
+/// Work that ends when it is no longer wanted.
+fn cancellable(work: Work) -> Running {
+    let Work { cancelled, future, .. } = work;
+    Box::pin(async move {
+        tokio::select! {
+            biased;
+            () = cancelled.wait() => {}
+            () = future => {}
+        }
+    })
+}
+
+/// Runs all of them side by side.
+fn all(mut works: Vec<Running>) -> Running {
+    Box::pin(poll_fn(move |cx| {
+        works.retain_mut(|work| work.as_mut().poll(cx).is_pending());
+        if works.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }))
+}
+
+/// The session that a request names: none, one that is there, or one that is not.
+pub(super) fn session_of(
+    hub: &Hub,
+    headers: &HeaderMap,
+    who: Option<&Principal>,
+) -> Result<Option<InUse>, ()> {
+    match header(headers, &SESSION) {
+        Header::Absent => Ok(None),
+        Header::Unclear => Err(()),
+        Header::Once(text) => {
+            let id = SessionId::parse(text.trim_matches([' ', '\t'])).ok_or(())?;
+            hub.sessions.find(&id, who).map(Some).ok_or(())
+        }
+    }
+}
+
+fn known_revision(session: SessionHeader) -> Option<Revision> {
+    match session {
+        SessionHeader::Known(revision) => Some(revision),
+        _ => None,
+    }
+}
+
+/// What decisions look at, of a request without a body.
+pub(super) fn head<'h>(headers: &'h HeaderMap, session: &Result<Option<InUse>, ()>) -> Head<'h> {
+    let session = match session {
+        Ok(None) => SessionHeader::Absent,
+        Err(()) => SessionHeader::Unknown,
+        Ok(Some(session)) => session.link.revision().map_or(SessionHeader::Unknown, SessionHeader::Known),
+    };
+    Head { version: header(headers, &VERSION), session }
+}
+
+/// A header that may stand once.
+pub(super) fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Header<'h> {
+    let mut all = headers.get_all(name).iter();
+    match (all.next(), all.next()) {
+        (None, _) => Header::Absent,
+        (Some(value), None) => value.to_str().map_or(Header::Unclear, Header::Once),
+        _ => Header::Unclear,
+    }
+}
+
+impl Named for HeaderMap {
+    fn values(&self, name: &str) -> Vec<&str> {
+        self.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect()
+    }
+
+    fn pairs(&self) -> Vec<(&str, &str)> {
+        self.iter()
+            .filter_map(|(name, value)| value.to_str().ok().map(|value| (name.as_str(), value)))
+            .collect()
+    }
+}
+
+/// What can be done at the endpoint.
+pub(super) const ALLOW: &str = "GET, POST, DELETE";

@@ -1,0 +1,256 @@
+//! The sessions of clients up to 2025-11-25. One at rest is a record in a map: no task, no channel, no buffer.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::time::Instant;
+use tsugite_core::base64;
+
+use super::track::{Track, Tracks};
+use crate::server::link::Link;
+use crate::server::{Principal, lock::lock};
+
+/// The name of a session: 192 bits of the operating system, as 32 letters.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct SessionId([u8; 32]);
+
+impl SessionId {
+    /// Fails if the operating system has no randomness to give.
+    fn random() -> Option<Self> {
+        let mut bits = [0; 24];
+        SystemRandom::new().fill(&mut bits).ok()?;
+        base64::encode_url(&bits).as_bytes().try_into().ok().map(Self)
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        text.as_bytes().try_into().ok().map(Self)
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+/// One session.
+pub(super) struct Session {
+    id: SessionId,
+    pub(super) link: Arc<Link>,
+    /// When it was last used, in milliseconds since the table began.
+    used: AtomicU64,
+    /// Requests and streams under way.
+    active: AtomicUsize,
+    tracks: Mutex<Option<Box<Tracks>>>,
+}
+
+impl Session {
+    pub(super) fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Whether it was opened by this caller.
+    fn is_of(&self, who: Option<&Principal>) -> bool {
+        same(self.link.caller.principal.as_ref(), who)
+    }
+
+    pub(super) fn tracks<T>(&self, look: impl FnOnce(&mut Tracks, &str) -> T) -> T {
+        let mut tracks = lock(&self.tracks);
+        let tracks = tracks.get_or_insert_with(|| Box::new(Tracks::new(fingerprint(&self.id))));
+        look(tracks, self.id.as_str())
+    }
+
+    fn known_tracks<T>(&self, look: impl FnOnce(&mut Tracks) -> Vec<T>) -> Vec<T> {
+        lock(&self.tracks).as_deref_mut().map_or_else(Vec::new, look)
+    }
+}
+
+fn same(one: Option<&Principal>, other: Option<&Principal>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.issuer() == other.issuer() && one.subject() == other.subject(),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// A number that tells the streams of sessions apart; says little of the name it is made of.
+fn fingerprint(id: &SessionId) -> u32 {
+    let digest = ring::digest::digest(&ring::digest::SHA256, &id.0);
+    digest.as_ref().first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// All sessions of a server.
+pub(super) struct Sessions {
+    shards: [Mutex<HashMap<SessionId, Arc<Session>>>; SHARDS],
+    hasher: std::collections::hash_map::RandomState,
+    began: Instant,
+    count: AtomicUsize,
+    /// How many each authenticated caller has.
+    each: Mutex<HashMap<(String, String), usize>>,
+}
+
+/// Why there is no new session.
+pub(super) enum NoSession {
+    TooMany,
+    TooManyOfOne,
+    NoRandomness,
+}
+
+impl Sessions {
+    pub(super) fn new() -> Self {
+        Self {
+            shards: Default::default(),
+            hasher: std::collections::hash_map::RandomState::new(),
+            began: Instant::now(),
+            count: AtomicUsize::new(0),
+            each: Mutex::default(),
+        }
+    }
+
+    /// Opens a session for a link that has agreed on a revision.
+    pub(super) fn open(
+        &self,
+        link: Arc<Link>,
+        most: usize,
+        most_each: usize,
+    ) -> Result<Arc<Session>, NoSession> {
+        let id = SessionId::random().ok_or(NoSession::NoRandomness)?;
+        let who = link.caller.principal.clone();
+        if self.count.fetch_add(1, Ordering::AcqRel) >= most {
+            self.count.fetch_sub(1, Ordering::AcqRel);
+            return Err(NoSession::TooMany);
+        }
+        if let Some(who) = &who {
+            let mut each = lock(&self.each);
+            let count = each.entry(named(who)).or_default();
+            if *count >= most_each {
+                self.count.fetch_sub(1, Ordering::AcqRel);
+                return Err(NoSession::TooManyOfOne);
+            }
+            *count += 1;
+        }
+        Ok(self.insert(id, link))
+    }
+
+    fn insert(&self, id: SessionId, link: Arc<Link>) -> Arc<Session> {
+        let session = Session {
+            id,
+            link,
+            used: AtomicU64::new(self.now()),
+            active: AtomicUsize::new(0),
+            tracks: Mutex::default(),
+        };
+        let session = Arc::new(session);
+        self.shard(&id).insert(id, session.clone());
+        session
+    }
+
+    /// Finds a session of this caller, and keeps it while it is used.
+    pub(super) fn find(&self, id: &SessionId, who: Option<&Principal>) -> Option<InUse> {
+        let session = self.shard(id).get(id).filter(|session| session.is_of(who)).cloned()?;
+        Some(self.hold(session))
+    }
+
+    /// Keeps a session while it is used.
+    pub(super) fn hold(&self, session: Arc<Session>) -> InUse {
+        session.active.fetch_add(1, Ordering::AcqRel);
+        session.used.store(self.now(), Ordering::Release);
+        InUse { session, began: self.began }
+    }
+
+    /// Ends a session, if it is still there.
+    pub(super) fn end(&self, session: &Session) -> Vec<Arc<Track>> {
+        let removed = self.shard(&session.id).remove(&session.id);
+        removed.map_or_else(Vec::new, |session| self.bury(&session))
+    }
+
+    /// Ends those that nobody has used for long, and gives the streams that are forgotten.
+    pub(super) fn sweep(&self, idle: Duration, age: Duration) -> Vec<Arc<Track>> {
+        let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
+        let mut forgotten = Vec::new();
+        for shard in &self.shards {
+            let mut ended = Vec::new();
+            let now = self.now();
+            let mut sessions = lock(shard);
+            sessions.retain(|_, session| {
+                forgotten.extend(session.known_tracks(|tracks| tracks.outlived(age)));
+                let unused = session.active.load(Ordering::Acquire) == 0
+                    && now.saturating_sub(session.used.load(Ordering::Acquire)) >= idle;
+                if unused {
+                    ended.push(session.clone());
+                }
+                !unused
+            });
+            if sessions.capacity() > 64 && sessions.len() < sessions.capacity() / 4 {
+                sessions.shrink_to_fit();
+            }
+            drop(sessions);
+            ended.iter().for_each(|session| forgotten.extend(self.bury(session)));
+        }
+        forgotten
+    }
+
+    /// Calls with every session there is.
+    pub(super) fn each(&self, mut look: impl FnMut(&Arc<Session>)) {
+        for shard in &self.shards {
+            let sessions: Vec<_> = lock(shard).values().cloned().collect();
+            sessions.iter().for_each(&mut look);
+        }
+    }
+
+    fn bury(&self, session: &Session) -> Vec<Arc<Track>> {
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        if let Some(who) = &session.link.caller.principal {
+            let mut each = lock(&self.each);
+            let name = named(who);
+            if let Some(count) = each.get_mut(&name) {
+                *count -= 1;
+                if *count == 0 {
+                    each.remove(&name);
+                }
+            }
+        }
+        session.link.abandon();
+        session.known_tracks(Tracks::all)
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn shard(&self, id: &SessionId) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
+        let [first, ..] = &self.shards;
+        let at = usize::try_from(self.hasher.hash_one(id) % SHARDS as u64).unwrap_or_default();
+        lock(self.shards.get(at).unwrap_or(first))
+    }
+}
+
+fn named(who: &Principal) -> (String, String) {
+    (who.issuer().to_owned(), who.subject().to_owned())
+}
+
+/// A session that is used: it does not expire meanwhile.
+pub(super) struct InUse {
+    session: Arc<Session>,
+    began: Instant,
+}
+
+impl std::ops::Deref for InUse {
+    type Target = Arc<Session>;
+
+    fn deref(&self) -> &Arc<Session> {
+        &self.session
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.session.used.store(now, Ordering::Release);
+        self.session.active.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+const SHARDS: usize = 16;

@@ -1,0 +1,243 @@
+//! What can be set about HTTP.
+
+use std::time::Duration;
+
+use super::door::Origin;
+
+/// Settings of HTTP, for [`Server::http`](crate::Server::http). Each has a default that is safe on a machine of one's own.
+///
+/// ```
+/// use tsugite::prelude::*;
+/// use tsugite::transport::http::Http;
+///
+/// let server = Server::new("shop", "1.0.0")
+///     .http(Http::new().allow_host("shop.example").allow_origin("https://shop.example"));
+/// # let _ = server;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Http {
+    pub(super) path: String,
+    pub(super) health: Option<String>,
+    pub(super) hosts: Vec<String>,
+    pub(super) any_host: bool,
+    pub(super) origins: Vec<Origin>,
+    pub(super) any_origin: bool,
+    pub(super) cors: bool,
+    pub(super) sessions: bool,
+    pub(super) delete: bool,
+    pub(super) sse: Option<(String, String)>,
+    pub(super) session_idle: Duration,
+    pub(super) most_sessions: usize,
+    pub(super) most_sessions_each: usize,
+    pub(super) most_streams: usize,
+    pub(super) most_running: usize,
+    pub(super) log_events: usize,
+    pub(super) log_bytes: usize,
+    pub(super) log_age: Duration,
+    pub(super) logs: usize,
+    pub(super) retry: Duration,
+    pub(super) keep_alive: Duration,
+    pub(super) header_time: Duration,
+    pub(super) body_time: Duration,
+    pub(super) write_time: Duration,
+    pub(super) most_connections: usize,
+    pub(super) mistakes: Vec<String>,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Http {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self {
+            path: "/mcp".to_owned(),
+            health: Some("/health".to_owned()),
+            hosts: Vec::new(),
+            any_host: false,
+            origins: Vec::new(),
+            any_origin: false,
+            cors: false,
+            sessions: true,
+            delete: true,
+            sse: None,
+            session_idle: Duration::from_secs(30 * 60),
+            most_sessions: 100_000,
+            most_sessions_each: 1_000,
+            most_streams: 20_000,
+            most_running: 4_096,
+            log_events: 1_000,
+            log_bytes: 1 << 20,
+            log_age: Duration::from_secs(5 * 60),
+            logs: 64,
+            retry: Duration::from_secs(1),
+            keep_alive: Duration::from_secs(15),
+            header_time: Duration::from_secs(30),
+            body_time: Duration::from_secs(30),
+            write_time: Duration::from_secs(30),
+            most_connections: 20_000,
+            mistakes: Vec::new(),
+        }
+    }
+
+    /// Where the endpoint is, for a server that listens itself; `/mcp` unless told.
+    #[must_use]
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// Where `GET` answers 200 while the server is up, for a server that listens itself; `/health` unless told, nowhere for
+    /// `None`.
+    #[must_use]
+    pub fn health_path(mut self, path: Option<&str>) -> Self {
+        self.health = path.map(str::to_owned);
+        self
+    }
+
+    /// Serves requests that name this host, with any port. `localhost`, `127.0.0.1` and `[::1]` are always served. The
+    /// check keeps web pages from reaching the server by a name of their own that leads here (DNS rebinding).
+    #[must_use]
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Serves requests whatever host they name: for a server behind a proxy that checks it.
+    #[must_use]
+    pub fn allow_any_host(mut self) -> Self {
+        self.any_host = true;
+        self
+    }
+
+    /// Serves web pages of this origin, such as `https://app.example`. Pages of loopback names are always served.
+    #[must_use]
+    pub fn allow_origin(mut self, origin: impl AsRef<str>) -> Self {
+        match Origin::parse(origin.as_ref()) {
+            Some(origin) => self.origins.push(origin),
+            None => self.mistakes.push(format!(
+                "{:?} is no origin: write `https://app.example`, with a port if it is not the usual one",
+                origin.as_ref()
+            )),
+        }
+        self
+    }
+
+    /// Serves web pages of every origin: for a server that checks tokens on each request.
+    #[must_use]
+    pub fn allow_any_origin(mut self) -> Self {
+        self.any_origin = true;
+        self
+    }
+
+    /// Answers browsers that ask whether pages of an allowed origin may call (CORS). Off unless told.
+    #[must_use]
+    pub fn cors(mut self, yes: bool) -> Self {
+        self.cors = yes;
+        self
+    }
+
+    /// Whether clients up to 2025-11-25 get sessions, as they do unless told otherwise. Without, each of their requests stands
+    /// alone: nothing can be asked back, subscribed to or taken up again.
+    #[must_use]
+    pub fn sessions(mut self, yes: bool) -> Self {
+        self.sessions = yes;
+        self
+    }
+
+    /// Whether clients may end their session, as they may unless told otherwise.
+    #[must_use]
+    pub fn delete(mut self, yes: bool) -> Self {
+        self.delete = yes;
+        self
+    }
+
+    /// Serves the HTTP+SSE transport of 2024-11-05 as well, at `/sse` and `/messages`.
+    #[must_use]
+    pub fn http_sse(self) -> Self {
+        self.http_sse_at("/sse", "/messages")
+    }
+
+    /// The same at other paths. Clients are told the second as it stands here.
+    #[must_use]
+    pub fn http_sse_at(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
+        self.sse = Some((stream.into(), messages.into()));
+        self
+    }
+
+    /// How long a session stays that nobody uses; 30 minutes unless told. A call or an open stream is a use.
+    #[must_use]
+    pub fn session_idle(mut self, time: Duration) -> Self {
+        self.session_idle = time;
+        self
+    }
+
+    /// How many sessions there may be, in all (100,000 unless told) and for one authenticated caller (1,000). One more is
+    /// refused; none is taken from anybody.
+    #[must_use]
+    pub fn most_sessions(mut self, all: usize, each: usize) -> Self {
+        (self.most_sessions, self.most_sessions_each) = (all, each);
+        self
+    }
+
+    /// How many `subscriptions/listen` and `GET` streams may be open; 20,000 unless told.
+    #[must_use]
+    pub fn most_streams(mut self, streams: usize) -> Self {
+        self.most_streams = streams;
+        self
+    }
+
+    /// How many handlers may be under way at once, of all clients together; 4,096 unless told. More wait.
+    #[must_use]
+    pub fn concurrency(mut self, handlers: usize) -> Self {
+        self.most_running = handlers.clamp(1, 1 << 29);
+        self
+    }
+
+    /// What is kept of one stream, for clients that come back: events, bytes and for how long after the stream is done;
+    /// 1,000, 1 MiB and 5 minutes unless told.
+    #[must_use]
+    pub fn event_log(mut self, events: usize, bytes: usize, age: Duration) -> Self {
+        (self.log_events, self.log_bytes, self.log_age) = (events, bytes, age);
+        self
+    }
+
+    /// How many streams that are done a session keeps; 64 unless told. The oldest goes first.
+    #[must_use]
+    pub fn logs_each(mut self, streams: usize) -> Self {
+        self.logs = streams;
+        self
+    }
+
+    /// After what time clients should come back for a stream that ended early; 1 second unless told.
+    #[must_use]
+    pub fn retry(mut self, time: Duration) -> Self {
+        self.retry = time;
+        self
+    }
+
+    /// How often a stream says that it is still there; every 15 seconds unless told.
+    #[must_use]
+    pub fn keep_alive(mut self, time: Duration) -> Self {
+        self.keep_alive = time;
+        self
+    }
+
+    /// How long the head of a request may take to arrive, its body, and a peer to read on; 30 seconds each unless told. The
+    /// first and the last hold where the server listens itself.
+    #[must_use]
+    pub fn time_limits(mut self, head: Duration, body: Duration, write: Duration) -> Self {
+        (self.header_time, self.body_time, self.write_time) = (head, body, write);
+        self
+    }
+
+    /// How many connections there may be, for a server that listens itself; 20,000 unless told. More wait to be accepted.
+    #[must_use]
+    pub fn most_connections(mut self, connections: usize) -> Self {
+        self.most_connections = connections;
+        self
+    }
+}
