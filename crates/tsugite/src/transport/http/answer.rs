@@ -39,6 +39,15 @@ pub(super) fn bare(status: StatusCode) -> Response<HttpBody> {
     response
 }
 
+/// Why a request was not let in.
+pub(super) struct Refused(pub(super) StatusCode, pub(super) &'static str);
+
+impl From<Refused> for Response<HttpBody> {
+    fn from(Refused(status, text): Refused) -> Self {
+        refuse(status, text)
+    }
+}
+
 /// A refusal before any message was read.
 pub(super) fn refuse(status: StatusCode, text: &'static str) -> Response<HttpBody> {
     let refusal = match status {

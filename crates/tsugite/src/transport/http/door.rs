@@ -6,7 +6,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 
-use super::answer::{refuse, refuse_with};
+use super::answer::{Refused, refuse_with};
 use super::body::HttpBody;
 use super::settings::Http;
 
@@ -70,7 +70,7 @@ pub(super) fn enter<'h>(
     http: &Http,
     own: Option<IpAddr>,
     parts: &'h Parts,
-) -> Result<Option<&'h str>, Response<HttpBody>> {
+) -> Result<Option<&'h str>, Refused> {
     if !http.any_host {
         let named = match (parts.uri.authority(), once(&parts.headers, &HOST)) {
             (Some(authority), _) => Some(authority.as_str()),
@@ -86,7 +86,7 @@ pub(super) fn enter<'h>(
         }) {
             let text = "Forbidden: this server does not serve the host that the request names; \
                         `Http::allow_host` allows one";
-            return Err(refuse(StatusCode::FORBIDDEN, text));
+            return Err(Refused(StatusCode::FORBIDDEN, text));
         }
     }
     let origin = match once(&parts.headers, &ORIGIN) {
@@ -100,13 +100,13 @@ pub(super) fn enter<'h>(
     if !allowed {
         let text =
             "Forbidden: pages of this origin may not call this server; `Http::allow_origin` allows one";
-        return Err(refuse(StatusCode::FORBIDDEN, text));
+        return Err(Refused(StatusCode::FORBIDDEN, text));
     }
     Ok(Some(origin))
 }
 
 /// What a POST must bring and must be ready to take.
-pub(super) fn takes_json(headers: &HeaderMap) -> Result<(), Response<HttpBody>> {
+pub(super) fn takes_json(headers: &HeaderMap) -> Result<(), Refused> {
     let content = headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
     let is_json = content.is_some_and(|content| {
         content == b"application/json" || {
@@ -116,11 +116,11 @@ pub(super) fn takes_json(headers: &HeaderMap) -> Result<(), Response<HttpBody>> 
     });
     if !is_json {
         let text = "Unsupported media type: `Content-Type` must be `application/json`";
-        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        return Err(Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
     }
     if !(accepts(headers, "application/json") && accepts(headers, "text/event-stream")) {
         let text = "Not acceptable: `Accept` must take `application/json` and `text/event-stream`";
-        return Err(refuse(StatusCode::NOT_ACCEPTABLE, text));
+        return Err(Refused(StatusCode::NOT_ACCEPTABLE, text));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use tsugite_core::session::http::{
     status_of,
 };
 
-use super::answer::{bare, denial, events, fault, json, refuse};
+use super::answer::{Refused, bare, denial, events, fault, json, refuse};
 use super::body::{HttpBody, Unread, read};
 use super::door::takes_json;
 use super::events::{Come, Exchange, Running, Survival};
@@ -34,11 +34,11 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// Reads a POST and answers it.
 pub(super) async fn post<B: Body>(hub: &Arc<Hub>, parts: Parts, body: B) -> Response<HttpBody> {
     if let Err(refused) = takes_json(&parts.headers) {
-        return refused;
+        return refused.into();
     }
     let bytes = match body_of(hub, body).await {
         Ok(bytes) => bytes,
-        Err(refused) => return refused,
+        Err(refused) => return refused.into(),
     };
     match begin(hub, parts, &bytes) {
         Begun::Answered(response) => response,
@@ -53,14 +53,14 @@ pub(super) async fn post<B: Body>(hub: &Arc<Hub>, parts: Parts, body: B) -> Resp
 }
 
 /// Reads a body within its limits.
-pub(super) async fn body_of<B: Body>(hub: &Hub, body: B) -> Result<Bytes, Response<HttpBody>> {
+pub(super) async fn body_of<B: Body>(hub: &Hub, body: B) -> Result<Bytes, Refused> {
     read(body, hub.config.limits.message_bytes, hub.http.body_time).await.map_err(|unread| match unread {
         Unread::TooLarge => refuse(
             StatusCode::PAYLOAD_TOO_LARGE,
             "Content too large: the body is over the limit of this server",
         ),
-        Unread::TooSlow => refuse(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"),
-        Unread::Broken => refuse(StatusCode::BAD_REQUEST, "The body ended before it was whole"),
+        Unread::TooSlow => Refused(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"),
+        Unread::Broken => Refused(StatusCode::BAD_REQUEST, "The body ended before it was whole"),
     })
 }
 

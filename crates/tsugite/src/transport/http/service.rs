@@ -81,7 +81,7 @@ pub(super) async fn answer<B: Body>(hub: &Arc<Hub>, request: Request<B>, at: Whe
     }
     let origin = match door::enter(&hub.http, hub.own.get().copied(), &parts) {
         Ok(origin) => origin.map(str::to_owned),
-        Err(refused) => return refused,
+        Err(refused) => return refused.into(),
     };
     let mut response = match (place(hub, parts.uri.path(), at), parts.method.clone()) {
         (Place::Endpoint, Method::POST) => post::post(hub, parts, body).await,

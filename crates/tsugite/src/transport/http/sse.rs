@@ -84,7 +84,7 @@ pub(super) async fn message<B: Body>(hub: &Arc<Hub>, parts: Parts, body: B) -> R
     let Some(link) = link else { return refuse(StatusCode::NOT_FOUND, "Session not found") };
     let bytes = match body_of(hub, body).await {
         Ok(bytes) => bytes,
-        Err(refused) => return refused,
+        Err(refused) => return refused.into(),
     };
     if let Err(wrong) = parse(&bytes, &hub.config.limits) {
         return fault(&wrong, hub.config.served.unspoken());
