@@ -1,0 +1,217 @@
+//! Tools that ask: the user, the client's model, for its directories. In one round, in several, under given keys.
+
+use tsugite::core::protocol::Role;
+use tsugite::core::protocol::content::SamplingBlock;
+use tsugite::core::protocol::form::{Field, FormSchema, Options, TitledOption};
+use tsugite::core::protocol::roots::Root;
+use tsugite::core::protocol::sampling::{CreateMessageParams, CreateMessageResult, SamplingMessage};
+use tsugite::prelude::*;
+
+pub(crate) fn offer(server: Server) -> Server {
+    server
+        .tool(test_sampling)
+        .tool(test_elicitation)
+        .tool(test_elicitation_sep1034_defaults)
+        .tool(test_elicitation_sep1330_enums)
+        .tool(test_missing_capability)
+        .tool(test_streaming_elicitation)
+        .tool(test_input_required_result_elicitation)
+        .tool(test_input_required_result_sampling)
+        .tool(test_input_required_result_list_roots)
+        .tool(test_input_required_result_request_state)
+        .tool(test_input_required_result_multiple_inputs)
+        .tool(test_input_required_result_multi_round)
+        .tool(test_input_required_result_tampered_state)
+        .tool(test_input_required_result_capabilities)
+}
+
+/// Hands a text to the client's model.
+#[tool]
+async fn test_sampling(prompt: String, cx: Context) -> Result<String, ToolError> {
+    let answer = cx.sample(question(prompt)).await?;
+    Ok(format!("LLM response: {}", words(answer)))
+}
+
+#[derive(Form)]
+struct User {
+    /// The user's name.
+    username: String,
+    /// The user's e-mail address.
+    email: String,
+}
+
+/// Asks the user who they are.
+#[tool]
+async fn test_elicitation(message: String, cx: Context) -> Result<String, ToolError> {
+    let User { username, email } = cx.ask(message).await?;
+    Ok(format!("User response: {username}, {email}"))
+}
+
+#[derive(Debug, Form)]
+enum Status {
+    Active,
+    Inactive,
+    Pending,
+}
+
+#[derive(Form)]
+struct Account {
+    #[form(default = "John Doe")]
+    name: String,
+    #[form(default = 30)]
+    age: u32,
+    #[form(default = 95.5)]
+    score: f64,
+    #[form(default = Status::Active)]
+    status: Status,
+    #[form(default = true)]
+    verified: bool,
+}
+
+/// Asks with a form that is filled in already.
+#[tool]
+async fn test_elicitation_sep1034_defaults(cx: Context) -> Result<String, ToolError> {
+    let Account { name, age, score, status, verified } = cx.ask("Please review the account.").await?;
+    Ok(format!("Elicitation completed: {name}, {age}, {score}, {status:?}, {verified}"))
+}
+
+/// Asks for choices in every way to write them.
+#[tool]
+async fn test_elicitation_sep1330_enums(cx: Context) -> Result<String, ToolError> {
+    let options = || Options::Plain(["option1", "option2", "option3"].map(String::from).into());
+    let titled = |titles: [&str; 3]| {
+        let option = |(value, title): (&str, &str)| TitledOption { value: value.into(), title: title.into() };
+        Options::Titled(["value1", "value2", "value3"].into_iter().zip(titles).map(option).collect())
+    };
+    let named = Options::Named {
+        values: ["opt1", "opt2", "opt3"].map(String::from).into(),
+        names: ["Option One", "Option Two", "Option Three"].map(String::from).into(),
+    };
+    // By hand, since a derived form never writes titles the old way.
+    let form = FormSchema::new()
+        .field("untitledSingle", Field::choice(options()))
+        .field("titledSingle", Field::choice(titled(["First Option", "Second Option", "Third Option"])))
+        .field("legacyEnum", Field::choice(named))
+        .field("untitledMulti", Field::choices(options()))
+        .field("titledMulti", Field::choices(titled(["First Choice", "Second Choice", "Third Choice"])));
+    let chosen = cx.ask_form(form, "Please choose.").await?;
+    Ok(format!("Elicitation completed: {chosen:?}"))
+}
+
+/// Needs the client's model.
+#[tool]
+async fn test_missing_capability(cx: Context) -> Result<String, ToolError> {
+    Ok(words(cx.sample(question("What can you do?")).await?))
+}
+
+/// Asks the user, and says nothing else meanwhile.
+#[tool]
+async fn test_streaming_elicitation(cx: Context) -> Result<String, ToolError> {
+    Ok(greeting(cx.ask(WHO).await?))
+}
+
+#[derive(Form)]
+struct Name {
+    name: String,
+}
+
+/// Asks the user for a name.
+#[tool]
+async fn test_input_required_result_elicitation(cx: Context) -> Result<String, ToolError> {
+    Ok(greeting(cx.ask_as("user_name", WHO).await?))
+}
+
+/// Asks the client's model for a capital.
+#[tool]
+async fn test_input_required_result_sampling(cx: Context) -> Result<String, ToolError> {
+    Ok(words(cx.sample(question("What is the capital of France?")).key("capital_question").await?))
+}
+
+/// Asks the client for its directories.
+#[tool]
+async fn test_input_required_result_list_roots(cx: Context) -> Result<String, ToolError> {
+    Ok(places(&cx.roots().key("client_roots").await?))
+}
+
+#[derive(Form)]
+struct Confirm {
+    ok: bool,
+}
+
+/// Asks the user to confirm, and wants its state back.
+#[tool]
+async fn test_input_required_result_request_state(cx: Context) -> Result<String, ToolError> {
+    confirmed(cx).await
+}
+
+/// Asks the user to confirm, and notices when its state was altered.
+#[tool]
+async fn test_input_required_result_tampered_state(cx: Context) -> Result<String, ToolError> {
+    confirmed(cx).await
+}
+
+/// Every question has a state, and every state is sealed.
+async fn confirmed(cx: Context) -> Result<String, ToolError> {
+    let Confirm { ok } = cx.ask_as("confirm", "Please confirm").await?;
+    Ok(format!("state-ok, confirmed: {ok}"))
+}
+
+/// Asks the user, the model and for directories at once.
+#[tool]
+async fn test_input_required_result_multiple_inputs(cx: Context) -> Result<String, ToolError> {
+    let (name, answer, roots) = tokio::join!(
+        cx.ask_as::<Name>("user_name", WHO),
+        cx.sample(question("Generate a greeting")).key("greeting"),
+        cx.roots().key("client_roots"),
+    );
+    Ok(format!("{} {} {}", greeting(name?), words(answer?), places(&roots?)))
+}
+
+#[derive(Form)]
+struct Color {
+    color: String,
+}
+
+/// Asks one question after the other.
+#[tool]
+async fn test_input_required_result_multi_round(cx: Context) -> Result<String, ToolError> {
+    let Name { name } = cx.ask_as("step1", "Step 1: What is your name?").await?;
+    let Color { color } = cx.ask_as("step2", "Step 2: What is your favorite color?").await?;
+    Ok(format!("{name} likes {color}"))
+}
+
+/// Asks only what the client has declared. One that has declared nothing is refused.
+#[tool]
+async fn test_input_required_result_capabilities(cx: Context) -> Result<String, ToolError> {
+    let can = cx.client_capabilities();
+    if can.sampling.is_some() {
+        Ok(words(cx.sample(question("Generate a greeting")).key("greeting").await?))
+    } else if can.roots.is_some() {
+        Ok(places(&cx.roots().key("client_roots").await?))
+    } else {
+        Ok(greeting(cx.ask_as("user_name", WHO).await?))
+    }
+}
+
+const WHO: &str = "What is your name?";
+
+fn greeting(Name { name }: Name) -> String {
+    format!("Hello, {name}!")
+}
+
+fn question(text: impl Into<String>) -> CreateMessageParams {
+    CreateMessageParams::new([SamplingMessage::new(Role::User, SamplingBlock::text(text))], 100_u64)
+}
+
+fn words(answer: CreateMessageResult) -> String {
+    let words = answer.content.into_vec().into_iter().filter_map(|block| match block {
+        SamplingBlock::Text(text) => Some(text.text),
+        _ => None,
+    });
+    words.collect()
+}
+
+fn places(roots: &[Root]) -> String {
+    let uris: Vec<&str> = roots.iter().map(|root| root.uri.as_str()).collect();
+    format!("Roots: {}", uris.join(", "))
+}
