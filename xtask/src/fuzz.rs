@@ -97,9 +97,7 @@ struct House {
 
 impl House {
     fn find() -> Result<Self, String> {
-        let metadata = run::metadata(&["--no-deps"])?;
-        let folder = metadata.get("target_directory").and_then(|folder| folder.as_str());
-        let folder = Path::new(folder.ok_or("cargo metadata names no target folder")?).join("fuzz");
+        let folder = run::target_folder()?.join("fuzz");
         let version = run::output(run::cargo(["--version", "--verbose"]), "look at the Rust toolchain")?;
         let host = version.lines().find_map(|line| line.strip_prefix("host: "));
         let host = host.ok_or("`cargo --version --verbose` names no host")?.to_owned();
@@ -125,7 +123,7 @@ impl House {
 
     fn folder(&self, kind: &str, target: &str) -> Result<PathBuf, String> {
         let folder = self.folder.join(kind).join(target);
-        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        run::make_folder(&folder)?;
         Ok(folder)
     }
 }

@@ -4,10 +4,12 @@
 //! waits for an answer would wait forever.
 
 use std::env;
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -68,6 +70,62 @@ pub(crate) fn overheard(mut command: Command) -> Result<(bool, String), String> 
     Ok((status.success(), said))
 }
 
+/// Runs a program, and stops it when it takes longer than `limit`.
+pub(crate) fn within(limit: Duration, command: Command) -> Result<ExitStatus, String> {
+    let mut running = Running::start(command)?;
+    let start = Instant::now();
+    loop {
+        if let Some(status) = running.ended()? {
+            return Ok(status);
+        }
+        if start.elapsed() >= limit {
+            return Err(format!("`{}` took more than {} s and was stopped", running.name, limit.as_secs()));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// A program that runs beside us. Whatever happens, it ends with this value.
+pub(crate) struct Running {
+    child: Child,
+    name: String,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Result<Self, String> {
+        let child = command.spawn().map_err(|error| not_started(&command, &error))?;
+        Ok(Self { child, name: shown(&command) })
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
+        self.child.try_wait().map_err(|error| format!("`{}` is lost: {error}", self.name))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing to kill if it has ended, and nothing to be done if it cannot be.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How often to look whether something has happened.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Makes a folder, and those it lies in.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))
+}
+
+/// Where what is built goes, and whatever else is made by a machine.
+pub(crate) fn target_folder() -> Result<PathBuf, String> {
+    let metadata = metadata(&["--no-deps"])?;
+    let folder = metadata.get("target_directory").and_then(Value::as_str);
+    Ok(folder.ok_or("cargo metadata names no target folder")?.into())
+}
+
 /// What `cargo metadata` knows about this workspace.
 pub(crate) fn metadata(options: &[&str]) -> Result<Value, String> {
     let command = cargo(["metadata", "--format-version", "1", "--locked"].iter().chain(options).copied());
@@ -106,4 +164,23 @@ fn pass_on(from: Option<impl Read>, mut to: impl Write) -> String {
         }
     }
     String::from_utf8_lossy(&said).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_too_long_is_stopped() {
+        let told = within(Duration::ZERO, program("sleep", ["60"])).unwrap_err();
+        assert_eq!(told, "`sleep 60` took more than 0 s and was stopped");
+    }
+
+    #[test]
+    fn what_ends_in_time_tells_how() {
+        let limit = Duration::from_secs(60);
+        assert!(within(limit, program("true", [])).unwrap().success());
+        assert!(!within(limit, program("false", [])).unwrap().success());
+        assert!(within(limit, program("no-such-program", [])).is_err());
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::process::Command;
+use std::time::Duration;
 
 use crate::run;
 
@@ -18,24 +19,31 @@ pub(crate) fn cxx_compiler() -> Result<(), String> {
     let chosen = env::var("CXX").unwrap_or_default();
     let chosen = chosen.split_whitespace().next();
     let name = chosen.unwrap_or("c++");
-    let present = || run::works(run::program(name, ["--version"]));
-    if present() {
-        return Ok(());
-    }
     // A compiler that somebody chose and that does not run is theirs to mend; g++ would not be used.
-    if chosen.is_none() && is_root() && run::works(run::program("apt-get", ["--version"])) {
-        println!("no C++ compiler; installing g++");
-        // Stale package lists may still do: whether there is a compiler now is what counts.
-        let _ = run::must(apt_get(["update"]), "");
-        let _ = run::must(apt_get(["install", "--yes", "g++"]), "");
-    }
-    if present() {
+    let packages: &[&str] = if chosen.is_none() { &["g++"] } else { &[] };
+    if there_or_installed("C++ compiler", name, packages) {
         return Ok(());
     }
     Err(format!(
         "there is no C++ compiler: `{name} --version` does not run, and the fuzz targets need one\n  \
          try: install g++ (Debian: `apt-get install g++` as root), or let CXX name a compiler"
     ))
+}
+
+/// Whether a program runs, if need be after Debian's `packages` were installed by root.
+fn there_or_installed(what: &str, name: &str, packages: &[&str]) -> bool {
+    let present = || run::works(run::program(name, ["--version"]));
+    if present() {
+        return true;
+    }
+    if packages.is_empty() || !is_root() || !run::works(run::program("apt-get", ["--version"])) {
+        return false;
+    }
+    println!("no {what}; installing {}", packages.join(", "));
+    // Stale package lists may still do: whether it runs now is what counts.
+    let _ = run::within(PATIENCE, apt_get(["update"]));
+    let _ = run::within(PATIENCE, apt_get(["install", "--yes"].iter().chain(packages).copied()));
+    present()
 }
 
 fn component(name: &str, subcommand: &str) -> Result<(), String> {
@@ -59,6 +67,9 @@ fn apt_get<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     command.env("DEBIAN_FRONTEND", "noninteractive");
     command
 }
+
+/// For a download over a slow line.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn is_root() -> bool {
     run::output(run::program("id", ["-u"]), "").is_ok_and(|id| id.trim() == "0")
