@@ -3,15 +3,19 @@
 //! A fresh machine with a Rust toolchain needs nothing else: `cargo xtask test` adds what is missing, and a
 //! contributor and CI run the same thing.
 
+mod conformance;
 mod count;
 mod fuzz;
 mod msrv;
+mod node;
 mod run;
 mod setup;
 mod test;
 
 use std::env;
 use std::process::ExitCode;
+
+use count::Count;
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -24,6 +28,10 @@ fn main() -> ExitCode {
         ["test"] => test::all(),
         ["fuzz", ref rest @ ..] => match fuzz::Plan::by_hand(rest) {
             Ok(plan) => outcome(plan.run()),
+            Err(mistake) => misused(&mistake),
+        },
+        ["conformance", ref rest @ ..] => match conformance::Plan::by_hand(rest) {
+            Ok(plan) => outcome(plan.run(&mut Count::default())),
             Err(mistake) => misused(&mistake),
         },
         ["msrv"] => outcome(msrv::check()),
@@ -51,5 +59,8 @@ cargo xtask <command>
 
   test                           set up, check and test everything; the last line is the count
   fuzz [TARGET] [--seconds N]    fuzz one target, or each in turn, for 60 s unless told
+  conformance server [--url URL] [SET...]
+                                 the official suite against our server, or against one that runs already;
+                                 sets are 2025-11-25, 2026-07-28 and all, and all three unless told
   msrv                           check that rust-version is what the dependencies ask for
 ";

@@ -4,7 +4,7 @@
 //! waits for an answer would wait forever.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -85,6 +85,19 @@ pub(crate) fn within(limit: Duration, command: Command) -> Result<ExitStatus, St
     }
 }
 
+/// Like [`within`], for what the program writes to standard output, which is kept in a file.
+pub(crate) fn output_within(
+    limit: Duration,
+    mut command: Command,
+    file: &Path,
+) -> Result<(ExitStatus, String), String> {
+    let wrong = |error: io::Error| format!("{}: {error}", file.display());
+    command.stdout(File::create(file).map_err(wrong)?);
+    let status = within(limit, command)?;
+    let said = fs::read(file).map_err(wrong)?;
+    Ok((status, String::from_utf8_lossy(&said).into_owned()))
+}
+
 /// A program that runs beside us. Whatever happens, it ends with this value.
 pub(crate) struct Running {
     child: Child,
@@ -112,7 +125,7 @@ impl Drop for Running {
 }
 
 /// How often to look whether something has happened.
-const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// Makes a folder, and those it lies in.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), String> {

@@ -30,6 +30,17 @@ pub(crate) fn cxx_compiler() -> Result<(), String> {
     ))
 }
 
+/// The official suites are npm packages.
+pub(crate) fn npm() -> Result<(), String> {
+    if there_or_installed("npm", "npm", &["nodejs", "npm"]) {
+        return Ok(());
+    }
+    Err("there is no npm, and the official conformance suite comes from there\n  \
+         try: install Node 22 or newer with npm (Debian: `apt-get install nodejs npm` as root; an older Node will \
+         do to install a newer one)"
+        .to_owned())
+}
+
 /// Whether a program runs, if need be after Debian's `packages` were installed by root.
 fn there_or_installed(what: &str, name: &str, packages: &[&str]) -> bool {
     let present = || run::works(run::program(name, ["--version"]));

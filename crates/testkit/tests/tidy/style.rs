@@ -96,3 +96,14 @@ fn no_file_names_a_place_on_somebodys_machine() {
     }
     assert_none(found);
 }
+
+#[test]
+fn no_lock_file_says_where_its_packages_lie() {
+    // Whoever installs them may have a registry of their own; what they must be is said by their digests.
+    let locks: Vec<_> =
+        tree::files("xtask/npm").into_iter().filter(|path| path.ends_with("package-lock.json")).collect();
+    assert!(!locks.is_empty());
+    assert_none(
+        locks.into_iter().filter(|path| tree::text(path).unwrap().contains("\"resolved\"")).collect(),
+    );
+}

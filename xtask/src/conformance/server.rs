@@ -1,0 +1,94 @@
+//! Our own server under test: built, started on a free port, and stopped whatever happens.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::log;
+use crate::run::{self, Running};
+
+/// A server that answers. It ends with this value.
+pub(crate) struct Server {
+    _running: Running,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Builds and starts it. What it says goes to a file in `folder`.
+    pub(crate) fn start(folder: &Path) -> Result<Self, String> {
+        let program = build(folder)?;
+        let address = free_address()?;
+        let said = folder.join("server.txt");
+        let mut command = run::program(program, ["--listen", &address.to_string()]);
+        command.stdout(Stdio::null()).stderr(log(&said)?);
+        let mut running = Running::start(command)?;
+        let start = Instant::now();
+        while TcpStream::connect_timeout(&address, BEGINNING).is_err() {
+            let ended = running.ended()?;
+            if ended.is_some() || start.elapsed() >= BEGINNING {
+                let how = ended.map_or("does not answer".to_owned(), |status| format!("ended with {status}"));
+                let said = fs::read_to_string(&said).unwrap_or_default();
+                return Err(format!("{BINARY} {how}\n  it said: {}", said.trim()));
+            }
+            thread::sleep(run::LOOK);
+        }
+        Ok(Self { _running: running, address })
+    }
+
+    /// Where clients find it.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+}
+
+fn build(folder: &Path) -> Result<PathBuf, String> {
+    let options = ["--locked", "--package", "tsugite-testkit", "--bin", BINARY];
+    let command =
+        run::cargo(["build", "--message-format", "json-render-diagnostics"].into_iter().chain(options));
+    let (status, said) = run::output_within(A_BUILD, command, &folder.join("build.txt"))?;
+    if !status.success() {
+        return Err(format!("{BINARY} does not build\n  try: mend what is said above"));
+    }
+    executable(&said).ok_or_else(|| format!("cargo does not say where {BINARY} is"))
+}
+
+/// Cargo knows best where it has put what it built.
+fn executable(said: &str) -> Option<PathBuf> {
+    let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut ours =
+        messages.filter(|message| message.pointer("/target/name").is_some_and(|name| name == BINARY));
+    ours.find_map(|message| Some(message.get("executable")?.as_str()?.into()))
+}
+
+/// A port that was free a moment ago.
+fn free_address() -> Result<SocketAddr, String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    address.map_err(|error| format!("there is no free port: {error}"))
+}
+
+const BINARY: &str = "conformance-server";
+
+/// From nothing, on a slow machine.
+const A_BUILD: Duration = Duration::from_secs(1800);
+
+const BEGINNING: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executable_is_where_cargo_says() {
+        let said = r#"{"reason":"compiler-artifact","target":{"name":"tsugite_testkit"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"conformance-server"},"executable":"/t/debug/conformance-server"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(said), Some("/t/debug/conformance-server".into()));
+        assert_eq!(executable(""), None);
+    }
+}
