@@ -10,7 +10,8 @@ pub(crate) fn check() -> Result<(), String> {
     run::must(run::cargo(["--version"]), "install a Rust toolchain")?;
     component("rustfmt", "fmt")?;
     component("clippy", "clippy")?;
-    cxx_compiler()
+    cxx_compiler()?;
+    npm()
 }
 
 /// The fuzz targets are linked with libFuzzer, which is C++ and is built from source.

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::{fuzz, msrv, run, setup};
+use crate::{conformance, fuzz, msrv, run, setup};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 9] = [
+const STEPS: [(&str, Step); 10] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
@@ -20,6 +20,7 @@ const STEPS: [(&str, Step); 9] = [
     ("doc tests", doc_tests),
     ("without features", without_features),
     ("docs", |_| docs()),
+    ("conformance", |count| conformance::Plan::everything().run(count)),
     ("fuzz", |_| fuzz::Plan::in_passing()?.run()),
 ];
 
