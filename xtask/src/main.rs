@@ -9,6 +9,7 @@ mod fuzz;
 mod msrv;
 mod node;
 mod run;
+mod server;
 mod setup;
 mod test;
 

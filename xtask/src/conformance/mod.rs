@@ -3,7 +3,6 @@
 //! The suite lets warnings pass, and scenarios in which it could decide nothing. Each requirement set is run on the wire
 //! of its revision, the full suite on a wire of its choice, so none of the three stands for another.
 
-mod server;
 mod verdict;
 
 use std::fs::{self, File};
@@ -12,8 +11,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::count::Count;
+use crate::server::Server;
 use crate::{node, run};
-use server::Server;
 use verdict::Tally;
 
 /// Which sets to run, and against what.
@@ -162,7 +161,7 @@ impl Suite {
     }
 }
 
-fn log(path: &Path) -> Result<File, String> {
+pub(crate) fn log(path: &Path) -> Result<File, String> {
     File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::log;
+use crate::conformance::log;
 use crate::run::{self, Running};
 
 /// A server that answers. It ends with this value.
