@@ -132,6 +132,11 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))
 }
 
+/// A new file for what a program says.
+pub(crate) fn log(file: &Path) -> Result<File, String> {
+    File::create(file).map_err(|error| format!("cannot write {}: {error}", file.display()))
+}
+
 /// Where what is built goes, and whatever else is made by a machine.
 pub(crate) fn target_folder() -> Result<PathBuf, String> {
     let metadata = metadata(&["--no-deps"])?;

@@ -5,8 +5,8 @@
 
 mod verdict;
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Plan {
         let (_ours, url) = match &self.url {
             Some(url) => (None, url.clone()),
             None => {
-                let server = Server::start(&suite.folder)?;
+                let server = Server::start("conformance-server", &suite.folder)?;
                 let url = server.url();
                 (Some(server), url)
             }
@@ -148,7 +148,7 @@ impl Suite {
         }
         let mut server = self.command("server");
         server.args(["--url", url]).args(set.selection()).args(["--timeout", "30000"]).arg("-o").arg(&folder);
-        server.stderr(log(&folder.join("errors.txt"))?);
+        server.stderr(run::log(&folder.join("errors.txt"))?);
         // How it ends says nothing: it lets warnings and silence pass, and fails for what we leave out.
         run::output_within(A_SET, server, &folder.join("log.txt"))?;
         Ok(Tally::take(&demanded, &verdict::results(&folder)?, |note| println!("   {note}")))
@@ -159,10 +159,6 @@ impl Suite {
         command.arg(&self.script).arg(verb);
         command
     }
-}
-
-pub(crate) fn log(path: &Path) -> Result<File, String> {
-    File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 const A_LIST: Duration = Duration::from_secs(60);
