@@ -1,0 +1,299 @@
+"""The client of the Python package `mcp`, in every revision.
+
+A run is `client.py URL REVISION FEATURE…`; each feature becomes one line of JSON on standard output.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+import uuid
+import warnings
+from contextlib import asynccontextmanager
+
+import httpx2
+import mcp.client.session
+import mcp_types as types
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPDeprecationWarning
+
+# A client that has not done a feature by then hangs.
+LIMIT = 20
+STATELESS = "2026-07-28"
+MOTTO = "notes://motto"
+
+
+async def main(url, revision, *features):
+    # What 2026-07-28 has no longer is called here for the revisions that have it.
+    warnings.simplefilter("ignore", MCPDeprecationWarning)
+    # It looks for a tool only on the first page of the list, and warns of those on the others.
+    logging.disable(logging.WARNING)
+    # It always offers its newest revision and has no option for another, so what it takes for the newest is replaced.
+    mcp.client.session.LATEST_HANDSHAKE_VERSION = revision
+    for feature in features:
+        try:
+            note = await asyncio.wait_for(FEATURES[feature](url, revision), LIMIT)
+            said = {"ok": True, "note": note or ""}
+        except Exception as error:
+            requests = f"requests: {', '.join(Wire.seen[-10:])}"
+            said = {"ok": False, "note": "; ".join([in_words(error), requests])}
+        print(json.dumps({"peer": "mcp", "revision": revision, "feature": feature, **said}), flush=True)
+
+
+@asynccontextmanager
+async def connected(url, revision, wire, **heard):
+    """One connection, which ends its session when it is left."""
+    mode = "auto" if revision == STATELESS else "legacy"
+    async with wire.client() as http:
+        async with Client(streamable_http_client(url, http_client=http), mode=mode, **heard) as client:
+            equal(client.protocol_version, revision)
+            yield client
+
+
+class Wire:
+    """What lies between a client and the network: takes notes, and can cut the stream of a call."""
+
+    seen = []
+    """Each request of any wire, and how it was answered."""
+
+    def __init__(self):
+        self.listening = asyncio.Event()
+        """The stream for what the server says by itself is open."""
+        self.ended = asyncio.Event()
+        """The server has ended the stream of `hold`."""
+        self.back = asyncio.Event()
+        """The client has resumed a stream."""
+        self.may_return = asyncio.Event()
+        """Whoever wants to resume waits for this."""
+        self.resumed = []
+        """The Last-Event-ID of each GET that resumes."""
+        self.lines = []
+        self.holding = None
+
+    def client(self):
+        hooks = {"request": [self.asked], "response": [self.answered]}
+        # A proxy that the environment names knows nothing of our server.
+        return httpx2.AsyncClient(event_hooks=hooks, timeout=httpx2.Timeout(LIMIT), trust_env=False)
+
+    def answers(self, text):
+        """How often an answer came that holds this text."""
+        return sum(text in line and '"result"' in line for line in self.lines)
+
+    async def cut(self):
+        """Closes the connection that carries the stream of `hold`."""
+        if not any(line.startswith("id:") for line in self.lines):
+            raise AssertionError("there is no stream with an event id to cut")
+        await self.holding.aclose()
+
+    async def asked(self, request):
+        last = request.headers.get("last-event-id")
+        if last is not None:
+            self.resumed.append(last)
+            await self.may_return.wait()
+
+    async def answered(self, response):
+        request = response.request
+        self.seen.append(f"{request.method} {response.status_code}")
+        if request.method == "GET" and response.status_code == 200:
+            (self.back if "last-event-id" in request.headers else self.listening).set()
+        ended = None
+        if request.method == "POST" and b'"hold"' in request.content:
+            self.holding = response.extensions["network_stream"]
+            ended = self.ended
+        response.stream = Noted(response.stream, self.lines, ended)
+
+
+class Noted(httpx2.AsyncByteStream):
+    """Passes on what it reads, and notes the lines."""
+
+    def __init__(self, stream, lines, ended):
+        self.stream, self.lines, self.ended = stream, lines, ended
+
+    async def __aiter__(self):
+        rest = ""
+        async for chunk in self.stream:
+            *lines, rest = (rest + chunk.decode(errors="replace")).split("\n")
+            self.lines.extend(lines)
+            yield chunk
+        self.lines.append(rest)
+        if self.ended:
+            self.ended.set()
+
+    async def aclose(self):
+        await self.stream.aclose()
+
+
+async def list_tools(url, revision):
+    async with connected(url, revision, Wire()) as client:
+        tools = await pages(client.list_tools, "tools")
+        equal([tool.name for tool in tools], ["add", "count", "order", "hold", "release", "touch"])
+        equal(tools[0].input_schema["required"], ["a", "b"])
+
+
+async def call(url, revision):
+    async with connected(url, revision, Wire()) as client:
+        answers = await asyncio.gather(*(client.call_tool("add", {"a": 40, "b": b}) for b in (1, 2, 3)))
+        equal([text(answer) for answer in answers], ["41", "42", "43"])
+
+
+async def progress(url, revision):
+    steps = []
+
+    async def step(done, total, message):
+        steps.append((done, total))
+
+    async with connected(url, revision, Wire()) as client:
+        answer = await client.call_tool("count", {"to": 3}, progress_callback=step)
+        equal(text(answer), "counted to 3")
+        equal(steps, [(1, 3), (2, 3), (3, 3)])
+
+
+async def elicitation(url, revision):
+    asked = []
+
+    async def elicit(context, question):
+        asked.append(question)
+        content = {"name": "Ada", "planks": 3, "size": "large", "sure": True}
+        return types.ElicitResult(action="accept", content=content)
+
+    async with connected(url, revision, Wire(), elicitation_callback=elicit) as client:
+        equal(text(await client.call_tool("order")), "3 large planks for Ada, surely")
+        equal([question.message for question in asked], ["What shall it be?"])
+        equal(list(asked[0].requested_schema["properties"]), ["name", "planks", "size", "sure"])
+
+
+async def resources(url, revision):
+    wire = Wire()
+    updates = asyncio.Queue()
+
+    async def hear(message):
+        if getattr(message, "method", None) == "notifications/resources/updated":
+            updates.put_nowait(str(message.params.uri))
+
+    async with connected(url, revision, wire, message_handler=hear) as client:
+        equal([str(one.uri) for one in await pages(client.list_resources, "resources")], [MOTTO])
+        templates = await pages(client.list_resource_templates, "resource_templates")
+        equal([one.uri_template for one in templates], ["notes://{owner}/{number}"])
+        equal((await client.read_resource(MOTTO)).contents[0].text, "Measure twice, cut once.")
+        equal((await client.read_resource("notes://ada/7")).contents[0].text, "note 7 of ada")
+        if revision == STATELESS:
+            async with client.listen(resource_subscriptions=[MOTTO]) as news:
+                await client.call_tool("touch")
+                equal(str((await anext(news)).uri), MOTTO)
+            return
+        # News come on a stream of their own, which this client opens without waiting for it.
+        await wire.listening.wait()
+        await client.subscribe_resource(MOTTO)
+        await client.call_tool("touch")
+        equal(await updates.get(), MOTTO)
+        await client.unsubscribe_resource(MOTTO)
+        await client.call_tool("touch")
+        equal(updates.qsize(), 0)
+
+
+async def prompts(url, revision):
+    async with connected(url, revision, Wire()) as client:
+        found = await pages(client.list_prompts, "prompts")
+        equal([prompt.name for prompt in found], ["review"])
+        equal([bool(argument.required) for argument in found[0].arguments], [True, False])
+        answer = await client.get_prompt("review", {"code": "1 + 1", "language": "rust"})
+        equal(answer.messages[0].content.text, "Review this rust: 1 + 1")
+        reference = types.PromptReference(type="ref/prompt", name="review")
+        answer = await client.complete(reference, {"name": "language", "value": "p"})
+        equal(answer.completion.values, ["perl", "python"])
+
+
+async def resumption(url, revision):
+    """The stream of a call is lost before its answer. Each way is one call."""
+    ways = ["cut, answered while away", "cut, answered when back"]
+    # Older revisions do not let a server close a stream on purpose.
+    if revision == "2025-11-25":
+        ways.append("closed by the server, answered while away")
+    for way in ways:
+        try:
+            await resume(url, revision, way)
+        except Exception as error:
+            raise AssertionError(f"{way}: {in_words(error)}") from error
+    return "; ".join(ways)
+
+
+async def resume(url, revision, way):
+    wire, key, steps, begun = Wire(), str(uuid.uuid4()), [], asyncio.Event()
+    closes = way.startswith("closed")
+
+    async def step(done, total, message):
+        steps.append(done)
+        begun.set()
+
+    async with connected(url, revision, wire) as client:
+        holding = client.call_tool("hold", {"key": key, "closes": closes}, progress_callback=step)
+        holding = asyncio.create_task(holding)
+        # If something fails before it is awaited, that is what shall be said, and not that nobody awaited it.
+        holding.add_done_callback(lambda call: call.cancelled() or call.exception())
+        await before(begun.wait(), holding)
+        if closes:
+            await before(wire.ended.wait(), holding)
+        else:
+            await wire.cut()
+        # The client comes back by itself, but not before it may.
+        if way.endswith("when back"):
+            wire.may_return.set()
+            await before(wire.back.wait(), holding)
+        await client.call_tool("release", {"key": key})
+        wire.may_return.set()
+        equal(text(await holding), f"{key}: run 1")
+        assert len(steps) == 1, f"progress came {len(steps)} times"
+        assert wire.answers(key) == 1, f"the answer came {wire.answers(key)} times"
+        assert wire.resumed, "there was no GET with Last-Event-ID"
+
+
+async def before(event, call):
+    """Waits for an event that must come before a call is answered."""
+    event = asyncio.ensure_future(event)
+    await asyncio.wait([event, call], return_when=asyncio.FIRST_COMPLETED)
+    if call.done():
+        event.cancel()
+        raise AssertionError(f"the call ended before its stream was lost: {call.exception() or call.result()}")
+
+
+async def pages(fetch, key):
+    everything, cursor = [], None
+    while True:
+        page = await fetch(cursor=cursor)
+        everything += getattr(page, key)
+        cursor = page.next_cursor
+        if cursor is None:
+            return everything
+
+
+def text(answer):
+    assert not answer.is_error, f"the tool failed: {answer.content}"
+    return answer.content[0].text
+
+
+def equal(left, right):
+    assert left == right, f"{left!r} is not {right!r}"
+
+
+def in_words(error):
+    """What went wrong, without the groups that tasks wrap around it."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(in_words(one) for one in error.exceptions)
+    if isinstance(error, TimeoutError):
+        return f"this was not done in {LIMIT} s"
+    return str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+
+
+FEATURES = {
+    "list": list_tools,
+    "call": call,
+    "progress": progress,
+    "elicitation": elicitation,
+    "resources": resources,
+    "prompts": prompts,
+    "resumption": resumption,
+}
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,46 @@
+// The client of @modelcontextprotocol/client, in every revision.
+
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { QUICKLY, run } from './features.mjs';
+
+await run('@modelcontextprotocol/client', async (url, revision, wire, heard) => {
+  const stateless = revision === '2026-07-28';
+  const client = new Client({ name: 'peers', version: '1.0.0' }, {
+    capabilities: { elicitation: {} },
+    // It offers the first of these in the handshake.
+    supportedProtocolVersions: [revision],
+    versionNegotiation: { mode: stateless ? { pin: revision } : 'legacy' },
+  });
+  client.onerror = error => heard.errors.push(error);
+  client.setRequestHandler('elicitation/create', ({ params }) => heard.elicit(params));
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => heard.updated(params.uri));
+
+  const transport = new StreamableHTTPClientTransport(new URL(url), { fetch: wire.fetch, reconnectionOptions: QUICKLY });
+  await client.connect(transport);
+
+  // Its lists follow cursors by themselves.
+  return {
+    revision: client.getNegotiatedProtocolVersion(),
+    tools: async () => (await client.listTools()).tools,
+    call: (name, args, onprogress) => client.callTool({ name, arguments: args }, { onprogress }),
+    resources: async () => (await client.listResources()).resources,
+    templates: async () => (await client.listResourceTemplates()).resourceTemplates,
+    read: uri => client.readResource({ uri }),
+    watch: async uri => {
+      if (stateless) {
+        const subscription = await client.listen({ resourceSubscriptions: [uri] });
+        return () => subscription.close();
+      }
+      await client.subscribeResource({ uri });
+      return () => client.unsubscribeResource({ uri });
+    },
+    prompts: async () => (await client.listPrompts()).prompts,
+    prompt: (name, args) => client.getPrompt({ name, arguments: args }),
+    complete: (name, argument, value) =>
+      client.complete({ ref: { type: 'ref/prompt', name }, argument: { name: argument, value } }),
+    close: async () => {
+      await transport.terminateSession();
+      await client.close();
+    },
+  };
+});
