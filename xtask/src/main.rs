@@ -8,6 +8,8 @@ mod count;
 mod fuzz;
 mod msrv;
 mod node;
+mod peers;
+mod python;
 mod run;
 mod server;
 mod setup;
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
             Ok(plan) => outcome(plan.run(&mut Count::default())),
             Err(mistake) => misused(&mistake),
         },
+        ["peers"] => outcome(peers::run(None, &mut Count::default())),
+        ["peers", "--url", url] => outcome(peers::run(Some(url), &mut Count::default())),
         ["msrv"] => outcome(msrv::check()),
         _ => misused(&format!("there is no command `{}`", args.join(" "))),
     }
@@ -63,5 +67,6 @@ cargo xtask <command>
   conformance server [--url URL] [SET...]
                                  the official suite against our server, or against one that runs already;
                                  sets are 2025-11-25, 2026-07-28 and all, and all three unless told
+  peers [--url URL]              clients of other projects against our server, or against one that runs already
   msrv                           check that rust-version is what the dependencies ask for
 ";

@@ -13,7 +13,7 @@ use crate::run::{self, Running};
 
 /// A server that answers. It ends with this value.
 pub(crate) struct Server {
-    _running: Running,
+    running: Running,
     address: SocketAddr,
 }
 
@@ -37,12 +37,17 @@ impl Server {
             }
             thread::sleep(run::LOOK);
         }
-        Ok(Self { _running: running, address })
+        Ok(Self { running, address })
     }
 
     /// Where clients find it.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn runs(&mut self) -> bool {
+        matches!(self.running.ended(), Ok(None))
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn cxx_compiler() -> Result<(), String> {
     let name = chosen.unwrap_or("c++");
     // A compiler that somebody chose and that does not run is theirs to mend; g++ would not be used.
     let packages: &[&str] = if chosen.is_none() { &["g++"] } else { &[] };
-    if there_or_installed("C++ compiler", name, packages) {
+    if there_or_installed("C++ compiler", || runs(name), packages) {
         return Ok(());
     }
     Err(format!(
@@ -31,24 +31,40 @@ pub(crate) fn cxx_compiler() -> Result<(), String> {
     ))
 }
 
-/// The official suites are npm packages.
+/// The official suites are npm packages, and so are clients we are tried with.
 pub(crate) fn npm() -> Result<(), String> {
-    if there_or_installed("npm", "npm", &["nodejs", "npm"]) {
+    if there_or_installed("npm", || runs("npm"), &["nodejs", "npm"]) {
         return Ok(());
     }
-    Err("there is no npm, and the official conformance suite comes from there\n  \
+    Err("there is no npm, and the official conformance suite and other clients come from there\n  \
          try: install Node 22 or newer with npm (Debian: `apt-get install nodejs npm` as root; an older Node will \
          do to install a newer one)"
         .to_owned())
 }
 
-/// Whether a program runs, if need be after Debian's `packages` were installed by root.
-fn there_or_installed(what: &str, name: &str, packages: &[&str]) -> bool {
-    let present = || run::works(run::program(name, ["--version"]));
+/// One of the clients we are tried with is a Python package.
+pub(crate) fn python() -> Result<(), String> {
+    // Debian has what virtual environments need in a package of its own.
+    let test = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))";
+    let present = || run::works(run::program("python3", ["-c", test]));
+    if there_or_installed("Python", present, &["python3-venv"]) {
+        return Ok(());
+    }
+    Err("there is no python3 of version 3.11 or newer that can make virtual environments\n  \
+         try: install one with pip and venv (Debian: `apt-get install python3-venv` as root)"
+        .to_owned())
+}
+
+fn runs(name: &str) -> bool {
+    run::works(run::program(name, ["--version"]))
+}
+
+/// Whether something is there, if need be after Debian's `packages` were installed by root.
+fn there_or_installed(what: &str, present: impl Fn() -> bool, packages: &[&str]) -> bool {
     if present() {
         return true;
     }
-    if packages.is_empty() || !is_root() || !run::works(run::program("apt-get", ["--version"])) {
+    if packages.is_empty() || !is_root() || !runs("apt-get") {
         return false;
     }
     println!("no {what}; installing {}", packages.join(", "));
