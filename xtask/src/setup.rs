@@ -11,7 +11,8 @@ pub(crate) fn check() -> Result<(), String> {
     component("rustfmt", "fmt")?;
     component("clippy", "clippy")?;
     cxx_compiler()?;
-    npm()
+    npm()?;
+    python()
 }
 
 /// The fuzz targets are linked with libFuzzer, which is C++ and is built from source.

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::{conformance, fuzz, msrv, run, setup};
+use crate::{conformance, fuzz, msrv, peers, run, setup};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 10] = [
+const STEPS: [(&str, Step); 11] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
@@ -21,6 +21,7 @@ const STEPS: [(&str, Step); 10] = [
     ("without features", without_features),
     ("docs", |_| docs()),
     ("conformance", |count| conformance::Plan::everything().run(count)),
+    ("peers", |count| peers::run(None, count)),
     ("fuzz", |_| fuzz::Plan::in_passing()?.run()),
 ];
 
