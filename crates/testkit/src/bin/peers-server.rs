@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::env;
-use std::process::ExitCode;
+use std::io;
+use std::process::{self, ExitCode};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use tokio::sync::Semaphore;
 use tsugite::prelude::*;
@@ -27,8 +29,12 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(address: &str) -> tsugite::Result<()> {
-    let _ = address;
-    server().serve_stdio().await
+    // Whoever started it holds the other end, and has gone when it closes.
+    thread::spawn(|| {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        process::exit(0);
+    });
+    server().serve_http(address).await
 }
 
 fn server() -> Server {
@@ -90,10 +96,19 @@ async fn order(cx: Context) -> Result<String, ToolError> {
 
 /// Reports progress, so that its stream has begun, and waits until it is released. Says how often it ran.
 #[tool]
-async fn hold(key: String, cx: Context, State(gates): State<Gates>) -> Result<String, ToolError> {
+async fn hold(
+    key: String,
+    /// Whether to close the stream and let the client come back.
+    closes: bool,
+    cx: Context,
+    State(gates): State<Gates>,
+) -> Result<String, ToolError> {
     let gate = gates.of(&key);
     let run = 1 + gate.runs.fetch_add(1, Ordering::Relaxed);
     cx.progress(1.0, Some(2.0), Some("holding")).await;
+    if closes {
+        cx.close_stream();
+    }
     gate.open.acquire().await?.forget();
     gate.done.add_permits(1);
     Ok(format!("{key}: run {run}"))
