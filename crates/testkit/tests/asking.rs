@@ -333,6 +333,31 @@ async fn answers_that_are_none_are_refused_and_those_that_are_missing_are_asked_
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
 }
 
+#[tokio::test]
+async fn answers_without_a_state_count_for_what_is_asked_and_nothing_else_travels_on() {
+    // MRTR-022
+    let tool = Tool::new("introduce").handler(|cx: Context| async move {
+        let first = cx.ask_as::<Name>("first", "Who are you?").await?;
+        let second = cx.ask_as::<Name>("second", "And who else?").await?;
+        Ok::<_, AskError>(format!("{} and {}", first.name, second.name))
+    });
+    let server = Server::new("s", "1").tool(tool).state_size(1000);
+    let mut peer = Peer::connect(&server, STATELESS, elicits()).await;
+    let call = |answers: Value| json!({"name": "introduce", "arguments": {}, "inputResponses": answers});
+    let both = json!({"first": accept(json!({"name": "Ann"})), "second": accept(json!({"name": "Bob"})), "third": 3});
+    let answered = peer.request_once("tools/call", call(both)).await;
+    assert_eq!(answered["result"]["content"][0]["text"], "Ann and Bob", "{answered}");
+    let one = json!({"first": accept(json!({"name": "Ann"})), "third": "x".repeat(2000)});
+    let asked = peer.request_once("tools/call", call(one)).await;
+    assert!(asked["result"]["inputRequests"].get("second").is_some(), "{asked}");
+    let mut rest = call(json!({"second": accept(json!({"name": "Bob"}))}));
+    rest["requestState"] = asked["result"]["requestState"].clone();
+    let answered = peer.request_once("tools/call", rest).await;
+    assert_eq!(answered["result"]["content"][0]["text"], "Ann and Bob", "{answered}");
+    let refused = peer.request_once("tools/call", call(json!({"first": 12345}))).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_asks_something_else_than_before_is_a_clear_error() {
     let runs = Arc::new(AtomicUsize::new(0));

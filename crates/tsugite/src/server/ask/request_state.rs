@@ -74,7 +74,7 @@ pub(crate) fn ask_back(
 }
 
 /// Takes a call up again: opens its state and reads the answers that came. Answers to nothing that was asked are
-/// ignored, and so is everything that comes without a state.
+/// ignored. Without a state nobody knows what was asked; then an answer counts if the handler comes to its question.
 pub(crate) fn resume(
     config: &Config,
     principal: Option<&Principal>,
@@ -88,7 +88,11 @@ pub(crate) fn resume(
         Some(raw) if raw.is_null() => InputResponses::new(),
         Some(raw) => raw.read_object().map_err(|error| bad(&format!("`inputResponses`: {error}")))?,
     };
-    let Some(state) = state else { return Ok(None) };
+    let Some(state) = state else {
+        // None of them is fresh: a handler that does not come to their questions has not strayed.
+        let answers: HashMap<String, RawJson> = answers.into_iter().collect();
+        return Ok((!answers.is_empty()).then(|| Round::knowing(Known { answers, ..Known::default() })));
+    };
     let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
     let parts = binding.parts(principal);
     let ring = config.keys.ring();

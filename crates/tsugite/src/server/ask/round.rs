@@ -89,7 +89,11 @@ impl Round {
         let mut inner = self.lock();
         inner.over = true;
         let open = std::mem::take(&mut inner.open).into_iter().collect();
-        let known = std::mem::take(&mut inner.known);
+        let mut known = std::mem::take(&mut inner.known);
+        // Answers that came without a state may answer anything; what nobody asked does not travel on.
+        if known.rounds == 0 {
+            known.answers.retain(|key, _| inner.keys.contains(key));
+        }
         let wakers = std::mem::take(&mut inner.wakers);
         drop(inner);
         wakers.into_iter().for_each(Waker::wake);
