@@ -30,8 +30,7 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(address: &str) -> tsugite::Result<()> {
-    let _ = address;
-    server().serve_stdio().await
+    server().serve_http(address).await
 }
 
 /// The suite calls the first tool without arguments, and reads the first resource.

@@ -102,7 +102,8 @@ async fn test_tool_with_progress(cx: Context) -> &'static str {
 
 /// Closes the stream of the call before it answers; the client fetches the answer elsewhere.
 #[tool]
-async fn test_reconnection() -> &'static str {
+async fn test_reconnection(cx: Context) -> &'static str {
+    cx.close_stream();
     work().await;
     "Reconnection test completed successfully"
 }

@@ -55,7 +55,7 @@ pub(super) async fn post<B: Body>(hub: &Arc<Hub>, parts: Parts, body: B) -> Resp
 /// Reads a body within its limits.
 pub(super) async fn body_of<B: Body>(hub: &Hub, body: B) -> Result<Bytes, Refused> {
     read(body, hub.config.limits.message_bytes, hub.http.body_time).await.map_err(|unread| match unread {
-        Unread::TooLarge => refuse(
+        Unread::TooLarge => Refused(
             StatusCode::PAYLOAD_TOO_LARGE,
             "Content too large: the body is over the limit of this server",
         ),
