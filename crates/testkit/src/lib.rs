@@ -3,6 +3,7 @@
 //! Checks over the whole tree live in `tests/`. The code in the README and in `docs/` is compiled and run here.
 
 pub mod fixture;
+pub mod http;
 pub mod peer;
 pub mod transcript;
 

@@ -1,0 +1,399 @@
+//! A server on a real socket, and a client of HTTP/1.1 that sends exactly what it is told and shows exactly what came.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a peer of tests fails by panicking"
+)]
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tsugite::Server;
+
+/// A server that is served on a port of its own, until it is stopped or dropped.
+pub struct Serving {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<tsugite::Result<()>>,
+}
+
+impl Serving {
+    /// Serves.
+    pub async fn start(server: &Server) -> Self {
+        let listener = server.bind_http("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr();
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(listener.serve_until(async move { drop(stopped.await) }));
+        Self { address, stop: Some(stop), task }
+    }
+
+    /// A new connection.
+    pub async fn connect(&self) -> Connection {
+        Connection::to(self.address).await
+    }
+
+    /// Sends one request on a connection of its own and reads the whole response.
+    pub async fn send(&self, request: Request) -> Response {
+        let mut connection = self.connect().await;
+        let mut response = connection.send(request).await;
+        response.body = connection.body().await;
+        response
+    }
+
+    /// Asks it to stop, and does not wait for it.
+    pub fn begin_to_stop(&mut self) {
+        self.stop = None;
+    }
+
+    /// Stops it, and waits until it has.
+    pub async fn stop(mut self) -> tsugite::Result<()> {
+        self.stop = None;
+        (&mut self.task).await.unwrap()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A request, with every header it will have but `Content-Length`.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The method.
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// The headers.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// A request to `/mcp` with a `Host` and nothing else.
+    pub fn new(method: &str) -> Self {
+        let headers = vec![("Host".to_owned(), "localhost".to_owned())];
+        Self { method: method.to_owned(), path: "/mcp".to_owned(), headers, body: Vec::new() }
+    }
+
+    /// A POST of a message, with what every POST needs.
+    pub fn post(message: &Value) -> Self {
+        Self::new("POST")
+            .header("Content-Type", "application/json")
+            .header("Accept", "application/json, text/event-stream")
+            .body(message.to_string())
+    }
+
+    /// A POST of a request of 2026-07-28, with the headers that repeat it. `_meta` is added where it is not there.
+    pub fn stateless(mut message: Value) -> Self {
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        let meta = &mut message["params"]["_meta"];
+        for (key, value) in [
+            ("io.modelcontextprotocol/protocolVersion", Value::from("2026-07-28")),
+            ("io.modelcontextprotocol/clientCapabilities", Value::Object(Default::default())),
+        ] {
+            if meta.get(key).is_none() {
+                meta[key] = value;
+            }
+        }
+        let params = &message["params"];
+        let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str);
+        let named = matches!(method.as_str(), "tools/call" | "prompts/get" | "resources/read");
+        let request =
+            Self::post(&message).header("MCP-Protocol-Version", "2026-07-28").header("Mcp-Method", &method);
+        match name.filter(|_| named) {
+            Some(name) => request.header("Mcp-Name", name),
+            None => request,
+        }
+    }
+
+    /// A GET for a stream of a session.
+    pub fn stream(session: &str) -> Self {
+        Self::new("GET").header("Accept", "text/event-stream").session(session)
+    }
+
+    /// Names a session.
+    #[must_use]
+    pub fn session(self, id: &str) -> Self {
+        self.header("Mcp-Session-Id", id)
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Leaves a header out.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self
+    }
+
+    /// Says something else in a header.
+    #[must_use]
+    pub fn with(self, name: &str, value: &str) -> Self {
+        self.without(name).header(name, value)
+    }
+
+    /// Another body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Another path.
+    #[must_use]
+    pub fn path(mut self, path: &str) -> Self {
+        self.path = path.to_owned();
+        self
+    }
+
+    /// As it is sent.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !self.body.is_empty() || self.method == "POST" {
+            head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
+        }
+        head.push_str("\r\n");
+        [head.into_bytes(), self.body.clone()].concat()
+    }
+}
+
+/// A response. Its body is there if it was read.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+}
+
+impl Response {
+    /// A header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The number of the error in the body.
+    pub fn code(&self) -> Option<i64> {
+        self.json()["error"]["code"].as_i64()
+    }
+
+    /// The events of a body that was a stream.
+    pub fn events(&self) -> Vec<Event> {
+        self.body.split("\n\n").filter(|text| !text.is_empty()).filter_map(Event::parse).collect()
+    }
+}
+
+/// One event of a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its id.
+    pub id: Option<String>,
+    /// What kind of event it is.
+    pub event: Option<String>,
+    /// After what time to come back, in milliseconds.
+    pub retry: Option<u64>,
+    /// Its data.
+    pub data: String,
+}
+
+impl Event {
+    /// `None` for a comment.
+    fn parse(text: &str) -> Option<Self> {
+        let mut parsed = Self { id: None, event: None, retry: None, data: String::new() };
+        let mut fields = 0;
+        for line in text.lines() {
+            let Some((field, value)) = line.split_once(':') else { continue };
+            let value = value.strip_prefix(' ').unwrap_or(value).to_owned();
+            fields += usize::from(!field.is_empty());
+            match field {
+                "id" => parsed.id = Some(value),
+                "event" => parsed.event = Some(value),
+                "retry" => parsed.retry = value.parse().ok(),
+                "data" => parsed.data = value,
+                _ => {}
+            }
+        }
+        (fields > 0).then_some(parsed)
+    }
+
+    /// The data as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.data).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// A connection: one request at a time, then its body.
+pub struct Connection {
+    socket: BufReader<TcpStream>,
+    rest: Rest,
+    /// What of a stream was read and not taken yet.
+    text: String,
+}
+
+/// What is left of a body.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rest {
+    Length(usize),
+    Chunks,
+    End,
+}
+
+impl Connection {
+    /// Connects.
+    pub async fn to(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        Self { socket: BufReader::new(socket), rest: Rest::End, text: String::new() }
+    }
+
+    /// The socket, for what is no HTTP.
+    pub fn socket(&mut self) -> &mut TcpStream {
+        self.socket.get_mut()
+    }
+
+    /// Sends a request and reads the head of the response.
+    pub async fn send(&mut self, request: Request) -> Response {
+        self.begin(&request).await;
+        self.head().await.unwrap_or_else(|| panic!("no response to {request:?}"))
+    }
+
+    /// Sends a request and reads nothing.
+    pub async fn begin(&mut self, request: &Request) {
+        self.socket.get_mut().write_all(&request.bytes()).await.unwrap();
+    }
+
+    /// The head of a response; `None` if the connection ended instead.
+    pub async fn head(&mut self) -> Option<Response> {
+        let mut status = String::new();
+        if self.socket.read_line(&mut status).await.ok()? == 0 {
+            return None;
+        }
+        let status = status.split(' ').nth(1)?.parse().ok()?;
+        let mut headers = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.socket.read_line(&mut line).await.ok()?;
+            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+        let response = Response { status, headers, body: String::new() };
+        self.rest = match response.header("content-length").and_then(|length| length.parse().ok()) {
+            Some(length) => Rest::Length(length),
+            None if response.header("transfer-encoding").is_some() => Rest::Chunks,
+            None => Rest::End,
+        };
+        self.text.clear();
+        Some(response)
+    }
+
+    /// The whole body.
+    pub async fn body(&mut self) -> String {
+        while self.more().await {}
+        std::mem::take(&mut self.text)
+    }
+
+    /// The next event of a stream, comments left out; `None` if the stream ended.
+    pub async fn event(&mut self) -> Option<Event> {
+        loop {
+            if let Some((text, rest)) = self.text.split_once("\n\n") {
+                let (event, rest) = (Event::parse(text), rest.to_owned());
+                self.text = rest;
+                match event {
+                    Some(event) => return Some(event),
+                    None => continue,
+                }
+            }
+            if !self.more().await {
+                return None;
+            }
+        }
+    }
+
+    /// The next event that has data.
+    pub async fn message(&mut self) -> Option<Value> {
+        loop {
+            let event = self.event().await?;
+            if !event.data.is_empty() {
+                return Some(event.json());
+            }
+        }
+    }
+
+    /// Reads on; false if the body is over.
+    async fn more(&mut self) -> bool {
+        match self.rest {
+            Rest::End => false,
+            Rest::Length(0) => {
+                self.rest = Rest::End;
+                false
+            }
+            Rest::Length(length) => {
+                let mut bytes = vec![0; length];
+                let whole = self.socket.read_exact(&mut bytes).await.is_ok();
+                self.text.push_str(&String::from_utf8_lossy(&bytes));
+                self.rest = Rest::End;
+                whole
+            }
+            Rest::Chunks => {
+                let mut length = String::new();
+                let read = self.socket.read_line(&mut length).await.unwrap_or(0);
+                let length = usize::from_str_radix(length.trim(), 16).unwrap_or(0);
+                let mut bytes = vec![0; length + 2];
+                if read == 0 || self.socket.read_exact(&mut bytes).await.is_err() || length == 0 {
+                    self.rest = Rest::End;
+                    return false;
+                }
+                bytes.truncate(length);
+                self.text.push_str(&String::from_utf8_lossy(&bytes));
+                true
+            }
+        }
+    }
+}
+
+/// The `initialize` of a client.
+pub fn initialize(revision: &str, capabilities: Value) -> Value {
+    let client = serde_json::json!({"name": "testkit", "version": "1.0.0"});
+    let params =
+        serde_json::json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client});
+    serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+}
+
+/// Opens a session that is ready; gives its id.
+pub async fn open(serving: &Serving, revision: &str, capabilities: Value) -> String {
+    let opened = serving.send(Request::post(&initialize(revision, capabilities))).await;
+    assert_eq!(opened.status, 200, "{opened:?}");
+    let id = opened.header("mcp-session-id").unwrap_or_else(|| panic!("no session: {opened:?}")).to_owned();
+    let ready = serde_json::json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let accepted = serving.send(Request::post(&ready).session(&id)).await;
+    assert_eq!(accepted.status, 202, "{accepted:?}");
+    id
+}

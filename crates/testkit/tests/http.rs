@@ -1,0 +1,49 @@
+//! The shape of HTTP: what comes as JSON, what as events, and what a session is.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+use serde_json::json;
+use tsugite::prelude::*;
+use tsugite_testkit::http::{Request, Serving, open};
+
+fn server() -> Server {
+    let echo = Tool::new("echo").handler(|| async { "hello" });
+    let steps = Tool::new("steps").handler(|cx: Context| async move {
+        for step in 1..=3 {
+            cx.progress(f64::from(step), Some(3.0), None).await;
+            tokio::task::yield_now().await;
+        }
+        "done"
+    });
+    Server::new("s", "1").tool(echo).tool(steps)
+}
+
+#[tokio::test]
+async fn an_answer_is_json_until_something_is_said_before_it() {
+    let serving = Serving::start(&server()).await;
+    let call = |name: &str| {
+        let params = json!({"name": name, "arguments": {}, "_meta": {"progressToken": "t"}});
+        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+    };
+    let session = open(&serving, "2025-11-25", json!({})).await;
+    for request in [Request::post(&call("echo")).session(&session), Request::stateless(call("echo"))] {
+        let answer = serving.send(request).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+        assert_eq!(answer.json()["result"]["content"][0]["text"], "hello");
+    }
+    for request in [Request::post(&call("steps")).session(&session), Request::stateless(call("steps"))] {
+        let answer = serving.send(request).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
+        assert_eq!(answer.header("x-accel-buffering"), Some("no"));
+        let said: Vec<_> = answer.events().into_iter().filter(|event| !event.data.is_empty()).collect();
+        assert_eq!(said.len(), 4, "{answer:?}");
+        assert_eq!(said[3].json()["result"]["content"][0]["text"], "done");
+        assert_eq!(said[2].json()["params"]["progress"], 3);
+    }
+    serving.stop().await.unwrap();
+}
