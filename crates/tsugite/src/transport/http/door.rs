@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use tsugite_core::session::http::Header;
 
 use super::answer::{Refused, refuse_with};
 use super::body::HttpBody;
@@ -65,112 +65,144 @@ fn is_loopback(host: &str) -> bool {
     matches!(host, "localhost" | "127.0.0.1" | "[::1]")
 }
 
-/// Checks the host and the origin. Gives the origin if a page asks.
-pub(super) fn enter<'h>(
-    http: &Http,
-    own: Option<IpAddr>,
-    parts: &'h Parts,
-) -> Result<Option<&'h str>, Refused> {
-    if !http.any_host {
-        let named = match (parts.uri.authority(), once(&parts.headers, &HOST)) {
-            (Some(authority), _) => Some(authority.as_str()),
-            (None, Ok(host)) => host,
-            (None, Err(Twice)) => None,
-        };
-        let host = named.and_then(split_port).map(|(host, _)| host.to_ascii_lowercase());
-        let own = || own.map(|own| if own.is_ipv6() { format!("[{own}]") } else { own.to_string() });
-        if !host.as_deref().is_some_and(|host| {
-            is_loopback(host)
-                || http.hosts.iter().any(|known| known == host)
-                || own().as_deref() == Some(host)
-        }) {
+/// What the head of a request says to the door, read in one pass.
+pub(super) struct Knock<'h> {
+    host: Header<'h>,
+    origin: Header<'h>,
+    is_json: bool,
+    accepts: Accepts,
+}
+
+/// What `Accept` takes.
+#[derive(Clone, Copy)]
+struct Accepts {
+    json: bool,
+    events: bool,
+    /// A header that is absent takes everything.
+    said: bool,
+}
+
+impl<'h> Knock<'h> {
+    pub(super) fn read(parts: &'h Parts) -> Self {
+        let accepts = Accepts { json: false, events: false, said: false };
+        let mut knock = Self { host: Header::Absent, origin: Header::Absent, is_json: false, accepts };
+        for (name, value) in &parts.headers {
+            match name.as_str() {
+                "host" => add(&mut knock.host, value),
+                "origin" => add(&mut knock.origin, value),
+                "content-type" => knock.is_json = is_json(value.as_bytes()),
+                "accept" => knock.accepts.add(value.as_bytes()),
+                _ => {}
+            }
+        }
+        if let Some(authority) = parts.uri.authority() {
+            knock.host = Header::Once(authority.as_str());
+        }
+        knock
+    }
+
+    /// Checks the host and the origin. Gives the origin if a page asks.
+    pub(super) fn enter(&self, http: &Http, own: Option<IpAddr>) -> Result<Option<&'h str>, Refused> {
+        if !http.any_host && !self.names_us(http, own) {
             let text = "Forbidden: this server does not serve the host that the request names; \
                         `Http::allow_host` allows one";
             return Err(Refused(StatusCode::FORBIDDEN, text));
         }
-    }
-    let origin = match once(&parts.headers, &ORIGIN) {
-        Ok(None) => return Ok(None),
-        Ok(Some(origin)) => origin,
-        Err(Twice) => "",
-    };
-    let allowed = http.any_origin
-        || Origin::parse(origin)
-            .is_some_and(|origin| is_loopback(origin.host()) || http.origins.contains(&origin));
-    if !allowed {
-        let text =
-            "Forbidden: pages of this origin may not call this server; `Http::allow_origin` allows one";
-        return Err(Refused(StatusCode::FORBIDDEN, text));
-    }
-    Ok(Some(origin))
-}
-
-/// What a POST must bring and must be ready to take.
-pub(super) fn takes_json(headers: &HeaderMap) -> Result<(), Refused> {
-    let content = headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
-    let is_json = content.is_some_and(|content| {
-        content == b"application/json" || {
-            let kind = content.split(|byte| *byte == b';').next().unwrap_or_default();
-            kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
+        let origin = match self.origin {
+            Header::Absent => return Ok(None),
+            Header::Once(origin) => origin,
+            Header::Unclear => "",
+        };
+        let allowed = http.any_origin
+            || Origin::parse(origin)
+                .is_some_and(|origin| is_loopback(origin.host()) || http.origins.contains(&origin));
+        if !allowed {
+            let text =
+                "Forbidden: pages of this origin may not call this server; `Http::allow_origin` allows one";
+            return Err(Refused(StatusCode::FORBIDDEN, text));
         }
-    });
-    if !is_json {
-        let text = "Unsupported media type: `Content-Type` must be `application/json`";
-        return Err(Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        Ok(Some(origin))
     }
-    if !(accepts(headers, "application/json") && accepts(headers, "text/event-stream")) {
-        let text = "Not acceptable: `Accept` must take `application/json` and `text/event-stream`";
-        return Err(Refused(StatusCode::NOT_ACCEPTABLE, text));
+
+    fn names_us(&self, http: &Http, own: Option<IpAddr>) -> bool {
+        let Header::Once(authority) = self.host else { return false };
+        let Some((host, _)) = split_port(authority) else { return false };
+        if is_loopback(host) {
+            return true;
+        }
+        let host = host.to_ascii_lowercase();
+        let own = own.map(|own| if own.is_ipv6() { format!("[{own}]") } else { own.to_string() });
+        is_loopback(&host) || http.hosts.contains(&host) || own.as_ref() == Some(&host)
     }
-    Ok(())
+
+    /// What a POST must bring and must be ready to take.
+    pub(super) fn takes_json(&self) -> Result<(), Refused> {
+        if !self.is_json {
+            let text = "Unsupported media type: `Content-Type` must be `application/json`";
+            return Err(Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        }
+        let Accepts { json, events, said } = self.accepts;
+        if said && !(json && events) {
+            let text = "Not acceptable: `Accept` must take `application/json` and `text/event-stream`";
+            return Err(Refused(StatusCode::NOT_ACCEPTABLE, text));
+        }
+        Ok(())
+    }
+
+    /// Whether a stream of events may be the answer.
+    pub(super) fn takes_events(&self) -> bool {
+        self.accepts.events || !self.accepts.said
+    }
 }
 
-/// Whether `Accept` takes a media type. A header that is absent takes everything.
-pub(super) fn accepts(headers: &HeaderMap, media: &str) -> bool {
-    let family = media.split_once('/').map_or("", |(family, _)| family);
-    let mut said = false;
-    for value in headers.get_all(ACCEPT) {
-        said = true;
-        let Ok(value) = value.to_str() else { continue };
-        for range in value.split(',') {
-            let mut parts = range.split(';');
-            let name = parts.next().unwrap_or_default().trim();
-            let takes = name.eq_ignore_ascii_case(media)
-                || name == "*/*"
-                || name.strip_suffix("/*").is_some_and(|range| range.eq_ignore_ascii_case(family));
+fn is_json(content: &[u8]) -> bool {
+    content == b"application/json" || {
+        let kind = content.split(|byte| *byte == b';').next().unwrap_or_default();
+        kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
+    }
+}
+
+impl Accepts {
+    fn add(&mut self, value: &[u8]) {
+        self.said = true;
+        // What nearly everybody writes.
+        if value == b"application/json, text/event-stream" {
+            (self.json, self.events) = (true, true);
+            return;
+        }
+        for range in value.split(|byte| *byte == b',') {
+            let mut parts = range.split(|byte| *byte == b';');
+            let name = parts.next().unwrap_or_default().trim_ascii();
+            let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
             let never =
-                || parts.clone().any(|part| matches!(part.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
-            if takes && !never() {
-                return true;
+                parts.any(|part| matches!(part.trim_ascii(), b"q=0" | b"q=0.0" | b"q=0.00" | b"q=0.000"));
+            if never {
+                continue;
             }
+            self.json |= is(b"application/json") || is(b"application/*") || is(b"*/*");
+            self.events |= is(b"text/event-stream") || is(b"text/*") || is(b"*/*");
         }
     }
-    !said
 }
 
-/// A header that may stand once.
-pub(super) fn once<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Twice> {
-    let mut all = headers.get_all(name).iter();
-    match (all.next(), all.next()) {
-        (None, _) => Ok(None),
-        (Some(value), None) => value.to_str().map(Some).map_err(|_| Twice),
-        _ => Err(Twice),
-    }
+/// Adds a value of a header that may stand once.
+pub(super) fn add<'h>(header: &mut Header<'h>, value: &'h HeaderValue) {
+    *header = match (*header, value.to_str()) {
+        (Header::Absent, Ok(value)) => Header::Once(value),
+        _ => Header::Unclear,
+    };
 }
-
-/// It stands there more than once, or is no text.
-pub(super) struct Twice;
 
 /// What a page is told of a response.
 pub(super) fn let_read(http: &Http, origin: &str, response: &mut Response<HttpBody>) {
     if !http.cors {
         return;
     }
-    let Ok(origin) = http::HeaderValue::from_str(origin) else { return };
+    let Ok(origin) = HeaderValue::from_str(origin) else { return };
     let headers = response.headers_mut();
     headers.insert("access-control-allow-origin", origin);
-    headers.insert("access-control-expose-headers", http::HeaderValue::from_static(EXPOSED));
-    headers.append("vary", http::HeaderValue::from_static("origin"));
+    headers.insert("access-control-expose-headers", HeaderValue::from_static(EXPOSED));
+    headers.append("vary", HeaderValue::from_static("origin"));
 }
 
 /// The answer to a browser that asks beforehand.

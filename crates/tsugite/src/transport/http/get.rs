@@ -2,30 +2,26 @@
 
 use std::sync::Arc;
 
-use http::header::HeaderName;
 use http::request::Parts;
 use http::{Response, StatusCode};
-use tsugite_core::session::http::{Delete, Get, decide_delete, decide_get};
+use tsugite_core::session::http::{Delete, Get, Header, decide_delete, decide_get};
 
 use super::answer::{bare, denial, events, refuse};
 use super::body::HttpBody;
-use super::door::{accepts, once};
 use super::events::{Resumed, Standalone, joined};
 use super::hub::Hub;
-use super::post::{ALLOW, head, session_of};
+use super::post::{ALLOW, Said};
 use super::session::InUse;
 use super::track::event_id;
 use crate::server::Principal;
 
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-
 /// Opens a stream, or takes one up again.
-pub(super) async fn get(hub: &Arc<Hub>, parts: Parts) -> Response<HttpBody> {
-    let session = session_of(hub, &parts.headers, parts.extensions.get::<Principal>());
-    let last = parts.headers.contains_key(LAST_EVENT);
-    let decision =
-        decide_get(&hub.policy, &head(&parts.headers, &session), accepts(&parts.headers, EVENTS), last);
-    let Ok(Some(session)) = session else {
+pub(super) async fn get(hub: &Arc<Hub>, parts: Parts, takes_events: bool) -> Response<HttpBody> {
+    let said = Said::read(&parts.headers);
+    let (session, head) = said.session(hub, parts.extensions.get::<Principal>());
+    let resumes = said.last_event != Header::Absent;
+    let decision = decide_get(&hub.policy, &head, takes_events, resumes);
+    let Some(session) = session else {
         return match decision {
             Get::Deny(denied) => denial(&denied, None, only_post(hub)),
             _ => bare(StatusCode::NOT_FOUND),
@@ -48,7 +44,10 @@ pub(super) async fn get(hub: &Arc<Hub>, parts: Parts) -> Response<HttpBody> {
             events(HttpBody::events(Standalone::new(hub.clone(), session, track, first, open)))
         }
         Get::Resume(revision) => {
-            let named = once(&parts.headers, &LAST_EVENT).ok().flatten().and_then(event_id);
+            let named = match said.last_event {
+                Header::Once(id) => event_id(id),
+                _ => None,
+            };
             resume(hub, session, named, revision.primes_streams()).await
         }
         Get::Deny(denied) => denial(&denied, None, ALLOW),
@@ -92,9 +91,9 @@ async fn resume(
 
 /// Ends a session.
 pub(super) fn delete(hub: &Arc<Hub>, parts: &Parts) -> Response<HttpBody> {
-    let session = session_of(hub, &parts.headers, parts.extensions.get::<Principal>());
-    match (decide_delete(&hub.policy, &head(&parts.headers, &session)), session) {
-        (Delete::End, Ok(Some(session))) => {
+    let (session, head) = Said::read(&parts.headers).session(hub, parts.extensions.get::<Principal>());
+    match (decide_delete(&hub.policy, &head), session) {
+        (Delete::End, Some(session)) => {
             hub.forget(hub.sessions.end(&session));
             bare(StatusCode::OK)
         }
@@ -115,5 +114,3 @@ fn only_post(hub: &Hub) -> &'static str {
         false => "POST",
     }
 }
-
-pub(super) const EVENTS: &str = "text/event-stream";

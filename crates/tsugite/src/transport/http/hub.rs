@@ -112,13 +112,15 @@ impl Hub {
             return;
         }
         let every = (self.http.session_idle.min(self.http.log_age) / 4)
-            .clamp(Duration::from_millis(100), Duration::from_secs(60));
+            .clamp(Duration::from_millis(10), Duration::from_secs(60));
+        let idle = self.http.session_idle.as_millis() / every.as_millis().max(1);
+        let idle = u64::try_from(idle).unwrap_or(u64::MAX);
         let hub = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(every).await;
                 let Some(hub) = hub.upgrade() else { return };
-                let forgotten = hub.sessions.sweep(hub.http.session_idle, hub.http.log_age);
+                let forgotten = hub.sessions.sweep(idle, hub.http.log_age);
                 hub.forget(forgotten);
                 hub.store.sweep();
             }

@@ -1,11 +1,12 @@
 //! Listening: connections are accepted, timed, and ended politely.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
 
@@ -77,7 +78,7 @@ impl HttpListener {
     /// grace to finish.
     pub async fn serve_until(self, stop: impl Future<Output = ()>) -> crate::Result<()> {
         let Self { hub, listener, .. } = self;
-        let (stopping, stopped) = watch::channel(false);
+        let stopping = Arc::new(Stopping::default());
         let places = Arc::new(Semaphore::new(hub.http.most_connections.min(Semaphore::MAX_PERMITS)));
         let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);
@@ -102,15 +103,12 @@ impl HttpListener {
                 }
             };
             while connections.try_join_next().is_some() {}
-            let connection = serve_connection(hub.clone(), socket, stopped.clone());
-            connections.spawn(async move {
-                connection.await;
-                drop(place);
-            });
+            connections.spawn(serve_connection(hub.clone(), socket, stopping.clone(), place.ok()));
         }
         drop(listener);
         hub.close();
-        let _ = stopping.send(true);
+        stopping.now.store(true, Ordering::Release);
+        stopping.news.notify_waiters();
         let finish = async {
             while connections.join_next().await.is_some() {}
             hub.settled().await;
@@ -130,7 +128,19 @@ impl std::fmt::Debug for HttpListener {
     }
 }
 
-async fn serve_connection(hub: Arc<Hub>, socket: TcpStream, mut stopped: watch::Receiver<bool>) {
+/// The news that no more requests are taken.
+#[derive(Default)]
+struct Stopping {
+    now: AtomicBool,
+    news: Notify,
+}
+
+async fn serve_connection(
+    hub: Arc<Hub>,
+    socket: TcpStream,
+    stopping: Arc<Stopping>,
+    _place: Option<OwnedSemaphorePermit>,
+) {
     // An answer is written at once; waiting for more would only hold it back.
     if socket.set_nodelay(true).is_err() {
         return;
@@ -147,14 +157,21 @@ async fn serve_connection(hub: Arc<Hub>, socket: TcpStream, mut stopped: watch::
         .max_headers(128)
         .serve_connection(TokioIo::new(socket), service);
     let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        biased;
+    let mut news = std::pin::pin!(stopping.news.notified());
+    let mut waits = false;
+    poll_fn(|cx| {
+        // The news is waited for once, not with every request: it wakes the same task.
+        if !waits {
+            waits = true;
+            let _ = news.as_mut().poll(cx);
+        }
+        if stopping.now.load(Ordering::Acquire) {
+            connection.as_mut().graceful_shutdown();
+        }
         // What goes wrong here is the peer's: it went away, or spoke no HTTP.
-        _ = &mut connection => return,
-        _ = stopped.wait_for(|stopped| *stopped) => {}
-    }
-    connection.as_mut().graceful_shutdown();
-    drop(connection.await);
+        connection.as_mut().poll(cx).map(drop)
+    })
+    .await;
 }
 
 /// A connection whose peer must read on: what it does not take for long ends it.

@@ -19,23 +19,17 @@ use tsugite_core::session::http::{
 
 use super::answer::{Refused, bare, denial, events, fault, json, refuse};
 use super::body::{HttpBody, Unread, read};
-use super::door::takes_json;
+use super::door::add;
 use super::events::{Come, Exchange, Running, Survival};
 use super::hub::Hub;
 use super::session::{InUse, NoSession, SessionId};
 use crate::server::link::{Asked, Caller, Link, Tables, Work};
 use crate::server::{Declared, Headers, Named, Outbox, Principal, Reply};
 
-pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// Reads a POST and answers it.
 pub(super) async fn post<B: Body>(hub: &Arc<Hub>, parts: Parts, body: B) -> Response<HttpBody> {
-    if let Err(refused) = takes_json(&parts.headers) {
-        return refused.into();
-    }
     let bytes = match body_of(hub, body).await {
         Ok(bytes) => bytes,
         Err(refused) => return refused.into(),
@@ -140,31 +134,65 @@ fn opened(hub: &Arc<Hub>, link: Arc<Link>, said: Vec<u8>) -> Response<HttpBody> 
     response
 }
 
+/// The headers of the protocol, read in one pass.
+pub(super) struct Said<'h> {
+    session: Header<'h>,
+    version: Header<'h>,
+    method: Header<'h>,
+    name: Header<'h>,
+    pub(super) last_event: Header<'h>,
+}
+
+impl<'h> Said<'h> {
+    pub(super) fn read(headers: &'h HeaderMap) -> Self {
+        let [session, version, method, name, last_event] = [Header::Absent; 5];
+        let mut said = Self { session, version, method, name, last_event };
+        for (name, value) in headers {
+            match name.as_str() {
+                "mcp-session-id" => add(&mut said.session, value),
+                "mcp-protocol-version" => add(&mut said.version, value),
+                "mcp-method" => add(&mut said.method, value),
+                "mcp-name" => add(&mut said.name, value),
+                "last-event-id" => add(&mut said.last_event, value),
+                _ => {}
+            }
+        }
+        said
+    }
+
+    /// The session that is named, if it is there; and what decisions look at.
+    pub(super) fn session(&self, hub: &Hub, who: Option<&Principal>) -> (Option<InUse>, Head<'h>) {
+        let (session, known) = match self.session {
+            Header::Absent => (None, SessionHeader::Absent),
+            Header::Unclear => (None, SessionHeader::Unknown),
+            Header::Once(text) => {
+                let id = SessionId::parse(text.trim_ascii());
+                let session = id.and_then(|id| hub.sessions.find(&id, who));
+                let revision = session.as_ref().and_then(|session| session.link.revision());
+                (session, revision.map_or(SessionHeader::Unknown, SessionHeader::Known))
+            }
+        };
+        (session, Head { version: self.version, session: known })
+    }
+}
+
 /// What arrived, as far as it is needed to decide.
 struct Arrived<'a> {
     hub: &'a Arc<Hub>,
     head: Head<'a>,
     session: Option<InUse>,
     caller: Caller,
-    headers: &'a HeaderMap,
+    said: Said<'a>,
 }
 
 fn begin(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
     let principal = parts.extensions.get::<Principal>().cloned();
     let map = Arc::new(parts.headers);
-    let session = session_of(hub, &map, principal.as_ref());
-    let (known, session) = match session {
-        Ok(session) => (session.as_ref().map(|session| session.link.revision()), session),
-        Err(()) => (Some(None), None),
-    };
-    let known = match known {
-        None => SessionHeader::Absent,
-        Some(None) => SessionHeader::Unknown,
-        Some(Some(revision)) => SessionHeader::Known(revision),
-    };
-    let head = Head { version: header(&map, &VERSION), session: known };
+    let said = Said::read(&map);
+    let (session, head) = said.session(hub, principal.as_ref());
+    let known = head.session;
     let caller = Caller { principal, headers: Headers::of(map.clone()) };
-    let arrived = Arrived { hub, head, session, caller, headers: &map };
+    let arrived = Arrived { hub, head, session, caller, said };
     let body = match parse(bytes, &hub.config.limits) {
         Ok(body) => body,
         Err(wrong) => {
@@ -187,14 +215,11 @@ fn begin(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
 }
 
 impl Arrived<'_> {
-    fn request(self, request: &Request<'_>, peek: &Peek<'_>) -> Begun {
+    fn request(mut self, request: &Request<'_>, peek: &Peek<'_>) -> Begun {
         let deny = |denied: &Denial| Begun::Answered(denial(denied, Some(&request.id), ALLOW));
         match decide_post_request(&self.hub.policy, &self.head, request, peek) {
             Post::Stateless(revision) => {
-                let mirrors = MirrorHeaders {
-                    method: header(self.headers, &METHOD),
-                    name: header(self.headers, &NAME),
-                };
+                let mirrors = MirrorHeaders { method: self.said.method, name: self.said.name };
                 // Whether the method is offered is for the switchboard to say.
                 if let Err(denied) = climb(revision, request, peek, &mirrors, |_| true) {
                     return deny(&denied);
@@ -263,9 +288,8 @@ impl Arrived<'_> {
         link
     }
 
-    fn hold(&self) -> Option<Survival> {
-        let session = self.session.as_ref()?;
-        Some(Survival::new(self.hub.clone(), self.hub.sessions.hold((*session).clone())))
+    fn hold(&mut self) -> Option<Survival> {
+        Some(Survival::new(self.hub.clone(), self.session.take()?))
     }
 
     /// Notifications, responses, batches.
@@ -295,7 +319,7 @@ impl Arrived<'_> {
     }
 
     fn batch(
-        self,
+        mut self,
         link: &Arc<Link>,
         revision: Revision,
         messages: Vec<Result<Message<'_>, tsugite_core::jsonrpc::Fault>>,
@@ -360,46 +384,10 @@ fn all(mut works: Vec<Running>) -> Running {
     }))
 }
 
-/// The session that a request names: none, one that is there, or one that is not.
-pub(super) fn session_of(
-    hub: &Hub,
-    headers: &HeaderMap,
-    who: Option<&Principal>,
-) -> Result<Option<InUse>, ()> {
-    match header(headers, &SESSION) {
-        Header::Absent => Ok(None),
-        Header::Unclear => Err(()),
-        Header::Once(text) => {
-            let id = SessionId::parse(text.trim_matches([' ', '\t'])).ok_or(())?;
-            hub.sessions.find(&id, who).map(Some).ok_or(())
-        }
-    }
-}
-
 fn known_revision(session: SessionHeader) -> Option<Revision> {
     match session {
         SessionHeader::Known(revision) => Some(revision),
         _ => None,
-    }
-}
-
-/// What decisions look at, of a request without a body.
-pub(super) fn head<'h>(headers: &'h HeaderMap, session: &Result<Option<InUse>, ()>) -> Head<'h> {
-    let session = match session {
-        Ok(None) => SessionHeader::Absent,
-        Err(()) => SessionHeader::Unknown,
-        Ok(Some(session)) => session.link.revision().map_or(SessionHeader::Unknown, SessionHeader::Known),
-    };
-    Head { version: header(headers, &VERSION), session }
-}
-
-/// A header that may stand once.
-pub(super) fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Header<'h> {
-    let mut all = headers.get_all(name).iter();
-    match (all.next(), all.next()) {
-        (None, _) => Header::Absent,
-        (Some(value), None) => value.to_str().map_or(Header::Unclear, Header::Once),
-        _ => Header::Unclear,
     }
 }
 

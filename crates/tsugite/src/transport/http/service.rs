@@ -79,19 +79,24 @@ pub(super) async fn answer<B: Body>(hub: &Arc<Hub>, request: Request<B>, at: Whe
     if parts.headers.len() > MOST_HEADERS {
         return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers");
     }
-    let origin = match door::enter(&hub.http, hub.own.get().copied(), &parts) {
+    let knock = door::Knock::read(&parts);
+    let origin = match knock.enter(&hub.http, hub.own.get().copied()) {
         Ok(origin) => origin.map(str::to_owned),
         Err(refused) => return refused.into(),
     };
+    let (json_taken, events_taken) = (knock.takes_json(), knock.takes_events());
     let mut response = match (place(hub, parts.uri.path(), at), parts.method.clone()) {
-        (Place::Endpoint, Method::POST) => post::post(hub, parts, body).await,
-        (Place::Endpoint, Method::GET) => Box::pin(get::get(hub, parts)).await,
+        (Place::Endpoint, Method::POST) => match json_taken {
+            Ok(()) => post::post(hub, parts, body).await,
+            Err(refused) => refused.into(),
+        },
+        (Place::Endpoint, Method::GET) => Box::pin(get::get(hub, parts, events_taken)).await,
         (Place::Endpoint, Method::DELETE) => get::delete(hub, &parts),
         (Place::Endpoint, Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
         (Place::Endpoint, _) => not_allowed(ALLOW),
         (Place::Health, Method::GET) => json(StatusCode::OK, r#"{"status":"ok"}"#),
         (Place::Health, _) => not_allowed("GET"),
-        (Place::OldStream(messages), Method::GET) => sse::stream(hub, &parts, messages),
+        (Place::OldStream(messages), Method::GET) => sse::stream(hub, &parts, messages, events_taken),
         (Place::OldStream(_), Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
         (Place::OldStream(_), _) => not_allowed("GET"),
         (Place::OldMessages, Method::POST) => Box::pin(sse::message(hub, parts, body)).await,

@@ -1,13 +1,12 @@
 //! The sessions of clients up to 2025-11-25. One at rest is a record in a map: no task, no channel, no buffer.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio::time::Instant;
 use tsugite_core::base64;
 
 use super::track::{Track, Tracks};
@@ -15,7 +14,7 @@ use crate::server::link::Link;
 use crate::server::{Principal, lock::lock};
 
 /// The name of a session: 192 bits of the operating system, as 32 letters.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct SessionId([u8; 32]);
 
 impl SessionId {
@@ -39,7 +38,7 @@ impl SessionId {
 pub(super) struct Session {
     id: SessionId,
     pub(super) link: Arc<Link>,
-    /// When it was last used, in milliseconds since the table began.
+    /// When it was last used, in sweeps since the table began: no request asks the clock.
     used: AtomicU64,
     /// Requests and streams under way.
     active: AtomicUsize,
@@ -83,9 +82,8 @@ fn fingerprint(id: &SessionId) -> u32 {
 
 /// All sessions of a server.
 pub(super) struct Sessions {
-    shards: [Mutex<HashMap<SessionId, Arc<Session>>>; SHARDS],
-    hasher: std::collections::hash_map::RandomState,
-    began: Instant,
+    shards: [Mutex<HashMap<SessionId, Arc<Session>, Random>>; SHARDS],
+    sweeps: AtomicU64,
     count: AtomicUsize,
     /// How many each authenticated caller has.
     each: Mutex<HashMap<(String, String), usize>>,
@@ -102,8 +100,7 @@ impl Sessions {
     pub(super) fn new() -> Self {
         Self {
             shards: Default::default(),
-            hasher: std::collections::hash_map::RandomState::new(),
-            began: Instant::now(),
+            sweeps: AtomicU64::new(0),
             count: AtomicUsize::new(0),
             each: Mutex::default(),
         }
@@ -157,7 +154,7 @@ impl Sessions {
     pub(super) fn hold(&self, session: Arc<Session>) -> InUse {
         session.active.fetch_add(1, Ordering::AcqRel);
         session.used.store(self.now(), Ordering::Release);
-        InUse { session, began: self.began }
+        InUse(session)
     }
 
     /// Ends a session, if it is still there.
@@ -166,9 +163,9 @@ impl Sessions {
         removed.map_or_else(Vec::new, |session| self.bury(&session))
     }
 
-    /// Ends those that nobody has used for long, and gives the streams that are forgotten.
-    pub(super) fn sweep(&self, idle: Duration, age: Duration) -> Vec<Arc<Track>> {
-        let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
+    /// Ends those that nobody has used for so many sweeps, and gives the streams that are forgotten.
+    pub(super) fn sweep(&self, idle: u64, age: Duration) -> Vec<Arc<Track>> {
+        self.sweeps.fetch_add(1, Ordering::AcqRel);
         let mut forgotten = Vec::new();
         for shard in &self.shards {
             let mut ended = Vec::new();
@@ -176,8 +173,10 @@ impl Sessions {
             let mut sessions = lock(shard);
             sessions.retain(|_, session| {
                 forgotten.extend(session.known_tracks(|tracks| tracks.outlived(age)));
-                let unused = session.active.load(Ordering::Acquire) == 0
-                    && now.saturating_sub(session.used.load(Ordering::Acquire)) >= idle;
+                if session.active.load(Ordering::Acquire) > 0 {
+                    session.used.store(now, Ordering::Release);
+                }
+                let unused = now.saturating_sub(session.used.load(Ordering::Acquire)) > idle;
                 if unused {
                     ended.push(session.clone());
                 }
@@ -217,13 +216,13 @@ impl Sessions {
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.sweeps.load(Ordering::Acquire)
     }
 
-    fn shard(&self, id: &SessionId) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
+    fn shard(&self, id: &SessionId) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>, Random>> {
         let [first, ..] = &self.shards;
-        let at = usize::try_from(self.hasher.hash_one(id) % SHARDS as u64).unwrap_or_default();
-        lock(self.shards.get(at).unwrap_or(first))
+        let [.., last] = id.0;
+        lock(self.shards.get(usize::from(last) % SHARDS).unwrap_or(first))
     }
 }
 
@@ -232,24 +231,50 @@ fn named(who: &Principal) -> (String, String) {
 }
 
 /// A session that is used: it does not expire meanwhile.
-pub(super) struct InUse {
-    session: Arc<Session>,
-    began: Instant,
-}
+pub(super) struct InUse(Arc<Session>);
 
 impl std::ops::Deref for InUse {
     type Target = Arc<Session>;
 
     fn deref(&self) -> &Arc<Session> {
-        &self.session
+        &self.0
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.session.used.store(now, Ordering::Release);
-        self.session.active.fetch_sub(1, Ordering::AcqRel);
+        self.0.active.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The names of sessions are random as they are: some of their bits are a hash of them.
+#[derive(Clone, Default)]
+struct Random;
+
+struct RandomBits(u64);
+
+impl BuildHasher for Random {
+    type Hasher = RandomBits;
+
+    fn build_hasher(&self) -> RandomBits {
+        RandomBits(0)
+    }
+}
+
+impl Hasher for RandomBits {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.first_chunk().map_or(0, |bits| u64::from_le_bytes(*bits));
+    }
+
+    fn finish(&self) -> u64 {
+        // Letters of base64 leave the highest bits of each byte alike, and maps look at the highest bits.
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Hash for SessionId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.0);
     }
 }
 

@@ -15,9 +15,7 @@ use tsugite_core::session::http::decide_sse;
 
 use super::answer::{bare, denial, events, fault, refuse};
 use super::body::HttpBody;
-use super::door::accepts;
 use super::events::{Beat, Events};
-use super::get::EVENTS;
 use super::hub::{Hub, Open};
 use super::post::body_of;
 use crate::server::Principal;
@@ -44,11 +42,16 @@ impl OldSessions {
 }
 
 /// Opens a stream: first it says where to post, then it carries everything.
-pub(super) fn stream(hub: &Arc<Hub>, parts: &Parts, messages: &str) -> Response<HttpBody> {
+pub(super) fn stream(
+    hub: &Arc<Hub>,
+    parts: &Parts,
+    messages: &str,
+    takes_events: bool,
+) -> Response<HttpBody> {
     if let Err(denied) = decide_sse(&hub.policy) {
         return denial(&denied, None, "GET");
     }
-    if !accepts(&parts.headers, EVENTS) {
+    if !takes_events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "A stream is `text/event-stream`: `Accept` must say so");
     }
     let full = || refuse(StatusCode::SERVICE_UNAVAILABLE, "Too many streams are open; try again later");
