@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
 
+use super::connection::{Connection, SPOKEN};
 use super::hub::Hub;
 use super::service::{HttpService, Where, answer};
+use super::tls;
 use crate::server::Server;
 
 impl Server {
@@ -37,12 +37,16 @@ impl Server {
     /// Listens, and serves when it is told to: for whoever wants to know the port first.
     pub async fn bind_http(&self, address: impl ToSocketAddrs) -> crate::Result<HttpListener> {
         let service = self.http_service()?;
+        let tls = match &service.0.http.tls {
+            Some((chain, key)) => Some(tls::Acceptor::load(chain, key, SPOKEN)?),
+            None => None,
+        };
         let listener = TcpListener::bind(address).await?;
         let local = listener.local_addr()?;
         if !local.ip().is_unspecified() {
             let _ = service.0.own.set(local.ip());
         }
-        Ok(HttpListener { hub: service.0, listener, local })
+        Ok(HttpListener { hub: service.0, listener, tls, local })
     }
 
     /// The server as a `tower` service, for a listener or a router of one's own.
@@ -60,6 +64,7 @@ impl Server {
 pub struct HttpListener {
     hub: Arc<Hub>,
     listener: TcpListener,
+    tls: Option<tls::Acceptor>,
     local: SocketAddr,
 }
 
@@ -77,7 +82,7 @@ impl HttpListener {
     /// Serves until `stop` is done: no more connections are accepted then, streams of changes end, and what runs has its
     /// grace to finish.
     pub async fn serve_until(self, stop: impl Future<Output = ()>) -> crate::Result<()> {
-        let Self { hub, listener, .. } = self;
+        let Self { hub, listener, tls, .. } = self;
         let stopping = Arc::new(Stopping::default());
         let places = Arc::new(Semaphore::new(hub.http.most_connections.min(Semaphore::MAX_PERMITS)));
         let mut connections = JoinSet::new();
@@ -103,7 +108,13 @@ impl HttpListener {
                 }
             };
             while connections.try_join_next().is_some() {}
-            connections.spawn(serve_connection(hub.clone(), socket, stopping.clone(), place.ok()));
+            connections.spawn(serve_connection(
+                hub.clone(),
+                socket,
+                tls.clone(),
+                stopping.clone(),
+                place.ok(),
+            ));
         }
         drop(listener);
         hub.close();
@@ -135,9 +146,11 @@ struct Stopping {
     news: Notify,
 }
 
+/// Serves one connection until either side has enough.
 async fn serve_connection(
     hub: Arc<Hub>,
     socket: TcpStream,
+    tls: Option<tls::Acceptor>,
     stopping: Arc<Stopping>,
     _place: Option<OwnedSemaphorePermit>,
 ) {
@@ -145,18 +158,34 @@ async fn serve_connection(
     if socket.set_nodelay(true).is_err() {
         return;
     }
-    let socket = Timed { io: socket, limit: hub.http.write_time, stalled: None };
     let head = hub.http.header_time;
+    let Some(tls) = tls else {
+        // Who says nothing is not listened to for ever.
+        if !matches!(tokio::time::timeout(head, socket.readable()).await, Ok(Ok(()))) {
+            return;
+        }
+        return speak(hub, socket, stopping).await;
+    };
+    // In a box, since most connections have none.
+    Box::pin(async move {
+        if let Ok(Ok(socket)) = tokio::time::timeout(head, tls.accept(socket)).await {
+            speak(hub, socket, stopping).await;
+        }
+    })
+    .await;
+}
+
+async fn speak<T>(hub: Arc<Hub>, socket: T, stopping: Arc<Stopping>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let socket = Timed { io: socket, limit: hub.http.write_time, stalled: None };
+    let http = hub.http.clone();
     let service = service_fn(move |request| {
         let hub = hub.clone();
         async move { Ok::<_, Infallible>(answer(&hub, request, Where::Own).await) }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(head)
-        .max_headers(128)
-        .serve_connection(TokioIo::new(socket), service);
-    let mut connection = std::pin::pin!(connection);
+    let mut connection = Connection::new(socket, service, &http);
     let mut news = std::pin::pin!(stopping.news.notified());
     let mut waits = false;
     poll_fn(|cx| {
@@ -166,10 +195,9 @@ async fn serve_connection(
             let _ = news.as_mut().poll(cx);
         }
         if stopping.now.load(Ordering::Acquire) {
-            connection.as_mut().graceful_shutdown();
+            connection.finish();
         }
-        // What goes wrong here is the peer's: it went away, or spoke no HTTP.
-        connection.as_mut().poll(cx).map(drop)
+        connection.poll(cx)
     })
     .await;
 }

@@ -4,6 +4,7 @@
 //! - `door`: who is let in. `post`, `get`, `sse`: what a request wants. `answer`: responses that are whole.
 //! - `events`: responses that are streams; a handler runs inside the body that carries what it says. `track`: streams that
 //!   can be taken up again.
+//! - `only_http1` or `with_http2`, and `tls` or `no_tls`: what a connection speaks, by cargo feature.
 //! - `session`: who was here before. `hub`: what all connections share.
 
 mod answer;
@@ -13,12 +14,27 @@ mod events;
 mod get;
 mod hub;
 mod listener;
+#[cfg(not(feature = "tls"))]
+mod no_tls;
+#[cfg(not(feature = "http2"))]
+mod only_http1;
 mod post;
 mod service;
 mod session;
 mod settings;
 mod sse;
+#[cfg(feature = "tls")]
+mod tls;
 mod track;
+#[cfg(feature = "http2")]
+mod with_http2;
+
+#[cfg(not(feature = "tls"))]
+use no_tls as tls;
+#[cfg(not(feature = "http2"))]
+use only_http1 as connection;
+#[cfg(feature = "http2")]
+use with_http2 as connection;
 
 pub use body::HttpBody;
 pub use listener::HttpListener;

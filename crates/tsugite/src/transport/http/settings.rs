@@ -1,5 +1,6 @@
 //! What can be set about HTTP.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::door::Origin;
@@ -41,6 +42,7 @@ pub struct Http {
     pub(super) body_time: Duration,
     pub(super) write_time: Duration,
     pub(super) most_connections: usize,
+    pub(super) tls: Option<(PathBuf, PathBuf)>,
     pub(super) mistakes: Vec<String>,
 }
 
@@ -79,6 +81,7 @@ impl Http {
             body_time: Duration::from_secs(30),
             write_time: Duration::from_secs(30),
             most_connections: 20_000,
+            tls: None,
             mistakes: Vec::new(),
         }
     }
@@ -231,6 +234,14 @@ impl Http {
     #[must_use]
     pub fn time_limits(mut self, head: Duration, body: Duration, write: Duration) -> Self {
         (self.header_time, self.body_time, self.write_time) = (head, body, write);
+        self
+    }
+
+    /// Encrypts, with a chain of certificates and a key from files in PEM; for a server that listens itself. Needs the cargo
+    /// feature `tls`.
+    #[must_use]
+    pub fn tls(mut self, certificates: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.tls = Some((certificates.into(), key.into()));
         self
     }
 

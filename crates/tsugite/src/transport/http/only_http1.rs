@@ -1,0 +1,50 @@
+//! Connections that speak HTTP/1.1: what there is without the cargo feature `http2`.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::body::HttpBody;
+use super::settings::Http;
+
+/// What is spoken, for a handshake that offers a choice.
+pub(super) const SPOKEN: &[&[u8]] = &[b"http/1.1"];
+
+/// One connection.
+pub(super) struct Connection<T: AsyncRead + AsyncWrite + Unpin, S: Service<Request<Incoming>>>(
+    Pin<Box<http1::Connection<TokioIo<T>, S>>>,
+)
+where
+    S: Service<Request<Incoming>, Response = Response<HttpBody>, Error = Infallible>;
+
+impl<T, S> Connection<T, S>
+where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
+    S: Service<Request<Incoming>, Response = Response<HttpBody>, Error = Infallible>,
+{
+    pub(super) fn new(io: T, service: S, http: &Http) -> Self {
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(http.header_time).max_headers(MOST_HEADERS);
+        Self(Box::pin(builder.serve_connection(TokioIo::new(io), service)))
+    }
+
+    /// Takes no more requests.
+    pub(super) fn finish(&mut self) {
+        self.0.as_mut().graceful_shutdown();
+    }
+
+    /// What goes wrong here is the peer's: it went away, or spoke no HTTP.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(cx).map(drop)
+    }
+}
+
+const MOST_HEADERS: usize = 128;

@@ -1,0 +1,62 @@
+//! Connections that speak HTTP/1.1 or HTTP/2, with the cargo feature `http2`: agreed on by TLS, or seen by how the client
+//! begins.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::body::HttpBody;
+use super::settings::Http;
+
+/// What is spoken, for a handshake that offers a choice.
+pub(super) const SPOKEN: &[&[u8]] = &[b"h2", b"http/1.1"];
+
+/// One connection.
+pub(super) struct Connection<T, S>(Pin<Box<auto::Connection<'static, TokioIo<T>, S, TokioExecutor>>>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
+    S: Service<Request<Incoming>, Response = Response<HttpBody>, Error = Infallible>;
+
+impl<T, S> Connection<T, S>
+where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
+    S: Service<Request<Incoming>, Response = Response<HttpBody>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    pub(super) fn new(io: T, service: S, http: &Http) -> Self {
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(http.header_time)
+            .max_headers(MOST_HEADERS)
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(MOST_HEADER_BYTES)
+            // A peer that is gone without a word is noticed.
+            .keep_alive_interval(http.keep_alive)
+            .keep_alive_timeout(http.write_time);
+        Self(Box::pin(builder.serve_connection(TokioIo::new(io), service).into_owned()))
+    }
+
+    /// Takes no more requests.
+    pub(super) fn finish(&mut self) {
+        self.0.as_mut().graceful_shutdown();
+    }
+
+    /// What goes wrong here is the peer's: it went away, or spoke no HTTP.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(cx).map(drop)
+    }
+}
+
+const MOST_HEADERS: usize = 128;
+const MOST_HEADER_BYTES: u32 = 64 << 10;
