@@ -68,6 +68,10 @@ impl Outbox {
             return;
         }
         let start = buffer.bytes.len();
+        // Most answers fit, and are written without growing.
+        if buffer.bytes.capacity() == 0 {
+            buffer.bytes.reserve(FIRST);
+        }
         write(&mut buffer.bytes);
         if buffer.bytes.len() > start {
             tsugite_core::jsonrpc::end_line(&mut buffer.bytes, start);
@@ -224,6 +228,9 @@ impl Outbox {
         lock(&self.buffer)
     }
 }
+
+/// How much room the first message finds.
+const FIRST: usize = 512;
 
 /// Waits until there is something to take, or the peer is gone. Whoever stops waiting is not woken any more: what pushes is often the waiter
 /// itself.

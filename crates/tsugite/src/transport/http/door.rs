@@ -42,13 +42,19 @@ impl Origin {
 
 /// A host and its port.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
-    let end = authority.find(']').map_or(0, |end| end + 1);
-    match authority.get(end..)?.split_once(':') {
-        None => Some((authority, None)),
-        Some((before, port)) => {
+    let Some(colon) = authority.bytes().rposition(|byte| byte == b':' || byte == b']') else {
+        return Some((authority, None));
+    };
+    let (host, rest) = authority.split_at_checked(colon)?;
+    match rest.strip_prefix(':') {
+        // An address of version 6 without a port.
+        None => (rest == "]").then_some((authority, None)),
+        Some(port) => {
             let is_port =
                 !port.is_empty() && port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
-            is_port.then_some((authority.get(..end + before.len())?, Some(port)))
+            let is_one = host.starts_with('[') == host.ends_with(']')
+                && (host.starts_with('[') || !host.contains(':'));
+            (is_port && is_one).then_some((host, Some(port)))
         }
     }
 }
@@ -231,3 +237,80 @@ pub(super) fn preflight(headers: &HeaderMap) -> Response<HttpBody> {
 const ALLOWED: &str = "authorization, content-type, accept, mcp-protocol-version, mcp-method, mcp-name, \
                        mcp-session-id, last-event-id";
 const EXPOSED: &str = "mcp-session-id, www-authenticate";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_a_port_or_none() {
+        for (authority, split) in [
+            ("localhost", Some(("localhost", None))),
+            ("localhost:80", Some(("localhost", Some("80")))),
+            ("[::1]", Some(("[::1]", None))),
+            ("[::1]:8080", Some(("[::1]", Some("8080")))),
+            ("", Some(("", None))),
+            ("localhost:", None),
+            ("localhost:x", None),
+            ("localhost:123456", None),
+            ("::1", None),
+            ("a:b:1", None),
+            ("[::1]x", None),
+            ("]:1", None),
+        ] {
+            assert_eq!(split_port(authority), split, "{authority}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_what_a_browser_writes() {
+        for origin in [
+            "http://localhost",
+            "https://app.example",
+            "http://127.0.0.1:3000",
+            "http://[::1]:1",
+            "app+x://a",
+        ] {
+            assert!(Origin::parse(origin).is_some(), "{origin}");
+        }
+        for other in [
+            "null",
+            "",
+            "localhost",
+            "http://",
+            "HTTP://localhost",
+            "http://LOCALHOST",
+            "http://localhost:80",
+            "https://app.example:443",
+            "http://localhost.",
+            "http://localhost/",
+            "http://127.0.0.1@evil",
+            "http://user:pw@localhost",
+            "http://local host",
+            "http://[::1",
+            "://a",
+        ] {
+            assert!(Origin::parse(other).is_none(), "{other}");
+        }
+        assert!(!is_loopback(Origin::parse("http://localhost.evil.example").unwrap().host()));
+    }
+
+    #[test]
+    fn accept_is_read_leniently() {
+        for (value, json, events) in [
+            ("application/json, text/event-stream", true, true),
+            ("text/event-stream,application/json", true, true),
+            ("*/*", true, true),
+            ("application/*;q=0.5, text/*", true, true),
+            ("Application/JSON", true, false),
+            ("text/event-stream", false, true),
+            ("application/json;q=0, text/event-stream", false, true),
+            ("application/jsonx", false, false),
+            ("", false, false),
+        ] {
+            let mut accepts = Accepts { json: false, events: false, said: false };
+            accepts.add(value.as_bytes());
+            assert_eq!((accepts.json, accepts.events), (json, events), "{value}");
+        }
+    }
+}
