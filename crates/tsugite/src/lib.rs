@@ -22,6 +22,7 @@
 
 #![cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
 
+pub mod bus;
 pub mod error;
 #[cfg(feature = "macros")]
 mod macros;

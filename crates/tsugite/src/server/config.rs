@@ -17,6 +17,7 @@ use super::seal::{KeyRing, Keys, SealKey};
 use super::state::States;
 use super::validate::{Compile, Validator};
 use super::{Server, Shared};
+use crate::bus::Bus;
 use crate::transport::HttpSettings;
 
 /// Whether what tools return is checked.
@@ -192,6 +193,20 @@ impl Server {
         self.configure(|config| {
             config.checks_output = if yes { Checks::Yes(Validator::compile) } else { Checks::No };
         })
+    }
+
+    /// Tells other replicas of this server what changes here, and hears what changes there. Replicas have the same name.
+    #[must_use]
+    pub fn bus(self, bus: impl Bus) -> Self {
+        let feed = &self.shared.feed;
+        feed.carrier.set(Arc::new(bus), format!("tsugite/{}", self.shared.config().info.name));
+        let shared = Arc::downgrade(&self.shared);
+        feed.carrier.hear(move |news| {
+            let Some(shared) = shared.upgrade() else { return false };
+            shared.feed.heard(&shared, &news);
+            true
+        });
+        self
     }
 
     /// Declares tools, prompts and resources although there are none yet: they come later, see [`Server::change`].

@@ -14,6 +14,7 @@ use super::lock::lock;
 use super::principal::Principal;
 use super::registry::{Kind, outer_name};
 use super::{Outbox, Shared};
+use crate::bus::{Carrier, News};
 
 /// The news of one server.
 #[derive(Default)]
@@ -23,6 +24,8 @@ pub(crate) struct Feed {
     listeners: Mutex<Vec<Weak<Listener>>>,
     /// Servers this one is mounted in, and under which prefix.
     outer: Mutex<Vec<(Weak<Shared>, String)>>,
+    /// Other replicas.
+    pub(crate) carrier: Carrier,
 }
 
 /// Somebody who wants to hear of changes: a session, or one `subscriptions/listen`.
@@ -167,8 +170,17 @@ impl Feed {
         known.push((Arc::downgrade(outer), prefix));
     }
 
-    /// Lists have changed. Whoever holds this server is told once, by however many ways.
+    /// Lists have changed. Whoever holds this server is told once, by however many ways, and so are other replicas.
     pub(crate) fn changed(&self, kinds: &[Kind]) {
+        if self.carrier.is_there() && !kinds.is_empty() {
+            let has = |kind| kinds.contains(&kind);
+            let (tools, prompts, resources) = (has(Kind::Tool), has(Kind::Prompt), has(Kind::Resource));
+            self.carrier.tell(News::Changed { tools, prompts, resources });
+        }
+        self.changed_in_this_process(kinds);
+    }
+
+    fn changed_in_this_process(&self, kinds: &[Kind]) {
         self.changed_here(kinds);
         let mut told: Vec<Arc<Shared>> = Vec::new();
         let mut next: Vec<Arc<Shared>> = self.outer().into_iter().map(|(outer, _)| outer).collect();
@@ -189,8 +201,28 @@ impl Feed {
         }
     }
 
+    /// What another replica tells.
+    pub(crate) fn heard(&self, shared: &Shared, news: &News) {
+        match news {
+            News::Changed { tools, prompts, resources } => {
+                let all = [(Kind::Tool, tools), (Kind::Prompt, prompts), (Kind::Resource, resources)];
+                let kinds: Vec<_> = all.into_iter().filter(|(_, has)| **has).map(|(kind, _)| kind).collect();
+                self.changed_in_this_process(&kinds);
+            }
+            News::Updated { uri } => self.updated_in_this_process(shared, uri),
+            News::Ended { .. } | News::Answered { .. } => {}
+        }
+    }
+
     /// A resource has changed.
     pub(crate) fn updated(&self, shared: &Shared, uri: &str) {
+        if self.carrier.is_there() {
+            self.carrier.tell(News::Updated { uri: uri.to_owned() });
+        }
+        self.updated_in_this_process(shared, uri);
+    }
+
+    fn updated_in_this_process(&self, shared: &Shared, uri: &str) {
         for listener in self.listening() {
             listener.updated(shared, uri);
         }

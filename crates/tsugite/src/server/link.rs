@@ -271,6 +271,20 @@ impl Link {
         None
     }
 
+    /// What another replica needs to go on with the session.
+    pub(crate) fn record(&self) -> Option<(Revision, RawJson, Level)> {
+        let state = self.lock();
+        Some((state.handshake.phase().revision()?, state.hello.clone()?, state.log_level))
+    }
+
+    /// Goes on with a session that began elsewhere.
+    pub(crate) fn restore(&self, revision: Revision, hello: RawJson, level: Level) {
+        self.agreed(revision);
+        let mut state = self.lock();
+        state.hello = Some(hello);
+        state.log_level = level;
+    }
+
     /// A handshake that is over: what a session that began elsewhere, or none at all, has agreed on.
     pub(crate) fn agreed(&self, revision: Revision) -> Declared {
         let declared = Declared::of(&lifecycle::capabilities(&self.server.shared, &self.config));

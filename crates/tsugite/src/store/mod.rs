@@ -8,6 +8,7 @@ mod memory;
 use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -115,4 +116,38 @@ pub trait Store: Send + Sync + 'static {
 
     /// Called now and then, for a store that does not notice by itself what is too old.
     fn sweep(&self) {}
+}
+
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn is_shared(&self) -> bool {
+        (**self).is_shared()
+    }
+
+    fn get(&self, key: &str) -> Stored<Option<Entry>> {
+        (**self).get(key)
+    }
+
+    fn put(&self, key: &str, value: Bytes, expect: Expect, age: Duration) -> Stored<Option<u64>> {
+        (**self).put(key, value, expect, age)
+    }
+
+    fn take(&self, key: &str) -> Stored<Option<Bytes>> {
+        (**self).take(key)
+    }
+
+    fn append(&self, log: &str, events: Events, bounds: LogBounds) -> Stored<()> {
+        (**self).append(log, events, bounds)
+    }
+
+    fn read(&self, log: &str, after: u64) -> Stored<Option<Vec<Events>>> {
+        (**self).read(log, after)
+    }
+
+    fn forget(&self, log: &str) -> Stored<()> {
+        (**self).forget(log)
+    }
+
+    fn sweep(&self) {
+        (**self).sweep();
+    }
 }

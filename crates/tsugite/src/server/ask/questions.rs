@@ -31,18 +31,19 @@ struct Table {
 }
 
 impl Questions {
-    /// An answer has come. One that nobody waits for is late or a mistake, and is dropped.
-    pub(crate) fn answer(&self, response: Response<'_>) {
-        let Some(id) = response.id else { return };
+    /// An answer has come. One that nobody waits for is late or a mistake, and is dropped; false then.
+    pub(crate) fn answer(&self, response: Response<'_>) -> bool {
+        let Some(id) = response.id else { return false };
         let id = id.into_owned();
         let mut table = self.lock();
         if table.outbound.answer(&id) == Arrival::Stray {
-            return;
+            return false;
         }
-        let Some(waiting) = table.waiting.remove(&id) else { return };
+        let Some(waiting) = table.waiting.remove(&id) else { return false };
         drop(table);
         // Whoever asked may have gone meanwhile.
         drop(waiting.send(response.outcome.map(|raw| raw.to_owned())));
+        true
     }
 
     /// Nobody will answer any more.

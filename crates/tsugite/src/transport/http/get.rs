@@ -12,7 +12,7 @@ use super::events::{Resumed, Standalone, joined};
 use super::hub::Hub;
 use super::post::{ALLOW, Said};
 use super::session::InUse;
-use super::track::event_id;
+use super::track::{event_id, log};
 use crate::server::Principal;
 
 /// Opens a stream, or takes one up again.
@@ -66,7 +66,9 @@ async fn resume(
         || refuse(StatusCode::BAD_REQUEST, "`Last-Event-ID` names no event of this session that is kept");
     let Some((number, after)) = named else { return unknown() };
     let (track, standalone) = session.tracks(|tracks, _| (tracks.find(number), tracks.is_standalone(number)));
-    let Some(track) = track.filter(|track| after <= track.last()) else { return unknown() };
+    let Some(track) = track.filter(|track| after <= track.last()) else {
+        return elsewhere(hub, &session, number, after).await.unwrap_or_else(unknown);
+    };
     // So that a client that is cut off once more, before anything was said, still knows where it was.
     let primed = primes.then(|| track.priming(after, hub.http.retry));
     if !standalone {
@@ -89,12 +91,21 @@ async fn resume(
     events(HttpBody::events(Standalone::new(hub.clone(), session, track, first, open)))
 }
 
+/// What another replica has said on a stream so far: the client comes back for more.
+async fn elsewhere(hub: &Hub, session: &InUse, number: u64, after: u64) -> Option<Response<HttpBody>> {
+    if !hub.store.is_shared() {
+        return None;
+    }
+    let said = hub.store.read(&log(session.id().as_str(), number), after).wait().await.ok()??;
+    Some(events(HttpBody::whole(joined(&said))))
+}
+
 /// Ends a session.
-pub(super) fn delete(hub: &Arc<Hub>, parts: &Parts) -> Response<HttpBody> {
+pub(super) async fn delete(hub: &Arc<Hub>, parts: Parts) -> Response<HttpBody> {
     let (session, head) = Said::read(&parts.headers).session(hub, parts.extensions.get::<Principal>());
     match (decide_delete(&hub.policy, &head), session) {
         (Delete::End, Some(session)) => {
-            hub.forget(hub.sessions.end(&session));
+            hub.end(&session).await;
             bare(StatusCode::OK)
         }
         (Delete::Deny(denied), _) => denial(&denied, None, only_post(hub)),

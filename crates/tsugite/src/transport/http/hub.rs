@@ -6,16 +6,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use tsugite_core::jsonrpc::{Incoming, Message, RawJson, parse};
+use tsugite_core::protocol::logging::Level;
 use tsugite_core::session::http::Policy;
 
-use super::session::Sessions;
+use super::session::{Session, SessionId, Sessions};
 use super::settings::Http;
 use super::sse::OldSessions;
 use super::track::Track;
+use crate::bus::News;
 use crate::server::link::{Link, Room};
-use crate::server::{Config, Server};
-use crate::store::{LogBounds, Soon, Store};
+use crate::server::{Config, Principal, Server};
+use crate::store::{Expect, LogBounds, Soon, Store, StoreError};
 
 pub(crate) struct Hub {
     pub(super) server: Server,
@@ -49,7 +53,7 @@ impl Hub {
         policy.http_sse = http.sse.is_some();
         let lone = Link::with(server, config.clone(), None, &room);
         let store = config.http.store.clone();
-        Arc::new(Self {
+        let hub = Arc::new(Self {
             server: server.clone(),
             config,
             http,
@@ -65,11 +69,105 @@ impl Hub {
             orphans: AtomicUsize::new(0),
             quiet: Notify::new(),
             sweeps: AtomicBool::new(false),
-        })
+        });
+        hub.hear();
+        hub
     }
 
     pub(super) fn bounds(&self) -> LogBounds {
         LogBounds { events: self.http.log_events, bytes: self.http.log_bytes, age: self.http.log_age }
+    }
+
+    /// Listens to other replicas: sessions that ended there, answers that arrived there.
+    fn hear(self: &Arc<Self>) {
+        let hub = Arc::downgrade(self);
+        self.server.shared.feed.carrier.hear(move |news| {
+            let Some(hub) = hub.upgrade() else { return false };
+            match news {
+                News::Ended { session } => {
+                    if let Some(session) = SessionId::parse(&session).and_then(|id| hub.sessions.known(&id)) {
+                        hub.forget(hub.sessions.end(&session));
+                    }
+                }
+                News::Answered { session, response } => {
+                    let session = SessionId::parse(&session).and_then(|id| hub.sessions.known(&id));
+                    if let (Some(session), Ok(Incoming::Single(Message::Response(response)))) =
+                        (session, parse(response.as_bytes(), &hub.config.limits))
+                    {
+                        session.link.questions.answer(response);
+                    }
+                }
+                News::Changed { .. } | News::Updated { .. } => {}
+            }
+            true
+        });
+    }
+
+    /// Keeps a session where other replicas find it.
+    pub(super) fn remember(&self, session: &Session) -> Soon<()> {
+        let Some((revision, hello, level)) = session.link.record() else { return Soon::Now(()) };
+        let who = session.link.caller.principal.as_ref();
+        let kept = Kept {
+            revision: revision.as_str().to_owned(),
+            hello,
+            level,
+            who: who.map(|who| (who.issuer().to_owned(), who.subject().to_owned())),
+        };
+        let Ok(kept) = serde_json::to_vec(&kept) else { return Soon::Now(()) };
+        let age = self.http.session_idle.saturating_mul(2);
+        let noted = |kept: Result<Option<u64>, StoreError>| {
+            if let Err(error) = kept {
+                tracing::error!(error = &*error as &dyn std::error::Error, "a session could not be kept");
+            }
+        };
+        match self.store.put(&key(session.id()), kept.into(), Expect::Any, age) {
+            Soon::Now(kept) => {
+                noted(kept);
+                Soon::Now(())
+            }
+            Soon::Later(kept) => Soon::Later(Box::pin(async move { noted(kept.await) })),
+        }
+    }
+
+    /// Goes on with a session that began at another replica, if that is what is named.
+    pub(super) async fn recall(self: &Arc<Self>, id: SessionId, who: Option<&Principal>) {
+        if self.sessions.has(&id) {
+            return;
+        }
+        let kept = match self.store.get(&key(&id)).wait().await {
+            Ok(Some(entry)) => serde_json::from_slice::<Kept>(&entry.value).ok(),
+            Ok(None) => None,
+            Err(error) => {
+                tracing::error!(
+                    error = &*error as &dyn std::error::Error,
+                    "a session could not be looked up"
+                );
+                None
+            }
+        };
+        let Some(kept) = kept else { return };
+        let same = match (&kept.who, who) {
+            (None, None) => true,
+            (Some((issuer, subject)), Some(who)) => who.issuer() == issuer && who.subject() == subject,
+            _ => false,
+        };
+        let (Ok(revision), true) = (kept.revision.parse(), same) else { return };
+        let link = Link::with(&self.server, self.config.clone(), who.cloned(), &self.room);
+        link.restore(revision, kept.hello, kept.level);
+        if !self.sessions.has(&id) {
+            self.sessions.adopt(id, link);
+            self.begin_to_sweep();
+        }
+    }
+
+    /// Ends a session everywhere.
+    pub(super) async fn end(&self, session: &Session) {
+        self.forget(self.sessions.end(session));
+        if self.store.is_shared() {
+            drop(self.store.take(&key(session.id())).wait().await);
+            let session = session.id().as_str().to_owned();
+            self.server.shared.feed.carrier.tell(News::Ended { session });
+        }
     }
 
     /// Counts a stream that stays open; none if there are too many.
@@ -123,6 +221,17 @@ impl Hub {
                 let forgotten = hub.sessions.sweep(idle, hub.http.log_age);
                 hub.forget(forgotten);
                 hub.store.sweep();
+                if hub.store.is_shared() {
+                    let mut kept = Vec::new();
+                    hub.sessions.each(|session| {
+                        if hub.sessions.is_fresh(session) {
+                            kept.push(hub.remember(session));
+                        }
+                    });
+                    for kept in kept {
+                        kept.wait().await;
+                    }
+                }
             }
         });
     }
@@ -158,6 +267,19 @@ impl Hub {
         self.close();
         self.sessions.each(|session| self.forget(self.sessions.end(session)));
     }
+}
+
+/// What another replica needs to go on with a session.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    revision: String,
+    hello: RawJson,
+    level: Level,
+    who: Option<(String, String)>,
+}
+
+fn key(id: &SessionId) -> String {
+    format!("session/{}", id.as_str())
 }
 
 /// Counts an open stream for as long as it is there.

@@ -22,7 +22,8 @@ use super::body::{HttpBody, Unread, read};
 use super::door::add;
 use super::events::{Come, Exchange, Running, Survival};
 use super::hub::Hub;
-use super::session::{InUse, NoSession, SessionId};
+use super::session::{InUse, NoSession, Session, SessionId};
+use crate::bus::News;
 use crate::server::link::{Asked, Caller, Link, Tables, Work};
 use crate::server::{Declared, Headers, Named, Outbox, Principal, Reply};
 
@@ -41,7 +42,13 @@ pub(super) async fn post<B: Body>(hub: &Arc<Hub>, parts: Parts, body: B) -> Resp
                 Some(come) => come,
                 None => poll_fn(|cx| way.exchange.poll_come(cx)).await,
             };
-            way.respond(hub, come)
+            let (response, opened) = way.respond(hub, come);
+            if let Some(opened) = opened
+                && hub.store.is_shared()
+            {
+                hub.remember(&opened).wait().await;
+            }
+            response
         }
     }
 }
@@ -79,51 +86,53 @@ enum Kind {
 }
 
 impl Way {
-    fn respond(self, hub: &Arc<Hub>, come: Come) -> Response<HttpBody> {
+    /// The response, and the session that it opens.
+    fn respond(self, hub: &Arc<Hub>, come: Come) -> (Response<HttpBody>, Option<Arc<Session>>) {
         let Way { exchange, kind } = self;
         let mut said = match come {
             Come::Done(said) => said,
             Come::Speaks => {
                 let primes = matches!(kind, Kind::Handshake(revision) if revision.primes_streams());
-                return events(HttpBody::events(exchange.stream(primes, hub)));
+                return (events(HttpBody::events(exchange.stream(primes, hub))), None);
             }
         };
         let lines = memchr::memchr_iter(b'\n', &said).take(2).count();
         if lines != 1 {
             // Nothing at all is what a cancelled request gets.
             let text = if lines == 0 { Bytes::new() } else { exchange.events_of(&said) };
-            return events(HttpBody::whole(text));
+            return (events(HttpBody::whole(text)), None);
         }
         said.pop();
         let refused = exchange.outbox.refused();
-        match kind {
+        let response = match kind {
             Kind::Handshake(_) => json(StatusCode::OK, said),
             Kind::Stateless => {
                 let status = refused.map_or(200, |code| status_of(code.into()));
                 json(StatusCode::from_u16(status).unwrap_or(StatusCode::OK), said)
             }
             Kind::Opens(_) if refused.is_some() || !hub.http.sessions => json(StatusCode::OK, said),
-            Kind::Opens(link) => opened(hub, link, said),
-        }
+            Kind::Opens(link) => return opened(hub, link, said),
+        };
+        (response, None)
     }
 }
 
 /// Opens the session that was agreed on.
-fn opened(hub: &Arc<Hub>, link: Arc<Link>, said: Vec<u8>) -> Response<HttpBody> {
+fn opened(hub: &Arc<Hub>, link: Arc<Link>, said: Vec<u8>) -> (Response<HttpBody>, Option<Arc<Session>>) {
     let opened = hub.sessions.open(link, hub.http.most_sessions, hub.http.most_sessions_each);
     let session = match opened {
         Ok(session) => session,
         Err(NoSession::NoRandomness) => {
             tracing::error!("the operating system gave no random bytes for a session");
-            return refuse(StatusCode::INTERNAL_SERVER_ERROR, "No session could be opened");
+            return (refuse(StatusCode::INTERNAL_SERVER_ERROR, "No session could be opened"), None);
         }
         Err(NoSession::TooMany) => {
             let text = "Too many sessions: this server has as many as it takes; try again later";
-            return refuse(StatusCode::SERVICE_UNAVAILABLE, text);
+            return (refuse(StatusCode::SERVICE_UNAVAILABLE, text), None);
         }
         Err(NoSession::TooManyOfOne) => {
             let text = "Too many sessions: end one of yours first (DELETE with its `Mcp-Session-Id`)";
-            return refuse(StatusCode::TOO_MANY_REQUESTS, text);
+            return (refuse(StatusCode::TOO_MANY_REQUESTS, text), None);
         }
     };
     hub.begin_to_sweep();
@@ -131,7 +140,7 @@ fn opened(hub: &Arc<Hub>, link: Arc<Link>, said: Vec<u8>) -> Response<HttpBody> 
     if let Ok(id) = HeaderValue::from_str(session.id().as_str()) {
         response.headers_mut().insert(SESSION, id);
     }
-    response
+    (response, Some(session))
 }
 
 /// The headers of the protocol, read in one pass.
@@ -211,7 +220,7 @@ fn begin(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
         };
         return arrived.request(request, &peek);
     }
-    arrived.other(body)
+    arrived.other(body, bytes)
 }
 
 impl Arrived<'_> {
@@ -293,11 +302,15 @@ impl Arrived<'_> {
     }
 
     /// Notifications, responses, batches.
-    fn other(self, body: Incoming<'_>) -> Begun {
+    fn other(self, body: Incoming<'_>, bytes: &[u8]) -> Begun {
         let accepted = || Begun::Answered(bare(StatusCode::ACCEPTED));
         let decision = decide_post(&self.hub.policy, &self.head, &body);
         match (decision, body) {
-            (Post::InSession(_) | Post::Deliver, Incoming::Single(message)) => {
+            (Post::Deliver, Incoming::Single(Message::Response(response))) => {
+                self.deliver(response, bytes);
+                accepted()
+            }
+            (Post::InSession(_), Incoming::Single(message)) => {
                 if let Some(session) = &self.session {
                     // Nothing that is no request is answered.
                     let nobody = Reply::capture();
@@ -315,6 +328,17 @@ impl Arrived<'_> {
             }
             (Post::Deny(denied), _) => Begun::Answered(denial(&denied, None, ALLOW)),
             _ => Begun::Answered(bare(StatusCode::BAD_REQUEST)),
+        }
+    }
+
+    /// An answer to a question of ours, or of another replica.
+    fn deliver(&self, response: tsugite_core::jsonrpc::Response<'_>, bytes: &[u8]) {
+        let Some(session) = &self.session else { return };
+        let carrier = &self.hub.server.shared.feed.carrier;
+        if !session.link.questions.answer(response) && carrier.is_there() {
+            let session = session.id().as_str().to_owned();
+            let response = String::from_utf8_lossy(bytes).into_owned();
+            carrier.tell(News::Answered { session, response });
         }
     }
 
@@ -382,6 +406,11 @@ fn all(mut works: Vec<Running>) -> Running {
         works.retain_mut(|work| work.as_mut().poll(cx).is_pending());
         if works.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     }))
+}
+
+/// The session that a request names.
+pub(super) fn session_id(headers: &HeaderMap) -> Option<SessionId> {
+    SessionId::parse(headers.get(SESSION)?.to_str().ok()?.trim_ascii())
 }
 
 fn known_revision(session: SessionHeader) -> Option<Revision> {

@@ -15,6 +15,7 @@ use super::body::HttpBody;
 use super::hub::Hub;
 use super::post::ALLOW;
 use super::{door, get, post, sse};
+use crate::server::Principal;
 
 /// A server as a `tower` service, for axum, hyper or anything else that mounts one. Cheap to clone; clones share their
 /// sessions.
@@ -85,13 +86,19 @@ pub(super) async fn answer<B: Body>(hub: &Arc<Hub>, request: Request<B>, at: Whe
         Err(refused) => return refused.into(),
     };
     let (json_taken, events_taken) = (knock.takes_json(), knock.takes_events());
+    // A session may have begun at another replica.
+    if hub.store.is_shared()
+        && let Some(id) = post::session_id(&parts.headers)
+    {
+        Box::pin(hub.recall(id, parts.extensions.get::<Principal>())).await;
+    }
     let mut response = match (place(hub, parts.uri.path(), at), parts.method.clone()) {
         (Place::Endpoint, Method::POST) => match json_taken {
             Ok(()) => post::post(hub, parts, body).await,
             Err(refused) => refused.into(),
         },
         (Place::Endpoint, Method::GET) => Box::pin(get::get(hub, parts, events_taken)).await,
-        (Place::Endpoint, Method::DELETE) => get::delete(hub, &parts),
+        (Place::Endpoint, Method::DELETE) => Box::pin(get::delete(hub, parts)).await,
         (Place::Endpoint, Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
         (Place::Endpoint, _) => not_allowed(ALLOW),
         (Place::Health, Method::GET) => json(StatusCode::OK, r#"{"status":"ok"}"#),

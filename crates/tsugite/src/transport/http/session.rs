@@ -131,6 +131,25 @@ impl Sessions {
         Ok(self.insert(id, link))
     }
 
+    /// Goes on with a session that began elsewhere.
+    pub(super) fn adopt(&self, id: SessionId, link: Arc<Link>) {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        if let Some(who) = &link.caller.principal {
+            *lock(&self.each).entry(named(who)).or_default() += 1;
+        }
+        self.insert(id, link);
+    }
+
+    /// Whether a session is here.
+    pub(super) fn has(&self, id: &SessionId) -> bool {
+        self.shard(id).contains_key(id)
+    }
+
+    /// A session by its name, whoever it belongs to.
+    pub(super) fn known(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.shard(id).get(id).cloned()
+    }
+
     fn insert(&self, id: SessionId, link: Arc<Link>) -> Arc<Session> {
         let session = Session {
             id,
@@ -189,6 +208,11 @@ impl Sessions {
             ended.iter().for_each(|session| forgotten.extend(self.bury(session)));
         }
         forgotten
+    }
+
+    /// Whether a session was used since the last sweep but one.
+    pub(super) fn is_fresh(&self, session: &Session) -> bool {
+        session.used.load(Ordering::Acquire) + 1 >= self.now()
     }
 
     /// Calls with every session there is.

@@ -45,8 +45,7 @@ impl Tracks {
     }
 
     fn add(&mut self, session: &str, number: u64) -> Arc<Track> {
-        let track =
-            Arc::new(Track { log: format!("events/{session}/{number}"), number, state: Mutex::default() });
+        let track = Arc::new(Track { log: log(session, number), number, state: Mutex::default() });
         self.known.insert(number, track.clone());
         track
     }
@@ -240,6 +239,11 @@ fn noted(kept: Result<(), crate::store::StoreError>) {
     if let Err(error) = kept {
         tracing::error!(error = &*error as &dyn std::error::Error, "an event could not be kept");
     }
+}
+
+/// Where the events of a stream are kept.
+pub(super) fn log(session: &str, number: u64) -> String {
+    format!("events/{session}/{number}")
 }
 
 /// The stream and the event that `Last-Event-ID` names.

@@ -1,0 +1,117 @@
+//! Replicas that share a store and a bus: a client may reach any of them with any request.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tsugite::bus::MemoryBus;
+use tsugite::prelude::*;
+use tsugite::store::MemoryStore;
+use tsugite_testkit::http::{Request, Serving, open};
+
+#[derive(Form)]
+struct Name {
+    /// Who?
+    name: String,
+}
+
+/// Two replicas; `go` lets the tool `slow` end.
+async fn replicas(go: &Arc<Notify>) -> [(Server, Serving); 2] {
+    let (store, bus) = (Arc::new(MemoryStore::new().shared()), MemoryBus::new());
+    let one = || {
+        let go = go.clone();
+        let greet = Tool::new("greet").handler(|cx: Context| async move {
+            let name = cx.ask::<Name>("Who are you?").await?.name;
+            Ok::<_, AskError>(format!("Hello, {name}!"))
+        });
+        let slow = Tool::new("slow").handler(move |cx: Context| {
+            let go = go.clone();
+            async move {
+                cx.progress(1.0, None, None).await;
+                go.notified().await;
+                "done"
+            }
+        });
+        Server::new("s", "1").tool(greet).tool(slow).store(store.clone()).bus(bus.clone())
+    };
+    let (first, second) = (one(), one());
+    let (at_first, at_second) = (Serving::start(&first).await, Serving::start(&second).await);
+    [(first, at_first), (second, at_second)]
+}
+
+fn call(id: u32, tool: &str) -> Value {
+    let params = json!({"name": tool, "arguments": {}, "_meta": {"progressToken": "p"}});
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+}
+
+const LIST: &str = r#"{"jsonrpc":"2.0","id":9,"method":"tools/list"}"#;
+
+#[tokio::test]
+async fn a_session_is_known_to_every_replica_until_it_ends_at_one() {
+    let [(_, first), (_, second)] = replicas(&Arc::default()).await;
+    let session = open(&first, "2025-11-25", json!({})).await;
+    let list = || Request::post(&Value::Null).body(LIST).session(&session);
+    for replica in [&first, &second] {
+        assert_eq!(replica.send(list()).await.json()["result"]["tools"].as_array().unwrap().len(), 2);
+    }
+    assert_eq!(second.send(Request::new("DELETE").session(&session)).await.status, 200);
+    for replica in [&first, &second] {
+        assert_eq!(replica.send(list()).await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn a_question_of_one_replica_is_answered_at_the_other() {
+    let [(_, first), (_, second)] = replicas(&Arc::default()).await;
+    let session = open(&first, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.connect().await;
+    stream.send(Request::post(&call(1, "greet")).session(&session)).await;
+    let question = stream.message().await.unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    let result = json!({"action": "accept", "content": {"name": "Ann"}});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+    assert_eq!(second.send(Request::post(&answer).session(&session)).await.status, 202);
+    assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "Hello, Ann!");
+}
+
+#[tokio::test]
+async fn what_changes_at_one_replica_is_heard_at_the_other() {
+    let [(changed, _first), (_, second)] = replicas(&Arc::default()).await;
+    let session = open(&second, "2025-06-18", json!({})).await;
+    let mut stream = second.connect().await;
+    assert_eq!(stream.send(Request::stream(&session)).await.status, 200);
+    changed.change(|changes| changes.disable(Kind::Tool, "slow"));
+    assert_eq!(stream.message().await.unwrap()["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn what_one_replica_says_is_fetched_at_the_other() {
+    let go = Arc::new(Notify::new());
+    let [(_, first), (_, second)] = replicas(&go).await;
+    let session = open(&first, "2025-11-25", json!({})).await;
+    let mut stream = first.connect().await;
+    stream.send(Request::post(&call(1, "slow")).session(&session)).await;
+    let primed = stream.event().await.unwrap();
+    assert_eq!(primed.data, "");
+    let progress = stream.event().await.unwrap();
+    drop(stream);
+    go.notify_one();
+    // The first replica keeps the answer when it has it; the client comes back until then.
+    let answer = loop {
+        let resume = Request::stream(&session).header("Last-Event-ID", progress.id.as_ref().unwrap());
+        let resumed = second.send(resume).await;
+        assert_eq!(resumed.status, 200, "{resumed:?}");
+        match resumed.events().into_iter().next() {
+            Some(event) => break event.json(),
+            None => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(1), &json!("done")));
+}

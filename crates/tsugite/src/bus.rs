@@ -1,0 +1,114 @@
+//! News that every replica of a server should hear: what has changed, which session has ended, and answers of a client to a
+//! question that another replica asked.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use serde::{Deserialize, Serialize};
+
+/// Hears what is published, under which topic; says whether it is still there to hear.
+pub type Hearing = Box<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
+
+/// Carries news between replicas. Whoever publishes may hear its own news.
+pub trait Bus: Send + Sync + 'static {
+    /// Tells everybody. Never waits: what cannot be told at once is told later, or lost.
+    fn publish(&self, topic: &str, message: &[u8]);
+
+    /// Calls with everything that is published from now on, until it says that it is no longer there.
+    fn subscribe(&self, hearing: Hearing);
+}
+
+/// A bus for replicas in one process. Clones are the same one.
+#[derive(Clone, Default)]
+pub struct MemoryBus(Arc<Mutex<Vec<Arc<Hearing>>>>);
+
+impl MemoryBus {
+    /// One that nobody listens to yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Hearing>>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Bus for MemoryBus {
+    fn publish(&self, topic: &str, message: &[u8]) {
+        let hearing = self.lock().clone();
+        let gone: Vec<_> = hearing.into_iter().filter(|hear| !hear(topic, message)).collect();
+        if !gone.is_empty() {
+            self.lock().retain(|known| !gone.iter().any(|gone| Arc::ptr_eq(known, gone)));
+        }
+    }
+
+    fn subscribe(&self, hearing: Hearing) {
+        self.lock().push(Arc::new(hearing));
+    }
+}
+
+impl std::fmt::Debug for MemoryBus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryBus").field("hearing", &self.lock().len()).finish()
+    }
+}
+
+/// What replicas tell each other.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum News {
+    /// These lists have changed.
+    Changed { tools: bool, prompts: bool, resources: bool },
+    /// This resource has changed.
+    Updated { uri: String },
+    /// This session has ended.
+    Ended { session: String },
+    /// The client of this session has answered.
+    Answered { session: String, response: String },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Letter {
+    from: u64,
+    news: News,
+}
+
+/// The bus of one server, if it has one.
+#[derive(Default)]
+pub(crate) struct Carrier(OnceLock<(Arc<dyn Bus>, String, u64)>);
+
+impl Carrier {
+    /// Uses a bus under a topic of its own. The first one stays.
+    pub(crate) fn set(&self, bus: Arc<dyn Bus>, topic: String) {
+        let from = RandomState::new().hash_one(std::process::id());
+        drop(self.0.set((bus, topic, from)));
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    pub(crate) fn tell(&self, news: News) {
+        let Some((bus, topic, from)) = self.0.get() else { return };
+        if let Ok(letter) = serde_json::to_vec(&Letter { from: *from, news }) {
+            bus.publish(topic, &letter);
+        }
+    }
+
+    /// Hears what other replicas tell, for as long as `hear` says.
+    pub(crate) fn hear(&self, hear: impl Fn(News) -> bool + Send + Sync + 'static) {
+        let Some((bus, known, own)) = self.0.get() else { return };
+        let (known, own) = (known.clone(), *own);
+        bus.subscribe(Box::new(move |topic, message| {
+            if topic != known {
+                return true;
+            }
+            match serde_json::from_slice::<Letter>(message) {
+                Ok(letter) if letter.from != own => hear(letter.news),
+                // Our own, or of a version that says more than we know.
+                _ => true,
+            }
+        }));
+    }
+}
