@@ -306,7 +306,7 @@ impl CallContext for LazyContext<'_> {
     }
 
     fn places(&self) -> &Arc<Semaphore> {
-        &self.link.places
+        self.link.places()
     }
 }
 
@@ -360,7 +360,7 @@ impl<'a> LazyContext<'a> {
         Context(Arc::new(Inner {
             server: owner.map_or_else(|| self.link.server.clone(), |owner| Server { shared: owner.clone() }),
             outbox: self.asked.outbox.clone(),
-            questions: self.link.questions.clone(),
+            questions: self.link.questions().clone(),
             revision,
             progress: peek.progress_token().map(|token| (token, Mutex::new(Rising::default()))),
             log_level,

@@ -42,12 +42,11 @@ pub(crate) struct Link {
     /// What belongs to no request goes here; over stdio everything does. A session over HTTP has none until it opens a
     /// stream.
     outbox: OnceLock<Arc<Outbox>>,
-    pub(crate) questions: Arc<Questions>,
+    /// None until somebody asks.
+    questions: OnceLock<Arc<Questions>>,
     pub(crate) caller: Caller,
     state: Mutex<LinkState>,
-    permits: Arc<Semaphore>,
-    /// For handlers that block: a thread keeps its place until it is done, also if its call was cancelled.
-    pub(crate) places: Arc<Semaphore>,
+    room: Arc<Room>,
     /// Requests whose answer is not written yet.
     busy: AtomicUsize,
     /// Streams of changes end gracefully when the link does.
@@ -64,17 +63,40 @@ pub(crate) struct Caller {
 
 struct LinkState {
     handshake: ServerHandshake,
-    inbound: Inbound,
-    running: HashMap<Id<'static>, Running>,
+    /// None until something is under way.
+    work: Option<Box<UnderWay>>,
     log_level: Level,
     /// The params of `initialize`, as they came: read when a handler wants to know who the client is.
     hello: Option<RawJson>,
     listener: Option<Arc<Listener>>,
     declared: Declared,
+}
+
+/// What is under way.
+struct UnderWay {
+    inbound: Inbound,
+    running: HashMap<Id<'static>, Running>,
     streams: usize,
     /// Resources that streams of changes name, all together.
     streamed: usize,
     last_serial: u64,
+}
+
+impl LinkState {
+    fn work(&mut self, config: &Config) -> &mut UnderWay {
+        self.work.get_or_insert_with(|| {
+            let (inbound, running) = (Inbound::new(config.waiting), HashMap::new());
+            Box::new(UnderWay { inbound, running, streams: 0, streamed: 0, last_serial: 0 })
+        })
+    }
+
+    /// Whether anything runs, and whether no more may.
+    fn load(&self) -> (bool, bool) {
+        match &self.work {
+            Some(work) => (!work.running.is_empty(), work.inbound.is_full()),
+            None => (false, false),
+        }
+    }
 }
 
 struct Running {
@@ -133,13 +155,16 @@ impl<'a> Asked<'a> {
 /// How many handlers may run at once, for one peer or for all of a server's.
 pub(crate) struct Room {
     permits: Arc<Semaphore>,
+    /// For handlers that block: a thread keeps its place until it is done, also if its call was cancelled.
     places: Arc<Semaphore>,
+    /// How many streams of changes one link may have.
+    streams: usize,
 }
 
 impl Room {
-    pub(crate) fn new(handlers: usize) -> Self {
+    pub(crate) fn new(handlers: usize, streams: usize) -> Arc<Self> {
         let places = || Arc::new(Semaphore::new(handlers));
-        Self { permits: places(), places: places() }
+        Arc::new(Self { permits: places(), places: places(), streams })
     }
 }
 
@@ -154,7 +179,7 @@ pub(crate) struct Work {
 impl Link {
     pub(crate) fn new(server: &Server, principal: Option<Principal>) -> Arc<Self> {
         let config = server.shared.config();
-        let room = Room::new(config.running);
+        let room = Room::new(config.running, config.subscriptions);
         Self::with(server, config, principal, &room)
     }
 
@@ -163,27 +188,22 @@ impl Link {
         server: &Server,
         config: Arc<Config>,
         principal: Option<Principal>,
-        room: &Room,
+        room: &Arc<Room>,
     ) -> Arc<Self> {
         let state = LinkState {
             handshake: ServerHandshake::new(config.served),
-            inbound: Inbound::new(config.waiting),
-            running: HashMap::new(),
+            work: None,
             log_level: Level::Info,
             hello: None,
             listener: None,
             declared: Declared::default(),
-            streams: 0,
-            streamed: 0,
-            last_serial: 0,
         };
         Arc::new(Self {
             server: server.clone(),
-            permits: room.permits.clone(),
-            places: room.places.clone(),
+            room: room.clone(),
             outbox: OnceLock::new(),
             config,
-            questions: Arc::default(),
+            questions: OnceLock::new(),
             caller: Caller { principal, headers: Headers::default() },
             state: Mutex::new(state),
             busy: AtomicUsize::new(0),
@@ -195,6 +215,22 @@ impl Link {
     /// Where what belongs to no request goes.
     pub(crate) fn outbox(&self) -> &Arc<Outbox> {
         self.outbox.get_or_init(|| Arc::new(Outbox::new(self.config.buffer)))
+    }
+
+    /// What was asked of the client.
+    pub(crate) fn questions(&self) -> &Arc<Questions> {
+        self.questions.get_or_init(|| {
+            let questions = Arc::<Questions>::default();
+            if self.closing.load(Ordering::Acquire) {
+                questions.close();
+            }
+            questions
+        })
+    }
+
+    /// Places for handlers that block.
+    pub(crate) fn places(&self) -> &Arc<Semaphore> {
+        &self.room.places
     }
 
     /// A line has come. What is not done at once is given back.
@@ -247,7 +283,7 @@ impl Link {
             (Line::Ready, _) => self.ready(),
             (Line::Cancel(id), _) => self.cancel(&id),
             (Line::Deliver, Ok(Incoming::Single(Message::Response(response)))) => {
-                self.questions.answer(response);
+                self.questions().answer(response);
             }
             // No other notification of a client asks for anything: roots are asked for when they are needed.
             _ => {}
@@ -256,9 +292,9 @@ impl Link {
 
     /// A request of a session that has an exchange of its own: where it is answered, and who asks, comes with it.
     pub(crate) fn post(self: &Arc<Self>, mut asked: Asked<'_>) -> Option<Work> {
-        let (phase, runs, full, declared) = {
+        let (phase, (runs, full), declared) = {
             let state = self.lock();
-            (state.handshake.phase(), !state.running.is_empty(), state.inbound.is_full(), state.declared)
+            (state.handshake.phase(), state.load(), state.declared)
         };
         asked.declared = declared;
         if full {
@@ -296,9 +332,9 @@ impl Link {
     }
 
     fn request(self: &Arc<Self>, request: &Request<'_>, reply: &Reply) -> Option<Work> {
-        let (phase, runs, full, declared) = {
+        let (phase, (runs, full), declared) = {
             let state = self.lock();
-            (state.handshake.phase(), !state.running.is_empty(), state.inbound.is_full(), state.declared)
+            (state.handshake.phase(), state.load(), state.declared)
         };
         let peek = match Peek::at(request.params()) {
             Ok(peek) => peek,
@@ -398,7 +434,7 @@ impl Link {
         answer: Answer<M::Done>,
     ) -> Option<Work> {
         let mut answer = CatchPanic::new(answer);
-        if self.permits.available_permits() > 0
+        if self.room.permits.available_permits() > 0
             && let Poll::Ready(done) =
                 Pin::new(&mut answer).poll(&mut task::Context::from_waker(Waker::noop()))
         {
@@ -409,7 +445,7 @@ impl Link {
             return None;
         }
         // What has begun holds its place from now on.
-        let begun = self.permits.clone().try_acquire_owned();
+        let begun = self.room.permits.clone().try_acquire_owned();
         let context = context.get();
         let binding = (M::ASKS && asked.revision.is_stateless()).then(|| binding::<M>(asked));
         let drive = Drive::new(answer, context.clone(), self.config.patience);
@@ -421,7 +457,7 @@ impl Link {
             let ending = ending;
             let permit = match begun {
                 Ok(permit) => Ok(permit),
-                Err(_) => link.permits.clone().acquire_owned().await,
+                Err(_) => link.room.permits.clone().acquire_owned().await,
             };
             let driven = drive.await;
             context.end();
@@ -500,7 +536,8 @@ impl Link {
     /// Remembers which task does the work, so that a cancellation can stop it.
     pub(crate) fn started(&self, id: &Id<'static>, serial: u64, task: AbortHandle) {
         let mut state = self.lock();
-        if let Some(running) = state.running.get_mut(id).filter(|running| running.serial == serial) {
+        let running = state.work.as_mut().and_then(|work| work.running.get_mut(id));
+        if let Some(running) = running.filter(|running| running.serial == serial) {
             running.task = Some(task);
             return;
         }
@@ -530,7 +567,9 @@ impl Link {
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.closed.notify_waiters();
-        self.questions.close();
+        if let Some(questions) = self.questions.get() {
+            questions.close();
+        }
     }
 
     /// Waits until the link is closed.
@@ -549,9 +588,9 @@ impl Link {
         self.close();
         let mut state = self.lock();
         state.listener = None;
-        let running: Vec<_> = state.running.drain().map(|(_, running)| running).collect();
+        let running = state.work.as_mut().map(|work| std::mem::take(&mut work.running));
         drop(state);
-        for running in running {
+        for (_, running) in running.into_iter().flatten() {
             running.stop();
         }
         if let Some(outbox) = self.outbox.get() {
@@ -610,28 +649,33 @@ impl Link {
 
     /// Counts a stream of changes with the resources it names; false if there are too many.
     pub(crate) fn open_stream(&self, resources: usize) -> bool {
-        let (mut state, most) = (self.lock(), self.config.subscriptions);
-        let fits = state.streams < most && state.streamed + resources <= most;
+        let most = self.room.streams;
+        let mut state = self.lock();
+        let work = state.work(&self.config);
+        let fits = work.streams < most && work.streamed + resources <= most;
         if fits {
-            state.streams += 1;
-            state.streamed += resources;
+            work.streams += 1;
+            work.streamed += resources;
         }
         fits
     }
 
     pub(crate) fn close_stream(&self, resources: usize) {
-        let mut state = self.lock();
-        state.streams = state.streams.saturating_sub(1);
-        state.streamed = state.streamed.saturating_sub(resources);
+        if let Some(work) = &mut self.lock().work {
+            work.streams = work.streams.saturating_sub(1);
+            work.streamed = work.streamed.saturating_sub(resources);
+        }
     }
 
     fn is_under_way(&self, id: &Id<'_>) -> bool {
-        self.lock().running.contains_key(&id.clone().into_owned())
+        let state = self.lock();
+        state.work.as_ref().is_some_and(|work| work.running.contains_key(&id.clone().into_owned()))
     }
 
     /// Writes a request down that is not done at once.
     fn begin(&self, id: &Id<'static>, method: &str, cancelled: Cancelled) -> Result<u64, Refusal> {
         let mut state = self.lock();
+        let state = state.work(&self.config);
         state.inbound.begin(id, method).map_err(|not_taken| match not_taken {
             NotTaken::DuplicateId => duplicate_id(),
             _ => too_many(),
@@ -644,6 +688,7 @@ impl Link {
 
     fn end(&self, id: &Id<'static>, serial: u64) -> Completion {
         let mut state = self.lock();
+        let Some(state) = &mut state.work else { return Completion::Drop };
         // An id may have been cancelled and used again: the entry is then somebody else's.
         if state.running.get(id).is_none_or(|running| running.serial != serial) {
             return Completion::Drop;
@@ -654,12 +699,13 @@ impl Link {
 
     fn cancel(&self, id: &Id<'static>) {
         let mut state = self.lock();
-        if state.inbound.cancel(id) == Cancellation::Ignore {
+        let Some(work) = &mut state.work else { return };
+        if work.inbound.cancel(id) == Cancellation::Ignore {
             return;
         }
-        let Some(running) = state.running.remove(id) else { return };
+        let Some(running) = work.running.remove(id) else { return };
         // Its future is dropped with the task, so nothing else will close its entry.
-        state.inbound.complete(id);
+        work.inbound.complete(id);
         drop(state);
         running.stop();
     }

@@ -145,7 +145,7 @@ pub(crate) fn list_with_files(
 ) -> Result<Option<Work>, Refusal> {
     let params = read_params::<resources::List>(asked.request.params(), asked.revision)?;
     let (server, config, who) = (link.server.clone(), link.config.clone(), asked.principal().cloned());
-    let places = BlockingPlaces::of(link.places.clone());
+    let places = BlockingPlaces::of(link.places().clone());
     let answer = Box::pin(async move {
         let definitions = places.run({
             let (shared, config, who) = (server.shared.clone(), config.clone(), who.clone());

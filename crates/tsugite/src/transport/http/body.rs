@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -78,22 +78,8 @@ pub(super) enum Unread {
     Broken,
 }
 
-/// Reads a body. One that is there already is neither copied nor timed.
-pub(super) async fn read<B: Body>(body: B, most: usize, within: Duration) -> Result<Bytes, Unread> {
-    if body.size_hint().lower() > most as u64 {
-        return Err(Unread::TooLarge);
-    }
-    let mut body = pin!(body);
-    let mut reading = Reading { first: Bytes::new(), rest: None, most };
-    let first = poll_fn(|cx| Poll::Ready(reading.poll(body.as_mut(), cx))).await;
-    if let Poll::Ready(read) = first {
-        return read;
-    }
-    let read = poll_fn(|cx| reading.poll(body.as_mut(), cx));
-    tokio::time::timeout(within, read).await.unwrap_or(Err(Unread::TooSlow))
-}
-
-struct Reading {
+/// A body that is being read. One that is there already is neither copied nor timed.
+pub(super) struct Reading {
     first: Bytes,
     /// What has come, if that was more than one piece.
     rest: Option<BytesMut>,
@@ -101,7 +87,29 @@ struct Reading {
 }
 
 impl Reading {
-    fn poll<B: Body>(&mut self, mut body: Pin<&mut B>, cx: &mut Context<'_>) -> Poll<Result<Bytes, Unread>> {
+    /// Fails if it says itself that it is too large.
+    pub(super) fn begin<B: Body>(body: &B, most: usize) -> Result<Self, Unread> {
+        match body.size_hint().lower() > most as u64 {
+            true => Err(Unread::TooLarge),
+            false => Ok(Self { first: Bytes::new(), rest: None, most }),
+        }
+    }
+
+    /// Reads on.
+    pub(super) async fn rest<B: Body + Unpin>(
+        mut self,
+        mut body: B,
+        within: Duration,
+    ) -> Result<Bytes, Unread> {
+        let read = poll_fn(|cx| self.poll(Pin::new(&mut body), cx));
+        tokio::time::timeout(within, read).await.unwrap_or(Err(Unread::TooSlow))
+    }
+
+    pub(super) fn poll<B: Body>(
+        &mut self,
+        mut body: Pin<&mut B>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, Unread>> {
         loop {
             let frame = match body.as_mut().poll_frame(cx) {
                 Poll::Pending => return Poll::Pending,

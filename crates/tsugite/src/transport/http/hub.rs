@@ -26,7 +26,7 @@ pub(crate) struct Hub {
     pub(super) config: Arc<Config>,
     pub(super) http: Arc<Http>,
     pub(super) policy: Policy,
-    pub(super) room: Room,
+    pub(super) room: Arc<Room>,
     /// For requests that belong to no session.
     pub(super) lone: Arc<Link>,
     pub(super) sessions: Sessions,
@@ -46,7 +46,7 @@ impl Hub {
     pub(super) fn new(server: &Server) -> Arc<Self> {
         let config = server.shared.config();
         let http = config.http.http.clone();
-        let room = Room::new(http.most_running);
+        let room = Room::new(http.most_running, http.most_streams);
         let mut policy = Policy::new(config.served);
         policy.sessions = http.sessions;
         policy.delete = http.delete;
@@ -94,7 +94,7 @@ impl Hub {
                     if let (Some(session), Ok(Incoming::Single(Message::Response(response)))) =
                         (session, parse(response.as_bytes(), &hub.config.limits))
                     {
-                        session.link.questions.answer(response);
+                        session.link.questions().answer(response);
                     }
                 }
                 News::Changed { .. } | News::Updated { .. } => {}

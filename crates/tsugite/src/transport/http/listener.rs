@@ -1,6 +1,5 @@
 //! Listening: connections are accepted, timed, and ended politely.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +18,7 @@ use tokio::time::Sleep;
 
 use super::connection::{Connection, SPOKEN};
 use super::hub::Hub;
-use super::service::{HttpService, Where, answer};
+use super::service::{Answering, HttpService, Where};
 use super::tls;
 use crate::server::Server;
 
@@ -181,10 +180,7 @@ where
 {
     let socket = Timed { io: socket, limit: hub.http.write_time, stalled: None };
     let http = hub.http.clone();
-    let service = service_fn(move |request| {
-        let hub = hub.clone();
-        async move { Ok::<_, Infallible>(answer(&hub, request, Where::Own).await) }
-    });
+    let service = service_fn(move |request| Answering::new(hub.clone(), request, Where::Own));
     let mut connection = Connection::new(socket, service, &http);
     let mut news = std::pin::pin!(stopping.news.notified());
     let mut waits = false;

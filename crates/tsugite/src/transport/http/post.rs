@@ -1,8 +1,9 @@
 //! POST: a message, or on 2025-03-26 several.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::HeaderName;
@@ -18,10 +19,11 @@ use tsugite_core::session::http::{
 };
 
 use super::answer::{Refused, bare, denial, events, fault, json, refuse};
-use super::body::{HttpBody, Unread, read};
+use super::body::{HttpBody, Reading, Unread};
 use super::door::add;
 use super::events::{Come, Exchange, Running, Survival};
 use super::hub::Hub;
+use super::service::Rest;
 use super::session::{InUse, NoSession, Session, SessionId};
 use crate::bus::News;
 use crate::server::link::{Asked, Caller, Link, Tables, Work};
@@ -29,40 +31,68 @@ use crate::server::{Declared, Headers, Named, Outbox, Principal, Reply};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// Reads a POST and answers it.
-pub(super) async fn post<B: Body>(hub: &Arc<Hub>, parts: Parts, body: B) -> Response<HttpBody> {
-    let bytes = match body_of(hub, body).await {
-        Ok(bytes) => bytes,
-        Err(refused) => return refused.into(),
+/// Reads a POST and answers it, as far as that can be done at once.
+pub(super) fn begin<B>(
+    hub: &Arc<Hub>,
+    parts: Parts,
+    mut body: B,
+    cx: &mut Context<'_>,
+) -> Result<Response<HttpBody>, Rest>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    let read = Reading::begin(&body, hub.config.limits.message_bytes);
+    let mut reading = match read {
+        Ok(reading) => reading,
+        Err(unread) => return Ok(refused(unread).into()),
     };
-    match begin(hub, parts, &bytes) {
-        Begun::Answered(response) => response,
-        Begun::Under(mut way) => {
-            let come = match way.exchange.poll_now() {
-                Some(come) => come,
-                None => poll_fn(|cx| way.exchange.poll_come(cx)).await,
-            };
-            let (response, opened) = way.respond(hub, come);
-            if let Some(opened) = opened
-                && hub.store.is_shared()
-            {
-                hub.remember(&opened).wait().await;
-            }
-            response
+    match reading.poll(Pin::new(&mut body), cx) {
+        Poll::Ready(Ok(bytes)) => match decide(hub, parts, &bytes) {
+            Begun::Answered(response) => Ok(response),
+            Begun::Under(mut way) => match way.exchange.poll_now() {
+                Some(come) if !(hub.store.is_shared() && way.opens()) => Ok(way.respond(hub, come).0),
+                come => {
+                    let hub = hub.clone();
+                    Err(Box::pin(async move { way.wait(&hub, come).await }))
+                }
+            },
+        },
+        Poll::Ready(Err(unread)) => Ok(refused(unread).into()),
+        Poll::Pending => {
+            let hub = hub.clone();
+            Err(Box::pin(async move {
+                let bytes = match reading.rest(body, hub.http.body_time).await {
+                    Ok(bytes) => bytes,
+                    Err(unread) => return refused(unread).into(),
+                };
+                match decide(&hub, parts, &bytes) {
+                    Begun::Answered(response) => response,
+                    Begun::Under(way) => {
+                        drop(bytes);
+                        way.wait(&hub, None).await
+                    }
+                }
+            }))
         }
     }
 }
 
 /// Reads a body within its limits.
-pub(super) async fn body_of<B: Body>(hub: &Hub, body: B) -> Result<Bytes, Refused> {
-    read(body, hub.config.limits.message_bytes, hub.http.body_time).await.map_err(|unread| match unread {
+pub(super) async fn body_of<B: Body + Unpin>(hub: &Hub, body: B) -> Result<Bytes, Refused> {
+    let reading = Reading::begin(&body, hub.config.limits.message_bytes).map_err(refused)?;
+    reading.rest(body, hub.http.body_time).await.map_err(refused)
+}
+
+fn refused(unread: Unread) -> Refused {
+    match unread {
         Unread::TooLarge => Refused(
             StatusCode::PAYLOAD_TOO_LARGE,
             "Content too large: the body is over the limit of this server",
         ),
         Unread::TooSlow => Refused(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"),
         Unread::Broken => Refused(StatusCode::BAD_REQUEST, "The body ended before it was whole"),
-    })
+    }
 }
 
 enum Begun {
@@ -86,6 +116,25 @@ enum Kind {
 }
 
 impl Way {
+    fn opens(&self) -> bool {
+        matches!(self.kind, Kind::Opens(_))
+    }
+
+    /// Waits until there is something to respond with.
+    async fn wait(mut self, hub: &Arc<Hub>, come: Option<Come>) -> Response<HttpBody> {
+        let come = match come {
+            Some(come) => come,
+            None => poll_fn(|cx| self.exchange.poll_come(cx)).await,
+        };
+        let (response, opened) = self.respond(hub, come);
+        if let Some(opened) = opened
+            && hub.store.is_shared()
+        {
+            hub.remember(&opened).wait().await;
+        }
+        response
+    }
+
     /// The response, and the session that it opens.
     fn respond(self, hub: &Arc<Hub>, come: Come) -> (Response<HttpBody>, Option<Arc<Session>>) {
         let Way { exchange, kind } = self;
@@ -194,7 +243,7 @@ struct Arrived<'a> {
     said: Said<'a>,
 }
 
-fn begin(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
+fn decide(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
     let principal = parts.extensions.get::<Principal>().cloned();
     let map = Arc::new(parts.headers);
     let said = Said::read(&map);
@@ -335,7 +384,7 @@ impl Arrived<'_> {
     fn deliver(&self, response: tsugite_core::jsonrpc::Response<'_>, bytes: &[u8]) {
         let Some(session) = &self.session else { return };
         let carrier = &self.hub.server.shared.feed.carrier;
-        if !session.link.questions.answer(response) && carrier.is_there() {
+        if !session.link.questions().answer(response) && carrier.is_there() {
             let session = session.id().as_str().to_owned();
             let response = String::from_utf8_lossy(bytes).into_owned();
             carrier.tell(News::Answered { session, response });

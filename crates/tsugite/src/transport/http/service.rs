@@ -1,16 +1,17 @@
 //! The service: what arrives is let in, and goes to whoever answers it.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tower_service::Service;
 
-use super::answer::{json, not_allowed, refuse};
+use super::answer::{Refused, bare, json, not_allowed, refuse};
 use super::body::HttpBody;
 use super::hub::Hub;
 use super::post::ALLOW;
@@ -46,8 +47,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let hub = self.0.clone();
-        Box::pin(async move { Ok(answer(&hub, request, Where::Mounted).await) })
+        Box::pin(Answering::new(self.0.clone(), request.map(Box::pin), Where::Mounted))
     }
 }
 
@@ -74,31 +74,128 @@ enum Place<'h> {
     Nowhere,
 }
 
-/// Answers whatever arrives.
-pub(super) async fn answer<B: Body>(hub: &Arc<Hub>, request: Request<B>, at: Where) -> Response<HttpBody> {
+/// A request that is being answered. What can be answered at once, is, and needs no memory for waiting.
+pub(super) struct Answering<B> {
+    hub: Arc<Hub>,
+    at: Where,
+    request: Option<Request<B>>,
+    rest: Option<Rest>,
+}
+
+/// What takes longer.
+pub(super) type Rest = Pin<Box<dyn Future<Output = Response<HttpBody>> + Send>>;
+
+impl<B> Answering<B> {
+    pub(super) fn new(hub: Arc<Hub>, request: Request<B>, at: Where) -> Self {
+        Self { hub, at, request: Some(request), rest: None }
+    }
+}
+
+impl<B: Body + Unpin + Send + 'static> Future for Answering<B>
+where
+    B::Data: Send,
+{
+    type Output = Result<Response<HttpBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(request) = self.request.take() {
+            match begin(&self.hub, request, self.at, cx) {
+                Ok(response) => return Poll::Ready(Ok(response)),
+                Err(rest) => self.rest = Some(rest),
+            }
+        }
+        match &mut self.rest {
+            Some(rest) => rest.as_mut().poll(cx).map(Ok),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// Lets a request in and answers it, as far as that can be done at once.
+fn begin<B>(
+    hub: &Arc<Hub>,
+    request: Request<B>,
+    at: Where,
+    cx: &mut Context<'_>,
+) -> Result<Response<HttpBody>, Rest>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
     let (parts, body) = request.into_parts();
     if parts.headers.len() > MOST_HEADERS {
-        return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers");
+        return Ok(refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers"));
     }
     let knock = door::Knock::read(&parts);
     let origin = match knock.enter(&hub.http, hub.own.get().copied()) {
         Ok(origin) => origin.map(str::to_owned),
-        Err(refused) => return refused.into(),
+        Err(refused) => return Ok(refused.into()),
     };
     let (json_taken, events_taken) = (knock.takes_json(), knock.takes_events());
+    let is_post = parts.method == Method::POST && matches!(place(hub, parts.uri.path(), at), Place::Endpoint);
     // A session may have begun at another replica.
+    let answered = match is_post && !hub.store.is_shared() {
+        true => match json_taken {
+            Ok(()) => post::begin(hub, parts, body, cx),
+            Err(refused) => Ok(refused.into()),
+        },
+        false => {
+            let hub = hub.clone();
+            Err(Box::pin(async move { other(&hub, parts, body, at, json_taken, events_taken).await }) as Rest)
+        }
+    };
+    let Some(origin) = origin else { return answered };
+    let http = hub.http.clone();
+    match answered {
+        Ok(mut response) => {
+            door::let_read(&http, &origin, &mut response);
+            Ok(response)
+        }
+        Err(rest) => Err(Box::pin(async move {
+            let mut response = rest.await;
+            door::let_read(&http, &origin, &mut response);
+            response
+        })),
+    }
+}
+
+/// Answers what is rare enough to take its time.
+async fn other<B>(
+    hub: &Arc<Hub>,
+    parts: Parts,
+    body: B,
+    at: Where,
+    json_taken: Result<(), Refused>,
+    events_taken: bool,
+) -> Response<HttpBody>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
     if hub.store.is_shared()
         && let Some(id) = post::session_id(&parts.headers)
     {
-        Box::pin(hub.recall(id, parts.extensions.get::<Principal>())).await;
+        hub.recall(id, parts.extensions.get::<Principal>()).await;
     }
-    let mut response = match (place(hub, parts.uri.path(), at), parts.method.clone()) {
-        (Place::Endpoint, Method::POST) => match json_taken {
-            Ok(()) => post::post(hub, parts, body).await,
-            Err(refused) => refused.into(),
-        },
-        (Place::Endpoint, Method::GET) => Box::pin(get::get(hub, parts, events_taken)).await,
-        (Place::Endpoint, Method::DELETE) => Box::pin(get::delete(hub, parts)).await,
+    match (place(hub, parts.uri.path(), at), parts.method.clone()) {
+        (Place::Endpoint, Method::POST) => {
+            if let Err(refused) = json_taken {
+                return refused.into();
+            }
+            let (mut parts, mut body) = (Some(parts), Some(body));
+            let begun = poll_fn(|cx| {
+                Poll::Ready(
+                    parts.take().zip(body.take()).map(|(parts, body)| post::begin(hub, parts, body, cx)),
+                )
+            });
+            match begun.await {
+                Some(Ok(response)) => response,
+                Some(Err(rest)) => rest.await,
+                None => bare(StatusCode::INTERNAL_SERVER_ERROR),
+            }
+        }
+        (Place::Endpoint, Method::GET) => get::get(hub, parts, events_taken).await,
+        (Place::Endpoint, Method::DELETE) => get::delete(hub, parts).await,
         (Place::Endpoint, Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
         (Place::Endpoint, _) => not_allowed(ALLOW),
         (Place::Health, Method::GET) => json(StatusCode::OK, r#"{"status":"ok"}"#),
@@ -106,15 +203,11 @@ pub(super) async fn answer<B: Body>(hub: &Arc<Hub>, request: Request<B>, at: Whe
         (Place::OldStream(messages), Method::GET) => sse::stream(hub, &parts, messages, events_taken),
         (Place::OldStream(_), Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
         (Place::OldStream(_), _) => not_allowed("GET"),
-        (Place::OldMessages, Method::POST) => Box::pin(sse::message(hub, parts, body)).await,
+        (Place::OldMessages, Method::POST) => sse::message(hub, parts, body).await,
         (Place::OldMessages, Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
         (Place::OldMessages, _) => not_allowed("POST"),
         (Place::Nowhere, _) => refuse(StatusCode::NOT_FOUND, "Not found: the endpoint has another path"),
-    };
-    if let Some(origin) = origin {
-        door::let_read(&hub.http, &origin, &mut response);
     }
-    response
 }
 
 fn place<'h>(hub: &'h Hub, path: &str, at: Where) -> Place<'h> {

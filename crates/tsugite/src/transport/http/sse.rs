@@ -77,7 +77,7 @@ pub(super) fn stream(
 }
 
 /// Takes a message. Its answer comes on the stream.
-pub(super) async fn message<B: Body>(hub: &Arc<Hub>, parts: Parts, body: B) -> Response<HttpBody> {
+pub(super) async fn message<B: Body + Unpin>(hub: &Arc<Hub>, parts: Parts, body: B) -> Response<HttpBody> {
     if let Err(denied) = decide_sse(&hub.policy) {
         return denial(&denied, None, "POST");
     }
