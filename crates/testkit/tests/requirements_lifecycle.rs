@@ -475,10 +475,10 @@ async fn what_belongs_together_may_come_over_another_connection() {
     let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
     let mut retry =
         json!({"name": "asks", "inputResponses": {key: host("elicitation/create", &Value::Null)}});
-    // Who does not hand in what was handed out begins anew, even on the connection that was asked.
+    // Who hands nothing in begins anew, even on the connection that was asked.
     let mut same = one();
     exchange(&mut same, &call).await;
-    let anew = exchange(&mut same, &stateless(json!(2), "tools/call", retry.clone(), able())).await;
+    let anew = exchange(&mut same, &stateless(json!(2), "tools/call", json!({"name": "asks"}), able())).await;
     assert_ne!(
         anew.get("result").and_then(|result| result.get("resultType")),
         Some(&json!("complete")),

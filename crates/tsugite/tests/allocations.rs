@@ -59,6 +59,6 @@ async fn a_list_of_a_thousand_tools_is_copied_and_not_written_again() {
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
     let few = cost(&server(1), list).await;
     let many = cost(&server(1_000), list).await;
-    // One thing more: a larger buffer grows once.
-    assert!(many <= few + 1 && many <= 6, "{few} for one tool, {many} for a thousand");
+    // Two things more: a larger buffer grows, and once more for the end of the line.
+    assert!(many <= few + 2 && many <= 6, "{few} for one tool, {many} for a thousand");
 }
