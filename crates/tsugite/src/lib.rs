@@ -20,12 +20,12 @@
 //! [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile, [`transport`] carries
 //! the messages. What a message is stands in [`core`].
 
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
+#[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]
 pub mod bus;
 pub mod error;
 #[cfg(feature = "macros")]
 mod macros;
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
+#[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]
 pub mod server;
 #[cfg(feature = "http")]
 pub mod store;
