@@ -1,0 +1,68 @@
+//! What is looked at before any message: host and origin, method, size, what is sent and what is accepted.
+
+use serde_json::json;
+use tsugite::core::jsonrpc::Limits;
+use tsugite_testkit::http::Request;
+
+use crate::{Counted, call, refused_without_id};
+
+#[tokio::test]
+async fn the_door_asks_in_its_order_and_the_first_no_counts() {
+    let mut limits = Limits::default();
+    limits.message_bytes = 1000;
+    let counted = Counted::with(|server| server.limits(limits)).await;
+    let large = "x".repeat(2000);
+    // Wrong in every way there is; with each step one thing is put right.
+    let request = Request::new("PUT").header("Origin", "http://evil.example").body(large.clone());
+    assert_eq!(counted.send(request.clone()).await.status, 403);
+    let request = request.without("Origin");
+    let refused = counted.send(request.clone()).await;
+    assert_eq!(refused.status, 405, "{refused:?}");
+    let allowed = refused.header("allow").unwrap();
+    assert!(["GET", "POST", "DELETE"].iter().all(|method| allowed.contains(method)), "{allowed}");
+    let request = Request::new("POST").body("{").header("Content-Type", "text/plain");
+    assert_eq!(counted.send(request.clone()).await.status, 415);
+    assert_eq!(counted.send(request.clone().without("Content-Type")).await.status, 415);
+    let request =
+        request.with("Content-Type", "application/json; charset=utf-8").header("Accept", "text/html");
+    assert_eq!(counted.send(request.clone()).await.status, 406);
+    let request = request.with("Accept", "text/event-stream, application/json");
+    assert_eq!(refused_without_id(&counted.send(request.clone()).await), (400, -32700));
+    assert_eq!(counted.send(request.body(large)).await.status, 413);
+    assert_eq!(counted.calls(), 0);
+}
+
+#[tokio::test]
+async fn both_kinds_of_answer_are_to_be_accepted() {
+    let counted = Counted::start().await;
+    let request = Request::stateless(call("echo"));
+    let accepted = [
+        "application/json, text/event-stream",
+        "text/event-stream;q=0.5, application/json;q=0.1",
+        "*/*",
+        "application/*, text/*",
+        "Application/JSON, Text/Event-Stream",
+    ];
+    for accept in accepted {
+        assert_eq!(counted.send(request.clone().with("Accept", accept)).await.status, 200, "{accept}");
+    }
+    assert_eq!(counted.calls(), accepted.len());
+    for accept in ["text/html", "application/json", "text/event-stream", "", "*/*;q=0"] {
+        assert_eq!(counted.send(request.clone().with("Accept", accept)).await.status, 406, "{accept}");
+    }
+    assert_eq!(counted.calls(), accepted.len());
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_a_parse_error() {
+    let counted = Counted::start().await;
+    for body in ["", "{", "nonsense", "{\"jsonrpc\":\"2.0\",}", "\u{feff}{}"] {
+        let refused = counted.send(Request::post(&json!(0)).body(body)).await;
+        assert_eq!(refused_without_id(&refused), (400, -32700), "{body:?}");
+    }
+    // JSON, but no message.
+    for body in ["0", "null", "\"ping\"", "{}", r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#] {
+        let refused = counted.send(Request::post(&json!(0)).body(body)).await;
+        assert_eq!((refused.status, refused.code()), (400, Some(-32600)), "{body}");
+    }
+}
