@@ -1,0 +1,99 @@
+//! What a hostile or careless client can send over HTTP, and what must come of it: a status, a number, and nothing run.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod asking;
+mod bodies;
+mod door;
+mod guard;
+mod headers;
+mod sessions;
+mod streams;
+mod users;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tsugite::prelude::*;
+use tsugite_testkit::http::Response;
+
+const MODERN: &str = "2026-07-28";
+const OLD: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// How often something ran.
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicUsize>);
+
+impl Count {
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Tells when a handler has ended, however it ended.
+struct Stops(Arc<Notify>);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+/// A tool that counts its calls.
+fn counting(name: &str, count: &Count) -> Tool {
+    let count = count.clone();
+    Tool::new(name).handler(move || {
+        count.add();
+        async { "ran" }
+    })
+}
+
+/// A server with one tool, `ran`, that is counted.
+fn counted() -> (Server, Count) {
+    let count = Count::default();
+    (Server::new("s", "1").tool(counting("ran", &count)), count)
+}
+
+fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
+}
+
+fn call(name: &str, arguments: Value) -> Value {
+    request(7, "tools/call", json!({"name": name, "arguments": arguments}))
+}
+
+fn notice(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+/// Status and number of an error.
+#[track_caller]
+fn refused(response: &Response) -> (u16, i64) {
+    (response.status, response.code().unwrap_or_else(|| panic!("no error in {response:?}")))
+}
+
+/// What a tool said.
+#[track_caller]
+fn text(response: &Response) -> String {
+    assert_eq!(response.status, 200, "{response:?}");
+    said(&response.json())
+}
+
+#[track_caller]
+fn said(message: &Value) -> String {
+    message["result"]["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no text in {message}"))
+        .to_owned()
+}

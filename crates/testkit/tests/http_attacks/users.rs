@@ -1,0 +1,117 @@
+//! What is there for one user and not for another.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tsugite::core::protocol::caching::CacheScope;
+use tsugite::prelude::*;
+use tsugite_testkit::http::Request;
+
+use crate::guard::{Guarded, by};
+use crate::{Count, OLD, call, counting, refused, request};
+
+fn office(count: &Count) -> Server {
+    Server::new("s", "1")
+        .tool(counting("open", count))
+        .tool(counting("secret", count).tag("admin"))
+        .resource(Resource::text("text://open", "a"))
+        .resource(Resource::text("text://secret", "b").tag("admin"))
+        .cache(Duration::from_secs(60), CacheScope::Public)
+        .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.subject() == "root"))
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_list_that_depends_on_who_asks_is_theirs_alone() {
+    // F-27, S-14
+    let guarded = Guarded::start(&office(&Count::default())).await;
+    let mut connection = guarded.connect().await;
+    let list = Request::stateless(request(7, "tools/list", json!({})));
+    for (request, seen) in [
+        (by("root", list.clone()), &["open", "secret"][..]),
+        (by("eve", list.clone()), &["open"]),
+        (list.clone(), &["open"]),
+        (by("root", list), &["open", "secret"]),
+    ] {
+        let mut answer = connection.send(request).await;
+        answer.body = connection.body().await;
+        let answer = answer.json();
+        assert_eq!(names(&answer), seen);
+        assert_eq!(answer["result"]["cacheScope"], "private", "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_hidden_is_not_found_by_guessing_its_name() {
+    // F-28, A-11
+    let count = Count::default();
+    let guarded = Guarded::start(&office(&count)).await;
+    let read = |uri: &str| request(7, "resources/read", json!({"uri": uri}));
+    let mut pairs = vec![
+        (Request::stateless(call("secret", json!({}))), Request::stateless(call("nosuch", json!({})))),
+        (Request::stateless(read("text://secret")), Request::stateless(read("text://nosuch"))),
+    ];
+    for revision in OLD {
+        let session = guarded.open("eve", revision, json!({})).await;
+        let post = |message: Value| Request::post(&message).session(&session);
+        pairs.push((post(call("secret", json!({}))), post(call("nosuch", json!({})))));
+        pairs.push((post(read("text://secret")), post(read("text://nosuch"))));
+    }
+    for (hidden, absent) in pairs {
+        let hidden = guarded.send(by("eve", hidden)).await;
+        let absent = guarded.send(by("eve", absent)).await;
+        assert_eq!(refused(&hidden), refused(&absent));
+        assert_eq!(hidden.body.replace("secret", "nosuch"), absent.body);
+    }
+    assert_eq!(count.get(), 0);
+    let root = by("root", Request::stateless(call("secret", json!({}))));
+    assert_eq!(crate::text(&guarded.send(root).await), "ran");
+}
+
+#[tokio::test]
+async fn nobody_hears_of_changes_to_what_they_may_not_read() {
+    // F-24
+    let server = office(&Count::default());
+    let guarded = Guarded::start(&server).await;
+    let wish = json!({"notifications": {"resourceSubscriptions": ["text://secret", "text://open"]}});
+    let listen = Request::stateless(request(7, "subscriptions/listen", wish));
+    let mut streams = Vec::new();
+    for (who, granted) in [("eve", json!(["text://open"])), ("root", json!(["text://secret", "text://open"]))]
+    {
+        let mut stream = guarded.connect().await;
+        stream.send(by(who, listen.clone())).await;
+        let acknowledged = stream.message().await.unwrap();
+        assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], granted, "{who}");
+        streams.push(stream);
+    }
+    for revision in OLD {
+        let session = guarded.open("eve", revision, json!({})).await;
+        let subscribe = request(7, "resources/subscribe", json!({"uri": "text://secret"}));
+        let answer = guarded.send(by("eve", Request::post(&subscribe).session(&session))).await;
+        assert_eq!(refused(&answer), (200, -32002), "{revision}");
+    }
+    server.updated("text://secret");
+    server.updated("text://open");
+    assert_eq!(streams[1].message().await.unwrap()["params"]["uri"], "text://secret");
+    assert_eq!(streams[0].message().await.unwrap()["params"]["uri"], "text://open");
+}
+
+#[tokio::test]
+async fn each_request_of_a_session_may_do_what_its_own_token_allows() {
+    // A-13, S-01: what was allowed when the session was opened is not allowed for ever.
+    let count = Count::default();
+    let server = Server::new("s", "1")
+        .tool(counting("secret", &count).tag("admin"))
+        .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")));
+    let guarded = Guarded::start(&server).await;
+    for revision in OLD {
+        let session = guarded.open("ada+admin", revision, json!({})).await;
+        let secret = Request::post(&call("secret", json!({}))).session(&session);
+        assert_eq!(refused(&guarded.send(by("ada", secret.clone())).await), (200, -32602), "{revision}");
+        assert_eq!(crate::text(&guarded.send(by("ada+admin", secret)).await), "ran");
+    }
+    assert_eq!(count.get(), OLD.len());
+}
