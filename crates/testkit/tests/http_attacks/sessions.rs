@@ -34,8 +34,10 @@ async fn a_session_id_is_no_key_to_a_session() {
                 Request::new("GET").header("Accept", "text/event-stream").header("Last-Event-ID", "0-1"),
                 Request::new("DELETE"),
             ] {
-                let answer = guarded.send(stolen(who, request.clone().session(&session))).await;
+                let mut connection = guarded.connect().await;
+                let mut answer = connection.send(stolen(who, request.clone().session(&session))).await;
                 assert_eq!(answer.status, 404, "{who}: {request:?}");
+                answer.body = connection.body().await;
                 // nobody can tell one that is somebody else's from one that never was.
                 let nobody = guarded.send(stolen(who, request.session(&unknown))).await;
                 assert_eq!((answer.status, &answer.body), (nobody.status, &nobody.body));

@@ -53,15 +53,17 @@ async fn nobody_takes_up_the_stream_of_another() {
         drop(calling);
         // With a stolen id nothing is put into the session, and nothing taken out of it.
         let forged = Request::post(&request(99, "tools/call", json!({"name": "tells"}))).session(&ada);
-        assert_eq!(guarded.send(by("eve", forged.clone())).await.status, 404);
-        assert_eq!(guarded.send(forged).await.status, 404);
+        for forged in [by("eve", forged.clone()), forged] {
+            assert_eq!(guarded.connect().await.send(forged).await.status, 404);
+        }
         let resume = |session: &str| Request::stream(session).header("Last-Event-ID", &last);
         for request in [by("eve", resume(&ada)), resume(&ada), by("eve", Request::stream(&ada))] {
-            let answer = guarded.send(request).await;
+            let answer = guarded.connect().await.send(request).await;
             assert_eq!(answer.status, 404, "{revision}: {answer:?}");
         }
         // Nor is it found in a session of one's own.
-        assert_eq!(guarded.send(by("eve", resume(&eve))).await.status, 400, "{revision}");
+        let answer = guarded.connect().await.send(by("eve", resume(&eve))).await;
+        assert_eq!(answer.status, 400, "{revision}");
         go.add_permits(1);
         done.notified().await;
         let resumed = guarded.send(by("ada", resume(&ada))).await;
