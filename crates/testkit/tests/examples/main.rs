@@ -11,6 +11,8 @@
 
 mod by_hand;
 
+#[path = "../../../tsugite/examples/axum.rs"]
+mod axum_application;
 #[path = "../../../tsugite/examples/calculator.rs"]
 mod calculator;
 #[path = "../../../tsugite/examples/completion.rs"]
@@ -19,6 +21,8 @@ mod completion;
 mod dynamic;
 #[path = "../../../tsugite/examples/elicitation.rs"]
 mod elicitation;
+#[path = "../../../tsugite/examples/http.rs"]
+mod http;
 #[path = "../../../tsugite/examples/mounting.rs"]
 mod mounting;
 #[path = "../../../tsugite/examples/prompts.rs"]
@@ -31,7 +35,10 @@ mod sampling;
 mod tools;
 
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tsugite::prelude::*;
+use tsugite_testkit::http::{Connection, Request, Serving, open};
 use tsugite_testkit::peer::Peer;
 
 fn revisions() -> impl Iterator<Item = Revision> {
@@ -280,4 +287,63 @@ async fn servers_are_mounted() {
         let mut admin = Peer::connect_as(&server, admin, Revision::NEWEST, json!({})).await;
         assert_eq!(text(&admin.call("house_heating_off", json!({})).await), "it gets cold");
     }
+}
+
+#[tokio::test]
+async fn http_serves_every_revision_at_one_path() {
+    twins(http::server(), by_hand::http::server()).await;
+    for server in [http::server(), by_hand::http::server()] {
+        let serving = Serving::start(&server).await;
+        let call = |tool: &str, arguments: Value| {
+            let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}});
+            json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        };
+        for revision in revisions() {
+            let session = match revision.is_stateless() {
+                true => None,
+                false => Some(open(&serving, revision.as_str(), json!({})).await),
+            };
+            let request = |message: Value| match &session {
+                None => Request::stateless(message),
+                Some(session) => Request::post(&message).session(session),
+            };
+            let sum = serving.send(request(call("add", json!({"a": 1, "b": 2})))).await;
+            assert_eq!(text(&sum.json()), "3", "{revision}");
+            let sums = serving.send(request(call("add_up", json!({"to": 4})))).await;
+            let said: Vec<_> = sums.events().into_iter().filter(|event| !event.data.is_empty()).collect();
+            let progress = said.iter().map(|event| event.json()["params"]["progress"].clone());
+            assert_eq!(json!(progress.take(4).collect::<Vec<_>>()), json!([1, 2, 3, 4]), "{revision}");
+            assert_eq!(text(&said[4].json()), "10", "{revision}");
+        }
+        serving.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_axum_application_serves_its_own_page_beside_the_server_and_ends_politely() {
+    twins(axum_application::server(Default::default()), by_hand::axum::server(Default::default())).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopping = async move { drop(stopped.await) };
+    let application = tokio::spawn(axum_application::serve(listener, stopping));
+    let mut connection = Connection::to(address).await;
+    for visitor in ["visitor 1\n", "visitor 2\n"] {
+        let page = connection.send(Request::new("GET").path("/")).await;
+        assert_eq!((page.status, connection.body().await.as_str()), (200, visitor));
+    }
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "visitors"}});
+    assert_eq!(connection.send(Request::stateless(call)).await.status, 200);
+    let answer: Value = serde_json::from_str(&connection.body().await).unwrap();
+    assert_eq!(text(&answer), "2");
+    let wish = json!({"notifications": {"toolsListChanged": true}});
+    let listen = json!({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": wish});
+    assert_eq!(connection.send(Request::stateless(listen)).await.status, 200);
+    let acknowledged = connection.message().await.unwrap();
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    drop(stop);
+    let ended = connection.message().await.unwrap();
+    assert_eq!((&ended["id"], ended.get("result").is_some()), (&json!(2), true), "{ended}");
+    assert_eq!(connection.message().await, None);
+    application.await.unwrap().unwrap();
 }

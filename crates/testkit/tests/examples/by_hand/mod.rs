@@ -1,9 +1,11 @@
 //! The examples without macros: whatever a macro writes can be written by hand.
 
+pub mod axum;
 pub mod calculator;
 pub mod completion;
 pub mod dynamic;
 pub mod elicitation;
+pub mod http;
 pub mod mounting;
 pub mod prompts;
 pub mod resources;
