@@ -42,3 +42,7 @@ pub struct Composing;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/stdio.md")]
 pub struct Stdio;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/http.md")]
+pub struct Http;
