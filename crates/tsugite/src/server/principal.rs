@@ -9,7 +9,8 @@ use super::handler::{CallParts, FromCall};
 /// Whoever the transport has authenticated. Cheap to clone.
 ///
 /// As a parameter it refuses calls of nobody; ask for an `Option<Principal>` to serve those too. Over stdio nobody is
-/// authenticated; in memory whoever [`connect_as`](crate::transport::memory::connect_as) says.
+/// authenticated; over HTTP whoever stands among the extensions of the request, in memory whoever
+/// [`connect_as`](crate::transport::memory::connect_as) says.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Principal(Arc<Who>);
 
