@@ -115,3 +115,44 @@ async fn what_one_replica_says_is_fetched_at_the_other() {
     };
     assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(1), &json!("done")));
 }
+
+#[tokio::test]
+async fn replicas_never_give_two_events_the_same_id() {
+    let go = Arc::new(Notify::new());
+    let [(_, first), (_, second)] = replicas(&go).await;
+    let session = open(&first, "2025-11-25", json!({})).await;
+    let mut ids = Vec::new();
+    let mut open_streams = Vec::new();
+    for (id, replica) in [(1, &first), (2, &second)] {
+        let mut stream = replica.connect().await;
+        stream.send(Request::post(&call(id, "slow")).session(&session)).await;
+        ids.push(stream.event().await.unwrap().id);
+        ids.push(stream.event().await.unwrap().id);
+        let mut news = replica.connect().await;
+        news.send(Request::stream(&session)).await;
+        ids.push(news.event().await.unwrap().id);
+        open_streams.push((stream, news));
+    }
+    let all = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!((ids.len(), ids.contains(&None)), (all, false));
+}
+
+#[tokio::test]
+async fn the_stream_for_news_is_taken_up_again_at_another_replica() {
+    let [(changed, first), (_, second)] = replicas(&Arc::default()).await;
+    let session = open(&first, "2025-11-25", json!({})).await;
+    let mut stream = first.connect().await;
+    stream.send(Request::stream(&session)).await;
+    let primed = stream.event().await.unwrap().id.unwrap();
+    changed.change(|changes| changes.disable(Kind::Tool, "slow"));
+    assert_eq!(stream.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    drop(stream);
+    let mut again = second.connect().await;
+    let resumed = again.send(Request::stream(&session).header("Last-Event-ID", &primed)).await;
+    assert_eq!(resumed.status, 200);
+    assert_eq!(again.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    changed.change(|changes| changes.enable(Kind::Tool, "slow"));
+    assert_eq!(again.message().await.unwrap()["method"], "notifications/tools/list_changed");
+}

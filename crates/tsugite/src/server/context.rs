@@ -5,7 +5,7 @@
 use std::cell::OnceCell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     server: Server,
     outbox: Arc<Outbox>,
+    /// Where what comes after the answer goes.
+    link: Weak<Link>,
     questions: Arc<Questions>,
     revision: Revision,
     progress: Option<(Id<'static>, Mutex<Rising>)>,
@@ -150,6 +152,12 @@ impl Context {
 
     pub(crate) fn outbox(&self) -> &Arc<Outbox> {
         &self.0.outbox
+    }
+
+    /// Where what belongs to no request goes, or to one that is answered; nowhere if the peer is gone or none can follow.
+    pub(crate) fn later(&self) -> Option<Arc<Outbox>> {
+        let link = self.0.link.upgrade().filter(|link| !link.is_alone())?;
+        Some(link.outbox().clone()).filter(|outbox| !outbox.is_closed())
     }
 
     pub(crate) fn questions(&self) -> &Arc<Questions> {
@@ -360,6 +368,7 @@ impl<'a> LazyContext<'a> {
         Context(Arc::new(Inner {
             server: owner.map_or_else(|| self.link.server.clone(), |owner| Server { shared: owner.clone() }),
             outbox: self.asked.outbox.clone(),
+            link: Arc::downgrade(self.link),
             questions: self.link.questions().clone(),
             revision,
             progress: peek.progress_token().map(|token| (token, Mutex::new(Rising::default()))),

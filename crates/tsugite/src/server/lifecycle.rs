@@ -56,6 +56,14 @@ impl Declared {
     }
 }
 
+/// What needs a message that comes later is not offered where none can.
+pub(crate) fn without_sequel(capabilities: &mut ServerCapabilities) {
+    capabilities.logging = None;
+    capabilities.tools = capabilities.tools.take().map(|_| ListCapability::new());
+    capabilities.prompts = capabilities.prompts.take().map(|_| ListCapability::new());
+    capabilities.resources = capabilities.resources.take().map(|_| ResourcesCapability::new());
+}
+
 /// What is offered is declared, and nothing else. All of it can change while it is served.
 pub(crate) fn capabilities(shared: &Shared, config: &Config) -> ServerCapabilities {
     let registry = shared.registry();

@@ -49,6 +49,8 @@ pub(crate) struct Link {
     room: Arc<Room>,
     /// Requests whose answer is not written yet.
     busy: AtomicUsize,
+    /// It serves one request of the handshake era, and nothing can follow.
+    alone: bool,
     /// Streams of changes end gracefully when the link does.
     closing: AtomicBool,
     closed: Notify,
@@ -157,14 +159,56 @@ pub(crate) struct Room {
     permits: Arc<Semaphore>,
     /// For handlers that block: a thread keeps its place until it is done, also if its call was cancelled.
     places: Arc<Semaphore>,
-    /// How many streams of changes one link may have.
+    /// How many streams may be open, and how many are.
     streams: usize,
+    open: AtomicUsize,
+    /// How many streams of changes each authenticated caller has, where they belong to no session.
+    each: Mutex<HashMap<Principal, usize>>,
 }
 
 impl Room {
     pub(crate) fn new(handlers: usize, streams: usize) -> Arc<Self> {
         let places = || Arc::new(Semaphore::new(handlers));
-        Arc::new(Self { permits: places(), places: places(), streams })
+        let (open, each) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Self { permits: places(), places: places(), streams, open, each })
+    }
+
+    /// Counts a stream for as long as it is held; none if there are too many.
+    pub(crate) fn open(self: &Arc<Self>) -> Option<OpenStream> {
+        if self.open.fetch_add(1, Ordering::AcqRel) >= self.streams {
+            self.open.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        Some(OpenStream { room: self.clone(), who: None, link: None })
+    }
+}
+
+/// A stream that counts.
+pub(crate) struct OpenStream {
+    room: Arc<Room>,
+    who: Option<Principal>,
+    /// The link it belongs to, and how many resources it names.
+    link: Option<(Arc<Link>, usize)>,
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.room.open.fetch_sub(1, Ordering::AcqRel);
+        if let Some(who) = &self.who {
+            let mut each = lock(&self.room.each);
+            if let Some(count) = each.get_mut(who) {
+                *count -= 1;
+                if *count == 0 {
+                    each.remove(who);
+                }
+            }
+        }
+        if let Some((link, resources)) = &self.link
+            && let Some(work) = &mut link.lock().work
+        {
+            work.streams = work.streams.saturating_sub(1);
+            work.streamed = work.streamed.saturating_sub(*resources);
+        }
     }
 }
 
@@ -190,6 +234,26 @@ impl Link {
         principal: Option<Principal>,
         room: &Arc<Room>,
     ) -> Arc<Self> {
+        Arc::new(Self::new_with(server, config, principal, room, false))
+    }
+
+    /// For one request of the handshake era that belongs to no session.
+    pub(crate) fn alone(
+        server: &Server,
+        config: Arc<Config>,
+        principal: Option<Principal>,
+        room: &Arc<Room>,
+    ) -> Arc<Self> {
+        Arc::new(Self::new_with(server, config, principal, room, true))
+    }
+
+    fn new_with(
+        server: &Server,
+        config: Arc<Config>,
+        principal: Option<Principal>,
+        room: &Arc<Room>,
+        alone: bool,
+    ) -> Self {
         let state = LinkState {
             handshake: ServerHandshake::new(config.served),
             work: None,
@@ -198,8 +262,9 @@ impl Link {
             listener: None,
             declared: Declared::default(),
         };
-        Arc::new(Self {
+        Self {
             server: server.clone(),
+            alone,
             room: room.clone(),
             outbox: OnceLock::new(),
             config,
@@ -209,7 +274,12 @@ impl Link {
             busy: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
-        })
+        }
+    }
+
+    /// Whether it serves one request of the handshake era, and nothing can follow.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// Where what belongs to no request goes.
@@ -375,7 +445,10 @@ impl Link {
         state.handshake.initialize(&params.protocol_version)?;
         state.hello = Some(asked.request.params().to_owned());
         state.log_level = Level::Info;
-        let answer = lifecycle::initialized(&self.server.shared, &self.config, asked.revision);
+        let mut answer = lifecycle::initialized(&self.server.shared, &self.config, asked.revision);
+        if self.alone {
+            lifecycle::without_sequel(&mut answer.capabilities);
+        }
         state.declared = Declared::of(&answer.capabilities);
         state.listener = None;
         drop(state);
@@ -602,7 +675,7 @@ impl Link {
     pub(crate) fn session(&self) -> (Option<Level>, ClientCapabilities, Option<Implementation>) {
         let (level, phase, hello) = {
             let state = self.lock();
-            (Some(state.log_level), state.handshake.phase(), state.hello.clone())
+            ((!self.alone).then_some(state.log_level), state.handshake.phase(), state.hello.clone())
         };
         let hello = hello.zip(phase.revision()).and_then(|(hello, revision)| {
             // It was read before.
@@ -616,6 +689,9 @@ impl Link {
 
     /// The session, as somebody who hears of changes; nobody before the handshake.
     pub(crate) fn listener(&self) -> Option<Arc<Listener>> {
+        if self.alone {
+            return None;
+        }
         let mut state = self.lock();
         if state.listener.is_none() {
             let phase = state.handshake.phase();
@@ -647,24 +723,33 @@ impl Link {
         }
     }
 
-    /// Counts a stream of changes with the resources it names; false if there are too many.
-    pub(crate) fn open_stream(&self, resources: usize) -> bool {
-        let most = self.room.streams;
+    /// Counts a stream of changes with the resources it names; none if there are too many. Where requests belong to no
+    /// session, an authenticated caller has as many as a session.
+    pub(crate) fn open_stream(self: &Arc<Self>, asked: Asked<'_>, resources: usize) -> Option<OpenStream> {
+        let most = self.config.subscriptions;
+        let mut open = self.room.open()?;
+        if matches!(asked.tables, Tables::None) {
+            if let Some(who) = asked.principal() {
+                let mut each = lock(&self.room.each);
+                let count = each.entry(who.clone()).or_default();
+                if *count >= most {
+                    return None;
+                }
+                *count += 1;
+                open.who = Some(who.clone());
+            }
+            return Some(open);
+        }
         let mut state = self.lock();
         let work = state.work(&self.config);
-        let fits = work.streams < most && work.streamed + resources <= most;
-        if fits {
-            work.streams += 1;
-            work.streamed += resources;
+        if work.streams >= most || work.streamed + resources > most {
+            return None;
         }
-        fits
-    }
-
-    pub(crate) fn close_stream(&self, resources: usize) {
-        if let Some(work) = &mut self.lock().work {
-            work.streams = work.streams.saturating_sub(1);
-            work.streamed = work.streamed.saturating_sub(resources);
-        }
+        work.streams += 1;
+        work.streamed += resources;
+        drop(state);
+        open.link = Some((self.clone(), resources));
+        Some(open)
     }
 
     fn is_under_way(&self, id: &Id<'_>) -> bool {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tsugite_core::session::http::Header;
+
 use super::failure::{Failure, ToolError};
 use super::handler::{CallParts, FromCall};
 
@@ -81,6 +83,9 @@ pub(crate) trait Named: Send + Sync {
     /// All of that name, in order.
     fn values(&self, name: &str) -> Vec<&str>;
 
+    /// The one of that name: absent, once, or more than that or no text.
+    fn once(&self, name: &str) -> Header<'_>;
+
     /// All of them, in order.
     fn pairs(&self) -> Vec<(&str, &str)>;
 }
@@ -89,6 +94,14 @@ impl Named for Vec<(String, String)> {
     fn values(&self, name: &str) -> Vec<&str> {
         let same = self.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         same.map(|(_, value)| value.as_str()).collect()
+    }
+
+    fn once(&self, name: &str) -> Header<'_> {
+        match self.values(name)[..] {
+            [] => Header::Absent,
+            [value] => Header::Once(value),
+            _ => Header::Unclear,
+        }
     }
 
     fn pairs(&self) -> Vec<(&str, &str)> {
@@ -110,6 +123,11 @@ impl Headers {
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.as_ref().map_or_else(Vec::new, |named| named.pairs()).into_iter()
+    }
+
+    /// A header that may stand once.
+    pub(crate) fn once(&self, name: &str) -> Header<'_> {
+        self.0.as_ref().map_or(Header::Absent, |named| named.once(name))
     }
 
     /// Those of a transport.

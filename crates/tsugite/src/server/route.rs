@@ -38,6 +38,12 @@ pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, 
         resources::ListTemplates::NAME if has(Kind::Resource) => {
             list::<resources::ListTemplates>(link, asked)?
         }
+        // Nothing can follow a request that stands alone.
+        resources::Subscribe::NAME | resources::Unsubscribe::NAME | logging::SetLevel::NAME
+            if link.is_alone() =>
+        {
+            return Err(unknown());
+        }
         resources::Subscribe::NAME if has(Kind::Resource) => super::subscriptions::subscribe(link, asked)?,
         resources::Unsubscribe::NAME if has(Kind::Resource) => {
             super::subscriptions::unsubscribe(link, asked)?

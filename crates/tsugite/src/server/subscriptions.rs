@@ -42,10 +42,9 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
     let wish = read_params::<Listen>(asked.request.params(), asked.revision)?.notifications;
     let granted = grant(link, asked, wish)?;
     let named = granted.resource_subscriptions.as_ref().map_or(0, Vec::len);
-    if !link.open_stream(named) {
+    let Some(stream) = link.open_stream(asked, named) else {
         return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
-    }
-    let stream = Stream(link.clone(), named);
+    };
     let id = asked.request.id.clone().into_owned();
     let mut lists = HashSet::new();
     for (kind, wanted) in [
@@ -80,9 +79,9 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
             reply.result::<Listen>(&id, result, revision, &link.config.stamp);
         }
     };
-    let feed = listener.clone();
+    let (feed, closing) = (listener.clone(), link.clone());
     let work = link.pend(asked, cancelled, async move {
-        stream.0.closed().await;
+        closing.closed().await;
         drop(listener);
         drop(stream);
         ended
@@ -117,13 +116,4 @@ fn grant(link: &Link, asked: Asked<'_>, wish: Filter) -> Result<Filter, Refusal>
 fn may_hear_of(link: &Link, asked: Asked<'_>, uri: &str) -> bool {
     let found = link.server.shared.find_resource(&link.config, asked.principal(), uri);
     matches!(found, Ok(Some(_)))
-}
-
-/// Counts a stream for as long as it is there.
-struct Stream(Arc<Link>, usize);
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self.0.close_stream(self.1);
-    }
 }

@@ -12,7 +12,6 @@ use tsugite_core::jsonrpc::Raw;
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::tools::{Call, CallResult};
 use tsugite_core::revision::{Refusal, read_params};
-use tsugite_core::session::http::Header;
 
 use super::arguments::Arguments;
 use super::ask::resume;
@@ -84,11 +83,7 @@ pub(crate) fn take_up<M: Method>(
 /// Fails unless the headers repeat what the arguments say.
 fn mirrored(entry: &ToolEntry, arguments: Raw<'_>, headers: &Headers) -> Result<(), Refusal> {
     let value: Value = arguments.read().map_err(|error| Refusal::bad_params(&error))?;
-    entry.headers.check(&value, |name| match headers.values(&format!("mcp-param-{name}"))[..] {
-        [] => Header::Absent,
-        [value] => Header::Once(value),
-        _ => Header::Unclear,
-    })
+    entry.headers.check(&value, |name| headers.once(&format!("mcp-param-{name}")))
 }
 
 fn answer(entry: &ToolEntry, arguments: Raw<'_>, parts: &CallParts<'_>) -> Answer<CallResult> {

@@ -114,6 +114,11 @@ impl Denial {
     }
 }
 
+fn unclear_version() -> Denial {
+    let text = "`MCP-Protocol-Version` stands there more than once or is not text";
+    Denial::invalid(400, text, Revision::NEWEST_HANDSHAKE)
+}
+
 /// The HTTP status of an answer of the stateless era that is an error with this code.
 pub fn status_of(code: i64) -> u16 {
     match code {

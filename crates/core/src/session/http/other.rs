@@ -76,6 +76,7 @@ fn session_of(policy: &Policy, head: &Head<'_>) -> Result<Revision, Denial> {
         (_, Version::Unserved(requested)) => {
             Err(Denial::unsupported(requested, policy.served, Revision::NEWEST_HANDSHAKE))
         }
+        (_, Version::Unclear) => Err(super::unclear_version()),
         (SessionHeader::Known(revision), _) => Ok(revision),
     }
 }

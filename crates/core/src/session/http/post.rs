@@ -143,11 +143,7 @@ fn in_session_or_alone(policy: &Policy, head: &Head<'_>, version: &Version<'_>) 
         (_, Version::Unserved(requested)) => {
             Err(Denial::unsupported(requested, policy.served, Revision::NEWEST_HANDSHAKE))
         }
-        (_, Version::Unclear) => Err(Denial::invalid(
-            400,
-            "`MCP-Protocol-Version` stands there more than once or is not text",
-            Revision::NEWEST_HANDSHAKE,
-        )),
+        (_, Version::Unclear) => Err(super::unclear_version()),
         // Row 10: the session's own revision counts, even if the header names another one that is served.
         (SessionHeader::Known(revision), _) => Ok(Post::InSession(revision)),
         // Row 12.
@@ -203,6 +199,10 @@ fn decide_response(policy: &Policy, head: &Head<'_>) -> Result<Post, Denial> {
             Err(Denial::invalid(400, "Nobody here waits for a response", Revision::NEWEST))
         }
         (SessionHeader::Unknown, _) => Err(Denial::session_gone()),
+        (_, Version::Unserved(requested)) => {
+            Err(Denial::unsupported(requested, policy.served, Revision::NEWEST_HANDSHAKE))
+        }
+        (_, Version::Unclear) => Err(super::unclear_version()),
         // Row 19.
         (SessionHeader::Known(_), _) => Ok(Post::Deliver),
     }

@@ -65,7 +65,12 @@ impl Visit {
     /// The user is done there. Tells the client that asked, and only on 2025-11-25, which alone wants to hear it;
     /// elsewhere the client finds out when it calls again. True if it was told.
     pub fn complete(&self) -> bool {
-        let (outbox, revision) = (self.0.context.outbox(), self.0.context.revision());
+        let (context, revision) = (&self.0.context, self.0.context.revision());
+        let outbox = match context.has_ended() {
+            true => context.later(),
+            false => Some(context.outbox().clone()),
+        };
+        let Some(outbox) = outbox else { return false };
         let mut told = false;
         outbox.push(|out| {
             let said = write_notification::<Complete>(out, CompleteParams::new(self.0.id.clone()), revision);

@@ -114,6 +114,11 @@ impl<'h> Knock<'h> {
                         `Http::allow_host` allows one";
             return Err(Refused(StatusCode::FORBIDDEN, text));
         }
+        self.page(http)
+    }
+
+    /// Checks the origin alone. Gives it if a page asks.
+    pub(super) fn page(&self, http: &Http) -> Result<Option<&'h str>, Refused> {
         let origin = match self.origin {
             Header::Absent => return Ok(None),
             Header::Once(origin) => origin,
@@ -141,12 +146,20 @@ impl<'h> Knock<'h> {
         is_loopback(&host) || http.hosts.contains(&host) || own.as_ref() == Some(&host)
     }
 
+    /// What a POST must bring.
+    pub(super) fn brings_json(&self) -> Result<(), Refused> {
+        match self.is_json {
+            true => Ok(()),
+            false => {
+                let text = "Unsupported media type: `Content-Type` must be `application/json`";
+                Err(Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
+            }
+        }
+    }
+
     /// What a POST must bring and must be ready to take.
     pub(super) fn takes_json(&self) -> Result<(), Refused> {
-        if !self.is_json {
-            let text = "Unsupported media type: `Content-Type` must be `application/json`";
-            return Err(Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
-        }
+        self.brings_json()?;
         let Accepts { json, events, said } = self.accepts;
         if said && !(json && events) {
             let text = "Not acceptable: `Accept` must take `application/json` and `text/event-stream`";

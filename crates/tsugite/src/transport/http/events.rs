@@ -12,6 +12,7 @@ use super::hub::Hub;
 use super::session::InUse;
 use super::track::{Appending, Track, plain, poll_kept};
 use crate::server::Outbox;
+use crate::server::link::OpenStream;
 use crate::store::{self, Soon};
 
 /// A stream of events.
@@ -268,7 +269,7 @@ pub(super) struct Standalone {
     first: Option<Bytes>,
     appending: Option<Appending>,
     beat: Beat,
-    _open: super::hub::Open,
+    _open: OpenStream,
 }
 
 impl Standalone {
@@ -278,7 +279,7 @@ impl Standalone {
         session: InUse,
         track: Arc<Track>,
         first: Option<Bytes>,
-        open: super::hub::Open,
+        open: OpenStream,
     ) -> Self {
         let (reader, outbox, beat) = (track.take_over(), session.link.outbox().clone(), Beat::new(&hub));
         Self { hub, session, track, reader, outbox, first, appending: None, beat, _open: open }

@@ -10,7 +10,7 @@ use super::answer::{bare, denial, events, refuse};
 use super::body::HttpBody;
 use super::events::{Resumed, Standalone, joined};
 use super::hub::Hub;
-use super::post::{ALLOW, Said};
+use super::post::Said;
 use super::session::InUse;
 use super::track::{event_id, log};
 use crate::server::Principal;
@@ -23,7 +23,7 @@ pub(super) async fn get(hub: &Arc<Hub>, parts: Parts, takes_events: bool) -> Res
     let decision = decide_get(&hub.policy, &head, takes_events, resumes);
     let Some(session) = session else {
         return match decision {
-            Get::Deny(denied) => denial(&denied, None, only_post(hub)),
+            Get::Deny(denied) => denial(&denied, None, allowed(hub)),
             _ => bare(StatusCode::NOT_FOUND),
         };
     };
@@ -50,7 +50,7 @@ pub(super) async fn get(hub: &Arc<Hub>, parts: Parts, takes_events: bool) -> Res
             };
             resume(hub, session, named, revision.primes_streams()).await
         }
-        Get::Deny(denied) => denial(&denied, None, ALLOW),
+        Get::Deny(denied) => denial(&denied, None, allowed(hub)),
         _ => bare(StatusCode::METHOD_NOT_ALLOWED),
     }
 }
@@ -59,29 +59,34 @@ pub(super) async fn get(hub: &Arc<Hub>, parts: Parts, takes_events: bool) -> Res
 async fn resume(
     hub: &Arc<Hub>,
     session: InUse,
-    named: Option<(u64, u64)>,
+    named: Option<(u128, u64)>,
     primes: bool,
 ) -> Response<HttpBody> {
     let unknown =
         || refuse(StatusCode::BAD_REQUEST, "`Last-Event-ID` names no event of this session that is kept");
     let Some((number, after)) = named else { return unknown() };
     let (track, standalone) = session.tracks(|tracks, _| (tracks.find(number), tracks.is_standalone(number)));
-    let Some(track) = track.filter(|track| after <= track.last()) else {
-        return elsewhere(hub, &session, number, after).await.unwrap_or_else(unknown);
+    let shared = hub.store.is_shared();
+    let track = match track.filter(|track| after <= track.last()) {
+        Some(track) => track,
+        // The stream of another replica goes on as one of ours.
+        None if standalone && shared => session.tracks(|tracks, id| tracks.standalone(id)),
+        None if shared => return elsewhere(hub, &session, number, after).await.unwrap_or_else(unknown),
+        None => return unknown(),
     };
     // So that a client that is cut off once more, before anything was said, still knows where it was.
-    let primed = primes.then(|| track.priming(after, hub.http.retry));
+    let primed = primes.then(|| track.priming(after, hub.http.retry)).filter(|_| track.number() == number);
+    let kept = log(session.id().as_str(), number);
     if !standalone {
-        let Ok(Some(_)) = hub.store.read(&track.log, after).wait().await else { return unknown() };
+        let Ok(Some(_)) = hub.store.read(&kept, after).wait().await else { return unknown() };
         return events(HttpBody::events(Resumed::new(hub.clone(), session, track, after, primed)));
     }
     session.link.listener();
     let Some(open) = hub.open() else { return too_many() };
-    // From now on nobody else adds to it.
-    let missed = match hub.store.read(&track.log, after).wait().await {
+    let missed = match hub.store.read(&kept, after).wait().await {
         Ok(Some(missed)) => missed,
         // Nothing was ever said, so nothing was missed.
-        _ if track.last() == after => Vec::new(),
+        _ if track.number() == number && track.last() == after => Vec::new(),
         _ => return unknown(),
     };
     let first = match (missed.is_empty(), primed) {
@@ -92,7 +97,7 @@ async fn resume(
 }
 
 /// What another replica has said on a stream so far: the client comes back for more.
-async fn elsewhere(hub: &Hub, session: &InUse, number: u64, after: u64) -> Option<Response<HttpBody>> {
+async fn elsewhere(hub: &Hub, session: &InUse, number: u128, after: u64) -> Option<Response<HttpBody>> {
     if !hub.store.is_shared() {
         return None;
     }
@@ -108,7 +113,7 @@ pub(super) async fn delete(hub: &Arc<Hub>, parts: Parts) -> Response<HttpBody> {
             hub.end(&session).await;
             bare(StatusCode::OK)
         }
-        (Delete::Deny(denied), _) => denial(&denied, None, only_post(hub)),
+        (Delete::Deny(denied), _) => denial(&denied, None, allowed(hub)),
         _ => bare(StatusCode::NOT_FOUND),
     }
 }
@@ -117,11 +122,15 @@ fn too_many() -> Response<HttpBody> {
     refuse(StatusCode::SERVICE_UNAVAILABLE, "Too many streams are open; try again later")
 }
 
-/// What is left to do at an endpoint without sessions.
-fn only_post(hub: &Hub) -> &'static str {
-    match hub.policy.sessions && !hub.policy.served.handshake().is_empty() {
-        true if hub.policy.delete => ALLOW,
-        true => "GET, POST",
-        false => "POST",
+/// What can be done at the endpoint.
+pub(super) fn allowed(hub: &Hub) -> &'static str {
+    match (hub.policy.sessions && !hub.policy.served.handshake().is_empty(), hub.policy.delete, hub.http.cors)
+    {
+        (true, true, false) => "GET, POST, DELETE",
+        (true, true, true) => "GET, POST, DELETE, OPTIONS",
+        (true, false, false) => "GET, POST",
+        (true, false, true) => "GET, POST, OPTIONS",
+        (false, _, false) => "POST",
+        (false, _, true) => "POST, OPTIONS",
     }
 }

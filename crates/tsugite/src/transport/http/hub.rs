@@ -17,7 +17,7 @@ use super::settings::Http;
 use super::sse::OldSessions;
 use super::track::Track;
 use crate::bus::News;
-use crate::server::link::{Link, Room};
+use crate::server::link::{Link, OpenStream, Room};
 use crate::server::{Config, Principal, Server};
 use crate::store::{Expect, LogBounds, Soon, Store, StoreError};
 
@@ -31,11 +31,12 @@ pub(crate) struct Hub {
     pub(super) lone: Arc<Link>,
     pub(super) sessions: Sessions,
     pub(super) old: OldSessions,
+    /// For the transport of 2024-11-05, which knows no requests of the stateless era.
+    pub(super) old_config: Arc<Config>,
     pub(super) store: Arc<dyn Store>,
     /// The address that is listened on, if it is one of its own.
     pub(super) own: OnceLock<IpAddr>,
     closing: AtomicBool,
-    streams: AtomicUsize,
     /// Requests that go on without a connection.
     orphans: AtomicUsize,
     quiet: Notify,
@@ -53,8 +54,10 @@ impl Hub {
         policy.http_sse = http.sse.is_some();
         let lone = Link::with(server, config.clone(), None, &room);
         let store = config.http.store.clone();
+        let old_config = Arc::new(Config { served: config.served.handshake(), ..Config::clone(&config) });
         let hub = Arc::new(Self {
             server: server.clone(),
+            old_config,
             config,
             http,
             policy,
@@ -65,7 +68,6 @@ impl Hub {
             store,
             own: OnceLock::new(),
             closing: AtomicBool::new(false),
-            streams: AtomicUsize::new(0),
             orphans: AtomicUsize::new(0),
             quiet: Notify::new(),
             sweeps: AtomicBool::new(false),
@@ -75,7 +77,9 @@ impl Hub {
     }
 
     pub(super) fn bounds(&self) -> LogBounds {
-        LogBounds { events: self.http.log_events, bytes: self.http.log_bytes, age: self.http.log_age }
+        // Streams that are done are forgotten after their time; this is for what a replica that died has left behind.
+        let age = self.http.log_age.saturating_add(Duration::from_secs(24 * 60 * 60));
+        LogBounds { events: self.http.log_events, bytes: self.http.log_bytes, age }
     }
 
     /// Listens to other replicas: sessions that ended there, answers that arrived there.
@@ -154,9 +158,9 @@ impl Hub {
         let (Ok(revision), true) = (kept.revision.parse(), same) else { return };
         let link = Link::with(&self.server, self.config.clone(), who.cloned(), &self.room);
         link.restore(revision, kept.hello, kept.level);
-        if !self.sessions.has(&id) {
-            self.sessions.adopt(id, link);
-            self.begin_to_sweep();
+        match self.sessions.adopt(id, link, self.http.most_sessions) {
+            true => self.begin_to_sweep(),
+            false => tracing::warn!("a session of another replica was not taken on: there are too many here"),
         }
     }
 
@@ -171,12 +175,8 @@ impl Hub {
     }
 
     /// Counts a stream that stays open; none if there are too many.
-    pub(super) fn open(self: &Arc<Self>) -> Option<Open> {
-        if self.streams.fetch_add(1, Ordering::AcqRel) >= self.http.most_streams {
-            self.streams.fetch_sub(1, Ordering::AcqRel);
-            return None;
-        }
-        Some(Open(self.clone()))
+    pub(super) fn open(&self) -> Option<OpenStream> {
+        self.room.open()
     }
 
     /// Forgets streams that nobody will ask for.
@@ -280,15 +280,6 @@ struct Kept {
 
 fn key(id: &SessionId) -> String {
     format!("session/{}", id.as_str())
-}
-
-/// Counts an open stream for as long as it is there.
-pub(super) struct Open(Arc<Hub>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.streams.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 struct Orphaned(Arc<Hub>);

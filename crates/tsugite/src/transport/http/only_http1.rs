@@ -32,7 +32,11 @@ where
 {
     pub(super) fn new(io: T, service: S, http: &Http) -> Self {
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(http.header_time).max_headers(MOST_HEADERS);
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(http.header_time)
+            .max_headers(MOST_HEADERS)
+            .max_buf_size(MOST_HEAD);
         Self(Box::pin(builder.serve_connection(TokioIo::new(io), service)))
     }
 
@@ -48,3 +52,4 @@ where
 }
 
 const MOST_HEADERS: usize = 128;
+const MOST_HEAD: usize = 64 << 10;

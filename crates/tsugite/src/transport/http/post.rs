@@ -264,7 +264,7 @@ fn decide(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
             Err(error) => {
                 let spoken = known_revision(known).unwrap_or(Revision::NEWEST);
                 let denied = Denial::new(400, Refusal::bad_params(&error), spoken);
-                return Begun::Answered(denial(&denied, Some(&request.id), ALLOW));
+                return Begun::Answered(denial(&denied, Some(&request.id), "POST"));
             }
         };
         return arrived.request(request, &peek);
@@ -274,7 +274,7 @@ fn decide(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
 
 impl Arrived<'_> {
     fn request(mut self, request: &Request<'_>, peek: &Peek<'_>) -> Begun {
-        let deny = |denied: &Denial| Begun::Answered(denial(denied, Some(&request.id), ALLOW));
+        let deny = |denied: &Denial| Begun::Answered(denial(denied, Some(&request.id), "POST"));
         match decide_post_request(&self.hub.policy, &self.head, request, peek) {
             Post::Stateless(revision) => {
                 let mirrors = MirrorHeaders { method: self.said.method, name: self.said.name };
@@ -287,7 +287,10 @@ impl Arrived<'_> {
             }
             Post::Initialize(revision) => {
                 let (hub, who) = (self.hub, self.caller.principal.clone());
-                let link = Link::with(&hub.server, hub.config.clone(), who, &hub.room);
+                let link = match hub.http.sessions {
+                    true => Link::with(&hub.server, hub.config.clone(), who, &hub.room),
+                    false => Link::alone(&hub.server, hub.config.clone(), who, &hub.room),
+                };
                 let opens = Kind::Opens(link.clone());
                 self.run(request, peek, revision, None, opens, |asked| link.through_layers(asked))
             }
@@ -319,9 +322,10 @@ impl Arrived<'_> {
         kind: Kind,
         answer: impl FnOnce(Asked<'_>) -> Option<Work>,
     ) -> Begun {
-        let outbox = Arc::new(match &survival {
-            Some(_) => Outbox::that_can_be_cut(self.hub.config.buffer),
-            None => Outbox::new(self.hub.config.buffer),
+        // Without an id to come back with, what is cut is lost.
+        let outbox = Arc::new(match survival.is_some() && revision.primes_streams() {
+            true => Outbox::that_can_be_cut(self.hub.config.buffer),
+            false => Outbox::new(self.hub.config.buffer),
         });
         let reply = Reply::Single(outbox.clone());
         let asked = Asked {
@@ -341,7 +345,7 @@ impl Arrived<'_> {
     /// A link for one request of the handshake era that belongs to no session.
     fn alone(&self, revision: Revision) -> Arc<Link> {
         let hub = self.hub;
-        let link = Link::with(&hub.server, hub.config.clone(), self.caller.principal.clone(), &hub.room);
+        let link = Link::alone(&hub.server, hub.config.clone(), self.caller.principal.clone(), &hub.room);
         link.agreed(revision);
         link
     }
@@ -375,7 +379,7 @@ impl Arrived<'_> {
                 };
                 self.batch(&link, revision, batch.into_messages())
             }
-            (Post::Deny(denied), _) => Begun::Answered(denial(&denied, None, ALLOW)),
+            (Post::Deny(denied), _) => Begun::Answered(denial(&denied, None, "POST")),
             _ => Begun::Answered(bare(StatusCode::BAD_REQUEST)),
         }
     }
@@ -470,6 +474,12 @@ fn known_revision(session: SessionHeader) -> Option<Revision> {
 }
 
 impl Named for HeaderMap {
+    fn once(&self, name: &str) -> Header<'_> {
+        let mut header = Header::Absent;
+        self.get_all(name).iter().for_each(|value| add(&mut header, value));
+        header
+    }
+
     fn values(&self, name: &str) -> Vec<&str> {
         self.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect()
     }
@@ -480,6 +490,3 @@ impl Named for HeaderMap {
             .collect()
     }
 }
-
-/// What can be done at the endpoint.
-pub(super) const ALLOW: &str = "GET, POST, DELETE";

@@ -14,7 +14,6 @@ use tower_service::Service;
 use super::answer::{Refused, bare, json, not_allowed, refuse};
 use super::body::HttpBody;
 use super::hub::Hub;
-use super::post::ALLOW;
 use super::{door, get, post, sse};
 use crate::server::Principal;
 
@@ -30,6 +29,11 @@ impl HttpService {
     /// Ends streams of changes politely. What is being answered goes on.
     pub fn close(&self) {
         self.0.close();
+    }
+
+    /// Waits until no call goes on whose client has hung up, as calls up to 2025-11-25 may.
+    pub async fn settled(&self) {
+        self.0.settled().await;
     }
 }
 
@@ -127,11 +131,20 @@ where
         return Ok(refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers"));
     }
     let knock = door::Knock::read(&parts);
+    // Whoever looks after the process may name it as they like; there is nothing to see.
+    if matches!(place(hub, parts.uri.path(), at), Place::Health) {
+        return Ok(match (knock.page(&hub.http), &parts.method) {
+            (Err(refused), _) => refused.into(),
+            (Ok(_), &Method::GET | &Method::HEAD) => json(StatusCode::OK, r#"{"status":"ok"}"#),
+            (Ok(_), _) => not_allowed("GET, HEAD"),
+        });
+    }
     let origin = match knock.enter(&hub.http, hub.own.get().copied()) {
         Ok(origin) => origin.map(str::to_owned),
         Err(refused) => return Ok(refused.into()),
     };
     let (json_taken, events_taken) = (knock.takes_json(), knock.takes_events());
+    let json_brought = knock.brings_json();
     let is_post = parts.method == Method::POST && matches!(place(hub, parts.uri.path(), at), Place::Endpoint);
     // A session may have begun at another replica.
     let answered = match is_post && !hub.store.is_shared() {
@@ -141,7 +154,9 @@ where
         },
         false => {
             let hub = hub.clone();
-            Err(Box::pin(async move { other(&hub, parts, body, at, json_taken, events_taken).await }) as Rest)
+            Err(Box::pin(async move {
+                other(&hub, parts, body, at, (json_taken, json_brought), events_taken).await
+            }) as Rest)
         }
     };
     let Some(origin) = origin else { return answered };
@@ -165,7 +180,7 @@ async fn other<B>(
     parts: Parts,
     body: B,
     at: Where,
-    json_taken: Result<(), Refused>,
+    (json_taken, json_brought): (Result<(), Refused>, Result<(), Refused>),
     events_taken: bool,
 ) -> Response<HttpBody>
 where
@@ -197,16 +212,19 @@ where
         (Place::Endpoint, Method::GET) => get::get(hub, parts, events_taken).await,
         (Place::Endpoint, Method::DELETE) => get::delete(hub, parts).await,
         (Place::Endpoint, Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
-        (Place::Endpoint, _) => not_allowed(ALLOW),
-        (Place::Health, Method::GET) => json(StatusCode::OK, r#"{"status":"ok"}"#),
-        (Place::Health, _) => not_allowed("GET"),
+        (Place::Endpoint, _) => not_allowed(get::allowed(hub)),
         (Place::OldStream(messages), Method::GET) => sse::stream(hub, &parts, messages, events_taken),
         (Place::OldStream(_), Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
         (Place::OldStream(_), _) => not_allowed("GET"),
-        (Place::OldMessages, Method::POST) => sse::message(hub, parts, body).await,
+        (Place::OldMessages, Method::POST) => match json_brought {
+            Ok(()) => sse::message(hub, parts, body).await,
+            Err(refused) => refused.into(),
+        },
         (Place::OldMessages, Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
         (Place::OldMessages, _) => not_allowed("POST"),
-        (Place::Nowhere, _) => refuse(StatusCode::NOT_FOUND, "Not found: the endpoint has another path"),
+        (Place::Health | Place::Nowhere, _) => {
+            refuse(StatusCode::NOT_FOUND, "Not found: the endpoint has another path")
+        }
     }
 }
 

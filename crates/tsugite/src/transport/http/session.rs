@@ -1,6 +1,7 @@
 //! The sessions of clients up to 2025-11-25. One at rest is a record in a map: no task, no channel, no buffer.
 
 use std::collections::HashMap;
+use std::collections::hash_map::{Entry, RandomState};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -42,6 +43,7 @@ pub(super) struct Session {
     used: AtomicU64,
     /// Requests and streams under way.
     active: AtomicUsize,
+    replica: u32,
     tracks: Mutex<Option<Box<Tracks>>>,
 }
 
@@ -57,7 +59,7 @@ impl Session {
 
     pub(super) fn tracks<T>(&self, look: impl FnOnce(&mut Tracks, &str) -> T) -> T {
         let mut tracks = lock(&self.tracks);
-        let tracks = tracks.get_or_insert_with(|| Box::new(Tracks::new(fingerprint(&self.id))));
+        let tracks = tracks.get_or_insert_with(|| Box::new(Tracks::new(fingerprint(&self.id), self.replica)));
         look(tracks, self.id.as_str())
     }
 
@@ -84,6 +86,8 @@ fn fingerprint(id: &SessionId) -> u32 {
 pub(super) struct Sessions {
     shards: [Mutex<HashMap<SessionId, Arc<Session>, Random>>; SHARDS],
     sweeps: AtomicU64,
+    /// Tells this table from those of other replicas.
+    replica: u32,
     count: AtomicUsize,
     /// How many each authenticated caller has.
     each: Mutex<HashMap<(String, String), usize>>,
@@ -101,6 +105,7 @@ impl Sessions {
         Self {
             shards: Default::default(),
             sweeps: AtomicU64::new(0),
+            replica: u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default(),
             count: AtomicUsize::new(0),
             each: Mutex::default(),
         }
@@ -128,16 +133,25 @@ impl Sessions {
             }
             *count += 1;
         }
-        Ok(self.insert(id, link))
+        let session = self.session(id, link);
+        self.shard(&id).insert(id, session.clone());
+        Ok(session)
     }
 
-    /// Goes on with a session that began elsewhere.
-    pub(super) fn adopt(&self, id: SessionId, link: Arc<Link>) {
-        self.count.fetch_add(1, Ordering::AcqRel);
-        if let Some(who) = &link.caller.principal {
-            *lock(&self.each).entry(named(who)).or_default() += 1;
+    /// Goes on with a session that began elsewhere, unless somebody else was faster; false if there are too many.
+    pub(super) fn adopt(&self, id: SessionId, link: Arc<Link>, most: usize) -> bool {
+        if self.count.load(Ordering::Acquire) >= most {
+            return false;
         }
-        self.insert(id, link);
+        let session = self.session(id, link);
+        if let Entry::Vacant(place) = self.shard(&id).entry(id) {
+            self.count.fetch_add(1, Ordering::AcqRel);
+            if let Some(who) = &session.link.caller.principal {
+                *lock(&self.each).entry(named(who)).or_default() += 1;
+            }
+            place.insert(session);
+        }
+        true
     }
 
     /// Whether a session is here.
@@ -150,17 +164,15 @@ impl Sessions {
         self.shard(id).get(id).cloned()
     }
 
-    fn insert(&self, id: SessionId, link: Arc<Link>) -> Arc<Session> {
-        let session = Session {
+    fn session(&self, id: SessionId, link: Arc<Link>) -> Arc<Session> {
+        Arc::new(Session {
             id,
             link,
             used: AtomicU64::new(self.now()),
             active: AtomicUsize::new(0),
+            replica: self.replica,
             tracks: Mutex::default(),
-        };
-        let session = Arc::new(session);
-        self.shard(&id).insert(id, session.clone());
-        session
+        })
     }
 
     /// Finds a session of this caller, and keeps it while it is used.

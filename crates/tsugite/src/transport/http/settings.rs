@@ -90,6 +90,9 @@ impl Http {
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
+        if !self.path.starts_with('/') {
+            self.mistakes.push(format!("the path {:?} of the endpoint does not begin with `/`", self.path));
+        }
         self
     }
 

@@ -16,10 +16,10 @@ use tsugite_core::session::http::decide_sse;
 use super::answer::{bare, denial, events, fault, refuse};
 use super::body::HttpBody;
 use super::events::{Beat, Events};
-use super::hub::{Hub, Open};
+use super::hub::Hub;
 use super::post::body_of;
 use crate::server::Principal;
-use crate::server::link::Link;
+use crate::server::link::{Link, OpenStream};
 use crate::server::lock::lock;
 
 /// The sessions of this transport: each lives as long as its stream.
@@ -62,7 +62,7 @@ pub(super) fn stream(
     }
     let id = base64::encode_url(&bits);
     let who = parts.extensions.get::<Principal>().cloned();
-    let link = Link::with(&hub.server, hub.config.clone(), who, &hub.room);
+    let link = Link::with(&hub.server, hub.old_config.clone(), who, &hub.room);
     link.outbox();
     lock(&hub.old.0).insert(id.clone(), link.clone());
     let first = Some(Bytes::from(format!("event: endpoint\ndata: {messages}?sessionId={id}\n\n")));
@@ -107,7 +107,7 @@ struct OldStream {
     link: Arc<Link>,
     first: Option<Bytes>,
     beat: Beat,
-    _open: Open,
+    _open: OpenStream,
 }
 
 impl Events for OldStream {

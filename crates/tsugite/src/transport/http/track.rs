@@ -15,22 +15,23 @@ use crate::store::{Events, LogBounds, Soon, Store};
 
 /// The streams of a session that can be taken up again.
 pub(super) struct Tracks {
-    /// Told apart from those of other sessions.
-    base: u64,
+    /// Told apart from those of other sessions, and of the same session at other replicas.
+    base: u128,
     next: u64,
-    known: HashMap<u64, Arc<Track>>,
+    known: HashMap<u128, Arc<Track>>,
     /// Those that are done, the oldest first, and since when.
-    done: VecDeque<(u64, Instant)>,
+    done: VecDeque<(u128, Instant)>,
 }
 
 impl Tracks {
-    pub(super) fn new(base: u32) -> Self {
-        Self { base: u64::from(base) << 20, next: 1, known: HashMap::new(), done: VecDeque::new() }
+    pub(super) fn new(session: u32, replica: u32) -> Self {
+        let base = u128::from(session) << 96 | u128::from(replica) << 64;
+        Self { base, next: 1, known: HashMap::new(), done: VecDeque::new() }
     }
 
     /// A new stream.
     pub(super) fn begin(&mut self, session: &str) -> Arc<Track> {
-        let number = self.base + self.next;
+        let number = self.base + u128::from(self.next);
         self.next += 1;
         self.add(session, number)
     }
@@ -44,22 +45,23 @@ impl Tracks {
         }
     }
 
-    fn add(&mut self, session: &str, number: u64) -> Arc<Track> {
+    fn add(&mut self, session: &str, number: u128) -> Arc<Track> {
         let track = Arc::new(Track { log: log(session, number), number, state: Mutex::default() });
         self.known.insert(number, track.clone());
         track
     }
 
-    pub(super) fn is_standalone(&self, number: u64) -> bool {
-        number == self.base
+    /// Whether it is a stream for what belongs to no request, here or at another replica.
+    pub(super) fn is_standalone(&self, number: u128) -> bool {
+        number >> 96 == self.base >> 96 && number & u128::from(u64::MAX) == 0
     }
 
-    pub(super) fn find(&self, number: u64) -> Option<Arc<Track>> {
+    pub(super) fn find(&self, number: u128) -> Option<Arc<Track>> {
         self.known.get(&number).cloned()
     }
 
     /// A stream has no more to say. Gives those that are forgotten for it.
-    pub(super) fn finish(&mut self, number: u64, most: usize) -> Vec<Arc<Track>> {
+    pub(super) fn finish(&mut self, number: u128, most: usize) -> Vec<Arc<Track>> {
         self.done.push_back((number, Instant::now()));
         let mut forgotten = Vec::new();
         while self.done.len() > most {
@@ -88,7 +90,7 @@ impl Tracks {
 /// One stream.
 pub(super) struct Track {
     pub(super) log: String,
-    number: u64,
+    number: u128,
     state: Mutex<State>,
 }
 
@@ -106,7 +108,7 @@ struct State {
 pub(super) type Appending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Track {
-    pub(super) fn number(&self) -> u64 {
+    pub(super) fn number(&self) -> u128 {
         self.number
     }
 
@@ -242,14 +244,14 @@ fn noted(kept: Result<(), crate::store::StoreError>) {
 }
 
 /// Where the events of a stream are kept.
-pub(super) fn log(session: &str, number: u64) -> String {
-    format!("events/{session}/{number}")
+pub(super) fn log(session: &str, number: u128) -> String {
+    format!("events/{session}/{number:x}")
 }
 
 /// The stream and the event that `Last-Event-ID` names.
-pub(super) fn event_id(text: &str) -> Option<(u64, u64)> {
+pub(super) fn event_id(text: &str) -> Option<(u128, u64)> {
     let (number, event) = text.trim().split_once('-')?;
-    Some((u64::from_str_radix(number, 16).ok()?, event.parse().ok()?))
+    Some((u128::from_str_radix(number, 16).ok()?, event.parse().ok()?))
 }
 
 /// One event.

@@ -38,6 +38,7 @@ where
             .timer(TokioTimer::new())
             .header_read_timeout(http.header_time)
             .max_headers(MOST_HEADERS)
+            .max_buf_size(MOST_HEAD)
             .http2()
             .timer(TokioTimer::new())
             .max_header_list_size(MOST_HEADER_BYTES)
@@ -59,4 +60,5 @@ where
 }
 
 const MOST_HEADERS: usize = 128;
+const MOST_HEAD: usize = 64 << 10;
 const MOST_HEADER_BYTES: u32 = 64 << 10;

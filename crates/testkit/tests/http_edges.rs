@@ -1,0 +1,225 @@
+//! Edges of HTTP: headers that are no text, counts, what comes after an answer, and what does not slip through.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tsugite::core::protocol::Schema;
+use tsugite::prelude::*;
+use tsugite::server::Visit;
+use tsugite::transport::http::Http;
+use tsugite_testkit::http::{Request, Response, Serving, initialize, open};
+
+fn server() -> Server {
+    let region = json!({"type": "string", "x-mcp-header": "Region"});
+    let schema = json!({"type": "object", "properties": {"region": region}});
+    let place = Tool::new("place").input_schema(Schema::from(schema)).raw_handler(|_, _| async { "placed" });
+    Server::new("s", "1")
+        .tool(Tool::new("t").handler(|| async { "t" }))
+        .tool(place)
+        .resource(Resource::text("text://a", "a"))
+}
+
+fn call(name: &str, arguments: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
+}
+
+fn code(response: &Response) -> (u16, Option<i64>) {
+    (response.status, response.code())
+}
+
+fn listen() -> Request {
+    let params = json!({"notifications": {"toolsListChanged": true}});
+    Request::stateless(json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}))
+}
+
+#[tokio::test]
+async fn a_param_header_that_is_no_text_is_refused() {
+    // T-12, HTTP-076.
+    let serving = Serving::start(&server()).await;
+    let absent = Request::stateless(call("place", json!({}))).header("Mcp-Param-Region", "\u{e9}");
+    assert_eq!(code(&serving.send(absent).await), (400, Some(-32020)));
+}
+
+#[tokio::test]
+async fn a_second_param_header_that_is_no_text_is_refused() {
+    // T-11 (duplicates refused), trap 29.
+    let serving = Serving::start(&server()).await;
+    let twice = Request::stateless(call("place", json!({"region": "us"})));
+    let twice = twice.header("Mcp-Param-Region", "us").header("Mcp-Param-Region", "\u{e9}");
+    assert_eq!(code(&serving.send(twice).await), (400, Some(-32020)));
+}
+
+#[tokio::test]
+async fn one_client_does_not_take_the_streams_of_all() {
+    // F-25.
+    let serving = Serving::start(&server().most_subscriptions(2)).await;
+    let mut kept = Vec::new();
+    for client in 0..3 {
+        let mut connection = serving.connect().await;
+        assert_eq!(connection.send(listen()).await.status, 200, "client {client} has no stream yet");
+        kept.push(connection);
+    }
+}
+
+#[tokio::test]
+async fn listening_counts_among_the_streams() {
+    // F-25, and the doc of `Http::most_streams`.
+    let serving = Serving::start(&server().http(Http::new().most_streams(1))).await;
+    let mut first = serving.connect().await;
+    assert_eq!(first.send(listen()).await.status, 200);
+    assert_ne!(serving.connect().await.send(listen()).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_visit_that_is_done_is_told_to_the_client_that_was_asked() {
+    // F-18, ELIC-030.
+    let visits: Arc<Mutex<Vec<Visit>>> = Arc::default();
+    let kept = visits.clone();
+    let login = Tool::new("login").handler(move |cx: Context| {
+        let kept = kept.clone();
+        async move {
+            let visit = cx.visit("Please log in.", "https://example.com/login")?;
+            kept.lock().unwrap().push(visit.clone());
+            Err::<(), _>(visit.refusal())
+        }
+    });
+    let serving = Serving::start(&Server::new("s", "1").tool(login)).await;
+    let session = open(&serving, "2025-11-25", json!({"elicitation": {"url": {}}})).await;
+    let mut news = serving.connect().await;
+    news.send(Request::stream(&session)).await;
+    assert_eq!(
+        serving.send(Request::post(&call("login", json!({}))).session(&session)).await.code(),
+        Some(-32042)
+    );
+    assert!(visits.lock().unwrap()[0].complete(), "it says that the client was told");
+    assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
+    let heard = news.message().await;
+    assert_eq!(heard.map(|heard| heard["method"].clone()), Some(json!("notifications/elicitation/complete")));
+}
+
+#[tokio::test]
+async fn a_stateless_request_does_not_slip_past_its_headers_through_the_old_transport() {
+    // T-10, T-19 on the path of HTTP+SSE.
+    let ran = Arc::new(Notify::new());
+    let runs = ran.clone();
+    let tool = Tool::new("ran").handler(move || {
+        runs.notify_one();
+        async { "ran" }
+    });
+    let serving = Serving::start(&Server::new("s", "1").tool(tool).http(Http::new().http_sse())).await;
+    let mut stream = serving.connect().await;
+    stream.send(Request::new("GET").path("/sse").header("Accept", "text/event-stream")).await;
+    let endpoint = stream.event().await.unwrap().data;
+    let forged = Request::stateless(call("ran", json!({}))).path(&endpoint);
+    let forged = forged.with("Mcp-Method", "tools/list").with("Mcp-Name", "safe");
+    let answer = serving.send(forged).await;
+    if answer.status == 202 {
+        let said = stream.message().await.unwrap();
+        assert!(said.get("error").is_some(), "it was run: {said}");
+    }
+}
+
+#[tokio::test]
+async fn the_old_transport_takes_nothing_but_json() {
+    // revisions.md 3.2, step 5.
+    let serving = Serving::start(&server().http(Http::new().http_sse())).await;
+    let mut stream = serving.connect().await;
+    stream.send(Request::new("GET").path("/sse").header("Accept", "text/event-stream")).await;
+    let endpoint = stream.event().await.unwrap().data;
+    let request = Request::post(&initialize("2024-11-05", json!({}))).path(&endpoint);
+    assert_eq!(serving.send(request.with("Content-Type", "text/plain")).await.status, 415);
+}
+
+#[tokio::test]
+async fn an_answer_with_a_version_that_nobody_serves_is_refused() {
+    // HTTP-044, T-18.
+    let serving = Serving::start(&server()).await;
+    let session = open(&serving, "2025-11-25", json!({})).await;
+    let answer = Request::post(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})).session(&session);
+    assert_eq!(serving.send(answer.header("MCP-Protocol-Version", "1999-01-01")).await.status, 400);
+}
+
+#[tokio::test]
+async fn a_get_or_delete_with_two_versions_is_refused() {
+    // HTTP-044, T-18.
+    let serving = Serving::start(&server()).await;
+    let session = open(&serving, "2025-11-25", json!({})).await;
+    for method in ["GET", "DELETE"] {
+        let request = Request::new(method).header("Accept", "text/event-stream").session(&session);
+        let twice = request.header("MCP-Protocol-Version", "2025-11-25").header("MCP-Protocol-Version", "x");
+        assert_eq!(serving.connect().await.send(twice).await.status, 400, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn without_sessions_nothing_can_be_subscribed_to() {
+    // row 13.
+    let serving = Serving::start(&server().http(Http::new().sessions(false))).await;
+    let subscribe =
+        json!({"jsonrpc": "2.0", "id": 7, "method": "resources/subscribe", "params": {"uri": "text://a"}});
+    let request = Request::post(&subscribe).header("MCP-Protocol-Version", "2025-11-25");
+    assert!(serving.send(request).await.code().is_some());
+    let opened = serving.send(Request::post(&initialize("2025-11-25", json!({})))).await.json();
+    assert_ne!(opened["result"]["capabilities"]["resources"]["subscribe"], true, "{opened}");
+}
+
+#[tokio::test]
+async fn allow_names_only_what_is_served() {
+    // RFC 9110, 10.2.1.
+    let serving = Serving::start(&server().http(Http::new().sessions(false))).await;
+    let refused = serving.send(Request::new("PUT")).await;
+    assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")));
+}
+
+#[tokio::test]
+async fn a_stream_that_could_not_be_taken_up_again_is_not_cut() {
+    let go = Arc::new(Notify::new());
+    let gate = go.clone();
+    let cuts = Tool::new("cuts").handler(move |cx: Context| {
+        let gate = gate.clone();
+        async move {
+            cx.close_stream();
+            gate.notified().await;
+            "whole"
+        }
+    });
+    let serving = Serving::start(&Server::new("s", "1").tool(cuts)).await;
+    for revision in ["2025-03-26", "2025-06-18"] {
+        let session = open(&serving, revision, json!({})).await;
+        let mut connection = serving.connect().await;
+        connection.begin(&Request::post(&call("cuts", json!({}))).session(&session)).await;
+        go.notify_one();
+        let head = connection.head().await.unwrap();
+        assert_eq!(head.header("content-type"), Some("application/json"), "{revision}");
+        assert!(connection.body().await.contains("whole"));
+    }
+}
+
+#[tokio::test]
+async fn health_is_told_whatever_the_host_is_called() {
+    let serving = Serving::start(&server()).await;
+    let probe = Request::new("GET").path("/health").with("Host", "10.1.2.3:8080");
+    assert_eq!(serving.send(probe).await.status, 200);
+    assert_eq!(serving.send(Request::new("POST").path("/health")).await.status, 405);
+}
+
+#[tokio::test]
+async fn a_head_that_is_large_is_refused() {
+    let serving = Serving::start(&server()).await;
+    let large = Request::new("GET").header("X-Large", &"x".repeat(100_000));
+    assert_eq!(serving.send(large).await.status, 431);
+}
+
+#[tokio::test]
+async fn a_path_must_be_one() {
+    let error = server().http(Http::new().path("mcp")).http_service().err().unwrap();
+    assert!(error.to_string().contains("does not begin with `/`"), "{error}");
+}
