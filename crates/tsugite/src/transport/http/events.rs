@@ -151,12 +151,8 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        let (Some(work), Some(survival)) = (self.work.take(), self.survives.take()) else {
-            if let Some(survival) = &mut self.survives {
-                survival.finish();
-            }
-            return;
-        };
+        let Some(mut survival) = self.survives.take() else { return };
+        let Some(work) = self.work.take() else { return survival.finish() };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let hub = survival.hub.clone();
         let orphan = Orphan { outbox: self.outbox.clone(), work: Some(work), survival };
