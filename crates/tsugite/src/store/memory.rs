@@ -123,7 +123,9 @@ impl Store for MemoryStore {
     fn append(&self, log: &str, events: Events, bounds: LogBounds) -> Stored<()> {
         let mut shard = self.shard(log);
         if !shard.logs.contains_key(log) {
-            let new = Log { events: VecDeque::new(), count: 0, bytes: 0, gone: 0, expires: None };
+            // A log whose time was over begins anew, and what it held before is gone.
+            let gone = events.first.saturating_sub(1);
+            let new = Log { events: VecDeque::new(), count: 0, bytes: 0, gone, expires: None };
             shard.logs.insert(log.to_owned(), new);
         }
         let Some(kept) = shard.logs.get_mut(log) else { return Soon::Now(Ok(())) };
@@ -181,12 +183,20 @@ impl Log {
         bytes
     }
 
+    /// Gives how many bytes are gone with the oldest event. Of events that came together, memory goes with the last one.
     fn drop_oldest(&mut self) -> Option<usize> {
-        let oldest = self.events.pop_front()?;
-        self.count -= count(&oldest);
-        self.bytes -= oldest.text.len();
-        self.gone = oldest.last;
-        Some(oldest.text.len())
+        let oldest = self.events.front_mut()?;
+        let (gone, before) = (oldest.first, oldest.text.len());
+        let rest = oldest.since(gone);
+        let less = before - rest.text.len();
+        match gone < oldest.last {
+            true => *oldest = rest,
+            false => drop(self.events.pop_front()),
+        }
+        self.count -= 1;
+        self.bytes -= less;
+        self.gone = gone;
+        Some(less)
     }
 
     fn after(&self, after: u64) -> Vec<Events> {
@@ -275,12 +285,15 @@ mod tests {
         assert_eq!(after(4).unwrap(), "");
         assert_eq!(texts(now(store.read("other", 0))), None);
         now(store.append("l", events(5, &["five"]), BOUNDS));
-        assert_eq!(after(2), None, "the first three are gone, the third among them");
+        assert_eq!(after(0), None, "the first is gone");
+        assert_eq!(after(1).unwrap(), "two\n\nthree\n\nfour\n\nfive\n\n");
         assert_eq!(after(3).unwrap(), "four\n\nfive\n\n");
         now(store.append("l", events(6, &[&"x".repeat(2_000)]), BOUNDS));
         assert_eq!((after(5), after(6).unwrap().as_str()), (None, ""));
+        now(store.append("l", events(7, &["a", "b", "c", "d", "e", "f"]), BOUNDS));
+        assert_eq!((after(7), after(8).unwrap().as_str()), (None, "c\n\nd\n\ne\n\nf\n\n"));
         now(store.forget("l"));
-        assert_eq!(after(6), None);
+        assert_eq!(after(12), None);
         assert_eq!(store.logged.load(Ordering::Acquire), 0);
     }
 
@@ -297,5 +310,10 @@ mod tests {
         assert_eq!(store.logged.load(Ordering::Acquire), 0);
         now(store.append("b", events(1, &["0123456789"]), BOUNDS));
         assert!(now(store.read("b", 0)).is_some());
+        tokio::time::advance(BOUNDS.age).await;
+        store.sweep();
+        now(store.append("b", events(2, &["x"]), BOUNDS));
+        assert!(now(store.read("b", 0)).is_none(), "the first is gone");
+        assert_eq!(texts(now(store.read("b", 1))).unwrap(), "x\n\n");
     }
 }
