@@ -76,19 +76,17 @@ async fn resume(
     };
     // So that a client that is cut off once more, before anything was said, still knows where it was.
     let primed = primes.then(|| track.priming(after, hub.http.retry)).filter(|_| track.number() == number);
-    let kept = log(session.id().as_str(), number);
+    let missed = match hub.store.read(&log(session.id().as_str(), number), after).wait().await {
+        Ok(Some(missed)) => missed,
+        // Nothing was said since, so nothing was missed, even if the time of what was said before is over.
+        _ if track.number() == number && track.last() == after => Vec::new(),
+        _ => return unknown(),
+    };
     if !standalone {
-        let Ok(Some(_)) = hub.store.read(&kept, after).wait().await else { return unknown() };
         return events(HttpBody::events(Resumed::new(hub.clone(), session, track, after, primed)));
     }
     session.link.listener();
     let Some(open) = hub.open() else { return too_many() };
-    let missed = match hub.store.read(&kept, after).wait().await {
-        Ok(Some(missed)) => missed,
-        // Nothing was ever said, so nothing was missed.
-        _ if track.number() == number && track.last() == after => Vec::new(),
-        _ => return unknown(),
-    };
     let first = match (missed.is_empty(), primed) {
         (true, primed) => primed,
         (false, _) => Some(joined(&missed)),
