@@ -1,0 +1,202 @@
+//! Great numbers: of sessions, of streams, of plain requests.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tsugite::prelude::*;
+use tsugite::transport::http::Http;
+use tsugite_testkit::http::{Connection, Request, Serving, initialize, open};
+
+use crate::{Client, HANDSHAKE, Stage, is_hello, live_tasks, run, run_alone, until};
+
+#[test]
+fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over() {
+    // On one thread, where the clock can be moved.
+    run_alone(async {
+        let idle = Duration::from_secs(20);
+        let stage = Stage::new(Http::new().session_idle(idle).most_sessions(SESSIONS, SESSIONS));
+        let serving = stage.serve().await;
+        let mut connections = Vec::new();
+        for _ in 0..4 {
+            connections.push(serving.connect().await);
+        }
+        let hello = Request::post(&initialize(HANDSHAKE, json!({})));
+        let mut ids = Vec::new();
+        let mut tasks = 0;
+        for number in 0..SESSIONS {
+            let connection = &mut connections[number % 4];
+            let opened = connection.send(hello.clone()).await;
+            assert_eq!(opened.status, 200);
+            ids.push(opened.header("mcp-session-id").unwrap().to_owned());
+            connection.body().await;
+            if number == 100 {
+                tasks = live_tasks();
+            }
+        }
+        assert_eq!(live_tasks(), tasks, "a session at rest has no task");
+        let full = connections[0].send(hello.clone()).await;
+        assert_eq!(full.status, 503);
+        connections[0].body().await;
+        // All of them are there.
+        for number in [0, 1, SESSIONS / 2, SESSIONS - 1] {
+            let client = Client::Session(ids[number].clone());
+            assert!(is_hello(&serving.send(client.echo()).await));
+        }
+
+        tokio::time::pause();
+        tokio::time::advance(idle).await;
+        tokio::time::resume();
+        // There is room again as soon as somebody has looked.
+        loop {
+            let opened = connections[0].send(hello.clone()).await;
+            connections[0].body().await;
+            if opened.status == 200 {
+                break;
+            }
+            assert_eq!(opened.status, 503);
+        }
+        for (number, id) in ids.iter().enumerate() {
+            let connection = &mut connections[number % 4];
+            let unknown = connection.send(Client::Session(id.clone()).echo()).await;
+            assert_eq!(unknown.status, 404, "session {number}");
+            connection.body().await;
+        }
+        serving.stop().await.unwrap();
+    });
+}
+
+const SESSIONS: usize = 10_000;
+
+#[test]
+fn a_thousand_streams_hear_of_a_change_once_each() {
+    run(async {
+        let stage = Stage::new(Http::new());
+        let serving = stage.serve().await;
+        let streams = most_streams();
+        let mut clients = Vec::new();
+        for number in 0..streams {
+            // Of both eras, in turn.
+            let mut connection = serving.connect().await;
+            let status = match number % 2 {
+                0 => connection.send(listen(number)).await.status,
+                _ => {
+                    let id = open(&serving, HANDSHAKE, json!({})).await;
+                    connection.send(Request::stream(&id)).await.status
+                }
+            };
+            assert_eq!(status, 200);
+            // The acknowledgement, or the event that begins a stream.
+            connection.event().await.unwrap();
+            clients.push(connection);
+        }
+        // The listener, what looks after sessions, and the connections: no stream has a task of its own.
+        until(|| live_tasks() == streams + 2).await;
+        for change in ["one", "two"] {
+            stage.server.add(Tool::new(change).handler(|| async { "x" })).unwrap();
+            for client in &mut clients {
+                assert_eq!(client.message().await.unwrap()["method"], "notifications/tools/list_changed");
+            }
+        }
+        // Whatever comes next is the end: nobody has heard of a change twice.
+        let stopping = tokio::spawn(serving.stop());
+        for (number, client) in clients.iter_mut().enumerate() {
+            if number % 2 == 0 {
+                assert_eq!(client.message().await.unwrap()["id"], number);
+            }
+            assert_eq!(client.message().await, None);
+        }
+        stopping.await.unwrap().unwrap();
+        until(|| live_tasks() <= 1).await;
+    });
+}
+
+fn listen(id: usize) -> Request {
+    let params = json!({"notifications": {"toolsListChanged": true}});
+    Request::stateless(
+        json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params}),
+    )
+}
+
+/// A thousand, or as many as there may be files: each stream has a socket on both sides.
+fn most_streams() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let most = files.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
+    most.map_or(1_000, |most| (most.saturating_sub(200) / 2).min(1_000))
+}
+
+#[test]
+fn plain_requests_have_no_task() {
+    run(async {
+        let stage = Stage::new(Http::new());
+        let serving = stage.serve().await;
+        let clients = Client::both(&serving).await;
+        let mut connection = serving.connect().await;
+        // The listener, what looks after sessions, and the connection.
+        until(|| live_tasks() == 3).await;
+        for client in &clients {
+            for _ in 0..1_000 {
+                let answer = whole(&mut connection, client.echo()).await;
+                assert!(answer.contains("hello"), "{answer}");
+                assert_eq!(live_tasks(), 3);
+            }
+            // Nor has one that says something first.
+            for id in 0..100 {
+                let said = whole(&mut connection, client.call(id, "burst", crate::talk(3, 1))).await;
+                assert!(said.contains("burst"), "{said}");
+                assert_eq!(live_tasks(), 3);
+            }
+        }
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_request_that_waits_has_no_task_of_its_own() {
+    run(async {
+        let mut stage = Stage::new(Http::new());
+        let serving = stage.serve().await;
+        let clients = Client::both(&serving).await;
+        for client in &clients {
+            for tool in ["wait", "talk"] {
+                until(|| live_tasks() == 2).await;
+                let mut connection = serving.connect().await;
+                connection.begin(&client.call(1, tool, crate::talk(0, 1))).await;
+                stage.step(0).await;
+                assert_eq!(live_tasks(), 3);
+                stage.let_go(1);
+                assert!(stage.end().await);
+                connection.head().await.unwrap();
+                connection.body().await;
+            }
+        }
+        serving.stop().await.unwrap();
+    });
+}
+
+async fn whole(connection: &mut Connection, request: Request) -> String {
+    assert_eq!(connection.send(request).await.status, 200);
+    connection.body().await
+}
+
+#[test]
+fn more_connections_than_may_be_wait_and_are_served_in_turn() {
+    run(async {
+        let mut stage = Stage::new(Http::new().most_connections(2));
+        let serving = stage.serve().await;
+        let held = [waiting(&serving).await, waiting(&serving).await];
+        stage.step(0).await;
+        stage.step(0).await;
+        let mut late = serving.connect().await;
+        late.begin(&Client::Stateless.echo()).await;
+        drop(held);
+        assert_eq!(late.head().await.unwrap().status, 200);
+        serving.stop().await.unwrap();
+    });
+}
+
+async fn waiting(serving: &Serving) -> Connection {
+    let mut connection = serving.connect().await;
+    connection.begin(&Client::Stateless.wait(1)).await;
+    connection
+}

@@ -1,0 +1,289 @@
+//! Streams that are taken up again: within the bounds of their log nothing is lost or doubled, beyond them it is said.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use tokio::sync::watch;
+use tsugite::prelude::*;
+use tsugite::store::{Entry, Events, Expect, LogBounds, MemoryStore, Store, Stored};
+use tsugite::transport::http::Http;
+use tsugite_testkit::http::{Event, Request};
+
+use crate::{Client, Stage, run, talk, text_of};
+
+const AGE: Duration = Duration::from_secs(600);
+
+#[test]
+fn a_client_that_comes_back_in_time_loses_and_doubles_nothing() {
+    run(async {
+        let mut stage = Stage::new(Http::new().event_log(8, 1 << 20, AGE));
+        let serving = stage.serve().await;
+        let client = Client::session(&serving).await;
+        let mut connection = serving.connect().await;
+        connection.send(client.call(1, "talk", talk(100, 1))).await;
+        stage.step(0).await;
+        let (mut heard, mut last) = (Vec::new(), String::new());
+        let mut said = 0;
+        while said < 100 {
+            // One is heard, and the others are said to nobody: as many as the log holds, and fewer.
+            let event = connection.event().await.unwrap();
+            last.clone_from(event.id.as_ref().unwrap());
+            heard.push(event);
+            if heard.last().unwrap().data.is_empty() {
+                continue;
+            }
+            drop(connection);
+            let more = (1 + said % 8).min(100 - said);
+            stage.let_go(more);
+            stage.step(said + more).await;
+            said += more;
+            connection = serving.connect().await;
+            assert_eq!(connection.send(client.after(&last)).await.status, 200);
+            // All but the last are heard at once.
+            for _ in 1..more {
+                hear(&mut connection, &mut heard).await;
+            }
+            last.clone_from(heard.last().unwrap().id.as_ref().unwrap());
+        }
+        stage.let_go(1);
+        while heard.last().is_some_and(|event| !event.data.contains(r#""result""#)) {
+            heard.push(connection.event().await.unwrap());
+        }
+        assert_eq!(connection.event().await, None);
+        heard.retain(|event| !event.data.is_empty());
+        let progress: Vec<_> =
+            heard.iter().filter_map(|event| event.json()["params"]["progress"].as_u64()).collect();
+        assert_eq!(progress, (0..=100).collect::<Vec<_>>());
+        assert_eq!(text_of(&heard.last().unwrap().json()), "talked");
+        assert_eq!(heard.len(), 102);
+        serving.stop().await.unwrap();
+    });
+}
+
+async fn hear(connection: &mut tsugite_testkit::http::Connection, heard: &mut Vec<Event>) {
+    loop {
+        let event = connection.event().await.unwrap();
+        if !event.data.is_empty() {
+            return heard.push(event);
+        }
+    }
+}
+
+#[test]
+fn a_client_that_comes_back_too_late_is_told_so() {
+    run(async {
+        // One has a bound of events, the other of bytes.
+        for (http, size) in
+            [(Http::new().event_log(8, 1 << 20, AGE), 1), (Http::new().event_log(1_000, 4_000, AGE), 1_000)]
+        {
+            let (store, mut seen) = Watched::new();
+            let mut stage = Stage::new(http);
+            stage.server = stage.server.store(store);
+            let serving = stage.serve().await;
+            let client = Client::session(&serving).await;
+            let mut connection = serving.connect().await;
+            connection.send(client.call(1, "talk", talk(20, size))).await;
+            let primed = connection.event().await.unwrap().id.unwrap();
+            drop(connection);
+            stage.let_go(21);
+            assert!(stage.end().await);
+            // The event that begins the stream, 21 of progress, and the answer.
+            seen.wait_for(|logs| logs.values().any(|last| *last == 23)).await.unwrap();
+            let refused = serving.send(client.after(&primed)).await;
+            assert_eq!((refused.status, refused.code()), (400, Some(-32600)), "{refused:?}");
+            assert!(refused.body.contains("Last-Event-ID"), "{refused:?}");
+            // The end is still there for whoever has seen the rest.
+            let near = primed.replace("-1", "-21");
+            let rest = serving.send(client.after(&near)).await;
+            assert_eq!(rest.status, 200, "{rest:?}");
+            let said: Vec<_> = rest.events().into_iter().filter(|event| !event.data.is_empty()).collect();
+            assert_eq!(said.len(), 2, "{said:?}");
+            assert_eq!(text_of(&said[1].json()), "talked");
+            // With the session go its logs.
+            let end = Request::new("DELETE").session(client.id());
+            assert_eq!(serving.send(end).await.status, 200);
+            assert!(seen.borrow().is_empty(), "{:?}", seen.borrow());
+            serving.stop().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_end_of_a_burst_is_kept_even_if_all_of_it_is_too_much() {
+    run(async {
+        let stage = Stage::new(Http::new().event_log(8, 1 << 20, AGE));
+        let serving = stage.serve().await;
+        let client = Client::session(&serving).await;
+        let said = serving.send(client.call(1, "burst", talk(30, 1))).await.events();
+        assert_eq!(text_of(&said.last().unwrap().json()), "burst");
+        // Its client has seen all but the last five.
+        let seen = &said[said.len() - 6];
+        let rest = serving.send(client.after(seen.id.as_deref().unwrap())).await;
+        assert_eq!(rest.status, 200, "{rest:?}");
+        let rest: Vec<_> = rest.events().into_iter().filter(|event| !event.data.is_empty()).collect();
+        assert_eq!(rest, said[said.len() - 5..]);
+        let late = &said[said.len() - 12];
+        assert_eq!(serving.send(client.after(late.id.as_deref().unwrap())).await.status, 400);
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
+    run(async {
+        let mut stage = Stage::new(Http::new().event_log(8, 1 << 20, Duration::from_millis(1)));
+        let (store, mut seen) = Watched::new();
+        stage.server = stage.server.store(store);
+        let serving = stage.serve().await;
+        let client = Client::session(&serving).await;
+        let mut connection = serving.connect().await;
+        connection.send(client.call(1, "talk", talk(0, 1))).await;
+        connection.event().await.unwrap();
+        let heard = connection.event().await.unwrap();
+        drop(connection);
+        stage.step(0).await;
+        // The time of what was said so far is over.
+        seen.wait_for(|logs| logs.get(SWEPT).is_some_and(|swept| *swept >= 2)).await.unwrap();
+        let mut again = serving.connect().await;
+        let resumed = again.send(client.after(heard.id.as_deref().unwrap())).await;
+        assert_eq!(resumed.status, 200, "it has seen all there was: {resumed:?}");
+        stage.let_go(1);
+        assert_eq!(text_of(&again.message().await.unwrap()), "talked");
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn what_expired_amid_a_call_is_refused_and_not_skipped() {
+    run(async {
+        let mut stage = Stage::new(Http::new().event_log(8, 1 << 20, Duration::from_millis(1)));
+        let (store, mut seen) = Watched::new();
+        stage.server = stage.server.store(store);
+        let serving = stage.serve().await;
+        let client = Client::session(&serving).await;
+        let mut connection = serving.connect().await;
+        connection.send(client.call(1, "talk", talk(2, 1))).await;
+        let primed = connection.event().await.unwrap().id.unwrap();
+        stage.step(0).await;
+        connection.event().await.unwrap();
+        let swept = |logs: &BTreeMap<String, u64>| logs.get(SWEPT).copied().unwrap_or_default();
+        let before = swept(&seen.borrow());
+        seen.wait_for(|logs| swept(logs) >= before + 2).await.unwrap();
+        stage.let_go(1);
+        // What was said before is gone, and this is there: whoever has not seen the former must not get the latter alone.
+        connection.event().await.unwrap();
+        let late = serving.connect().await.send(client.after(&primed)).await;
+        assert_eq!(late.status, 400, "{late:?}");
+        stage.let_go(2);
+        assert!(stage.end().await);
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_again() {
+    run(async {
+        let stage = Stage::new(Http::new());
+        let resources =
+            (0..200).map(|number| Resource::new(format!("test://{number}")).handler(|| async { "text" }));
+        let server = resources.fold(stage.server.clone(), Server::resource);
+        let serving = tsugite_testkit::http::Serving::start(&server).await;
+        let client = Client::session(&serving).await;
+        for number in 0..200 {
+            let params = json!({"uri": format!("test://{number}")});
+            let subscribe =
+                json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": params});
+            assert_eq!(serving.send(client.request(subscribe)).await.status, 200);
+        }
+        let mut connection = serving.connect().await;
+        assert_eq!(connection.send(Request::stream(client.id())).await.status, 200);
+        let mut last = connection.event().await.unwrap().id.unwrap();
+        let mut heard = Vec::new();
+        // Told from another thread, at any time.
+        let told = tokio::spawn(async move {
+            for number in 0..200 {
+                server.updated(&format!("test://{number}"));
+                tokio::task::yield_now().await;
+            }
+        });
+        while heard.len() < 200 {
+            let event = connection.event().await.unwrap();
+            last.clone_from(event.id.as_ref().unwrap());
+            if event.data.is_empty() {
+                continue;
+            }
+            heard.push(event.json()["params"]["uri"].as_str().unwrap().to_owned());
+            if heard.len() % 7 == 0 {
+                // The one before may still be there when the next one comes.
+                let before = std::mem::replace(&mut connection, serving.connect().await);
+                assert_eq!(connection.send(client.after(&last)).await.status, 200);
+                drop(before);
+            }
+        }
+        told.await.unwrap();
+        assert_eq!(heard, (0..200).map(|number| format!("test://{number}")).collect::<Vec<_>>());
+        serving.stop().await.unwrap();
+    });
+}
+
+/// A store that tells of its logs: the number of the last event of each, and how often it was swept.
+struct Watched {
+    store: MemoryStore,
+    logs: Arc<watch::Sender<BTreeMap<String, u64>>>,
+}
+
+/// Where it stands how often it was swept.
+const SWEPT: &str = "swept";
+
+impl Watched {
+    fn new() -> (Self, watch::Receiver<BTreeMap<String, u64>>) {
+        let (logs, seen) = watch::channel(BTreeMap::new());
+        (Self { store: MemoryStore::new(), logs: Arc::new(logs) }, seen)
+    }
+}
+
+impl Store for Watched {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn get(&self, key: &str) -> Stored<Option<Entry>> {
+        self.store.get(key)
+    }
+
+    fn put(&self, key: &str, value: Bytes, expect: Expect, age: Duration) -> Stored<Option<u64>> {
+        self.store.put(key, value, expect, age)
+    }
+
+    fn take(&self, key: &str) -> Stored<Option<Bytes>> {
+        self.store.take(key)
+    }
+
+    fn append(&self, log: &str, events: Events, bounds: LogBounds) -> Stored<()> {
+        let last = events.last;
+        let kept = self.store.append(log, events, bounds);
+        self.logs.send_modify(|logs| {
+            logs.insert(log.to_owned(), last);
+        });
+        kept
+    }
+
+    fn read(&self, log: &str, after: u64) -> Stored<Option<Vec<Events>>> {
+        self.store.read(log, after)
+    }
+
+    fn forget(&self, log: &str) -> Stored<()> {
+        self.logs.send_modify(|logs| {
+            logs.remove(log);
+        });
+        self.store.forget(log)
+    }
+
+    fn sweep(&self) {
+        self.store.sweep();
+        self.logs.send_modify(|logs| *logs.entry(SWEPT.to_owned()).or_default() += 1);
+    }
+}

@@ -1,0 +1,280 @@
+//! What goes wrong over real sockets: peers that leave, stall, or come in great numbers, and a server that stops meanwhile.
+//!
+//! No test waits for time to pass: limits are set so small that they are over at once, and the test waits for what follows.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod crowd;
+mod gone;
+mod log;
+mod peers;
+mod slow;
+mod stop;
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tsugite::prelude::*;
+use tsugite::transport::http::Http;
+use tsugite_testkit::http::{Request, Response, Serving, open};
+
+/// The revision of the tests that need a session.
+const HANDSHAKE: &str = "2025-11-25";
+
+/// Runs a test. Silence fails it, and so does a panic that nobody else hears of.
+fn run(test: impl Future<Output = ()>) {
+    on(tokio::runtime::Builder::new_multi_thread().worker_threads(2), test);
+}
+
+/// The same on one thread.
+fn run_alone(test: impl Future<Output = ()>) {
+    on(&mut tokio::runtime::Builder::new_current_thread(), test);
+}
+
+fn on(builder: &mut tokio::runtime::Builder, test: impl Future<Output = ()>) {
+    hear_panics();
+    let name = std::thread::current().name().unwrap_or("main").to_owned();
+    let runtime = builder.enable_all().thread_name(name.clone()).build().unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(60), test).await.unwrap();
+    });
+    drop(runtime);
+    let heard: Vec<_> =
+        PANICS.lock().unwrap().iter().filter(|(thread, _)| *thread == name).cloned().collect();
+    assert!(heard.is_empty(), "{heard:?}");
+}
+
+/// What panicked, and on which thread.
+static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+fn hear_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let thread = std::thread::current().name().unwrap_or("main").to_owned();
+            PANICS.lock().unwrap().push((thread, panic.to_string()));
+            usual(panic);
+        }));
+    });
+}
+
+/// Looks again and again, and lets everybody else work meanwhile.
+async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn live_tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+/// A server whose handlers wait for the test, and tell it what becomes of them.
+struct Stage {
+    server: Server,
+    /// One permit lets one handler take one step.
+    go: Arc<Semaphore>,
+    /// What handlers say that have begun, or have taken a step.
+    steps: UnboundedReceiver<usize>,
+    /// Whether a handler came to its end, or was dropped before.
+    ends: UnboundedReceiver<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Talk {
+    steps: usize,
+    size: usize,
+}
+
+impl Stage {
+    fn new(http: Http) -> Self {
+        let (go, (say, steps), (end, ends)) =
+            (Arc::new(Semaphore::new(0)), unbounded_channel(), unbounded_channel());
+        let cue = Cue { go: go.clone(), say, end };
+        let echo = Tool::new("echo").handler(|| async { "hello" });
+        // Says nothing before its answer.
+        let wait = {
+            let cue = cue.clone();
+            Tool::new("wait").handler(move || {
+                let cue = cue.clone();
+                async move {
+                    let mut end = cue.begin();
+                    cue.wait().await;
+                    end.reached = true;
+                    "waited"
+                }
+            })
+        };
+        // Says something at once, and then with every step.
+        let talk = {
+            let cue = cue.clone();
+            Tool::new("talk").handler(move |cx: Context, Args(talk): Args<Talk>| {
+                let cue = cue.clone();
+                async move {
+                    let mut end = cue.begin();
+                    let text = "x".repeat(talk.size);
+                    cx.progress(0.0, None, Some(&text)).await;
+                    for step in 1..=talk.steps {
+                        cue.wait().await;
+                        cx.progress(step as f64, None, Some(&text)).await;
+                        let _ = cue.say.send(step);
+                    }
+                    cue.wait().await;
+                    end.reached = true;
+                    "talked"
+                }
+            })
+        };
+        // Says all it has at once.
+        let burst = Tool::new("burst").handler(|cx: Context, Args(talk): Args<Talk>| async move {
+            let text = "x".repeat(talk.size);
+            for step in 1..=talk.steps {
+                cx.progress(step as f64, None, Some(&text)).await;
+            }
+            "burst"
+        });
+        // Says the same for as long as nobody stops it.
+        let flood = Tool::new("flood").handler(move |cx: Context, Args(talk): Args<Talk>| {
+            let cue = cue.clone();
+            async move {
+                let mut end = cue.begin();
+                let text = "x".repeat(talk.size);
+                for step in 1.. {
+                    cx.progress(step as f64, None, Some(&text)).await;
+                    let _ = cue.say.send(step);
+                    if let Ok(permit) = cue.go.try_acquire() {
+                        permit.forget();
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+                end.reached = true;
+                "flooded"
+            }
+        });
+        let server =
+            [wait, talk, burst, flood].into_iter().fold(Server::new("s", "1").tool(echo), Server::tool);
+        Self { server: server.http(http), go, steps, ends }
+    }
+
+    async fn serve(&self) -> Serving {
+        Serving::start(&self.server).await
+    }
+
+    fn let_go(&self, steps: usize) {
+        self.go.add_permits(steps);
+    }
+
+    /// Waits until a handler has begun, or has taken this step.
+    async fn step(&mut self, step: usize) {
+        while self.steps.recv().await.unwrap() != step {}
+    }
+
+    /// Waits until a handler is gone; says whether it came to its end.
+    async fn end(&mut self) -> bool {
+        self.ends.recv().await.unwrap()
+    }
+}
+
+#[derive(Clone)]
+struct Cue {
+    go: Arc<Semaphore>,
+    say: UnboundedSender<usize>,
+    end: UnboundedSender<bool>,
+}
+
+impl Cue {
+    fn begin(&self) -> End {
+        let _ = self.say.send(0);
+        End { reached: false, tell: self.end.clone() }
+    }
+
+    async fn wait(&self) {
+        self.go.acquire().await.unwrap().forget();
+    }
+}
+
+struct End {
+    reached: bool,
+    tell: UnboundedSender<bool>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = self.tell.send(self.reached);
+    }
+}
+
+/// A client that has a session, or needs none.
+#[derive(Clone)]
+enum Client {
+    Stateless,
+    Session(String),
+}
+
+impl Client {
+    async fn session(serving: &Serving) -> Self {
+        Self::Session(open(serving, HANDSHAKE, json!({})).await)
+    }
+
+    /// One of each era.
+    async fn both(serving: &Serving) -> [Self; 2] {
+        [Self::Stateless, Self::session(serving).await]
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Client::Session(id) => id,
+            Client::Stateless => panic!("it has no session"),
+        }
+    }
+
+    fn request(&self, message: Value) -> Request {
+        match self {
+            Client::Stateless => Request::stateless(message),
+            Client::Session(id) => Request::post(&message).session(id),
+        }
+    }
+
+    fn call(&self, id: usize, tool: &str, arguments: Value) -> Request {
+        let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": id}});
+        self.request(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+    }
+
+    fn wait(&self, id: usize) -> Request {
+        self.call(id, "wait", json!({}))
+    }
+
+    fn echo(&self) -> Request {
+        self.call(77, "echo", json!({}))
+    }
+
+    /// The rest of a stream after an event.
+    fn after(&self, event: &str) -> Request {
+        Request::stream(self.id()).header("Last-Event-ID", event)
+    }
+}
+
+fn talk(steps: usize, size: usize) -> Value {
+    json!({"steps": steps, "size": size})
+}
+
+/// What a call says in the end.
+fn text_of(message: &Value) -> &str {
+    message["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no answer: {message}"))
+}
+
+fn is_hello(response: &Response) -> bool {
+    response.status == 200 && text_of(&response.json()) == "hello"
+}

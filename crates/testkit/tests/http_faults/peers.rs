@@ -1,0 +1,244 @@
+//! Failures that other servers have had.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use serde_json::json;
+use tsugite::transport::http::Http;
+use tsugite_testkit::http::Request;
+
+use crate::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
+
+#[test]
+fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
+    run(async {
+        let mut stage = Stage::new(Http::new());
+        let serving = stage.serve().await;
+        for client in Client::both(&serving).await {
+            let mut unread = serving.connect().await;
+            unread.begin(&client.call(1, "flood", talk(0, 64 << 10))).await;
+            // By now the handler waits for its reader, or will soon.
+            stage.step(32).await;
+            let mut stream = None;
+            if let Client::Session(id) = &client {
+                let mut news = serving.connect().await;
+                assert_eq!(news.send(Request::stream(id)).await.status, 200);
+                stream = Some(news);
+            }
+            for _ in 0..50 {
+                assert!(is_hello(&serving.send(client.echo()).await));
+            }
+            let answer = serving.send(client.call(2, "burst", talk(20, 10))).await;
+            assert_eq!(text_of(&answer.events().last().unwrap().json()), "burst");
+            if let Some(mut stream) = stream {
+                let tool = tsugite::prelude::Tool::new("more").handler(|| async { "more" });
+                stage.server.add(tool).unwrap();
+                let news = stream.message().await.unwrap();
+                assert_eq!(news["method"], "notifications/tools/list_changed");
+            }
+            // It is still there, and ends when it is let.
+            stage.let_go(1);
+            let head = unread.head().await.unwrap();
+            assert_eq!(head.status, 200);
+            let mut last = None;
+            while let Some(message) = unread.message().await {
+                last = Some(message);
+            }
+            assert_eq!(text_of(&last.unwrap()), "flooded");
+            assert!(stage.end().await);
+        }
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
+    run(async {
+        // Every look at the sessions ends all that are not in use.
+        let mut stage =
+            Stage::new(Http::new().session_idle(Duration::ZERO).keep_alive(Duration::from_millis(20)));
+        let serving = stage.serve().await;
+        let mut connections = Vec::new();
+        // A session that is not used is gone before long: so much time has passed for the others.
+        let idle = Client::session(&serving).await;
+        // A stream is a use, and so is a call; the call may be silent, or a stream, or have lost its client.
+        let watched = Client::session(&serving).await;
+        let mut stream = serving.connect().await;
+        stream.send(Request::stream(watched.id())).await;
+        for tool in ["wait", "talk"] {
+            let client = Client::session(&serving).await;
+            let mut connection = serving.connect().await;
+            connection.begin(&client.call(1, tool, talk(0, 1))).await;
+            stage.step(0).await;
+            connections.push((client, connection));
+        }
+        let lonely = Client::session(&serving).await;
+        let mut lost = serving.connect().await;
+        lost.send(lonely.call(1, "talk", talk(0, 1))).await;
+        let primed = lost.event().await.unwrap().id.unwrap();
+        stage.step(0).await;
+        drop(lost);
+        while serving.send(idle.echo()).await.status != 404 {}
+        // Two more rounds, each seen from outside.
+        for _ in 0..2 {
+            let idle = Client::session(&serving).await;
+            while serving.send(idle.echo()).await.status != 404 {}
+        }
+        assert!(is_hello(&serving.send(watched.echo()).await));
+        for (client, _) in &connections {
+            assert!(is_hello(&serving.send(client.echo()).await));
+        }
+        assert!(is_hello(&serving.send(lonely.echo()).await));
+        let mut again = serving.connect().await;
+        assert_eq!(again.send(lonely.after(&primed)).await.status, 200);
+        stage.let_go(3);
+        let (_, mut talked) = connections.pop().unwrap();
+        let (_, mut waited) = connections.pop().unwrap();
+        waited.head().await.unwrap();
+        assert_eq!(text_of(&serde_json::from_str(&waited.body().await).unwrap()), "waited");
+        talked.head().await.unwrap();
+        for stream in [&mut talked, &mut again] {
+            assert_eq!(stream.message().await.unwrap()["method"], "notifications/progress");
+            assert_eq!(text_of(&stream.message().await.unwrap()), "talked");
+        }
+        for _ in 0..3 {
+            assert!(stage.end().await);
+        }
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn an_answer_that_was_given_to_nobody_is_fetched_once_and_what_was_seen_does_not_come_again() {
+    run(async {
+        let mut stage = Stage::new(Http::new());
+        let serving = stage.serve().await;
+        let client = Client::session(&serving).await;
+        let mut connection = serving.connect().await;
+        connection.send(client.call(1, "talk", talk(2, 1))).await;
+        connection.event().await.unwrap();
+        let seen = connection.event().await.unwrap();
+        assert_eq!(seen.json()["params"]["progress"], 0);
+        drop(connection);
+        stage.let_go(3);
+        assert!(stage.end().await);
+        let rest = serving.send(client.after(seen.id.as_deref().unwrap())).await;
+        assert_eq!((rest.status, rest.header("content-type")), (200, Some("text/event-stream")));
+        let said: Vec<_> = rest.events().into_iter().filter(|event| !event.data.is_empty()).collect();
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert_eq!(said[0].json()["params"]["progress"], 1);
+        assert_eq!(said[1].json()["params"]["progress"], 2);
+        assert_eq!(text_of(&said[2].json()), "talked");
+        assert!(said.iter().all(|event| event.id.is_some() && event.id != seen.id));
+        // Whoever has seen the answer gets nothing more, and the stream says that it is over.
+        let nothing = serving.send(client.after(said[2].id.as_deref().unwrap())).await;
+        assert_eq!(nothing.status, 200);
+        assert!(nothing.events().iter().all(|event| event.data.is_empty()), "{nothing:?}");
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn small_writes_do_not_wait_for_each_other() {
+    // With Nagle's algorithm the answer would wait some 40 ms for the acknowledgement of what came before it: two
+    // thousand times that is longer than this test has.
+    run(async {
+        let stage = Stage::new(Http::new());
+        let serving = stage.serve().await;
+        for client in Client::both(&serving).await {
+            let mut connection = serving.connect().await;
+            for id in 0..1_000 {
+                let head = connection.send(client.call(id, "talk", talk(0, 1))).await;
+                assert_eq!(head.header("content-type"), Some("text/event-stream"));
+                assert_eq!(connection.message().await.unwrap()["method"], "notifications/progress");
+                stage.let_go(1);
+                assert_eq!(text_of(&connection.message().await.unwrap()), "talked");
+                assert_eq!(connection.message().await, None);
+            }
+        }
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_ready_together_leaves_in_one_write() {
+    run(async {
+        let stage = Stage::new(Http::new());
+        let serving = stage.serve().await;
+        let [stateless, session] = Client::both(&serving).await;
+        let address = serving.address;
+        // Each write is a segment of its own. A reader on a thread of its own would now and then see a first one alone.
+        let reads = tokio::task::spawn_blocking(move || {
+            let mut socket = std::net::TcpStream::connect(address).unwrap();
+            socket.set_nodelay(true).unwrap();
+            let mut buffer = vec![0; 64 << 10];
+            for id in 0..300 {
+                for (client, tool) in
+                    [(&stateless, "burst"), (&session, "burst"), (&stateless, "echo"), (&session, "echo")]
+                {
+                    socket.write_all(&client.call(id, tool, talk(20, 10)).bytes()).unwrap();
+                    let read = socket.read(&mut buffer).unwrap();
+                    let text = String::from_utf8_lossy(&buffer[..read]);
+                    let says = if tool == "burst" { 20 } else { 0 };
+                    assert_eq!(text.matches("notifications/progress").count(), says, "{text}");
+                    assert_eq!(text.matches(r#""result""#).count(), 1, "{text}");
+                    let whole = text.ends_with("\r\n0\r\n\r\n") || text.contains("content-length");
+                    assert!(whole, "{text}");
+                }
+            }
+        });
+        reads.await.unwrap();
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_call_that_is_cancelled_or_finished_leaves_nothing_behind() {
+    run(async {
+        let mut stage = Stage::new(Http::new());
+        let serving = stage.serve().await;
+        let client = Client::session(&serving).await;
+        let mut other = serving.connect().await;
+        other.send(client.echo()).await;
+        other.body().await;
+        // Connections that are over are gone; this one stays.
+        let mut connection = serving.connect().await;
+        connection.send(client.echo()).await;
+        connection.body().await;
+        // The listener, what looks after sessions, and two connections.
+        let before = 4;
+        until(|| live_tasks() == before).await;
+        for (id, tool) in [(1, "wait"), (2, "talk"), (1, "talk"), (2, "wait")] {
+            connection.begin(&client.call(id, tool, talk(1, 1))).await;
+            stage.step(0).await;
+            // It can be cancelled as soon as its id is taken.
+            while other.send(client.call(id, "echo", json!({}))).await.status == 200
+                && !other.body().await.contains("already in use")
+            {}
+            let params = json!({"requestId": id});
+            let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+            assert_eq!(other.send(client.request(cancel)).await.status, 202);
+            other.body().await;
+            assert!(!stage.end().await, "it was dropped");
+            assert_eq!(connection.head().await.unwrap().status, 200);
+            let said = connection.body().await;
+            assert!(!said.contains("result") && !said.contains("error"), "{said}");
+            until(|| live_tasks() == before).await;
+            // Its id is free again, on the same connection.
+            connection.begin(&client.call(id, tool, talk(1, 1))).await;
+            stage.step(0).await;
+            stage.let_go(2);
+            assert!(stage.end().await);
+            assert_eq!(connection.head().await.unwrap().status, 200);
+            connection.body().await;
+            if tool == "wait" {
+                stage.go.acquire().await.unwrap().forget();
+            }
+            until(|| live_tasks() == before).await;
+        }
+        drop((connection, other));
+        // The listener, and what looks after sessions.
+        until(|| live_tasks() == 2).await;
+        serving.stop().await.unwrap();
+    });
+}
