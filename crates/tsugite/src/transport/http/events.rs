@@ -172,16 +172,19 @@ impl Future for Orphan {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let mut said = Vec::new();
+        let (mut said, mut worked) = (Vec::new(), false);
         loop {
             if let Some(track) = &this.survival.track {
                 ready!(poll_kept(&mut this.survival.appending, track, cx));
             }
-            this.outbox.stop_waiting();
-            if let Some(work) = &mut this.work
-                && work.as_mut().poll(cx).is_ready()
-            {
-                this.work = None;
+            // Once: whoever always has more to say must not keep everybody else from working.
+            if !std::mem::replace(&mut worked, true) {
+                this.outbox.stop_waiting();
+                if let Some(work) = &mut this.work
+                    && work.as_mut().poll(cx).is_ready()
+                {
+                    this.work = None;
+                }
             }
             if this.outbox.take_now(&mut said) {
                 // Without a stream there is no id to come back with: nobody can ask for it.
