@@ -56,9 +56,9 @@ impl Survival {
     }
 
     fn say(&mut self, lines: &[u8]) -> Bytes {
-        let (text, appending) = self.track().say(lines, &self.hub.store, self.hub.bounds());
+        let (events, appending) = self.track().say(lines, &self.hub.store, self.hub.bounds());
         self.appending = appending;
-        text
+        events.text
     }
 
     /// Nothing more will be said.
@@ -266,24 +266,47 @@ pub(super) struct Standalone {
     reader: u64,
     outbox: Arc<Outbox>,
     first: Option<Bytes>,
+    /// The last event that its client has, if it came back for more: the stream before this one may have taken some after
+    /// it was asked for.
+    after: Option<u64>,
+    reading: Option<Reading>,
     appending: Option<Appending>,
     beat: Beat,
     _open: OpenStream,
 }
 
 impl Standalone {
-    /// Begins with `first`, which was said before.
+    /// Begins with `first`, which was said before. A client that came back has what was said up to `after` then.
     pub(super) fn new(
         hub: Arc<Hub>,
         session: InUse,
         track: Arc<Track>,
         first: Option<Bytes>,
+        after: Option<u64>,
         open: OpenStream,
     ) -> Self {
         let (reader, outbox, beat) = (track.take_over(), session.link.outbox().clone(), Beat::new(&hub));
-        Self { hub, session, track, reader, outbox, first, appending: None, beat, _open: open }
+        let (reading, appending) = (None, None);
+        Self { hub, session, track, reader, outbox, first, after, reading, appending, beat, _open: open }
+    }
+
+    /// What its client has not been given, though it was said; nothing if there is no such thing.
+    fn poll_missed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Missed>> {
+        let Some(after) = self.after.filter(|after| self.track.last() > *after) else {
+            return Poll::Ready(None);
+        };
+        let read = ready!(poll_read(&mut self.reading, &self.hub, &self.track, after, cx));
+        let Ok(Some(events)) = read else { return Poll::Ready(Some(Missed)) };
+        // What is not kept yet will be, and then we are woken.
+        let Some(last) = events.last() else { return Poll::Pending };
+        self.after = Some(last.last);
+        self.first = Some(joined(&events));
+        Poll::Ready(None)
     }
 }
+
+/// What is gone cannot be made up for: the client sees the stream end.
+struct Missed;
 
 impl Events for Standalone {
     fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
@@ -295,12 +318,26 @@ impl Events for Standalone {
             }
             // The newest stream of a session hears the news, and the session may have ended.
             if !self.track.is_read_by(self.reader, cx) || self.outbox.is_closed() || self.hub.is_closing() {
+                // The next one waits for news as well, and only one can.
+                self.outbox.stop_waiting();
+                self.track.tell();
                 return Poll::Ready(None);
+            }
+            if let Some(Missed) = ready!(self.poll_missed(cx)) {
+                return Poll::Ready(None);
+            }
+            if self.first.is_some() {
+                continue;
             }
             let mut said = Vec::new();
             if self.outbox.take_now(&mut said) {
-                let (text, appending) = self.track.say(&said, &self.hub.store, self.hub.bounds());
-                (self.first, self.appending) = (Some(text), appending);
+                let (events, appending) = self.track.say(&said, &self.hub.store, self.hub.bounds());
+                self.appending = appending;
+                // Else something was said in between, and all of it is read from the log.
+                if self.after.is_none_or(|after| events.first == after + 1) {
+                    self.after = self.after.map(|_| events.last);
+                    self.first = Some(events.text);
+                }
                 continue;
             }
             if self.outbox.poll_filled(cx).is_ready() {
@@ -324,7 +361,8 @@ pub(super) struct Resumed {
     beat: Beat,
 }
 
-type Reading = Pin<Box<dyn Future<Output = Result<Option<Vec<store::Events>>, store::StoreError>> + Send>>;
+type Read = Result<Option<Vec<store::Events>>, store::StoreError>;
+type Reading = Pin<Box<dyn Future<Output = Read> + Send>>;
 
 impl Resumed {
     pub(super) fn new(
@@ -350,17 +388,7 @@ impl Events for Resumed {
         }
         let (done, last) = (self.track.is_done(), self.track.last());
         if last > self.after || self.reading.is_some() {
-            let mut reading = match self.reading.take() {
-                Some(reading) => reading,
-                None => match self.hub.store.read(&self.track.log, self.after) {
-                    Soon::Now(read) => Box::pin(std::future::ready(read)),
-                    Soon::Later(read) => read,
-                },
-            };
-            let Poll::Ready(read) = reading.as_mut().poll(cx) else {
-                self.reading = Some(reading);
-                return Poll::Pending;
-            };
+            let read = ready!(poll_read(&mut self.reading, &self.hub, &self.track, self.after, cx));
             // What is gone cannot be made up for: the client sees the stream end.
             let Ok(Some(events)) = read else { return Poll::Ready(None) };
             if let Some(last) = events.last() {
@@ -374,6 +402,28 @@ impl Events for Resumed {
         }
         self.beat.poll(cx).map(Some)
     }
+}
+
+/// What follows an event in the log.
+fn poll_read(
+    reading: &mut Option<Reading>,
+    hub: &Hub,
+    track: &Track,
+    after: u64,
+    cx: &mut Context<'_>,
+) -> Poll<Read> {
+    let mut read = match reading.take() {
+        Some(read) => read,
+        None => match hub.store.read(&track.log, after) {
+            Soon::Now(read) => return Poll::Ready(read),
+            Soon::Later(read) => read,
+        },
+    };
+    let Poll::Ready(read) = read.as_mut().poll(cx) else {
+        *reading = Some(read);
+        return Poll::Pending;
+    };
+    Poll::Ready(read)
 }
 
 /// Events in one piece.

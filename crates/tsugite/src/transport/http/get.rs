@@ -41,7 +41,7 @@ pub(super) async fn get(hub: &Arc<Hub>, parts: Parts, takes_events: bool) -> Res
             if let Some(appending) = appending {
                 appending.await;
             }
-            events(HttpBody::events(Standalone::new(hub.clone(), session, track, first, open)))
+            events(HttpBody::events(Standalone::new(hub.clone(), session, track, first, None, open)))
         }
         Get::Resume(revision) => {
             let named = match said.last_event {
@@ -91,7 +91,10 @@ async fn resume(
         (true, primed) => primed,
         (false, _) => Some(joined(&missed)),
     };
-    events(HttpBody::events(Standalone::new(hub.clone(), session, track, first, open)))
+    let after = missed.last().map_or(after, |missed| missed.last);
+    // The events of another replica have numbers of their own.
+    let after = (track.number() == number).then_some(after);
+    events(HttpBody::events(Standalone::new(hub.clone(), session, track, first, after, open)))
 }
 
 /// What another replica has said on a stream so far: the client comes back for more.

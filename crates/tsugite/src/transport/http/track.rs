@@ -161,7 +161,7 @@ impl Track {
         lines: &[u8],
         store: &Arc<dyn Store>,
         bounds: LogBounds,
-    ) -> (Bytes, Option<Appending>) {
+    ) -> (Events, Option<Appending>) {
         let (first, count) = {
             let count = memchr::memchr_iter(b'\n', lines).count() as u64;
             let mut state = self.lock();
@@ -174,10 +174,9 @@ impl Track {
             self.id(&mut text, first + at as u64);
             data(&mut text, line);
         }
-        let text = Bytes::from(text);
-        let appending =
-            self.keep(Events { first, last: first + count - 1, text: text.clone() }, store, bounds);
-        (text, appending)
+        let events = Events { first, last: first + count - 1, text: Bytes::from(text) };
+        let appending = self.keep(events.clone(), store, bounds);
+        (events, appending)
     }
 
     /// The event that begins a stream: an id to come back with, nothing else.
