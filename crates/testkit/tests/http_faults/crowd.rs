@@ -12,9 +12,10 @@ use crate::{Client, HANDSHAKE, Stage, is_hello, live_tasks, run, run_alone, unti
 #[test]
 fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over() {
     // On one thread, where the clock can be moved.
-    run_alone(async {
-        let idle = Duration::from_secs(20);
-        let stage = Stage::new(Http::new().session_idle(idle).most_sessions(SESSIONS, SESSIONS));
+    run_alone(async || {
+        let (idle, long) = (Duration::from_secs(600), Duration::from_secs(3_600));
+        let http = Http::new().session_idle(idle).time_limits(long, long, long);
+        let stage = Stage::new(http.most_sessions(SESSIONS, SESSIONS));
         let serving = stage.serve().await;
         let mut connections = Vec::new();
         for _ in 0..4 {
@@ -43,10 +44,7 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
             assert!(is_hello(&serving.send(client.echo()).await));
         }
 
-        tokio::time::pause();
-        tokio::time::advance(idle).await;
-        tokio::time::resume();
-        // There is room again as soon as somebody has looked.
+        // There is room again when somebody has looked often enough.
         loop {
             let opened = connections[0].send(hello.clone()).await;
             connections[0].body().await;
@@ -54,6 +52,12 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
                 break;
             }
             assert_eq!(opened.status, 503);
+            later(idle / 10).await;
+        }
+        // Some were used a little later than others.
+        for _ in 0..2 {
+            later(idle / 10).await;
+            assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
         }
         for (number, id) in ids.iter().enumerate() {
             let connection = &mut connections[number % 4];
@@ -67,9 +71,16 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
 
 const SESSIONS: usize = 10_000;
 
+/// Moves the clock.
+async fn later(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
 #[test]
 fn a_thousand_streams_hear_of_a_change_once_each() {
-    run(async {
+    run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let streams = most_streams();
@@ -127,7 +138,7 @@ fn most_streams() -> usize {
 
 #[test]
 fn plain_requests_have_no_task() {
-    run(async {
+    run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let clients = Client::both(&serving).await;
@@ -153,7 +164,7 @@ fn plain_requests_have_no_task() {
 
 #[test]
 fn a_request_that_waits_has_no_task_of_its_own() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let clients = Client::both(&serving).await;
@@ -181,7 +192,7 @@ async fn whole(connection: &mut Connection, request: Request) -> String {
 
 #[test]
 fn more_connections_than_may_be_wait_and_are_served_in_turn() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new().most_connections(2));
         let serving = stage.serve().await;
         let held = [waiting(&serving).await, waiting(&serving).await];

@@ -5,11 +5,11 @@ use tokio::io::AsyncWriteExt;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::Connection;
 
-use crate::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
+use crate::{Client, Stage, is_hello, live_tasks, run, run_alone, talk, text_of, until};
 
 #[test]
 fn a_client_gone_amid_a_stream_of_a_session_comes_back_for_the_answer() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let client = Client::session(&serving).await;
@@ -57,7 +57,7 @@ async fn hear(connection: &mut Connection, last: &mut String, said: &mut Vec<Val
 
 #[test]
 fn a_stateless_call_whose_client_is_gone_amid_its_stream_is_dropped() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let mut connection = serving.connect().await;
@@ -72,7 +72,7 @@ fn a_stateless_call_whose_client_is_gone_amid_its_stream_is_dropped() {
 
 #[test]
 fn a_client_gone_before_its_answer_ends_a_stateless_call_and_no_call_of_a_session() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let [stateless, session] = Client::both(&serving).await;
@@ -100,7 +100,7 @@ fn a_client_gone_before_its_answer_ends_a_stateless_call_and_no_call_of_a_sessio
 
 #[test]
 fn a_client_gone_amid_its_request_leaves_nothing_behind() {
-    run(async {
+    run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let session = Client::session(&serving).await;
@@ -119,6 +119,24 @@ fn a_client_gone_amid_its_request_leaves_nothing_behind() {
             assert!(is_hello(&serving.send(client.echo()).await));
             until(|| live_tasks() == 2).await;
         }
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_call_without_its_client_that_always_has_more_to_say_lets_others_work() {
+    run_alone(async || {
+        let mut stage = Stage::new(Http::new());
+        let serving = stage.serve().await;
+        let client = Client::session(&serving).await;
+        let mut connection = serving.connect().await;
+        connection.send(client.call(1, "flood", talk(0, 1))).await;
+        drop(connection);
+        // The listener, what looks after sessions, and the call.
+        until(|| live_tasks() == 3).await;
+        assert!(is_hello(&serving.send(client.echo()).await));
+        stage.let_go(1);
+        assert!(stage.end().await);
         serving.stop().await.unwrap();
     });
 }

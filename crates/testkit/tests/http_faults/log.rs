@@ -1,14 +1,14 @@
 //! Streams that are taken up again: within the bounds of their log nothing is lost or doubled, beyond them it is said.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tsugite::prelude::*;
-use tsugite::store::{Entry, Events, Expect, LogBounds, MemoryStore, Store, Stored};
+use tsugite::store::{Entry, Events, Expect, LogBounds, MemoryStore, Soon, Store, Stored};
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Event, Request};
 
@@ -18,7 +18,7 @@ const AGE: Duration = Duration::from_secs(600);
 
 #[test]
 fn a_client_that_comes_back_in_time_loses_and_doubles_nothing() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new().event_log(8, 1 << 20, AGE));
         let serving = stage.serve().await;
         let client = Client::session(&serving).await;
@@ -74,7 +74,7 @@ async fn hear(connection: &mut tsugite_testkit::http::Connection, heard: &mut Ve
 
 #[test]
 fn a_client_that_comes_back_too_late_is_told_so() {
-    run(async {
+    run(async || {
         // One has a bound of events, the other of bytes.
         for (http, size) in
             [(Http::new().event_log(8, 1 << 20, AGE), 1), (Http::new().event_log(1_000, 4_000, AGE), 1_000)]
@@ -113,7 +113,7 @@ fn a_client_that_comes_back_too_late_is_told_so() {
 
 #[test]
 fn the_end_of_a_burst_is_kept_even_if_all_of_it_is_too_much() {
-    run(async {
+    run(async || {
         let stage = Stage::new(Http::new().event_log(8, 1 << 20, AGE));
         let serving = stage.serve().await;
         let client = Client::session(&serving).await;
@@ -133,7 +133,7 @@ fn the_end_of_a_burst_is_kept_even_if_all_of_it_is_too_much() {
 
 #[test]
 fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new().event_log(8, 1 << 20, Duration::from_millis(1)));
         let (store, mut seen) = Watched::new();
         stage.server = stage.server.store(store);
@@ -158,7 +158,7 @@ fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
 
 #[test]
 fn what_expired_amid_a_call_is_refused_and_not_skipped() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new().event_log(8, 1 << 20, Duration::from_millis(1)));
         let (store, mut seen) = Watched::new();
         stage.server = stage.server.store(store);
@@ -185,7 +185,7 @@ fn what_expired_amid_a_call_is_refused_and_not_skipped() {
 
 #[test]
 fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_again() {
-    run(async {
+    run(async || {
         let stage = Stage::new(Http::new());
         let resources =
             (0..200).map(|number| Resource::new(format!("test://{number}")).handler(|| async { "text" }));
@@ -229,19 +229,61 @@ fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_ag
     });
 }
 
+#[test]
+fn what_the_stream_before_took_while_the_next_one_was_asked_for_comes_on_the_next() {
+    run(async || {
+        let (store, mut seen) = Watched::new();
+        let gate = store.gate.clone();
+        let mut stage = Stage::new(Http::new());
+        let one = |uri: &str| Resource::new(uri).handler(|| async { "text" });
+        stage.server = stage.server.resource(one("test://1")).resource(one("test://2")).store(store);
+        let serving = stage.serve().await;
+        let client = Client::session(&serving).await;
+        for uri in ["test://1", "test://2"] {
+            let params = json!({"uri": uri});
+            let subscribe =
+                json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": params});
+            assert_eq!(serving.send(client.request(subscribe)).await.status, 200);
+        }
+        let mut before = serving.connect().await;
+        before.send(Request::stream(client.id())).await;
+        let primed = before.event().await.unwrap().id.unwrap();
+        // What is read is read now, and arrives when the gate opens.
+        *gate.lock().unwrap() = Some(Arc::new(Semaphore::new(0)));
+        let mut next = serving.connect().await;
+        next.begin(&client.after(&primed)).await;
+        seen.wait_for(|logs| logs.contains_key(READ)).await.unwrap();
+        stage.server.updated("test://1");
+        assert_eq!(before.message().await.unwrap()["params"]["uri"], "test://1");
+        gate.lock().unwrap().take().unwrap().add_permits(1);
+        assert_eq!(next.head().await.unwrap().status, 200);
+        assert_eq!(next.message().await.unwrap()["params"]["uri"], "test://1");
+        stage.server.updated("test://2");
+        assert_eq!(next.message().await.unwrap()["params"]["uri"], "test://2");
+        assert_eq!(before.message().await, None);
+        serving.stop().await.unwrap();
+    });
+}
+
 /// A store that tells of its logs: the number of the last event of each, and how often it was swept.
 struct Watched {
     store: MemoryStore,
     logs: Arc<watch::Sender<BTreeMap<String, u64>>>,
+    /// What is read waits for this, if it is there.
+    gate: Gate,
 }
+
+type Gate = Arc<Mutex<Option<Arc<Semaphore>>>>;
 
 /// Where it stands how often it was swept.
 const SWEPT: &str = "swept";
+/// Stands there when something waits at the gate.
+const READ: &str = "read";
 
 impl Watched {
     fn new() -> (Self, watch::Receiver<BTreeMap<String, u64>>) {
         let (logs, seen) = watch::channel(BTreeMap::new());
-        (Self { store: MemoryStore::new(), logs: Arc::new(logs) }, seen)
+        (Self { store: MemoryStore::new(), logs: Arc::new(logs), gate: Gate::default() }, seen)
     }
 }
 
@@ -272,7 +314,15 @@ impl Store for Watched {
     }
 
     fn read(&self, log: &str, after: u64) -> Stored<Option<Vec<Events>>> {
-        self.store.read(log, after)
+        let read = self.store.read(log, after);
+        let Some(gate) = self.gate.lock().unwrap().clone() else { return read };
+        self.logs.send_modify(|logs| {
+            logs.insert(READ.to_owned(), after);
+        });
+        Soon::Later(Box::pin(async move {
+            drop(gate.acquire().await);
+            read.wait().await
+        }))
     }
 
     fn forget(&self, log: &str) -> Stored<()> {

@@ -32,23 +32,35 @@ use tsugite_testkit::http::{Request, Response, Serving, open};
 const HANDSHAKE: &str = "2025-11-25";
 
 /// Runs a test. Silence fails it, and so does a panic that nobody else hears of.
-fn run(test: impl Future<Output = ()>) {
-    on(tokio::runtime::Builder::new_multi_thread().worker_threads(2), test);
+fn run<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
+    on(2, test);
 }
 
-/// The same on one thread.
-fn run_alone(test: impl Future<Output = ()>) {
-    on(&mut tokio::runtime::Builder::new_current_thread(), test);
+/// Runs a test where everybody shares one thread.
+fn run_alone<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
+    on(1, test);
 }
 
-fn on(builder: &mut tokio::runtime::Builder, test: impl Future<Output = ()>) {
+fn on<F: Future<Output = ()>>(threads: usize, test: impl FnOnce() -> F + Send + 'static) {
     hear_panics();
     let name = std::thread::current().name().unwrap_or("main").to_owned();
-    let runtime = builder.enable_all().thread_name(name.clone()).build().unwrap();
-    runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(60), test).await.unwrap();
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::Builder::new().name(name.clone()).spawn({
+        let name = name.clone();
+        move || {
+            let _done = done;
+            let mut builder = match threads {
+                1 => tokio::runtime::Builder::new_current_thread(),
+                _ => tokio::runtime::Builder::new_multi_thread(),
+            };
+            let runtime = builder.enable_all().worker_threads(threads).thread_name(name).build().unwrap();
+            runtime.block_on(test());
+        }
     });
-    drop(runtime);
+    // Watched from outside: a test may move its clock, and a thread that is kept busy hears none.
+    let silence = ended.recv_timeout(Duration::from_secs(60));
+    assert_eq!(silence, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "it hangs");
+    thread.unwrap().join().unwrap();
     let heard: Vec<_> =
         PANICS.lock().unwrap().iter().filter(|(thread, _)| *thread == name).cloned().collect();
     assert!(heard.is_empty(), "{heard:?}");

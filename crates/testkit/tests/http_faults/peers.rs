@@ -11,7 +11,7 @@ use crate::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
 
 #[test]
 fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
@@ -53,7 +53,7 @@ fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
 
 #[test]
 fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
-    run(async {
+    run(async || {
         // Every look at the sessions ends all that are not in use.
         let mut stage =
             Stage::new(Http::new().session_idle(Duration::ZERO).keep_alive(Duration::from_millis(20)));
@@ -110,7 +110,7 @@ fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
 
 #[test]
 fn an_answer_that_was_given_to_nobody_is_fetched_once_and_what_was_seen_does_not_come_again() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let client = Client::session(&serving).await;
@@ -142,7 +142,7 @@ fn an_answer_that_was_given_to_nobody_is_fetched_once_and_what_was_seen_does_not
 fn small_writes_do_not_wait_for_each_other() {
     // With Nagle's algorithm the answer would wait some 40 ms for the acknowledgement of what came before it: two
     // thousand times that is longer than this test has.
-    run(async {
+    run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
@@ -162,28 +162,34 @@ fn small_writes_do_not_wait_for_each_other() {
 
 #[test]
 fn what_is_ready_together_leaves_in_one_write() {
-    run(async {
+    run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
-        let [stateless, session] = Client::both(&serving).await;
-        let address = serving.address;
+        let clients = Client::both(&serving).await;
+        let (address, go) = (serving.address, stage.go.clone());
         // Each write is a segment of its own. A reader on a thread of its own would now and then see a first one alone.
         let reads = tokio::task::spawn_blocking(move || {
             let mut socket = std::net::TcpStream::connect(address).unwrap();
             socket.set_nodelay(true).unwrap();
             let mut buffer = vec![0; 64 << 10];
-            for id in 0..300 {
-                for (client, tool) in
-                    [(&stateless, "burst"), (&session, "burst"), (&stateless, "echo"), (&session, "echo")]
-                {
-                    socket.write_all(&client.call(id, tool, talk(20, 10)).bytes()).unwrap();
-                    let read = socket.read(&mut buffer).unwrap();
-                    let text = String::from_utf8_lossy(&buffer[..read]);
-                    let says = if tool == "burst" { 20 } else { 0 };
-                    assert_eq!(text.matches("notifications/progress").count(), says, "{text}");
-                    assert_eq!(text.matches(r#""result""#).count(), 1, "{text}");
-                    let whole = text.ends_with("\r\n0\r\n\r\n") || text.contains("content-length");
-                    assert!(whole, "{text}");
+            let mut read = |request: Option<Request>, progress: usize, answered: bool| {
+                if let Some(request) = request {
+                    socket.write_all(&request.bytes()).unwrap();
+                }
+                let read = socket.read(&mut buffer).unwrap();
+                let text = String::from_utf8_lossy(&buffer[..read]);
+                assert_eq!(text.matches("notifications/progress").count(), progress, "{text}");
+                assert_eq!(text.matches(r#""result""#).count(), usize::from(answered), "{text}");
+                let whole = text.ends_with("\r\n0\r\n\r\n") || text.contains("content-length");
+                assert_eq!(whole, answered, "{text}");
+            };
+            for id in 0..200 {
+                for client in &clients {
+                    read(Some(client.echo()), 0, true);
+                    read(Some(client.call(id, "burst", talk(20, 10))), 20, true);
+                    read(Some(client.call(id, "talk", talk(20, 10))), 1, false);
+                    go.add_permits(21);
+                    read(None, 20, true);
                 }
             }
         });
@@ -194,7 +200,7 @@ fn what_is_ready_together_leaves_in_one_write() {
 
 #[test]
 fn a_call_that_is_cancelled_or_finished_leaves_nothing_behind() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let client = Client::session(&serving).await;

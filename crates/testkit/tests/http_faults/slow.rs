@@ -12,7 +12,7 @@ const SHORT: Duration = Duration::from_millis(50);
 
 #[test]
 fn a_body_that_stalls_is_refused_in_its_time() {
-    run(async {
+    run(async || {
         let stage = Stage::new(Http::new().time_limits(LONG, SHORT, LONG));
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
@@ -35,7 +35,7 @@ fn a_body_that_stalls_is_refused_in_its_time() {
 
 #[test]
 fn a_head_that_stalls_or_comes_byte_by_byte_ends_its_connection() {
-    run(async {
+    run(async || {
         let stage = Stage::new(Http::new().time_limits(SHORT, LONG, LONG));
         let serving = stage.serve().await;
         let bytes = Client::Stateless.echo().bytes();
@@ -74,7 +74,7 @@ fn a_head_that_stalls_or_comes_byte_by_byte_ends_its_connection() {
 
 #[test]
 fn a_reader_that_stops_loses_its_connection_and_nobody_else_does() {
-    run(async {
+    run(async || {
         let mut stage =
             Stage::new(Http::new().time_limits(LONG, LONG, SHORT).event_log(1_000, 1 << 20, LONG));
         let serving = stage.serve().await;
@@ -110,7 +110,7 @@ fn a_reader_that_stops_loses_its_connection_and_nobody_else_does() {
 
 #[test]
 fn a_reader_that_is_slow_but_reads_on_gets_everything() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {

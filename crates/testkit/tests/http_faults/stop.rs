@@ -12,7 +12,7 @@ use crate::{Client, Stage, live_tasks, run, talk, text_of, until};
 
 #[test]
 fn what_is_under_way_finishes_and_nothing_new_begins() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new());
         stage.server = stage.server.grace(Duration::from_secs(600));
         let mut serving = stage.serve().await;
@@ -85,7 +85,7 @@ fn what_is_under_way_finishes_and_nothing_new_begins() {
 
 #[test]
 fn what_takes_longer_than_the_grace_is_cut_off() {
-    run(async {
+    run(async || {
         let mut stage = Stage::new(Http::new());
         stage.server = stage.server.grace(Duration::from_millis(50));
         let serving = stage.serve().await;
