@@ -7,7 +7,7 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Connection, Request, Serving, initialize, open};
 
-use crate::{Client, HANDSHAKE, Stage, is_hello, live_tasks, run, run_alone, until};
+use crate::{Client, HANDSHAKE, Stage, is_hello, later, live_tasks, run, run_alone, until};
 
 #[test]
 fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over() {
@@ -70,13 +70,6 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
 }
 
 const SESSIONS: usize = 10_000;
-
-/// Moves the clock.
-async fn later(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
-}
 
 #[test]
 fn a_thousand_streams_hear_of_a_change_once_each() {

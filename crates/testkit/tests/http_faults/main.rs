@@ -88,6 +88,13 @@ async fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Moves the clock, where everybody shares one thread.
+async fn later(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
 fn live_tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::Request;
 
-use crate::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
+use crate::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
 
 #[test]
 fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
@@ -53,14 +53,14 @@ fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
 
 #[test]
 fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
-    run(async || {
-        // Every look at the sessions ends all that are not in use.
-        let mut stage =
-            Stage::new(Http::new().session_idle(Duration::ZERO).keep_alive(Duration::from_millis(20)));
+    // On one thread, where the clock can be moved.
+    run_alone(async || {
+        let idle = Duration::from_secs(600);
+        let http = Http::new().session_idle(idle).event_log(1_000, 1 << 20, 10 * idle);
+        let mut stage = Stage::new(http);
         let serving = stage.serve().await;
         let mut connections = Vec::new();
-        // A session that is not used is gone before long: so much time has passed for the others.
-        let idle = Client::session(&serving).await;
+        let unused = Client::session(&serving).await;
         // A stream is a use, and so is a call; the call may be silent, or a stream, or have lost its client.
         let watched = Client::session(&serving).await;
         let mut stream = serving.connect().await;
@@ -78,12 +78,12 @@ fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
         let primed = lost.event().await.unwrap().id.unwrap();
         stage.step(0).await;
         drop(lost);
-        while serving.send(idle.echo()).await.status != 404 {}
-        // Two more rounds, each seen from outside.
-        for _ in 0..2 {
-            let idle = Client::session(&serving).await;
-            while serving.send(idle.echo()).await.status != 404 {}
+        // Twice the time; whoever looks after sessions looks each minute.
+        for _ in 0..20 {
+            later(idle / 10).await;
+            assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
         }
+        assert_eq!(serving.send(unused.echo()).await.status, 404);
         assert!(is_hello(&serving.send(watched.echo()).await));
         for (client, _) in &connections {
             assert!(is_hello(&serving.send(client.echo()).await));
@@ -134,6 +134,15 @@ fn an_answer_that_was_given_to_nobody_is_fetched_once_and_what_was_seen_does_not
         let nothing = serving.send(client.after(said[2].id.as_deref().unwrap())).await;
         assert_eq!(nothing.status, 200);
         assert!(nothing.events().iter().all(|event| event.data.is_empty()), "{nothing:?}");
+        // The same for a stream that was read to its end.
+        let mut connection = serving.connect().await;
+        let mut said = connection.send(client.call(2, "talk", talk(0, 1))).await;
+        stage.let_go(1);
+        said.body = connection.body().await;
+        let said = said.events();
+        let rest = serving.send(client.after(said[0].id.as_deref().unwrap())).await.events();
+        assert_eq!(rest.last(), said.last());
+        assert_eq!(rest.iter().filter(|event| !event.data.is_empty()).count(), 2);
         serving.stop().await.unwrap();
     });
 }
