@@ -35,7 +35,9 @@ pub fn server() -> Server {
         cx.progress(2.0, Some(2.0), None).await;
         "done"
     });
-    let slow = Tool::new("slow").handler(|cancelled: tsugite::server::Cancelled| async move {
+    let slow = Tool::new("slow").handler(|cx: Context, cancelled: tsugite::server::Cancelled| async move {
+        // Whoever asks for it knows from now on that it is under way.
+        cx.progress(1.0, None, None).await;
         cancelled.wait().await;
         "never said"
     });
@@ -54,7 +56,11 @@ pub fn server() -> Server {
             panic!("on purpose");
         }
     });
-    [say, steps, slow, later, fails, breaks, panics]
+    let hides = Tool::new("hides").handler(|cx: Context| async move {
+        cx.server().disable(Kind::Tool, "hides");
+        "hidden"
+    });
+    [say, steps, slow, later, fails, breaks, panics, hides]
         .into_iter()
         .fold(Server::new("fixture", "1.0.0").instructions("Be kind.").tool(add), Server::tool)
 }

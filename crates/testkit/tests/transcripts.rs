@@ -1,15 +1,16 @@
 //! Every transcript, over every transport, for each revision it names.
 
-use tsugite_core::revision::Revision;
+use std::collections::BTreeMap;
+
 use tsugite_testkit::transcript::{Transcript, Wire};
 
 const FIXTURE: &str = env!("CARGO_BIN_EXE_fixture");
 
 #[tokio::test(flavor = "current_thread")]
-async fn every_transcript_is_heard_over_memory_and_stdio_in_every_revision_it_names() {
+async fn every_transcript_is_heard_over_every_transport_in_every_revision_it_names() {
     // STDIO-028, STDIO-029: memory is a transport of our own, and everything is said and heard there as over stdio.
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts");
-    let mut runs = 0;
+    let mut runs = BTreeMap::<&str, usize>::new();
     let mut failures = Vec::new();
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
@@ -18,28 +19,51 @@ async fn every_transcript_is_heard_over_memory_and_stdio_in_every_revision_it_na
             Ok(transcript) => transcript,
             Err(error) => panic!("{name}: {error}"),
         };
-        for revision in transcript.revisions().newest_first() {
-            for transport in ["memory", "stdio"] {
-                runs += 1;
-                if let Err(error) = heard(&transcript, transport, revision).await {
-                    failures.push(format!("{name} over {transport}, {error}"));
-                }
+        for place in transcript.places() {
+            let (transport, revision) = (place.0.name(), place.1);
+            *runs.entry(transport).or_default() += 1;
+            let wire = Wire::to_fixture(place.0, FIXTURE).await.unwrap();
+            if let Err(error) = transcript.run(wire, place).await {
+                failures.push(format!("{name} over {transport} on {revision}, {error}"));
             }
         }
     }
-    assert!(failures.is_empty(), "{} of {runs} runs:\n{}", failures.len(), failures.join("\n"));
-    assert!(runs > 50, "only {runs} runs");
+    assert!(failures.is_empty(), "{} of {runs:?} runs:\n{}", failures.len(), failures.join("\n"));
+    for (transport, least) in [("memory", 40), ("stdio", 40), ("http", 40), ("sse", 8)] {
+        assert!(runs[transport] >= least, "only {runs:?} runs");
+    }
 }
 
-async fn heard(transcript: &Transcript, transport: &str, revision: Revision) -> Result<(), String> {
-    let mut wire = match transport {
-        "memory" => Wire::memory()?,
-        _ => Wire::spawn(FIXTURE)?,
-    };
-    // A server that stays silent must fail the test, not hang it.
-    let limit = std::time::Duration::from_secs(20);
-    match tokio::time::timeout(limit, transcript.run(&mut wire, revision)).await {
-        Ok(result) => result,
-        Err(_) => Err(format!("silence on {revision}")),
+#[tokio::test(flavor = "current_thread")]
+async fn a_transcript_that_is_not_true_fails_over_every_transport() {
+    let call = r#"> {"id":1,"method":"tools/call","params":{"name":"steps","_meta":{"progressToken":"p"}}}"#;
+    // The first revision has no messages there.
+    let half = r#"
+        <[2024-11-05] {"method":"notifications/progress","params":{"progressToken":"p","progress":1,"total":2}}
+        <[2025-11-25 2026-07-28] {"method":"notifications/progress","params":{"progressToken":"p","progress":1,"total":2,"message":"half"}}
+    "#;
+    let log =
+        r#"<[handshake] {"method":"notifications/message","params":{"level":"warning","data":"careful"}}"#;
+    let all =
+        r#"< {"method":"notifications/progress","params":{"progressToken":"p","progress":2,"total":2}}"#;
+    let done = r#"< {"id":1,"result":{"content":[{"type":"text","text":"done"}]}}"#;
+    let gone = r#"< {"id":1,"result":{"content":[{"type":"text","text":"gone"}]}}"#;
+    let fails = r#"> {"id":2,"method":"tools/call","params":{"name":"fails"}}"#;
+    let failed = r#"< {"id":2,"result":{"content":[{"type":"text","text":"no luck"}],"isError":true}}"#;
+    for (lines, is_true) in [
+        (vec![call, half, log, all, done, fails, failed], true),
+        (vec![call, half, log, all, gone, fails, failed], false),
+        (vec![call, half, log, done, fails, failed], false),
+        (vec![call, all, log, half, done, fails, failed], false),
+        (vec![call, half, log, done, all, fails, failed], false),
+        (vec![call, half, log, all, done, fails, done, failed], false),
+    ] {
+        let text = format!("on: 2024-11-05 2025-11-25 2026-07-28\n{}", lines.join("\n"));
+        let transcript = Transcript::parse(&text).unwrap();
+        for place in transcript.places() {
+            let wire = Wire::to_fixture(place.0, FIXTURE).await.unwrap();
+            let heard = transcript.run(wire, place).await;
+            assert_eq!(heard.is_ok(), is_true, "{place:?} {heard:?}\n{text}");
+        }
     }
 }

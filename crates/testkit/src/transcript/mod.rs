@@ -3,21 +3,28 @@
 //! ```text
 //! # what it shows
 //! on: 2025-06-18 2026-07-28        (or: all, handshake, stateless)
+//! over: memory stdio               (where it means something only there; otherwise it is heard over http and sse too)
 //! raw                              (no handshake is made beforehand, nothing is added)
 //! > {"id":1,"method":"tools/call","params":{"name":"add"}}
 //! < {"id":1,"result":{"content":[]}}
 //! <[2026-07-28] {"id":1,"result":{"resultType":"complete"}}
+//! <[handshake http] {"id":1,"result":{"content":[]}}
 //! < (nothing)
 //! ```
 //!
-//! `jsonrpc` may be left out. Unless the transcript is raw, a handshake is made first, or requests get the `_meta`
-//! keys of 2026-07-28; what every result carries there (`resultType: "complete"`, the server's name, cache hints) is
-//! compared only in lines marked for that revision. `(nothing)` is proven by a fence: another request whose answer must
-//! be the next message.
+//! A line marked for revisions or transports is heard only there. `jsonrpc` may be left out. Unless the transcript is raw,
+//! a handshake is made first, or requests get the `_meta` keys of 2026-07-28; what every result carries there
+//! (`resultType: "complete"`, the server's name, cache hints) is compared only in lines marked with the name of a revision.
+//! `(nothing)` is proven by a fence: another request whose answer must be the next message. So is the end. How lines are
+//! said and heard over HTTP is told in `http.rs`.
 
+mod http;
+mod sse;
 mod wire;
 
-pub use wire::Wire;
+pub use wire::{Transport, Wire};
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tsugite_core::revision::{Revision, Revisions};
@@ -25,7 +32,8 @@ use tsugite_core::revision::{Revision, Revisions};
 /// A transcript that was read.
 #[derive(Debug)]
 pub struct Transcript {
-    revisions: Revisions,
+    /// Where it is heard.
+    heard: Mark,
     raw: bool,
     steps: Vec<Step>,
 }
@@ -33,18 +41,62 @@ pub struct Transcript {
 #[derive(Debug)]
 enum Step {
     Send(String),
-    Hear(Option<Revision>, Value),
-    Nothing,
+    Hear(Mark, Value),
+    Nothing(Mark),
 }
+
+/// For which revisions and transports something is; none means all.
+#[derive(Debug)]
+struct Mark {
+    revisions: Revisions,
+    transports: Vec<Transport>,
+    /// Whether a revision was named by its own name.
+    by_name: bool,
+}
+
+impl Mark {
+    fn none() -> Self {
+        Self { revisions: Revisions::NONE, transports: Vec::new(), by_name: false }
+    }
+
+    fn add(&mut self, names: &str) -> Result<(), String> {
+        for name in names.split_whitespace() {
+            if let Some(transport) = Transport::ALL.into_iter().find(|transport| transport.name() == name) {
+                self.transports.push(transport);
+                continue;
+            }
+            self.revisions = match name {
+                "all" => Revisions::ALL,
+                "handshake" => Revisions::ALL.handshake(),
+                "stateless" => Revisions::ALL.stateless(),
+                name => {
+                    self.by_name = true;
+                    let revision =
+                        name.parse().map_err(|_| format!("{name} is no revision and no transport"))?;
+                    self.revisions.with(revision)
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn has(&self, (transport, revision): Place) -> bool {
+        (self.revisions.is_empty() || self.revisions.contains(revision))
+            && (self.transports.is_empty() || self.transports.contains(&transport))
+    }
+}
+
+/// Where a transcript is heard.
+pub type Place = (Transport, Revision);
 
 impl Transcript {
     /// Reads a transcript. Fails naming the line that is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut transcript = Transcript { revisions: Revisions::NONE, raw: false, steps: Vec::new() };
+        let mut transcript = Transcript { heard: Mark::none(), raw: false, steps: Vec::new() };
         for (number, line) in text.lines().enumerate() {
             transcript.line(line.trim()).map_err(|error| format!("line {}: {error}", number + 1))?;
         }
-        if transcript.revisions.is_empty() {
+        if transcript.heard.revisions.is_empty() {
             return Err("no `on:` line says for which revisions it is".to_owned());
         }
         Ok(transcript)
@@ -56,17 +108,8 @@ impl Transcript {
         }
         if line == "raw" {
             self.raw = true;
-        } else if let Some(revisions) = line.strip_prefix("on:") {
-            for name in revisions.split_whitespace() {
-                self.revisions = match name {
-                    "all" => Revisions::ALL,
-                    "handshake" => Revisions::ALL.handshake(),
-                    "stateless" => Revisions::ALL.stateless(),
-                    name => {
-                        self.revisions.with(name.parse().map_err(|_| format!("unknown revision {name}"))?)
-                    }
-                };
-            }
+        } else if let Some(names) = line.strip_prefix("on:").or_else(|| line.strip_prefix("over:")) {
+            self.heard.add(names)?;
         } else if let Some(sent) = line.strip_prefix('>') {
             self.steps.push(Step::Send(sent.trim().to_owned()));
         } else if let Some(heard) = line.strip_prefix('<') {
@@ -77,62 +120,87 @@ impl Transcript {
         Ok(())
     }
 
-    /// The revisions it is for.
-    pub fn revisions(&self) -> Revisions {
-        self.revisions
+    /// Where it is heard: each revision it is for, over each transport that carries it.
+    pub fn places(&self) -> Vec<Place> {
+        let all = Transport::ALL
+            .into_iter()
+            .flat_map(|transport| Revision::ALL.map(|revision| (transport, revision)));
+        all.filter(|place| place.0.carries(place.1) && self.heard.has(*place)).collect()
     }
 
     /// Runs it. Fails saying which step went otherwise.
-    pub async fn run(&self, wire: &mut Wire, revision: Revision) -> Result<(), String> {
-        if !self.raw && !revision.is_stateless() {
-            open(wire, revision).await?;
+    pub async fn run(&self, mut wire: Wire, place: Place) -> Result<(), String> {
+        let mut at = String::new();
+        // A server that stays silent must fail the test, not hang it.
+        match tokio::time::timeout(PATIENCE, self.steps(&mut wire, place, &mut at)).await {
+            Ok(result) => result.map_err(|error| format!("{at}: {error}"))?,
+            Err(_) => return Err(format!("{at}: silence{}", wire.unheard())),
         }
-        for (number, step) in self.steps.iter().enumerate() {
-            let at = |error| format!("step {} on {revision}: {error}", number + 1);
-            self.step(wire, revision, step).await.map_err(at)?;
+        match tokio::time::timeout(PATIENCE, wire.end()).await {
+            Ok(result) => result.map_err(|error| format!("the end: {error}")),
+            Err(_) => Err("it does not come to an end".to_owned()),
         }
-        Ok(())
     }
 
-    async fn step(&self, wire: &mut Wire, revision: Revision, step: &Step) -> Result<(), String> {
+    async fn steps(&self, wire: &mut Wire, place: Place, at: &mut String) -> Result<(), String> {
+        at.push_str("the handshake");
+        if !self.raw && !place.1.is_stateless() {
+            open(wire, place.1).await?;
+        }
+        for (number, step) in self.steps.iter().enumerate() {
+            *at = format!("step {}", number + 1);
+            self.step(wire, place, step).await?;
+        }
+        "the last step".clone_into(at);
+        nothing(wire, place.1).await
+    }
+
+    async fn step(&self, wire: &mut Wire, place: Place, step: &Step) -> Result<(), String> {
         match step {
             Step::Send(text) if self.raw => wire.send(text).await,
-            Step::Send(text) => wire.send(&dressed(text, revision)?).await,
-            Step::Hear(Some(only), _) if *only != revision => Ok(()),
-            Step::Hear(only, expected) => {
-                let mut heard = wire.next().await?;
-                if only.is_none() && !self.raw {
-                    undress(&mut heard);
-                }
+            Step::Send(text) => wire.send(&dressed(text, place.1)?).await,
+            Step::Hear(mark, _) | Step::Nothing(mark) if !mark.has(place) => Ok(()),
+            Step::Hear(mark, expected) => {
                 let mut expected = expected.clone();
                 if let Value::Object(members) = &mut expected {
                     members.entry("jsonrpc").or_insert(json!("2.0"));
                 }
+                let mut heard = wire.hear(&expected).await?;
+                if !mark.by_name && !self.raw {
+                    undress(&mut heard);
+                }
                 if heard == expected { Ok(()) } else { Err(format!("expected {expected}\n   heard {heard}")) }
             }
-            Step::Nothing => {
-                let fence = if revision.is_stateless() { "server/discover" } else { "ping" };
-                wire.send(&dressed(&json!({"id": "fence", "method": fence}).to_string(), revision)?).await?;
-                let heard = wire.next().await?;
-                match heard.get("id") == Some(&json!("fence")) {
-                    true => Ok(()),
-                    false => Err(format!("expected nothing\n   heard {heard}")),
-                }
-            }
+            Step::Nothing(_) => nothing(wire, place.1).await,
         }
     }
 }
 
 fn heard_step(text: &str) -> Result<Step, String> {
-    let (only, text) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((name, rest)) => (Some(name.parse().map_err(|_| format!("unknown revision {name}"))?), rest),
-        None => (None, text),
+    let mut mark = Mark::none();
+    let text = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((names, rest)) => {
+            mark.add(names)?;
+            rest
+        }
+        None => text,
     };
     match text.trim() {
-        "(nothing)" => Ok(Step::Nothing),
+        "(nothing)" => Ok(Step::Nothing(mark)),
         text => {
-            serde_json::from_str(text).map(|value| Step::Hear(only, value)).map_err(|error| error.to_string())
+            serde_json::from_str(text).map(|value| Step::Hear(mark, value)).map_err(|error| error.to_string())
         }
+    }
+}
+
+/// That nothing is said: what is asked now is answered next.
+async fn nothing(wire: &mut Wire, revision: Revision) -> Result<(), String> {
+    let fence = if revision.is_stateless() { "server/discover" } else { "ping" };
+    wire.send(&dressed(&json!({"id": "fence", "method": fence}).to_string(), revision)?).await?;
+    let heard = wire.hear(&json!({"id": "fence"})).await?;
+    match heard.get("id") == Some(&json!("fence")) {
+        true => wire.silence().await,
+        false => Err(format!("expected nothing\n   heard {heard}")),
     }
 }
 
@@ -176,9 +244,11 @@ async fn open(wire: &mut Wire, revision: Revision) -> Result<(), String> {
         "protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "transcript", "version": "1"},
     }});
     wire.send(&offer.to_string()).await?;
-    let answer = wire.next().await?;
+    let answer = wire.hear(&json!({"id": "open"})).await?;
     if answer.pointer("/result/protocolVersion") != Some(&json!(revision.as_str())) {
         return Err(format!("the handshake went otherwise: {answer}"));
     }
     wire.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await
 }
+
+const PATIENCE: Duration = Duration::from_secs(20);

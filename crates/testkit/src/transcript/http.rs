@@ -1,0 +1,315 @@
+//! The lines of a transcript over Streamable HTTP: each that is said is a POST, and what is heard comes on many streams.
+//!
+//! Between streams there is no order, so a line says on which stream it is looked for: an answer on that of its request,
+//! progress on that of the request with its token, anything else wherever it comes next. In a stream the order counts,
+//! nothing may follow an answer, and in the end nothing may be left that was not heard.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tsugite_core::revision::Revision;
+
+use crate::http::{Connection, Request, Response, Serving};
+
+/// A server on a socket, and the streams that a client of it has open.
+pub struct Streams {
+    serving: Serving,
+    /// The session and its revision, once there is one.
+    session: Option<(String, Revision)>,
+    streams: Vec<Stream>,
+}
+
+impl Streams {
+    pub(super) fn new(serving: Serving) -> Self {
+        Self { serving, session: None, streams: Vec::new() }
+    }
+
+    pub(super) async fn send(&mut self, line: &str) -> Result<(), String> {
+        let message: Value = serde_json::from_str(line).unwrap_or_default();
+        let claim = message.pointer("/params/_meta/io.modelcontextprotocol~1protocolVersion");
+        let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
+        if method == "notifications/cancelled" {
+            self.stream_of(message.pointer("/params/requestId"))?.cancelled = true;
+            if self.session.is_none() {
+                // 2026-07-28: closing its stream is how a request is cancelled.
+                self.stream_of(message.pointer("/params/requestId"))?.close();
+                return Ok(());
+            }
+        }
+        let request = self.dressed(&message).body(line);
+        if is_answered(&message) {
+            let opens = method == "initialize" && claim.is_none();
+            return self.ask(&message, request, opens).await;
+        }
+        let response = self.serving.send(request).await;
+        if (response.status, response.body.as_str()) != (202, "") {
+            return Err(format!("{line} was not accepted: {response:?}"));
+        }
+        if method == "notifications/initialized" {
+            self.listen().await?;
+        }
+        Ok(())
+    }
+
+    /// A POST with the headers that go with a message.
+    fn dressed(&self, message: &Value) -> Request {
+        let post = Request::post(message);
+        let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
+        if let Some(claim) = text("/params/_meta/io.modelcontextprotocol~1protocolVersion") {
+            let method = text("/method").unwrap_or_default();
+            let post = post.header("MCP-Protocol-Version", claim).header("Mcp-Method", method);
+            let name = match method {
+                "tools/call" | "prompts/get" => text("/params/name"),
+                "resources/read" => text("/params/uri"),
+                _ => None,
+            };
+            return match name {
+                Some(name) => post.header("Mcp-Name", name),
+                None => post,
+            };
+        }
+        match &self.session {
+            None => post,
+            Some((id, revision)) if revision.has_version_header() => {
+                post.session(id).header("MCP-Protocol-Version", revision.as_str())
+            }
+            Some((id, _)) => post.session(id),
+        }
+    }
+
+    /// Sends what will be answered, and waits for the answer only if it opens a session.
+    async fn ask(&mut self, message: &Value, request: Request, opens: bool) -> Result<(), String> {
+        let mut connection = self.serving.connect().await;
+        connection.begin(&request).await;
+        let head = if opens { Some(connection.head().await.ok_or("no response")?) } else { None };
+        if let Some(id) = head.as_ref().and_then(|head| head.header("mcp-session-id")) {
+            // Which revision was agreed on is known when the answer is heard.
+            self.session = Some((id.to_owned(), Revision::OLDEST));
+        }
+        let asked = Asked {
+            id: message.get("id").cloned(),
+            token: message.pointer("/params/_meta/progressToken").cloned(),
+        };
+        self.streams.push(Stream::read(Some(asked), connection, head));
+        Ok(())
+    }
+
+    /// Opens the stream for what belongs to no request.
+    async fn listen(&mut self) -> Result<(), String> {
+        let Some((id, _)) = &self.session else { return Ok(()) };
+        let mut connection = self.serving.connect().await;
+        let head = connection.send(Request::stream(id)).await;
+        if (head.status, head.header("content-type")) != (200, Some("text/event-stream")) {
+            return Err(format!("no stream for what belongs to no request: {head:?}"));
+        }
+        self.streams.push(Stream::read(None, connection, Some(head)));
+        Ok(())
+    }
+
+    /// What is heard where `expected` should be.
+    pub(super) async fn hear(&mut self, expected: &Value) -> Result<Value, String> {
+        let stream = if let Some(token) = expected.pointer("/params/progressToken") {
+            self.last(|asked| asked.token.as_ref() == Some(token))
+        } else if expected.get("method").is_some() {
+            return self.hear_anywhere(expected).await;
+        } else if let Some(id) = expected.get("id").filter(|id| !id.is_null()) {
+            Some(self.stream_of(Some(id))?)
+        } else {
+            // An answer without an id is one to the last POST.
+            self.last(|_| true)
+        };
+        let stream = stream.ok_or("nothing was asked")?;
+        let Some(heard) = stream.next().await? else { return Err(format!("nothing came for {expected}")) };
+        let is_answer = heard.get("method").is_none();
+        if is_answer && let Some(more) = stream.next().await? {
+            return Err(format!("after its answer a stream said {more}"));
+        }
+        let agreed = heard.pointer("/result/protocolVersion").and_then(Value::as_str);
+        if let (Some(agreed), Some((_, revision))) = (agreed, &mut self.session) {
+            *revision = agreed.parse().map_err(|_| format!("what is {agreed}"))?;
+        }
+        Ok(heard)
+    }
+
+    /// Looks for what any stream might say next.
+    async fn hear_anywhere(&mut self, expected: &Value) -> Result<Value, String> {
+        poll_fn(|cx| {
+            let mut waits = false;
+            for stream in &mut self.streams {
+                match stream.poll_peek(cx) {
+                    Poll::Ready(Ok(Some(heard))) if heard == expected => {
+                        return Poll::Ready(stream.heard.pop_front().unwrap_or(Ok(Value::Null)));
+                    }
+                    Poll::Ready(_) => {}
+                    Poll::Pending => waits = true,
+                }
+            }
+            match waits {
+                true => Poll::Pending,
+                false => Poll::Ready(Err(format!("expected {expected}\n   heard {}", self.unheard()))),
+            }
+        })
+        .await
+    }
+
+    /// That nothing has been said: no stream has more, and those of cancelled requests have ended.
+    pub(super) async fn silence(&mut self) -> Result<(), String> {
+        for stream in &mut self.streams {
+            if stream.cancelled
+                && let Some(heard) = stream.next().await?
+            {
+                return Err(format!("expected nothing\n   heard {heard}"));
+            }
+        }
+        poll_fn(|cx| {
+            for stream in &mut self.streams {
+                let _ = stream.poll_peek(cx);
+            }
+            Poll::Ready(())
+        })
+        .await;
+        match self.streams.iter().all(|stream| stream.heard.is_empty()) {
+            true => Ok(()),
+            false => Err(format!("expected nothing\n   heard {}", self.unheard())),
+        }
+    }
+
+    /// Ends the session, after which every stream ends too; nothing may be left in any of them.
+    pub(super) async fn end(mut self) -> Result<(), String> {
+        match self.session.take() {
+            Some((id, _)) => {
+                let deleted = self.serving.send(Request::new("DELETE").session(&id)).await;
+                if deleted.status != 200 {
+                    return Err(format!("the session could not be ended: {deleted:?}"));
+                }
+                for stream in &mut self.streams {
+                    if let Some(heard) = stream.next().await? {
+                        return Err(format!("in the end nobody had heard {heard}"));
+                    }
+                }
+            }
+            None => {
+                self.silence().await?;
+                self.streams.clear();
+            }
+        }
+        self.serving.stop().await.map_err(|error| error.to_string())
+    }
+
+    /// What has come and was not heard.
+    pub(super) fn unheard(&self) -> String {
+        let heard: Vec<_> = self.streams.iter().flat_map(|stream| &stream.heard).collect();
+        let texts = heard.into_iter().map(|heard| match heard {
+            Ok(heard) => heard.to_string(),
+            Err(error) => error.clone(),
+        });
+        let text = texts.collect::<Vec<_>>().join("\n         ");
+        if text.is_empty() { "nothing".to_owned() } else { text }
+    }
+
+    /// The stream of the last request with this id.
+    fn stream_of(&mut self, id: Option<&Value>) -> Result<&mut Stream, String> {
+        let found = self.last(|asked| asked.id.as_ref() == id);
+        found.ok_or_else(|| format!("nothing was asked with the id {}", id.unwrap_or(&Value::Null)))
+    }
+
+    /// The stream of the last POST of which something is true.
+    fn last(&mut self, is: impl Fn(&Asked) -> bool) -> Option<&mut Stream> {
+        self.streams.iter_mut().rev().find(|stream| stream.asked.as_ref().is_some_and(&is))
+    }
+}
+
+/// Whether something comes back for a message. What is no message at all is answered too.
+fn is_answered(message: &Value) -> bool {
+    match message {
+        Value::Array(messages) => messages.is_empty() || messages.iter().any(is_answered),
+        Value::Object(members) => !members.contains_key("method") || members.contains_key("id"),
+        _ => true,
+    }
+}
+
+/// One stream: the response to a POST, or what a GET opened.
+struct Stream {
+    /// What it answers, if it was a POST.
+    asked: Option<Asked>,
+    cancelled: bool,
+    /// What has come and was not heard yet.
+    heard: VecDeque<Result<Value, String>>,
+    ended: bool,
+    coming: mpsc::UnboundedReceiver<Result<Value, String>>,
+    reader: JoinHandle<()>,
+}
+
+/// What was asked in a POST.
+struct Asked {
+    /// None for a batch.
+    id: Option<Value>,
+    token: Option<Value>,
+}
+
+impl Stream {
+    /// Reads a response. Its head is read first, unless it is there.
+    fn read(asked: Option<Asked>, mut connection: Connection, head: Option<Response>) -> Self {
+        let (said, coming) = mpsc::unbounded_channel();
+        let reader = tokio::spawn(async move {
+            let head = match head {
+                Some(head) => Some(head),
+                None => connection.head().await,
+            };
+            let tell = |heard: Result<Value, String>| drop(said.send(heard));
+            let Some(head) = head else { return tell(Err("the connection ended".to_owned())) };
+            match (head.status, head.header("content-type")) {
+                (200, Some("text/event-stream")) => {
+                    while let Some(message) = connection.message().await {
+                        tell(Ok(message));
+                    }
+                }
+                (200 | 400 | 404, Some("application/json")) => {
+                    let body = connection.body().await;
+                    tell(serde_json::from_str(&body).map_err(|error| format!("no message: {error}: {body}")));
+                }
+                _ => tell(Err(format!("no answer: {head:?} {}", connection.body().await))),
+            }
+        });
+        Self { asked, cancelled: false, heard: VecDeque::new(), ended: false, coming, reader }
+    }
+
+    /// Ends it from this side.
+    fn close(&mut self) {
+        self.reader.abort();
+    }
+
+    /// What it says next; `None` if it has ended.
+    async fn next(&mut self) -> Result<Option<Value>, String> {
+        match self.heard.pop_front() {
+            Some(heard) => heard.map(Some),
+            None => self.coming.recv().await.transpose(),
+        }
+    }
+
+    /// The same, but it is still to be heard.
+    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&Value>, &String>> {
+        while !self.ended {
+            match self.coming.poll_recv(cx) {
+                Poll::Ready(Some(more)) => self.heard.push_back(more),
+                Poll::Ready(None) => self.ended = true,
+                Poll::Pending => break,
+            }
+        }
+        match self.heard.front() {
+            Some(heard) => Poll::Ready(heard.as_ref().map(Some)),
+            None if self.ended => Poll::Ready(Ok(None)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
