@@ -1,0 +1,153 @@
+//! What the specification demands of a server that is reached over HTTP, over real sockets.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod callers;
+mod old_transport;
+mod posts;
+mod resuming;
+mod sessions;
+mod stateless;
+mod streams;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+use tsugite::prelude::*;
+use tsugite::transport::http::Http;
+use tsugite_testkit::http::{Connection, Request, Response, Serving};
+
+/// The revisions of the handshake that know Streamable HTTP.
+const HANDSHAKES: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// A server with a tool for each thing a test wants to see.
+struct House {
+    server: Server,
+    /// What `waits` and `leaves` wait for.
+    gate: Arc<Semaphore>,
+    /// How each call of theirs ended: done, or stopped before.
+    ended: mpsc::UnboundedReceiver<bool>,
+}
+
+fn house() -> House {
+    let gate = Arc::new(Semaphore::new(0));
+    let (tell, ended) = mpsc::unbounded_channel();
+    let echo = Tool::new("echo").handler(|| async { "hello" });
+    let steps = Tool::new("steps").handler(|cx: Context| async move {
+        cx.progress(1.0, Some(2.0), None).await;
+        cx.log(Level::Warning, "half").await;
+        tokio::task::yield_now().await;
+        cx.progress(2.0, Some(2.0), None).await;
+        "done"
+    });
+    let asks = Tool::new("asks").handler(|cx: Context| async move {
+        let roots = cx.roots().await?;
+        Ok::<_, ToolError>(format!("{} roots", roots.len()))
+    });
+    let tells_and_asks = Tool::new("tells_and_asks").handler(|cx: Context| async move {
+        cx.progress(1.0, None, None).await;
+        tokio::task::yield_now().await;
+        let roots = cx.roots().await?;
+        Ok::<_, ToolError>(format!("{} roots", roots.len()))
+    });
+    let hides = Tool::new("hides").handler(|cx: Context| async move {
+        cx.server().disable(Kind::Tool, "hides");
+        "hidden"
+    });
+    let waiting = |name: &str, leaves: bool| {
+        let (gate, tell) = (gate.clone(), tell.clone());
+        Tool::new(name).handler(move |cx: Context| {
+            let (gate, end) = (gate.clone(), End { tell: tell.clone(), done: false });
+            async move {
+                let mut end = end;
+                cx.progress(1.0, None, None).await;
+                if leaves {
+                    cx.close_stream();
+                }
+                gate.acquire().await.unwrap().forget();
+                cx.progress(2.0, None, None).await;
+                end.done = true;
+                "waited"
+            }
+        })
+    };
+    let (waits, leaves) = (waiting("waits", false), waiting("leaves", true));
+    let server = [echo, steps, asks, tells_and_asks, hides, waits, leaves]
+        .into_iter()
+        .fold(Server::new("house", "1"), Server::tool);
+    House { server, gate, ended }
+}
+
+/// Tells how a call ended.
+struct End {
+    tell: mpsc::UnboundedSender<bool>,
+    done: bool,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = self.tell.send(self.done);
+    }
+}
+
+/// A call of a tool. Its progress token is its id.
+fn call(id: u64, name: &str) -> Value {
+    let params = json!({"name": name, "arguments": {}, "_meta": {"progressToken": id}});
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+}
+
+fn notice(method: &str) -> Value {
+    json!({"jsonrpc": "2.0", "method": method})
+}
+
+/// Whoever waits in vain shall fail, not hang.
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), what).await.unwrap_or_else(|_| panic!("silence"))
+}
+
+async fn send(serving: &Serving, request: Request) -> Response {
+    within(serving.send(request)).await
+}
+
+/// Opens a stream.
+async fn stream(serving: &Serving, request: Request) -> Connection {
+    let mut connection = serving.connect().await;
+    let head = within(connection.send(request)).await;
+    assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")), "{head:?}");
+    connection
+}
+
+/// All that is still to come on a stream, until it ends.
+async fn rest(mut stream: Connection) -> Vec<Value> {
+    let mut all = Vec::new();
+    while let Some(message) = within(stream.message()).await {
+        all.push(message);
+    }
+    all
+}
+
+/// Ends a session: after that its streams end.
+async fn delete(serving: &Serving, session: &str) {
+    let deleted = send(serving, Request::new("DELETE").session(session)).await;
+    assert_eq!(deleted.status, 200, "{deleted:?}");
+}
+
+/// What a stream said, without what differs: methods of notifications and requests, ids of answers.
+fn said(messages: &[Value]) -> Vec<String> {
+    let name = |message: &Value| match message["method"].as_str() {
+        Some(method) => method.to_owned(),
+        None => format!("answer {}", message["id"]),
+    };
+    messages.iter().map(name).collect()
+}
+
+fn with_http(http: Http) -> Server {
+    house().server.http(http)
+}

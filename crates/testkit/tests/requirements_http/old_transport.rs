@@ -1,0 +1,112 @@
+//! HTTP+SSE, the transport of 2024-11-05.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+use tsugite::transport::http::Http;
+use tsugite_testkit::http::{Connection, Request, Serving, initialize, open};
+
+use super::{call, house, send, stream, with_http, within};
+
+fn connect() -> Request {
+    Request::new("GET").path("/sse").header("Accept", "text/event-stream")
+}
+
+fn post(endpoint: &str, message: &Value) -> Request {
+    Request::new("POST").path(endpoint).header("Content-Type", "application/json").body(message.to_string())
+}
+
+/// Connects, and gives where to post.
+async fn connected(serving: &Serving) -> (Connection, String) {
+    let mut connection = stream(serving, connect()).await;
+    let first = within(connection.event()).await.unwrap();
+    assert_eq!(first.event.as_deref(), Some("endpoint"), "{first:?}");
+    (connection, first.data)
+}
+
+#[tokio::test]
+async fn a_stream_says_where_to_post_and_then_carries_every_message() {
+    // HSSE-001, HSSE-002; HSSE-004: a POST is only acknowledged.
+    let serving = Serving::start(&with_http(Http::new().http_sse())).await;
+    let (mut connection, endpoint) = connected(&serving).await;
+    assert!(endpoint.starts_with('/'), "{endpoint}");
+    let requests = [initialize("2024-11-05", json!({})), call(1, "echo"), call(2, "steps"), call(3, "hides")];
+    let mut heard = Vec::new();
+    for request in &requests {
+        let accepted = send(&serving, post(&endpoint, request)).await;
+        assert_eq!(accepted.status, 202, "{accepted:?}");
+        assert!(!accepted.body.contains("jsonrpc"), "{accepted:?}");
+        loop {
+            let event = within(connection.event()).await.unwrap();
+            assert_eq!(event.event.as_deref(), Some("message"), "{event:?}");
+            let message = event.json();
+            let is_answer = message["id"] == request["id"];
+            heard.push(message);
+            if is_answer {
+                break;
+            }
+        }
+    }
+    assert_eq!(heard[0]["result"]["protocolVersion"], "2024-11-05");
+    assert_eq!(heard[1]["result"]["content"][0]["text"], "hello");
+    assert!(heard.iter().any(|message| message["method"] == "notifications/progress"), "{heard:?}");
+}
+
+#[tokio::test]
+async fn the_endpoint_of_a_stream_leads_to_it_and_to_no_other() {
+    // HSSE-014
+    let serving = Serving::start(&with_http(Http::new().http_sse())).await;
+    let (mut first, to_first) = connected(&serving).await;
+    let (mut second, to_second) = connected(&serving).await;
+    let ids: HashSet<_> = [&to_first, &to_second].into_iter().collect();
+    assert_eq!(ids.len(), 2);
+    for (endpoint, name) in [(&to_first, "first"), (&to_second, "second")] {
+        let mut opening = initialize("2024-11-05", json!({}));
+        opening["id"] = json!(name);
+        assert_eq!(send(&serving, post(endpoint, &opening)).await.status, 202);
+    }
+    assert_eq!(within(first.message()).await.unwrap()["id"], "first");
+    assert_eq!(within(second.message()).await.unwrap()["id"], "second");
+    let guess = to_first.replace(|letter: char| letter.is_ascii_digit(), "x");
+    for unknown in ["/messages", "/messages?sessionId=", "/messages?sessionId=1", &format!("{guess}x")] {
+        let refused = send(&serving, post(unknown, &call(1, "echo"))).await;
+        assert!((400..500).contains(&refused.status), "{unknown} {refused:?}");
+    }
+    // A stream that is gone is unknown too.
+    drop(first);
+    let gone = async { while send(&serving, post(&to_first, &call(1, "echo"))).await.status != 404 {} };
+    within(gone).await;
+}
+
+#[tokio::test]
+async fn a_page_of_a_foreign_origin_reaches_neither_the_stream_nor_the_endpoint() {
+    // HSSE-005
+    let serving = Serving::start(&with_http(Http::new().http_sse())).await;
+    let (_connection, endpoint) = connected(&serving).await;
+    let message = initialize("2024-11-05", json!({}));
+    for origin in ["https://evil.example", "http://localhost.evil.example", "null"] {
+        for request in [connect(), post(&endpoint, &message)] {
+            let refused = send(&serving, request.header("Origin", origin)).await;
+            assert_eq!(refused.status, 403, "{refused:?}");
+        }
+    }
+    for request in [post(&endpoint, &message), post(&endpoint, &message).header("Origin", "http://localhost")]
+    {
+        assert_eq!(send(&serving, request).await.status, 202);
+    }
+}
+
+#[tokio::test]
+async fn old_clients_are_served_beside_new_ones_where_somebody_asks_for_it() {
+    // HSSE-007; HSSE-012: not unless asked for.
+    let both = Serving::start(&with_http(Http::new().http_sse())).await;
+    let (_connection, endpoint) = connected(&both).await;
+    assert_eq!(send(&both, post(&endpoint, &initialize("2024-11-05", json!({})))).await.status, 202);
+    let session = open(&both, "2025-11-25", json!({})).await;
+    assert_eq!(send(&both, Request::post(&call(1, "echo")).session(&session)).await.status, 200);
+    assert_eq!(send(&both, Request::stateless(call(1, "echo"))).await.status, 200);
+
+    let only = Serving::start(&house().server).await;
+    assert_eq!(send(&only, connect()).await.status, 404);
+    assert_eq!(send(&only, post(&endpoint, &call(1, "echo"))).await.status, 404);
+}
