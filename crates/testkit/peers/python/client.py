@@ -1,4 +1,4 @@
-"""The client of the Python package `mcp`, in every revision.
+"""The client of the Python package `mcp`, in every revision; in the first over HTTP+SSE.
 
 A run is `client.py URL REVISION FEATURE…`; each feature becomes one line of JSON on standard output.
 """
@@ -10,17 +10,20 @@ import sys
 import uuid
 import warnings
 from contextlib import asynccontextmanager
+from urllib.parse import urljoin
 
 import httpx2
 import mcp.client.session
 import mcp_types as types
 from mcp import Client
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 # A client that has not done a feature by then hangs.
 LIMIT = 20
 STATELESS = "2026-07-28"
+SSE = "2024-11-05"
 MOTTO = "notes://motto"
 
 
@@ -45,6 +48,12 @@ async def main(url, revision, *features):
 async def connected(url, revision, wire, **heard):
     """One connection, which ends its session when it is left."""
     mode = "auto" if revision == STATELESS else "legacy"
+    if revision == SSE:
+        transport = sse_client(urljoin(url, "/sse"), httpx_client_factory=lambda **_: wire.client())
+        async with Client(transport, mode=mode, **heard) as client:
+            equal(client.protocol_version, revision)
+            yield client
+        return
     async with wire.client() as http:
         async with Client(streamable_http_client(url, http_client=http), mode=mode, **heard) as client:
             equal(client.protocol_version, revision)

@@ -1,9 +1,10 @@
-// The client of @modelcontextprotocol/sdk, in the revisions of the handshake.
+// The client of @modelcontextprotocol/sdk, in the revisions of the handshake; in the first of them over HTTP+SSE.
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema, ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
-import { QUICKLY, run } from './features.mjs';
+import { QUICKLY, run, SSE, sseUrl } from './features.mjs';
 
 await run('@modelcontextprotocol/sdk', async (url, revision, wire, heard) => {
   const client = new Client({ name: 'peers', version: '1.0.0' }, { capabilities: { elicitation: {} } });
@@ -11,13 +12,19 @@ await run('@modelcontextprotocol/sdk', async (url, revision, wire, heard) => {
   client.setRequestHandler(ElicitRequestSchema, ({ params }) => heard.elicit(params));
   client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => heard.updated(params.uri));
 
-  const transport = new StreamableHTTPClientTransport(new URL(url), { fetch: wire.fetch, reconnectionOptions: QUICKLY });
+  const transport = revision === SSE
+    ? new SSEClientTransport(sseUrl(url), { fetch: wire.fetch })
+    : new StreamableHTTPClientTransport(new URL(url), { fetch: wire.fetch, reconnectionOptions: QUICKLY });
   // It always offers its newest revision and has no option for another, so the offer is rewritten on its way.
   const send = transport.send.bind(transport);
   transport.send = (message, options) => {
     if (message.method === 'initialize') message.params.protocolVersion = revision;
     return send(message, options);
   };
+  // Only one of the two transports says what was agreed on.
+  let agreed;
+  const agree = transport.setProtocolVersion.bind(transport);
+  transport.setProtocolVersion = version => agree(agreed = version);
   await client.connect(transport);
 
   const pages = async (list, key) => {
@@ -31,7 +38,7 @@ await run('@modelcontextprotocol/sdk', async (url, revision, wire, heard) => {
     return all;
   };
   return {
-    revision: transport.protocolVersion,
+    revision: agreed,
     tools: () => pages(params => client.listTools(params), 'tools'),
     call: (name, args, onprogress) => client.callTool({ name, arguments: args }, undefined, { onprogress }),
     resources: () => pages(params => client.listResources(params), 'resources'),
@@ -46,7 +53,8 @@ await run('@modelcontextprotocol/sdk', async (url, revision, wire, heard) => {
     complete: (name, argument, value) =>
       client.complete({ ref: { type: 'ref/prompt', name }, argument: { name: argument, value } }),
     close: async () => {
-      await transport.terminateSession();
+      // Over HTTP+SSE a session ends with its stream.
+      await transport.terminateSession?.();
       await client.close();
     },
   };

@@ -1,7 +1,7 @@
-// The client of @modelcontextprotocol/client, in every revision.
+// The client of @modelcontextprotocol/client, in every revision; in the first over HTTP+SSE.
 
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { QUICKLY, run } from './features.mjs';
+import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { QUICKLY, run, SSE, sseUrl } from './features.mjs';
 
 await run('@modelcontextprotocol/client', async (url, revision, wire, heard) => {
   const stateless = revision === '2026-07-28';
@@ -15,7 +15,9 @@ await run('@modelcontextprotocol/client', async (url, revision, wire, heard) => 
   client.setRequestHandler('elicitation/create', ({ params }) => heard.elicit(params));
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => heard.updated(params.uri));
 
-  const transport = new StreamableHTTPClientTransport(new URL(url), { fetch: wire.fetch, reconnectionOptions: QUICKLY });
+  const transport = revision === SSE
+    ? new SSEClientTransport(sseUrl(url), { fetch: wire.fetch })
+    : new StreamableHTTPClientTransport(new URL(url), { fetch: wire.fetch, reconnectionOptions: QUICKLY });
   await client.connect(transport);
 
   // Its lists follow cursors by themselves.
@@ -39,7 +41,8 @@ await run('@modelcontextprotocol/client', async (url, revision, wire, heard) => 
     complete: (name, argument, value) =>
       client.complete({ ref: { type: 'ref/prompt', name }, argument: { name: argument, value } }),
     close: async () => {
-      await transport.terminateSession();
+      // Over HTTP+SSE a session ends with its stream.
+      await transport.terminateSession?.();
       await client.close();
     },
   };

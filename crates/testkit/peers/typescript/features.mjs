@@ -16,6 +16,10 @@ export const QUICKLY = {
   initialReconnectionDelay: 50, maxReconnectionDelay: 50, reconnectionDelayGrowFactor: 1, maxRetries: 3,
 };
 
+// The revision whose transport is HTTP+SSE, and where that is served.
+export const SSE = '2024-11-05';
+export const sseUrl = url => new URL('/sse', url);
+
 // `connect(url, revision, wire, heard)` gives the verbs of one connection: `tools`, `call`, `resources`, `templates`,
 // `read`, `watch`, `prompts`, `prompt`, `complete`, `close`. `heard` is where it says what came by itself.
 export async function run(peer, connect) {

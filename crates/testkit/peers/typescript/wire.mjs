@@ -44,11 +44,13 @@ export class Wire {
       await this.#mayReturn.wait;
     }
     const response = await fetch(url, init);
-    this.seen.push(`${init.method} ${response.status}`);
-    if (init.method === 'GET' && response.ok) (last === null ? this.#listening : this.#back).resolve();
+    const method = init.method ?? 'GET';
+    this.seen.push(`${method} ${response.status}`);
+    if (method === 'GET' && response.ok) (last === null ? this.#listening : this.#back).resolve();
     if (response.body === null) return response;
     const holds = typeof init.body === 'string' && init.body.includes('"hold"');
-    const body = response.body.pipeThrough(new TransformStream(this.#reader(holds)));
+    let body = response.body.pipeThrough(new TransformStream(this.#reader(holds)));
+    if (String(url).endsWith('/sse')) body = body.pipeThrough(new TransformStream({ transform: apart }));
     return new Response(body, { status: response.status, statusText: response.statusText, headers: response.headers });
   };
 
@@ -70,6 +72,18 @@ export class Wire {
         if (holds) this.#ended.resolve();
       },
     };
+  }
+}
+
+// Passes on one event at a time. Over HTTP+SSE both clients read all events of a piece before they look at any
+// notification, and by then have forgotten the call whose answer came in the same piece: its progress is lost to them.
+async function apart(chunk, controller) {
+  let start = 0;
+  for (let end = 1; end <= chunk.length; end++) {
+    if (end < chunk.length && !(chunk[end - 1] === 10 && chunk[end - 2] === 10)) continue;
+    controller.enqueue(chunk.subarray(start, end));
+    start = end;
+    await new Promise(setImmediate);
   }
 }
 

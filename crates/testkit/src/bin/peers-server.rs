@@ -10,6 +10,7 @@ use std::thread;
 
 use tokio::sync::Semaphore;
 use tsugite::prelude::*;
+use tsugite::transport::http::Http;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -41,6 +42,8 @@ fn server() -> Server {
     let motto = Resource::text(MOTTO, "Measure twice, cut once.").name("motto").mime_type("text/plain");
     Server::new("peers", "1.0.0")
         .instructions("Try everything.")
+        // For clients of 2024-11-05.
+        .http(Http::new().http_sse())
         // So that lists have more than one page, and clients must follow cursors.
         .page_size(2)
         .state(Gates::default())
