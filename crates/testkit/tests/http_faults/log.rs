@@ -12,7 +12,7 @@ use tsugite::store::{Entry, Events, Expect, LogBounds, MemoryStore, Soon, Store,
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Event, Request};
 
-use crate::{Client, Stage, later, run, run_alone, talk, text_of};
+use crate::{Client, Stage, run, talk, text_of};
 
 const AGE: Duration = Duration::from_secs(600);
 
@@ -152,33 +152,6 @@ fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
         assert_eq!(resumed.status, 200, "it has seen all there was: {resumed:?}");
         stage.let_go(1);
         assert_eq!(text_of(&again.message().await.unwrap()), "talked");
-        serving.stop().await.unwrap();
-    });
-}
-
-#[test]
-fn what_expired_amid_a_call_is_refused_and_not_skipped() {
-    run_alone(async || {
-        let mut stage = Stage::new(Http::new().event_log(8, 1 << 20, AGE));
-        let (store, mut seen) = Watched::new();
-        stage.server = stage.server.store(store);
-        let serving = stage.serve().await;
-        let client = Client::session(&serving).await;
-        let mut connection = serving.connect().await;
-        connection.send(client.call(1, "talk", talk(2, 1))).await;
-        let primed = connection.event().await.unwrap().id.unwrap();
-        connection.event().await.unwrap();
-        later(AGE).await;
-        seen.wait_for(|logs| logs.contains_key(SWEPT)).await.unwrap();
-        stage.let_go(1);
-        // What was said before is gone, and this is there: whoever has not seen the former must not get the latter alone.
-        let heard = connection.event().await.unwrap();
-        let late = serving.connect().await.send(client.after(&primed)).await;
-        assert_eq!(late.status, 400, "{late:?}");
-        stage.let_go(2);
-        assert!(stage.end().await);
-        let rest = serving.send(client.after(heard.id.as_deref().unwrap())).await.events();
-        assert_eq!(text_of(&rest.last().unwrap().json()), "talked");
         serving.stop().await.unwrap();
     });
 }

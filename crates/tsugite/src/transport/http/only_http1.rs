@@ -32,11 +32,7 @@ where
 {
     pub(super) fn new(io: T, service: S, http: &Http) -> Self {
         let mut builder = http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(http.header_time)
-            .max_headers(MOST_HEADERS)
-            .max_buf_size(MOST_HEAD);
+        builder.timer(TokioTimer::new()).header_read_timeout(http.header_time).max_header_size(MOST_HEAD);
         Self(Box::pin(builder.serve_connection(TokioIo::new(io), service)))
     }
 
@@ -51,5 +47,5 @@ where
     }
 }
 
-const MOST_HEADERS: usize = 128;
+/// How many bytes a head may have. Of headers there may be 100, which is what hyper has room for.
 const MOST_HEAD: usize = 64 << 10;

@@ -251,4 +251,4 @@ fn place<'h>(hub: &'h Hub, path: &str, at: Where) -> Place<'h> {
 }
 
 /// How many headers a request may have.
-const MOST_HEADERS: usize = 128;
+const MOST_HEADERS: usize = 100;

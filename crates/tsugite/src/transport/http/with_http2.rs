@@ -37,7 +37,6 @@ where
             .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(http.header_time)
-            .max_headers(MOST_HEADERS)
             .max_buf_size(MOST_HEAD)
             .http2()
             .timer(TokioTimer::new())
@@ -59,6 +58,6 @@ where
     }
 }
 
-const MOST_HEADERS: usize = 128;
+/// How many bytes a head may have, or what of one is read. Of headers there may be 100.
 const MOST_HEAD: usize = 64 << 10;
 const MOST_HEADER_BYTES: u32 = 64 << 10;
