@@ -11,7 +11,7 @@ use crate::{conformance, fuzz, msrv, peers, run, setup};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 11] = [
+const STEPS: [(&str, Step); 12] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
@@ -19,6 +19,7 @@ const STEPS: [(&str, Step); 11] = [
     ("tests", tests),
     ("doc tests", doc_tests),
     ("without features", without_features),
+    ("default features", default_features),
     ("docs", |_| docs()),
     ("conformance", |count| conformance::Plan::everything().run(count)),
     ("peers", |count| peers::run(None, count)),
@@ -88,6 +89,13 @@ fn doc_tests(count: &mut Count) -> Result<(), String> {
 /// What stands in for a feature is compiled only without it.
 fn without_features(count: &mut Count) -> Result<(), String> {
     let command = run::cargo(["test", "-p", "tsugite", "--no-default-features", "--locked", "--lib"]);
+    counted(run::overheard(command)?, Count::from_libtest, count).map(drop)
+}
+
+/// All features together speak HTTP/2 as well; what most people build does not.
+fn default_features(count: &mut Count) -> Result<(), String> {
+    let tests = ["--test", "http", "--test", "http_attacks", "--test", "http_faults", "--test", "http_edges"];
+    let command = run::cargo(["test", "-p", "tsugite-testkit", "--locked"].into_iter().chain(tests));
     counted(run::overheard(command)?, Count::from_libtest, count).map(drop)
 }
 

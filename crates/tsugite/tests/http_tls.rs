@@ -1,0 +1,192 @@
+//! HTTP over TLS and HTTP/2, with clients that are not ours: rustls and hyper. The certificate and the key in `tls/` are for
+//! this test alone.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, Version};
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tsugite::prelude::*;
+use tsugite::transport::http::Http;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
+
+fn server() -> Server {
+    let count = Tool::new("count").handler(|cx: Context| async move {
+        for step in 1..=3 {
+            cx.progress(f64::from(step), None, None).await;
+            tokio::task::yield_now().await;
+        }
+        "counted"
+    });
+    Server::new("s", "1").tool(count)
+}
+
+fn encrypted() -> Server {
+    server().http(Http::new().tls(format!("{FOLDER}/certificate.pem"), format!("{FOLDER}/key.pem")))
+}
+
+async fn start(server: Server) -> (SocketAddr, oneshot::Sender<()>) {
+    let listener = server.bind_http("127.0.0.1:0").await.unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let address = listener.local_addr();
+    tokio::spawn(listener.serve_until(async move { drop(stopped.await) }));
+    (address, stop)
+}
+
+async fn handshake(address: SocketAddr, speaks: &[&[u8]]) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(format!("{FOLDER}/certificate.pem")).unwrap()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = speaks.iter().map(|name| name.to_vec()).collect();
+    let socket = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, socket).await.unwrap()
+}
+
+/// A body that is there.
+struct Whole(Option<Bytes>);
+
+impl Body for Whole {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        std::task::Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+fn post(uri: &str, message: &Value) -> Request<Whole> {
+    Request::builder()
+        .method(Method::POST)
+        .uri(uri)
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .body(Whole(Some(Bytes::from(message.to_string()))))
+        .unwrap()
+}
+
+async fn text(response: Response<Incoming>) -> String {
+    let mut body = response.into_body();
+    let mut text = Vec::new();
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        text.extend_from_slice(&frame.unwrap().into_data().unwrap_or_default());
+    }
+    String::from_utf8(text).unwrap()
+}
+
+fn initialize() -> Value {
+    let client = json!({"name": "c", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+}
+
+fn count() -> Value {
+    let params = json!({"name": "count", "arguments": {}, "_meta": {"progressToken": 1}});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+}
+
+/// Opens a session and calls, over HTTP/2.
+async fn speak_http2<T>(io: T, scheme: &str)
+where
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(io)).await.unwrap();
+    tokio::spawn(connection);
+    let uri = format!("{scheme}://localhost/mcp");
+    let opened = sender.send_request(post(&uri, &initialize())).await.unwrap();
+    assert_eq!((opened.status().as_u16(), opened.version()), (200, Version::HTTP_2));
+    let session = opened.headers()["mcp-session-id"].clone();
+    text(opened).await;
+    // Streams and answers side by side on one connection.
+    let mut stream =
+        Request::builder().uri(&uri).header("accept", "text/event-stream").body(Whole(None)).unwrap();
+    stream.headers_mut().insert("mcp-session-id", session.clone());
+    let stream = sender.send_request(stream).await.unwrap();
+    assert_eq!(stream.headers()["content-type"], "text/event-stream");
+    let mut call = post(&uri, &count());
+    call.headers_mut().insert("mcp-session-id", session);
+    let said = text(sender.send_request(call).await.unwrap()).await;
+    assert_eq!(
+        (said.matches("notifications/progress").count(), said.matches("counted").count()),
+        (3, 1),
+        "{said}"
+    );
+    drop(stream);
+}
+
+#[tokio::test]
+async fn tls_carries_http_1() {
+    let (address, _stop) = start(encrypted()).await;
+    let io = handshake(address, &[b"http/1.1"]).await;
+    assert_eq!(io.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+    let (mut sender, connection) = http1::handshake(TokioIo::new(io)).await.unwrap();
+    tokio::spawn(connection);
+    let opened = sender.send_request(post("/mcp", &initialize())).await.unwrap();
+    assert_eq!(opened.status(), 200);
+    assert!(text(opened).await.contains("2025-11-25"));
+}
+
+#[tokio::test]
+async fn tls_carries_http_2() {
+    let (address, _stop) = start(encrypted()).await;
+    let io = handshake(address, &[b"h2", b"http/1.1"]).await;
+    assert_eq!(io.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    speak_http2(io, "https").await;
+}
+
+#[tokio::test]
+async fn http_2_is_understood_in_the_clear() {
+    let (address, _stop) = start(server()).await;
+    speak_http2(TcpStream::connect(address).await.unwrap(), "http").await;
+}
+
+#[tokio::test]
+async fn what_is_no_handshake_harms_nobody() {
+    let (address, _stop) = start(encrypted()).await;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(TcpStream::connect(address).await.unwrap())).await.unwrap();
+    tokio::spawn(connection);
+    assert!(
+        sender.send_request(post("/mcp", &initialize())).await.is_err(),
+        "nothing is served in the clear"
+    );
+    handshake(address, &[b"http/1.1"]).await;
+}
+
+#[tokio::test]
+async fn certificates_that_are_not_there_are_named() {
+    let server = server().http(Http::new().tls("nowhere.pem", format!("{FOLDER}/key.pem")));
+    let error = server.bind_http("127.0.0.1:0").await.err().unwrap().to_string();
+    assert!(error.contains("nowhere.pem"), "{error}");
+}
