@@ -110,11 +110,7 @@ impl Exchange {
     pub(super) fn events_of(mut self, said: &[u8]) -> Bytes {
         match &mut self.survives {
             None => plain(said),
-            Some(survival) => {
-                let text = survival.say(said);
-                survival.finish();
-                text
-            }
+            Some(survival) => survival.say(said),
         }
     }
 
@@ -152,11 +148,14 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         let Some(mut survival) = self.survives.take() else { return };
-        let Some(work) = self.work.take() else { return survival.finish() };
+        let work = self.work.take();
+        // What was said and nobody has taken must be kept as well.
+        if work.is_none() && survival.appending.is_none() && self.outbox.is_empty() {
+            return survival.finish();
+        }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let hub = survival.hub.clone();
-        let orphan = Orphan { outbox: self.outbox.clone(), work: Some(work), survival };
-        hub.adopt(&runtime, orphan);
+        hub.adopt(&runtime, Orphan { outbox: self.outbox.clone(), work, survival });
     }
 }
 
@@ -302,6 +301,20 @@ impl Standalone {
         self.after = Some(last.last);
         self.first = Some(joined(&events));
         Poll::Ready(None)
+    }
+}
+
+impl Drop for Standalone {
+    fn drop(&mut self) {
+        // What was taken from the session must be kept, though this client will not see it here.
+        if let (Some(appending), Ok(runtime)) = (self.appending.take(), tokio::runtime::Handle::try_current())
+        {
+            let track = self.track.clone();
+            self.hub.adopt(&runtime, async move {
+                appending.await;
+                track.tell();
+            });
+        }
     }
 }
 

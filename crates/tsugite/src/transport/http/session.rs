@@ -177,8 +177,10 @@ impl Sessions {
 
     /// Finds a session of this caller, and keeps it while it is used.
     pub(super) fn find(&self, id: &SessionId, who: Option<&Principal>) -> Option<InUse> {
-        let session = self.shard(id).get(id).filter(|session| session.is_of(who)).cloned()?;
-        Some(self.hold(session))
+        // Counted before the lock is given back: whoever sweeps must see that it is used.
+        let sessions = self.shard(id);
+        let session = sessions.get(id).filter(|session| session.is_of(who))?;
+        Some(self.hold(session.clone()))
     }
 
     /// Keeps a session while it is used.
