@@ -16,7 +16,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
 
-use super::connection::{Connection, SPOKEN};
+use super::connection::{Connection, SNIFFED, SPOKEN};
 use super::hub::Hub;
 use super::service::{Answering, HttpService, Where};
 use super::tls;
@@ -178,7 +178,8 @@ async fn speak<T>(hub: Arc<Hub>, socket: T, stopping: Arc<Stopping>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let socket = Timed { io: socket, limit: hub.http.write_time, stalled: None };
+    let young = (SNIFFED > 0).then(|| (SNIFFED, Box::pin(tokio::time::sleep(hub.http.header_time))));
+    let socket = Timed { io: socket, limit: hub.http.write_time, stalled: None, young };
     let http = hub.http.clone();
     let service = service_fn(move |request| Answering::new(hub.clone(), request, Where::Own));
     let mut connection = Connection::new(socket, service, &http);
@@ -203,6 +204,8 @@ struct Timed<T> {
     io: T,
     limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
+    /// How many bytes must still come until it is known what the peer speaks, and how long they may take.
+    young: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
 impl<T> Timed<T> {
@@ -226,7 +229,23 @@ impl<T: AsyncRead + Unpin> AsyncRead for Timed<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        if let Some((left, time)) = &mut self.young {
+            match &read {
+                Poll::Ready(_) => {
+                    *left = left.saturating_sub(buf.filled().len() - before);
+                    if *left == 0 {
+                        self.young = None;
+                    }
+                }
+                Poll::Pending if time.as_mut().poll(cx).is_ready() => {
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
+                Poll::Pending => {}
+            }
+        }
+        read
     }
 }
 

@@ -18,6 +18,9 @@ use super::settings::Http;
 /// What is spoken, for a handshake that offers a choice.
 pub(super) const SPOKEN: &[&[u8]] = &[b"http/1.1"];
 
+/// How many bytes are looked at to see what is spoken.
+pub(super) const SNIFFED: usize = 0;
+
 /// One connection.
 pub(super) struct Connection<T: AsyncRead + AsyncWrite + Unpin, S: Service<Request<Incoming>>>(
     Pin<Box<http1::Connection<TokioIo<T>, S>>>,

@@ -19,6 +19,9 @@ use super::settings::Http;
 /// What is spoken, for a handshake that offers a choice.
 pub(super) const SPOKEN: &[&[u8]] = &[b"h2", b"http/1.1"];
 
+/// How many bytes are looked at to see what is spoken; hyper does not time that.
+pub(super) const SNIFFED: usize = 24;
+
 /// One connection.
 pub(super) struct Connection<T, S>(Pin<Box<auto::Connection<'static, TokioIo<T>, S, TokioExecutor>>>)
 where
