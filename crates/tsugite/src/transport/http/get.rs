@@ -76,10 +76,11 @@ async fn resume(
     };
     // So that a client that is cut off once more, before anything was said, still knows where it was.
     let primed = primes.then(|| track.priming(after, hub.http.retry)).filter(|_| track.number() == number);
+    let last = track.last();
     let missed = match hub.store.read(&log(session.id().as_str(), number), after).wait().await {
         Ok(Some(missed)) => missed,
         // Nothing was said since, so nothing was missed, even if the time of what was said before is over.
-        _ if track.number() == number && track.last() == after => Vec::new(),
+        _ if track.number() == number && last == after => Vec::new(),
         _ => return unknown(),
     };
     if !standalone {

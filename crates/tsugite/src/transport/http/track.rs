@@ -192,7 +192,11 @@ impl Track {
             state.last
         };
         let text = self.priming(first, retry);
-        let appending = self.keep(Events { first, last: first, text: text.clone() }, store, bounds);
+        // There is nothing in it to come back for; only another replica must know that the stream is there.
+        let appending = match store.is_shared() {
+            true => self.keep(Events { first, last: first, text: text.clone() }, store, bounds),
+            false => None,
+        };
         (text, appending)
     }
 
