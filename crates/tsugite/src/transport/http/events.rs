@@ -260,7 +260,7 @@ impl Events for Stream {
 /// The stream of a session for what belongs to no request.
 pub(super) struct Standalone {
     hub: Arc<Hub>,
-    session: InUse,
+    _session: InUse,
     track: Arc<Track>,
     reader: u64,
     outbox: Arc<Outbox>,
@@ -286,7 +286,19 @@ impl Standalone {
     ) -> Self {
         let (reader, outbox, beat) = (track.take_over(), session.link.outbox().clone(), Beat::new(&hub));
         let (reading, appending) = (None, None);
-        Self { hub, session, track, reader, outbox, first, after, reading, appending, beat, _open: open }
+        Self {
+            hub,
+            _session: session,
+            track,
+            reader,
+            outbox,
+            first,
+            after,
+            reading,
+            appending,
+            beat,
+            _open: open,
+        }
     }
 
     /// What its client has not been given, though it was said; nothing if there is no such thing.
@@ -356,7 +368,6 @@ impl Events for Standalone {
             if self.outbox.poll_filled(cx).is_ready() {
                 continue;
             }
-            let _ = &self.session;
             return self.beat.poll(cx).map(Some);
         }
     }
