@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
 use tsugite::server::Visit;
+use tsugite::server::layer::ConcurrencyLimit;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, Response, Serving, initialize, open};
 
@@ -60,12 +61,16 @@ async fn a_second_param_header_that_is_no_text_is_refused() {
 #[tokio::test]
 async fn one_client_does_not_take_the_streams_of_all() {
     // F-25.
-    let serving = Serving::start(&server().most_subscriptions(2)).await;
-    let mut kept = Vec::new();
-    for client in 0..3 {
-        let mut connection = serving.connect().await;
-        assert_eq!(connection.send(listen()).await.status, 200, "client {client} has no stream yet");
-        kept.push(connection);
+    let plain = server().most_subscriptions(2);
+    let layered = server().most_subscriptions(2).layer(ConcurrencyLimit::new(8));
+    for server in [plain, layered] {
+        let serving = Serving::start(&server).await;
+        let mut kept = Vec::new();
+        for client in 0..3 {
+            let mut connection = serving.connect().await;
+            assert_eq!(connection.send(listen()).await.status, 200, "client {client} has no stream yet");
+            kept.push(connection);
+        }
     }
 }
 

@@ -156,7 +156,7 @@ impl Context {
 
     /// Where what belongs to no request goes, or to one that is answered; nowhere if the peer is gone or none can follow.
     pub(crate) fn later(&self) -> Option<Arc<Outbox>> {
-        let link = self.0.link.upgrade().filter(|link| !link.is_alone())?;
+        let link = self.0.link.upgrade().filter(|link| link.has_sequel())?;
         Some(link.outbox().clone()).filter(|outbox| !outbox.is_closed())
     }
 

@@ -49,8 +49,7 @@ pub(crate) struct Link {
     room: Arc<Room>,
     /// Requests whose answer is not written yet.
     busy: AtomicUsize,
-    /// It serves one request of the handshake era, and nothing can follow.
-    alone: bool,
+    reach: Reach,
     /// Streams of changes end gracefully when the link does.
     closing: AtomicBool,
     closed: Notify,
@@ -154,6 +153,17 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// Whose requests a link serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// One peer's.
+    Peer,
+    /// One request of the handshake era, which nothing can follow.
+    Once,
+    /// Those of the stateless era, of every client.
+    Everybody,
+}
+
 /// How many handlers may run at once, for one peer or for all of a server's.
 pub(crate) struct Room {
     permits: Arc<Semaphore>,
@@ -163,7 +173,7 @@ pub(crate) struct Room {
     streams: usize,
     open: AtomicUsize,
     /// How many streams of changes each authenticated caller has, where they belong to no session.
-    each: Mutex<HashMap<Principal, usize>>,
+    each: Mutex<HashMap<(String, String), usize>>,
 }
 
 impl Room {
@@ -186,7 +196,8 @@ impl Room {
 /// A stream that counts.
 pub(crate) struct OpenStream {
     room: Arc<Room>,
-    who: Option<Principal>,
+    /// The issuer and the subject.
+    who: Option<(String, String)>,
     /// The link it belongs to, and how many resources it names.
     link: Option<(Arc<Link>, usize)>,
 }
@@ -234,26 +245,17 @@ impl Link {
         principal: Option<Principal>,
         room: &Arc<Room>,
     ) -> Arc<Self> {
-        Arc::new(Self::new_with(server, config, principal, room, false))
+        Self::reaching(Reach::Peer, server, config, principal, room)
     }
 
-    /// For one request of the handshake era that belongs to no session.
-    pub(crate) fn alone(
+    /// For other requests than those of one peer.
+    pub(crate) fn reaching(
+        reach: Reach,
         server: &Server,
         config: Arc<Config>,
         principal: Option<Principal>,
         room: &Arc<Room>,
     ) -> Arc<Self> {
-        Arc::new(Self::new_with(server, config, principal, room, true))
-    }
-
-    fn new_with(
-        server: &Server,
-        config: Arc<Config>,
-        principal: Option<Principal>,
-        room: &Arc<Room>,
-        alone: bool,
-    ) -> Self {
         let state = LinkState {
             handshake: ServerHandshake::new(config.served),
             work: None,
@@ -262,9 +264,9 @@ impl Link {
             listener: None,
             declared: Declared::default(),
         };
-        Self {
+        Arc::new(Self {
             server: server.clone(),
-            alone,
+            reach,
             room: room.clone(),
             outbox: OnceLock::new(),
             config,
@@ -274,12 +276,17 @@ impl Link {
             busy: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
-        }
+        })
     }
 
-    /// Whether it serves one request of the handshake era, and nothing can follow.
+    /// Whether it serves one request of the handshake era, which nothing can follow.
     pub(crate) fn is_alone(&self) -> bool {
-        self.alone
+        self.reach == Reach::Once
+    }
+
+    /// Whether something can be said to the client that belongs to no request.
+    pub(crate) fn has_sequel(&self) -> bool {
+        self.reach == Reach::Peer
     }
 
     /// Where what belongs to no request goes.
@@ -446,7 +453,7 @@ impl Link {
         state.hello = Some(asked.request.params().to_owned());
         state.log_level = Level::Info;
         let mut answer = lifecycle::initialized(&self.server.shared, &self.config, asked.revision);
-        if self.alone {
+        if self.is_alone() {
             lifecycle::without_sequel(&mut answer.capabilities);
         }
         state.declared = Declared::of(&answer.capabilities);
@@ -675,7 +682,7 @@ impl Link {
     pub(crate) fn session(&self) -> (Option<Level>, ClientCapabilities, Option<Implementation>) {
         let (level, phase, hello) = {
             let state = self.lock();
-            ((!self.alone).then_some(state.log_level), state.handshake.phase(), state.hello.clone())
+            ((!self.is_alone()).then_some(state.log_level), state.handshake.phase(), state.hello.clone())
         };
         let hello = hello.zip(phase.revision()).and_then(|(hello, revision)| {
             // It was read before.
@@ -689,7 +696,7 @@ impl Link {
 
     /// The session, as somebody who hears of changes; nobody before the handshake.
     pub(crate) fn listener(&self) -> Option<Arc<Listener>> {
-        if self.alone {
+        if !self.has_sequel() {
             return None;
         }
         let mut state = self.lock();
@@ -728,15 +735,16 @@ impl Link {
     pub(crate) fn open_stream(self: &Arc<Self>, asked: Asked<'_>, resources: usize) -> Option<OpenStream> {
         let most = self.config.subscriptions;
         let mut open = self.room.open()?;
-        if matches!(asked.tables, Tables::None) {
+        if self.reach == Reach::Everybody {
             if let Some(who) = asked.principal() {
+                let who = (who.issuer().to_owned(), who.subject().to_owned());
                 let mut each = lock(&self.room.each);
                 let count = each.entry(who.clone()).or_default();
                 if *count >= most {
                     return None;
                 }
                 *count += 1;
-                open.who = Some(who.clone());
+                open.who = Some(who);
             }
             return Some(open);
         }

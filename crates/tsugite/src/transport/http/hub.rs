@@ -17,7 +17,7 @@ use super::settings::Http;
 use super::sse::OldSessions;
 use super::track::Track;
 use crate::bus::News;
-use crate::server::link::{Link, OpenStream, Room};
+use crate::server::link::{Link, OpenStream, Reach, Room};
 use crate::server::{Config, Principal, Server};
 use crate::store::{Expect, LogBounds, Soon, Store, StoreError};
 
@@ -52,7 +52,7 @@ impl Hub {
         policy.sessions = http.sessions;
         policy.delete = http.delete;
         policy.http_sse = http.sse.is_some();
-        let lone = Link::with(server, config.clone(), None, &room);
+        let lone = Link::reaching(Reach::Everybody, server, config.clone(), None, &room);
         let store = config.http.store.clone();
         let old_config = Arc::new(Config { served: config.served.handshake(), ..Config::clone(&config) });
         let hub = Arc::new(Self {

@@ -178,7 +178,7 @@ async fn speak<T>(hub: Arc<Hub>, socket: T, stopping: Arc<Stopping>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let young = (SNIFFED > 0).then(|| (SNIFFED, Box::pin(tokio::time::sleep(hub.http.header_time))));
+    let young = SNIFFED.map(|bytes| (bytes, Box::pin(tokio::time::sleep(hub.http.header_time))));
     let socket = Timed { io: socket, limit: hub.http.write_time, stalled: None, young };
     let http = hub.http.clone();
     let service = service_fn(move |request| Answering::new(hub.clone(), request, Where::Own));

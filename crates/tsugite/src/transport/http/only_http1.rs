@@ -19,7 +19,7 @@ use super::settings::Http;
 pub(super) const SPOKEN: &[&[u8]] = &[b"http/1.1"];
 
 /// How many bytes are looked at to see what is spoken.
-pub(super) const SNIFFED: usize = 0;
+pub(super) const SNIFFED: Option<usize> = None;
 
 /// One connection.
 pub(super) struct Connection<T: AsyncRead + AsyncWrite + Unpin, S: Service<Request<Incoming>>>(

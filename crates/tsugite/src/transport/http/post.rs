@@ -26,7 +26,7 @@ use super::hub::Hub;
 use super::service::Rest;
 use super::session::{InUse, NoSession, Session, SessionId};
 use crate::bus::News;
-use crate::server::link::{Asked, Caller, Link, Tables, Work};
+use crate::server::link::{Asked, Caller, Link, Reach, Tables, Work};
 use crate::server::{Declared, Headers, Named, Outbox, Principal, Reply};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -289,7 +289,7 @@ impl Arrived<'_> {
                 let (hub, who) = (self.hub, self.caller.principal.clone());
                 let link = match hub.http.sessions {
                     true => Link::with(&hub.server, hub.config.clone(), who, &hub.room),
-                    false => Link::alone(&hub.server, hub.config.clone(), who, &hub.room),
+                    false => Link::reaching(Reach::Once, &hub.server, hub.config.clone(), who, &hub.room),
                 };
                 let opens = Kind::Opens(link.clone());
                 self.run(request, peek, revision, None, opens, |asked| link.through_layers(asked))
@@ -345,7 +345,13 @@ impl Arrived<'_> {
     /// A link for one request of the handshake era that belongs to no session.
     fn alone(&self, revision: Revision) -> Arc<Link> {
         let hub = self.hub;
-        let link = Link::alone(&hub.server, hub.config.clone(), self.caller.principal.clone(), &hub.room);
+        let link = Link::reaching(
+            Reach::Once,
+            &hub.server,
+            hub.config.clone(),
+            self.caller.principal.clone(),
+            &hub.room,
+        );
         link.agreed(revision);
         link
     }

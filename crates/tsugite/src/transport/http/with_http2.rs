@@ -20,7 +20,7 @@ use super::settings::Http;
 pub(super) const SPOKEN: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// How many bytes are looked at to see what is spoken; hyper does not time that.
-pub(super) const SNIFFED: usize = 24;
+pub(super) const SNIFFED: Option<usize> = Some(24);
 
 /// One connection.
 pub(super) struct Connection<T, S>(Pin<Box<auto::Connection<'static, TokioIo<T>, S, TokioExecutor>>>)
