@@ -23,6 +23,7 @@
 #[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]
 pub mod bus;
 pub mod error;
+mod lock;
 #[cfg(feature = "macros")]
 mod macros;
 #[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]

@@ -4,6 +4,7 @@
 //! - [`handshake`]: how a connection opens up to 2025-11-25.
 //! - [`inbound`]: requests the peer sent and we have not answered yet.
 //! - [`outbound`]: calls we made and have no answer to yet.
+//! - [`pace`]: how long one call is waited for.
 //! - [`peek`]: what of a request must be known before it is read.
 //! - [`header`]: values of `Mcp-*` headers, mirrored from the body.
 
@@ -12,6 +13,7 @@ pub mod header;
 pub mod http;
 pub mod inbound;
 pub mod outbound;
+pub mod pace;
 pub mod peek;
 pub mod stdio;
 

@@ -4,42 +4,12 @@
 //! the caller asks for the [next deadline](Outbound::next_deadline), waits, and [ticks](Outbound::tick).
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::inbound::Rising;
+use super::pace::Pace;
+pub use super::pace::Patience;
 use crate::jsonrpc::Id;
 use crate::protocol::{Method, lifecycle};
-
-/// How long to wait for an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Patience {
-    /// Without any sign of life.
-    pub idle: Duration,
-    /// In all, however much progress is reported; pauses do not count.
-    pub total: Option<Duration>,
-}
-
-impl Patience {
-    /// Waits `idle` without a sign of life, and as long as it takes with them.
-    pub fn new(idle: Duration) -> Self {
-        Self { idle, total: None }
-    }
-
-    /// Waits no longer than `total`, whatever comes.
-    #[must_use]
-    pub fn total(mut self, total: Duration) -> Self {
-        self.total = Some(total);
-        self
-    }
-}
-
-/// Thirty seconds without a sign of life, ten minutes in all.
-impl Default for Patience {
-    fn default() -> Self {
-        Self::new(Duration::from_secs(30)).total(Duration::from_secs(600))
-    }
-}
 
 /// The calls we made to one peer.
 #[derive(Debug, Default)]
@@ -52,14 +22,7 @@ pub struct Outbound {
 #[derive(Debug)]
 struct Call {
     cancellable: bool,
-    patience: Patience,
-    progress: Rising,
-    /// When the last sign of life came.
-    alive: Instant,
-    /// What of the total is left from `alive` on.
-    left: Option<Duration>,
-    /// How many questions of the peer are being answered for this call; the clock stands meanwhile.
-    paused: usize,
+    pace: Pace,
     deadline: Option<Instant>,
 }
 
@@ -96,15 +59,8 @@ impl Outbound {
     /// A call is made. Its id has never been used before; its progress token is the same.
     pub fn begin(&mut self, now: Instant, method: &str, patience: Patience) -> Id<'static> {
         self.last_id += 1;
-        let call = Call {
-            cancellable: method != lifecycle::Initialize::NAME,
-            patience,
-            progress: Rising::default(),
-            alive: now,
-            left: patience.total,
-            paused: 0,
-            deadline: None,
-        };
+        let cancellable = method != lifecycle::Initialize::NAME;
+        let call = Call { cancellable, pace: Pace::new(now, patience), deadline: None };
         self.calls.insert(self.last_id, call);
         self.schedule(self.last_id);
         Id::from(self.last_id)
@@ -121,10 +77,9 @@ impl Outbound {
     /// Progress has come: the call is alive.
     pub fn progress(&mut self, now: Instant, token: &Id<'_>, value: f64) -> Arrival {
         let Some((id, call)) = self.call_mut(token) else { return Arrival::Stray };
-        if !call.progress.step(value) {
+        if !call.pace.progress(now, value) {
             return Arrival::NotRising;
         }
-        call.spend(now);
         self.schedule(id);
         Arrival::Expected
     }
@@ -132,8 +87,7 @@ impl Outbound {
     /// The peer asks something back for this call, and somebody needs time to answer: the clock stands.
     pub fn pause(&mut self, now: Instant, id: &Id<'_>) {
         if let Some((id, call)) = self.call_mut(id) {
-            call.spend(now);
-            call.paused += 1;
+            call.pace.pause(now);
             self.schedule(id);
         }
     }
@@ -141,10 +95,7 @@ impl Outbound {
     /// The answer is given; when it was the last the clock runs again, with the full patience for silence.
     pub fn resume(&mut self, now: Instant, id: &Id<'_>) {
         if let Some((id, call)) = self.call_mut(id) {
-            call.paused = call.paused.saturating_sub(1);
-            if call.paused == 0 {
-                call.alive = now;
-            }
+            call.pace.resume(now);
             self.schedule(id);
         }
     }
@@ -210,32 +161,17 @@ impl Outbound {
         if let Some(old) = call.deadline.take() {
             self.deadlines.remove(&(old, id));
         }
-        if call.paused > 0 {
-            return;
-        }
-        let wait = call.left.map_or(call.patience.idle, |left| left.min(call.patience.idle));
-        // A patience too long for the clock is no deadline at all.
-        if let Some(deadline) = call.alive.checked_add(wait) {
+        if let Some(deadline) = call.pace.deadline() {
             call.deadline = Some(deadline);
             self.deadlines.insert((deadline, id));
         }
     }
 }
 
-impl Call {
-    /// The time since the last sign of life is taken from the total, unless the clock stood.
-    fn spend(&mut self, now: Instant) {
-        if self.paused == 0
-            && let Some(left) = &mut self.left
-        {
-            *left = left.saturating_sub(now.saturating_duration_since(self.alive));
-        }
-        self.alive = now;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -24,9 +24,10 @@ use super::config::Redact;
 use super::failure::Failure;
 use super::handler::{CallParts, FromCall};
 use super::link::{Asked, Link};
-use super::lock::lock;
 use super::principal::{Headers, Principal};
-use super::{Config, Outbox, Server, Shared};
+use super::{Config, Server, Shared};
+use crate::lock::lock;
+use crate::transport::outbox::Outbox;
 
 /// What a handler may do meanwhile. A parameter of any handler; cheap to clone.
 #[derive(Clone)]

@@ -9,12 +9,13 @@ use tsugite_core::protocol::resources::{Updated, UriParams};
 use tsugite_core::protocol::{HasMeta, Meta, NoParams, Notice, prompts, resources, tools};
 use tsugite_core::revision::{Revision, Translate, write_notification};
 
+use super::Shared;
 use super::context::Cancelled;
-use super::lock::lock;
 use super::principal::Principal;
 use super::registry::{Kind, outer_name};
-use super::{Outbox, Shared};
 use crate::bus::{Carrier, News};
+use crate::lock::lock;
+use crate::transport::outbox::Outbox;
 
 /// The news of one server.
 #[derive(Default)]

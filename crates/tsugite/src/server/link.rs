@@ -28,12 +28,13 @@ use super::feed::Listener;
 use super::handled::Handled;
 use super::handler::Answer;
 use super::lifecycle::Declared;
-use super::lock::lock;
 use super::panic::{CatchPanic, Panicked};
 use super::principal::{Headers, Principal};
 use super::registry::Kind;
 use super::reply::Reply;
-use super::{Config, Outbox, Server, layer, lifecycle, route};
+use super::{Config, Server, layer, lifecycle, route};
+use crate::lock::lock;
+use crate::transport::outbox::Outbox;
 
 /// The server's side of one connection.
 pub(crate) struct Link {

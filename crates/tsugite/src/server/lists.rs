@@ -14,12 +14,12 @@ use super::context::LazyContext;
 use super::files::{encode_path, mime_of};
 use super::handler::BlockingPlaces;
 use super::link::{Asked, Link, Work};
-use super::lock::lock;
 use super::principal::Principal;
 use super::prompt::Prompt;
 use super::registry::{Item, ToolEntry};
 use super::resource::{Place, Resource};
 use super::{Config, Shared, reply};
+use crate::lock::lock;
 
 /// A method that lists things.
 pub(crate) trait Listing: Method<Params = PageParams, Output: Translate + Cacheable> {

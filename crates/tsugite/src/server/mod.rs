@@ -25,9 +25,7 @@ mod lifecycle;
 pub(crate) mod link;
 mod lists;
 mod live;
-pub(crate) mod lock;
 mod lookup;
-mod outbox;
 mod output;
 mod panic;
 #[doc(hidden)]
@@ -59,7 +57,6 @@ pub use handler::{Answer, Blocking, CallParts, FromCall, Handler, IntoHandler};
 pub(crate) use lifecycle::Declared;
 pub use live::Changes;
 pub use lookup::Viewed;
-pub(crate) use outbox::Outbox;
 pub use output::{IntoOutput, Json};
 pub(crate) use principal::Named;
 pub use principal::{Headers, Principal};

@@ -6,8 +6,8 @@ use tsugite_core::jsonrpc::{BatchAnswers, ErrorObject, Fault, Id, RawJson, write
 use tsugite_core::protocol::Method;
 use tsugite_core::revision::{Refusal, Revision, ServerStamp, Translate, Unsayable, write_result};
 
-use super::Outbox;
-use super::lock::lock;
+use crate::lock::lock;
+use crate::transport::outbox::Outbox;
 
 /// Where an answer goes.
 #[derive(Clone)]

@@ -6,6 +6,7 @@ mod log;
 pub mod memory;
 #[cfg(not(feature = "http"))]
 mod no_http;
+pub(crate) mod outbox;
 mod signal;
 mod stdio;
 

@@ -15,10 +15,10 @@ use tsugite_core::protocol::mrtr::InputRequests;
 use tsugite_core::revision::Refusal;
 
 use super::round::{Known, Standing};
+use crate::lock::lock;
 use crate::server::context::Context;
 use crate::server::failure::Failure;
 use crate::server::handler::Answer;
-use crate::server::lock::lock;
 use crate::server::panic::{CatchPanic, Panicked};
 
 /// How a handler ended.

@@ -15,9 +15,9 @@ use tsugite_core::revision::{Revision, write_notification, write_request};
 use tsugite_core::session::outbound::{Arrival, Outbound, Patience};
 
 use super::AskError;
-use crate::server::Outbox;
+use crate::lock::lock;
 use crate::server::context::Context;
-use crate::server::lock::lock;
+use crate::transport::outbox::Outbox;
 
 /// The requests made to one client. An answer is believed only if its id is here.
 #[derive(Default)]

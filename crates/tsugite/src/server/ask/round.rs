@@ -13,8 +13,8 @@ use tsugite_core::protocol::mrtr::{InputRequest, InputRequests};
 use tsugite_core::revision::Refusal;
 
 use super::AskError;
+use crate::lock::lock;
 use crate::server::context::Context;
-use crate::server::lock::lock;
 
 /// One run of a handler.
 #[derive(Default)]

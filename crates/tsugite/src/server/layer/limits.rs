@@ -15,7 +15,7 @@ use tsugite_core::jsonrpc::{ErrorObject, code};
 use tsugite_core::revision::Refusal;
 
 use super::{BoxError, Request, Response};
-use crate::server::lock::lock;
+use crate::lock::lock;
 use crate::server::principal::Principal;
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response, BoxError>> + Send>>;

@@ -33,13 +33,14 @@ use tsugite_core::session::Peek;
 
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, TimeLimit, TimeLimited};
 
+use super::Server;
 use super::context::Cancelled;
 use super::lifecycle::Declared;
 use super::link::{Asked, Caller, Link, Tables, Work};
 use super::panic::{CatchPanic, Panicked};
 use super::principal::{Headers, Principal};
 use super::reply::Reply;
-use super::{Outbox, Server};
+use crate::transport::outbox::Outbox;
 
 /// A request, as layers see it.
 pub struct Request {

@@ -11,9 +11,9 @@ use tokio::time::{Instant, Sleep};
 use super::hub::Hub;
 use super::session::InUse;
 use super::track::{Appending, Track, plain, poll_kept};
-use crate::server::Outbox;
 use crate::server::link::OpenStream;
 use crate::store::{self, Soon};
+use crate::transport::outbox::Outbox;
 
 /// A stream of events.
 pub(super) trait Events: Send {

@@ -27,7 +27,8 @@ use super::service::Rest;
 use super::session::{InUse, NoSession, Session, SessionId};
 use crate::bus::News;
 use crate::server::link::{Asked, Caller, Link, Reach, Tables, Work};
-use crate::server::{Declared, Headers, Named, Outbox, Principal, Reply};
+use crate::server::{Declared, Headers, Named, Principal, Reply};
+use crate::transport::outbox::Outbox;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 

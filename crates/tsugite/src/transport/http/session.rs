@@ -11,8 +11,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tsugite_core::base64;
 
 use super::track::{Track, Tracks};
+use crate::lock::lock;
+use crate::server::Principal;
 use crate::server::link::Link;
-use crate::server::{Principal, lock::lock};
 
 /// The name of a session: 192 bits of the operating system, as 32 letters.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -18,9 +18,9 @@ use super::body::HttpBody;
 use super::events::{Beat, Events};
 use super::hub::Hub;
 use super::post::body_of;
+use crate::lock::lock;
 use crate::server::Principal;
 use crate::server::link::{Link, OpenStream};
-use crate::server::lock::lock;
 
 /// The sessions of this transport: each lives as long as its stream.
 #[derive(Default)]

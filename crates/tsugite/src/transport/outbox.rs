@@ -13,7 +13,7 @@ use indexmap::IndexSet;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::lock::lock;
+use crate::lock::lock;
 
 /// The buffer of one peer.
 #[derive(Debug)]
