@@ -10,6 +10,7 @@
 //! | [`revision`] | How does the peer's revision write that? The one place where revisions differ. |
 //! | [`session`] | What must happen next? |
 //! | [`uri_template`] | Which resource does this URI name? |
+//! | [`sse`] | Which events are in this stream? |
 //! | [`base64`] | How do bytes stand in text? |
 //!
 //! A request walks through the first four in that order: its bytes are [parsed](jsonrpc::parse), the session
@@ -53,4 +54,5 @@ pub mod jsonrpc;
 pub mod protocol;
 pub mod revision;
 pub mod session;
+pub mod sse;
 pub mod uri_template;

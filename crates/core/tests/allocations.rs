@@ -1,4 +1,4 @@
-//! Reading the envelope of a message costs no memory, however long the message is.
+//! Reading the envelope of a message costs no memory, however long the message is; nor does the next event of a stream.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,6 +7,7 @@ use std::hint::black_box;
 
 use alloc_tracker::{Allocator, Session};
 use tsugite_core::jsonrpc::{Incoming, Limits, Message, parse, write};
+use tsugite_core::sse::SseReader;
 
 #[global_allocator]
 static ALLOCATOR: Allocator<System> = Allocator::system();
@@ -73,6 +74,28 @@ fn writing_into_a_large_enough_buffer_copies_nothing_twice() {
     });
     assert_eq!(out, wire.as_bytes());
     assert!(spent.count <= 2 && spent.bytes <= 64, "{spent:?}");
+}
+
+#[test]
+fn reading_events_allocates_nothing_once_there_was_one_of_their_size() {
+    let event = format!("event: message\nid: 1-7\ndata: {}\r\ndata: and more\n\n", body(10 << 10));
+    let mut events = SseReader::new(1 << 20);
+    let mut read = |size| {
+        let mut count = 0;
+        for chunk in event.as_bytes().chunks(size) {
+            events.push(chunk);
+            while events.next_event().is_some_and(|event| event.is_ok()) {
+                count += 1;
+            }
+        }
+        assert_eq!(count, 1);
+    };
+    // Names and ids have two places each, and take turns.
+    read(event.len());
+    read(event.len());
+    for size in [event.len(), 1000, 7] {
+        assert_eq!(cost(|| read(size)), Cost { count: 0, bytes: 0 }, "reads of {size}");
+    }
 }
 
 /// An object of some `length` bytes with all that JSON has.
