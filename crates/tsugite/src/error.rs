@@ -1,4 +1,4 @@
-//! What can go wrong with a server as a whole.
+//! What can go wrong with a server as a whole, and what else a `main` may end with.
 
 use std::fmt;
 
@@ -14,11 +14,18 @@ pub(crate) enum Kind {
     Registration(Vec<String>),
     /// The transport failed.
     Io(std::io::Error),
+    /// Somebody else's failure, told as it is.
+    Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
     pub(crate) fn registration(mistakes: Vec<String>) -> Self {
         Self(Box::new(Kind::Registration(mistakes)))
+    }
+
+    #[allow(dead_code, reason = "only a client has other failures")]
+    pub(crate) fn other(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self(Box::new(Kind::Other(Box::new(error))))
     }
 
     /// Whether something was registered that cannot be offered. The text names it.
@@ -56,6 +63,7 @@ impl fmt::Display for Error {
         match &*self.0 {
             Kind::Registration(mistakes) => f.write_str(&mistakes.join("; ")),
             Kind::Io(error) => write!(f, "the transport failed: {error}"),
+            Kind::Other(error) => error.fmt(f),
         }
     }
 }
@@ -65,6 +73,7 @@ impl std::error::Error for Error {
         match &*self.0 {
             Kind::Registration(_) => None,
             Kind::Io(error) => Some(error),
+            Kind::Other(error) => error.source(),
         }
     }
 }

@@ -22,6 +22,9 @@
 
 #[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]
 pub mod bus;
+#[cfg(feature = "client")]
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
+pub mod client;
 pub mod error;
 mod lock;
 #[cfg(feature = "macros")]
@@ -35,6 +38,8 @@ pub mod transport;
 pub use schemars;
 pub use tsugite_core as core;
 
+#[cfg(feature = "client")]
+pub use client::Client;
 pub use error::{Error, Result};
 #[cfg(feature = "macros")]
 pub use macros::{Form, handlers, prompt, resource, tool};

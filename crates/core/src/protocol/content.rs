@@ -198,6 +198,14 @@ impl ContentBlock {
     pub fn text(text: impl Into<String>) -> Self {
         ContentBlock::Text(Text::new(text))
     }
+
+    /// The words, if it is a block of words.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            ContentBlock::Text(text) => Some(&text.text),
+            _ => None,
+        }
+    }
 }
 
 impl SamplingBlock {

@@ -17,6 +17,7 @@ use std::str::FromStr;
 
 pub use methods::{Kind, Row, Sender, canonical, methods};
 pub use negotiate::Revisions;
+pub(crate) use refusal::supported_versions;
 pub use refusal::{Refusal, code};
 pub use translate::{
     Reading, ServerStamp, Translate, Unsayable, read_answer, read_notice, read_params, read_result,

@@ -10,7 +10,7 @@ use super::{Revision, Revisions, Translate};
 use crate::jsonrpc::code::{
     CONTENT_TOO_LARGE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
 };
-use crate::jsonrpc::{BadShape, ErrorObject};
+use crate::jsonrpc::{BadShape, ErrorObject, Raw};
 use crate::protocol::capabilities::ElicitationCapability;
 use crate::protocol::elicitation::UrlParams;
 use crate::protocol::{ClientCapabilities, Method, Object, resources, tasks, tools};
@@ -286,6 +286,16 @@ struct NameData {
 #[derive(Deserialize)]
 struct ElicitationData {
     elicitations: Vec<UrlParams>,
+}
+
+/// The versions a refusal says the server speaks; `None` if it has no such list, or one that cannot be read.
+pub(crate) fn supported_versions(error: &ErrorObject) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct List {
+        supported: Vec<String>,
+    }
+    let list: List = Raw::from(error.data.as_ref()?).read_object().ok()?;
+    Some(list.supported)
 }
 
 fn read_data<T: serde::de::DeserializeOwned>(error: &ErrorObject) -> Option<T> {

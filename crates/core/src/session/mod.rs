@@ -15,6 +15,7 @@ pub mod inbound;
 pub mod outbound;
 pub mod pace;
 pub mod peek;
+pub mod probe;
 pub mod stdio;
 
 pub use handshake::{ClientHandshake, Phase, ServerHandshake};

@@ -63,11 +63,6 @@ impl Pace {
         rises
     }
 
-    /// Something has come that shows the peer is at work.
-    pub fn alive(&mut self, now: Instant) {
-        self.spend(now);
-    }
-
     /// Somebody needs time to answer a question of the peer: the clock stands.
     pub fn pause(&mut self, now: Instant) {
         self.spend(now);

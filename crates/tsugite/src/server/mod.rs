@@ -44,7 +44,7 @@ mod state;
 mod subscriptions;
 mod tool;
 mod tools;
-mod validate;
+pub(crate) mod validate;
 
 use std::sync::{Arc, RwLock};
 

@@ -1,11 +1,14 @@
 //! How messages travel.
 
+#[cfg(feature = "client")]
+pub mod child;
 #[cfg(feature = "http")]
 pub mod http;
 mod log;
 pub mod memory;
 #[cfg(not(feature = "http"))]
 mod no_http;
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
 pub(crate) mod outbox;
 mod signal;
 mod stdio;

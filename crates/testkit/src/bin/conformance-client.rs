@@ -1,0 +1,158 @@
+//! The client that the official conformance suite talks to: `conformance-client URL`, with the scenario in
+//! `MCP_CONFORMANCE_SCENARIO`. Only the public API is used, and nothing of the protocol is known here.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tsugite::client::{Answer, Client, Connecting};
+use tsugite::core::protocol::Implementation;
+use tsugite::core::protocol::roots::Root;
+use tsugite::core::revision::Refusal;
+use tsugite::prelude::*;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let Some(url) = std::env::args().nth(1) else {
+        eprintln!("usage: conformance-client URL");
+        return ExitCode::from(2);
+    };
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    match tokio::time::timeout(DEADLINE, play(&scenario, url)).await {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            eprintln!("{scenario}: {error}");
+            ExitCode::FAILURE
+        }
+        Err(_) => {
+            eprintln!("{scenario}: not done within {} s", DEADLINE.as_secs());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn play(scenario: &str, url: String) -> Outcome {
+    let client = connecting(url)?.await?;
+    let done = match scenario {
+        "initialize" => list(&client).await,
+        "tools_call" => add_numbers(&client).await,
+        "elicitation-sep1034-client-defaults" => call_one(&client, "test_client_elicitation_defaults").await,
+        "sse-retry" => call_one(&client, "test_reconnection").await,
+        "request-metadata" => list(&client).await,
+        "sep-2322-client-request-state" => rounds(&client).await,
+        "http-standard-headers" => everything_once(&client).await,
+        "http-custom-headers" => calls_of_the_context(&client).await,
+        "http-invalid-tool-headers" => call_listed(&client).await,
+        "json-schema-ref-no-deref" => list(&client).await,
+        "json-schema-2020-12-preservation" => echo_schema(&client).await,
+        other => Err(format!("the scenario {other:?} is not played here").into()),
+    };
+    client.close().await;
+    done
+}
+
+/// Connects as the suite says.
+fn connecting(url: String) -> Result<Connecting, Box<dyn std::error::Error>> {
+    let connecting = Client::connect(url)
+        .client_info(Implementation::new("conformance-client", env!("CARGO_PKG_VERSION")))
+        .on_form(async |form| match form.requested_schema.properties.get("confirmed") {
+            Some(_) => Answer::accept(&json!({"confirmed": true})).unwrap_or(Answer::Cancel),
+            None => Answer::defaults(),
+        })
+        .on_sample(async |_| Err(Refusal::UserRejected))
+        .roots([Root::new("file:///srv")]);
+    Ok(match std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
+        Ok(version) => {
+            let revision: Revision = version.parse()?;
+            match revision.is_stateless() {
+                true => connecting.modern_only(),
+                false => connecting.revision(revision),
+            }
+        }
+        Err(_) => connecting,
+    })
+}
+
+async fn list(client: &Client) -> Outcome {
+    client.list_tools().await?;
+    Ok(())
+}
+
+async fn add_numbers(client: &Client) -> Outcome {
+    client.list_tools().await?;
+    client.call_raw("add_numbers", json!({"a": 5, "b": 3})).await?;
+    Ok(())
+}
+
+async fn call_one(client: &Client, name: &str) -> Outcome {
+    client.list_tools().await?;
+    client.call_raw(name, json!({})).await?;
+    Ok(())
+}
+
+async fn rounds(client: &Client) -> Outcome {
+    client.list_tools().await?;
+    for name in
+        ["test_mrtr_echo_state", "test_mrtr_no_state", "test_mrtr_unrelated", "test_mrtr_no_result_type"]
+    {
+        client.call_raw(name, json!({})).await?;
+    }
+    Ok(())
+}
+
+async fn everything_once(client: &Client) -> Outcome {
+    for tool in client.list_tools().await? {
+        client.call_raw(tool.name, json!({})).await?;
+    }
+    for resource in client.list_resources().await? {
+        client.read_resource(resource.uri).await?;
+    }
+    for prompt in client.list_prompts().await? {
+        client.get_prompt(prompt.name, ()).await?;
+    }
+    Ok(())
+}
+
+async fn calls_of_the_context(client: &Client) -> Outcome {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Context {
+        tool_calls: Vec<ToolCall>,
+    }
+
+    #[derive(Deserialize)]
+    struct ToolCall {
+        name: String,
+        #[serde(default)]
+        arguments: Value,
+    }
+
+    client.list_tools().await?;
+    let context: Context = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT")?)?;
+    for call in context.tool_calls {
+        client.call_raw(call.name, call.arguments).await?;
+    }
+    Ok(())
+}
+
+/// Calls what the list shows: a tool that must not be used is not in it.
+async fn call_listed(client: &Client) -> Outcome {
+    for tool in client.list_tools().await? {
+        client.call_raw(tool.name, json!({"region": "eu", "value": "x"})).await?;
+    }
+    Ok(())
+}
+
+async fn echo_schema(client: &Client) -> Outcome {
+    let tools = client.list_tools().await?;
+    let shown = tools.into_iter().find(|tool| tool.name == "json_schema_2020_12_tool");
+    let shown = shown.ok_or("there is no json_schema_2020_12_tool")?;
+    client.call_raw("json_schema_echo", json!({"schema": shown.input_schema})).await?;
+    Ok(())
+}
+
+/// Below the suite's own: it does not end a client that hangs.
+const DEADLINE: Duration = Duration::from_secs(25);

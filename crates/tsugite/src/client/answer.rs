@@ -1,0 +1,212 @@
+//! Answers to what a server asks, the same for both eras.
+
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::elicitation::{self, Action, ElicitParams, ElicitResult, FormParams, UrlParams};
+use tsugite_core::protocol::mrtr::{InputRequest, InputRequests, InputResponses};
+use tsugite_core::protocol::sampling::{CreateMessage, CreateMessageParams, CreateMessageResult};
+use tsugite_core::protocol::tasks::Promised;
+use tsugite_core::protocol::{Method, roots};
+use tsugite_core::revision::{Refusal, Revision, Translate, read_params, write_answer};
+
+use super::error::{Error, Kind};
+use super::handler::{Answer, Consent, Handlers};
+
+/// Answers a request of the server (up to 2025-11-25): the result, as `from` writes it.
+pub(super) async fn to_request(
+    handlers: &Handlers,
+    method: &str,
+    params: &RawJson,
+    from: Revision,
+) -> Result<RawJson, Refusal> {
+    let params = Raw::from(params);
+    match method {
+        elicitation::Create::NAME => {
+            let answer = elicit(handlers, read_params::<elicitation::Create>(params, from)?).await?;
+            result::<elicitation::Create>(Promised::Complete(answer), from)
+        }
+        CreateMessage::NAME => {
+            let answer = sample(handlers, read_params::<CreateMessage>(params, from)?).await?;
+            result::<CreateMessage>(Promised::Complete(answer), from)
+        }
+        roots::List::NAME => result::<roots::List>(list_roots(handlers).await?, from),
+        other => Err(Refusal::MethodNotFound { method: other.to_owned() }),
+    }
+}
+
+/// Answers everything a result asks (2026-07-28). One after another: a person reads one question at a time.
+pub(super) async fn to_inputs(handlers: &Handlers, asked: InputRequests) -> Result<InputResponses, Error> {
+    let mut answers = InputResponses::new();
+    for (key, request) in asked {
+        let method = request.method();
+        let answer = match request {
+            InputRequest::Elicit(params) => match elicit(handlers, params).await {
+                Ok(answer) => write_answer::<elicitation::Create>(Promised::Complete(answer)).map_err(unsaid),
+                Err(refusal) => Err(refusal),
+            },
+            InputRequest::Sample(params) => match sample(handlers, params).await {
+                Ok(answer) => write_answer::<CreateMessage>(Promised::Complete(answer)).map_err(unsaid),
+                Err(refusal) => Err(refusal),
+            },
+            InputRequest::Roots(_) => match list_roots(handlers).await {
+                Ok(answer) => write_answer::<roots::List>(answer).map_err(unsaid),
+                Err(refusal) => Err(refusal),
+            },
+            _ => Err(Refusal::MethodNotFound { method: method.to_owned() }),
+        };
+        let answer = answer.map_err(|refusal| {
+            let said = refusal.error(Revision::NEWEST).message;
+            Kind::Rounds(format!("the server asks for `{method}`, and that cannot be answered: {said}"))
+        })?;
+        answers.insert(key, answer);
+    }
+    Ok(answers)
+}
+
+async fn elicit(handlers: &Handlers, params: ElicitParams) -> Result<ElicitResult, Refusal> {
+    match params {
+        ElicitParams::Form(form) => ask_form(handlers, form).await,
+        ElicitParams::Url(url) => Ok(match ask_url(handlers, url).await? {
+            Consent::Open => ElicitResult::new(Action::Accept),
+            Consent::Decline => ElicitResult::new(Action::Decline),
+            Consent::Cancel => ElicitResult::new(Action::Cancel),
+        }),
+        _ => Err(Refusal::InvalidParams("this client knows forms and web pages only".into())),
+    }
+}
+
+async fn ask_form(handlers: &Handlers, form: FormParams) -> Result<ElicitResult, Refusal> {
+    let Some(ask) = &handlers.form else { return Err(not_offered("forms")) };
+    let schema = form.requested_schema.clone();
+    match ask(form).await {
+        Answer::Accept(content) => {
+            let content = schema.with_defaults(content);
+            if let Err(error) = schema.check(&content) {
+                tracing::error!(%error, "the answer to a form does not fit it and was not sent");
+                return Err(Refusal::failed(format!("the client's answer does not fit the form: {error}")));
+            }
+            Ok(ElicitResult::new(Action::Accept).content(content))
+        }
+        Answer::Decline => Ok(ElicitResult::new(Action::Decline)),
+        Answer::Cancel => Ok(ElicitResult::new(Action::Cancel)),
+    }
+}
+
+/// Asks whether a web page may be opened. One that is no web page is declined without asking.
+pub(super) async fn ask_url(handlers: &Handlers, url: UrlParams) -> Result<Consent, Refusal> {
+    let Some(ask) = &handlers.url else { return Err(not_offered("web pages")) };
+    if !is_web_page(&url.url) {
+        tracing::warn!("the server wants an address opened that is no web page; declined");
+        return Ok(Consent::Decline);
+    }
+    Ok(ask(url).await)
+}
+
+async fn sample(handlers: &Handlers, params: CreateMessageParams) -> Result<CreateMessageResult, Refusal> {
+    let Some(ask) = &handlers.sample else { return Err(not_offered("sampling")) };
+    if !handlers.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
+        return Err(Refusal::InvalidParams("this client gives its model no tools".into()));
+    }
+    ask(params).await
+}
+
+async fn list_roots(handlers: &Handlers) -> Result<roots::ListResult, Refusal> {
+    let Some(ask) = &handlers.roots else { return Err(not_offered("roots")) };
+    Ok(roots::ListResult::new(ask(()).await))
+}
+
+/// Plain text, http or https, with a host: nothing that runs something by being opened.
+fn is_web_page(url: &str) -> bool {
+    let scheme = |name: &str| url.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    let rest = [("https://", 8), ("http://", 7)].into_iter().find(|(name, _)| scheme(name));
+    let host = rest.and_then(|(_, length)| url.get(length..)).unwrap_or_default();
+    !host.is_empty()
+        && !host.starts_with(['/', '?', '#'])
+        && url.chars().all(|letter| !letter.is_control() && !letter.is_whitespace())
+}
+
+fn result<M: Method>(mut output: M::Output, to: Revision) -> Result<RawJson, Refusal>
+where
+    M::Output: Translate,
+{
+    output.outward(to).map_err(unsaid)?;
+    RawJson::of(&output).map_err(|_| Refusal::Internal)
+}
+
+fn unsaid(unsayable: tsugite_core::revision::Unsayable) -> Refusal {
+    Refusal::failed(unsayable.to_string())
+}
+
+fn not_offered(what: &str) -> Refusal {
+    Refusal::InvalidParams(format!("this client does not offer {what}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::handler::asked;
+    use serde_json::json;
+
+    fn handlers(answer: Answer) -> Handlers {
+        let form = Some(asked(move |_| {
+            let answer = answer.clone();
+            async move { answer }
+        }));
+        Handlers { form, ..Handlers::default() }
+    }
+
+    fn raw(value: serde_json::Value) -> RawJson {
+        RawJson::of(&value).unwrap()
+    }
+
+    fn form() -> RawJson {
+        raw(
+            json!({"message": "?", "requestedSchema": {"type": "object", "required": ["name"], "properties": {
+            "name": {"type": "string"}, "sure": {"type": "boolean", "default": true}}}}),
+        )
+    }
+
+    #[tokio::test]
+    async fn defaults_fill_what_a_person_left_out() {
+        let handlers = handlers(Answer::accept(&json!({"name": "Kiku"})).unwrap());
+        let answer =
+            to_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25).await.unwrap();
+        assert_eq!(answer.text(), r#"{"action":"accept","content":{"name":"Kiku","sure":true}}"#);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_fit_is_not_sent() {
+        let handlers = handlers(Answer::accept(&json!({"sure": "yes"})).unwrap());
+        let refusal =
+            to_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25).await.unwrap_err();
+        assert!(refusal.error(Revision::V2025_11_25).message.contains("`sure`"));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_offered_is_refused() {
+        for method in ["elicitation/create", "sampling/createMessage", "roots/list", "tools/list"] {
+            let params = match method {
+                "sampling/createMessage" => raw(json!({"messages": [], "maxTokens": 1})),
+                _ => form(),
+            };
+            let refused = to_request(&Handlers::default(), method, &params, Revision::V2025_06_18).await;
+            assert!(refused.is_err(), "{method}");
+        }
+    }
+
+    #[test]
+    fn only_web_pages_are_opened() {
+        for url in ["https://example.com/a?b", "HTTP://localhost:1/"] {
+            assert!(is_web_page(url), "{url}");
+        }
+        for url in [
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "https://",
+            "https:///x",
+            "https://a b",
+            "https://a\n",
+        ] {
+            assert!(!is_web_page(url), "{url}");
+        }
+    }
+}

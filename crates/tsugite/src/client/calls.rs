@@ -1,0 +1,325 @@
+//! Calls that wait for an answer, and the time they have for it.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+use tsugite_core::jsonrpc::{ErrorObject, Id, RawJson};
+use tsugite_core::protocol::progress::ProgressParams;
+use tsugite_core::session::pace::{Pace, Patience};
+
+use crate::lock::lock;
+
+/// Told how far a call has come.
+pub(super) type OnProgress = Arc<dyn Fn(ProgressParams) + Send + Sync>;
+
+/// What came of a call.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Answered(Result<RawJson, ErrorObject>),
+    /// The connection went away; in words.
+    Lost(String),
+}
+
+/// The calls made over one connection. Ids are never used twice.
+#[derive(Default)]
+pub(super) struct Calls {
+    last: AtomicI64,
+    table: Mutex<HashMap<i64, Arc<Waiting>>>,
+}
+
+/// One of them.
+pub(super) struct Waiting {
+    id: i64,
+    patience: Patience,
+    on_progress: Option<OnProgress>,
+    state: Mutex<State>,
+}
+
+struct State {
+    pace: Pace,
+    outcome: Option<Outcome>,
+    /// Who waits for the outcome.
+    waiter: Option<Waker>,
+    /// Who waits for the clock to run again.
+    timer: Option<Waker>,
+}
+
+/// No answer came in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TimedOut {
+    pub(super) limit: Duration,
+    pub(super) total: bool,
+}
+
+impl Calls {
+    /// A call is made now.
+    pub(super) fn begin(&self, patience: Patience, on_progress: Option<OnProgress>) -> Arc<Waiting> {
+        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let state = State {
+            pace: Pace::new(Instant::now().into_std(), patience),
+            outcome: None,
+            waiter: None,
+            timer: None,
+        };
+        let waiting = Arc::new(Waiting { id, patience, on_progress, state: Mutex::new(state) });
+        lock(&self.table).insert(id, Arc::clone(&waiting));
+        waiting
+    }
+
+    /// Nobody waits for it any more. False if it was answered already.
+    pub(super) fn forget(&self, id: i64) -> bool {
+        lock(&self.table).remove(&id).is_some()
+    }
+
+    /// An answer has come. False when nobody waits for it: it is late, doubled, or the peer's mistake.
+    pub(super) fn answer(&self, id: &Id<'_>, outcome: Result<RawJson, ErrorObject>) -> bool {
+        let waiting = id.as_i64().and_then(|id| lock(&self.table).remove(&id));
+        match waiting {
+            Some(waiting) => {
+                waiting.settle(Outcome::Answered(outcome));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Progress has come. False when it belongs to no call.
+    pub(super) fn progress(&self, progress: ProgressParams) -> bool {
+        match self.waiting(&progress.progress_token) {
+            Some(waiting) => {
+                waiting.progress(progress);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The call with this id, if it still waits.
+    pub(super) fn waiting(&self, id: &Id<'_>) -> Option<Arc<Waiting>> {
+        let id = id.as_i64()?;
+        lock(&self.table).get(&id).cloned()
+    }
+
+    /// Everything that waits: whoever asked a question without saying for which call asked it for one of these.
+    pub(super) fn all(&self) -> Vec<Arc<Waiting>> {
+        lock(&self.table).values().cloned().collect()
+    }
+
+    /// The connection is gone: every call is over.
+    pub(super) fn lose(&self, seen: &str) {
+        let all: Vec<_> = lock(&self.table).drain().map(|(_, waiting)| waiting).collect();
+        for waiting in all {
+            waiting.settle(Outcome::Lost(seen.to_owned()));
+        }
+    }
+}
+
+impl Waiting {
+    pub(super) fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// Waits for the outcome. Time is kept by [`Self::within`].
+    pub(super) fn outcome(&self) -> impl Future<Output = Outcome> {
+        poll_fn(|cx| {
+            let mut state = lock(&self.state);
+            match state.outcome.take() {
+                Some(outcome) => Poll::Ready(outcome),
+                None => {
+                    keep(&mut state.waiter, cx);
+                    Poll::Pending
+                }
+            }
+        })
+    }
+
+    /// Whether the outcome is there.
+    pub(super) fn is_settled(&self) -> bool {
+        lock(&self.state).outcome.is_some()
+    }
+
+    /// Runs `work` as long as the call has time.
+    pub(super) async fn within<F: Future>(&self, work: F) -> Result<F::Output, TimedOut> {
+        let mut work = pin!(work);
+        // Most calls are answered before their first look at the clock.
+        let mut clock = pin!(None);
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(Ok(done));
+            }
+            loop {
+                let (deadline, total) = {
+                    let mut state = lock(&self.state);
+                    let deadline = state.pace.deadline().map(Instant::from_std);
+                    if deadline.is_none() {
+                        keep(&mut state.timer, cx);
+                    }
+                    (deadline, state.pace.ends_by_total())
+                };
+                let Some(deadline) = deadline else { return Poll::Pending };
+                if deadline <= Instant::now() {
+                    let limit = self.patience.total.filter(|_| total).unwrap_or(self.patience.idle);
+                    return Poll::Ready(Err(TimedOut { limit, total }));
+                }
+                match clock.as_mut().as_pin_mut() {
+                    None => clock.set(Some(sleep_until(deadline))),
+                    Some(mut clock) if clock.deadline() != deadline && clock.is_elapsed() => {
+                        clock.as_mut().reset(deadline);
+                    }
+                    Some(_) => {}
+                }
+                if let Some(clock) = clock.as_mut().as_pin_mut()
+                    && clock.poll(cx).is_pending()
+                {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Somebody needs time to answer a question of the server: the clock stands until the guard is dropped.
+    pub(super) fn pause(self: &Arc<Self>) -> Paused {
+        lock(&self.state).pace.pause(Instant::now().into_std());
+        Paused(Arc::clone(self))
+    }
+
+    fn progress(&self, progress: ProgressParams) {
+        let rises = lock(&self.state).pace.progress(Instant::now().into_std(), progress.progress);
+        if rises && let Some(told) = &self.on_progress {
+            told(progress);
+        }
+    }
+
+    fn settle(&self, outcome: Outcome) {
+        let waiter = {
+            let mut state = lock(&self.state);
+            state.outcome = Some(outcome);
+            state.waiter.take()
+        };
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+}
+
+/// A clock that stands.
+pub(super) struct Paused(Arc<Waiting>);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        let timer = {
+            let mut state = lock(&self.0.state);
+            state.pace.resume(Instant::now().into_std());
+            state.timer.take()
+        };
+        if let Some(timer) = timer {
+            timer.wake();
+        }
+    }
+}
+
+fn keep(place: &mut Option<Waker>, cx: &Context<'_>) {
+    if !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        *place = Some(cx.waker().clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn patience(idle: u32, total: u32) -> Patience {
+        Patience::new(SECOND * idle).total(SECOND * total)
+    }
+
+    fn progress(token: i64, value: f64) -> ProgressParams {
+        ProgressParams::new(Id::from(token), value)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_gives_a_call_more_time_but_not_more_than_there_is_in_all() {
+        let calls = Calls::default();
+        let waiting = calls.begin(patience(30, 70), None);
+        let start = Instant::now();
+        let told = async {
+            for step in 1..10 {
+                tokio::time::sleep(SECOND * 20).await;
+                calls.progress(progress(waiting.id(), f64::from(step)));
+            }
+            std::future::pending::<()>().await;
+        };
+        let timed_out = waiting.within(told).await.unwrap_err();
+        assert_eq!((start.elapsed(), timed_out.total), (SECOND * 70, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_ends_a_call() {
+        let calls = Calls::default();
+        let waiting = calls.begin(patience(30, 70), None);
+        let start = Instant::now();
+        let timed_out = waiting.within(waiting.outcome()).await.unwrap_err();
+        assert_eq!((start.elapsed(), timed_out.total), (SECOND * 30, false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_stands_while_somebody_answers() {
+        let calls = Calls::default();
+        let waiting = calls.begin(patience(30, 40), None);
+        let start = Instant::now();
+        let asked = async {
+            tokio::time::sleep(SECOND * 10).await;
+            let paused = waiting.pause();
+            tokio::time::sleep(SECOND * 1000).await;
+            drop(paused);
+            std::future::pending::<()>().await;
+        };
+        waiting.within(asked).await.unwrap_err();
+        assert_eq!(start.elapsed(), SECOND * 1040);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_stood_from_the_first_moment_runs_again() {
+        let calls = Calls::default();
+        let waiting = calls.begin(patience(5, 40), None);
+        let start = Instant::now();
+        let paused = waiting.pause();
+        let resumed = async {
+            tokio::time::sleep(SECOND * 100).await;
+            drop(paused);
+        };
+        let (_, timed_out) = tokio::join!(resumed, waiting.within(waiting.outcome()));
+        assert!(timed_out.is_err());
+        assert_eq!(start.elapsed(), SECOND * 105);
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_believed_once() {
+        let calls = Calls::default();
+        let waiting = calls.begin(Patience::default(), None);
+        let id = Id::from(waiting.id());
+        assert!(calls.answer(&id, Ok(RawJson::empty_object())));
+        assert!(!calls.answer(&id, Ok(RawJson::empty_object())));
+        assert!(!calls.answer(&Id::from(77), Ok(RawJson::empty_object())));
+        assert!(matches!(waiting.outcome().await, Outcome::Answered(Ok(_))));
+    }
+
+    #[tokio::test]
+    async fn a_lost_connection_ends_every_call() {
+        let calls = Calls::default();
+        let waiting: Vec<_> = (0..3).map(|_| calls.begin(Patience::default(), None)).collect();
+        calls.lose("gone");
+        for waiting in waiting {
+            assert!(matches!(waiting.outcome().await, Outcome::Lost(seen) if seen == "gone"));
+        }
+        assert!(calls.all().is_empty());
+    }
+}

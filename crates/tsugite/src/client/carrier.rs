@@ -1,0 +1,256 @@
+//! How messages reach a server: through a child's pipes, inside this process, or over HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tsugite_core::jsonrpc::{ErrorObject, LineReader, RawJson};
+
+use super::calls::{Outcome, Waiting};
+use super::error::{Error, Step};
+use super::http::{Http, Sse};
+use super::link::{Link, Trouble, cancellation};
+use super::shared::Shared;
+use crate::server::Server;
+use crate::server::link::Link as ServerLink;
+use crate::transport::child::{Child, Command, Started};
+use crate::transport::outbox::Outbox;
+
+/// A way to one server.
+pub(super) enum Carrier {
+    /// A child's pipes.
+    Child(ChildPipe),
+    /// A server in this process.
+    Memory(Arc<ServerLink>),
+    /// Streamable HTTP.
+    Http(Box<Http>),
+    /// HTTP+SSE of 2024-11-05.
+    Sse(Box<Sse>),
+}
+
+/// A request on its way out.
+pub(super) struct Outgoing<'a> {
+    pub(super) bytes: Vec<u8>,
+    pub(super) method: &'a str,
+    pub(super) name: Option<&'a str>,
+    /// What mirrors arguments.
+    pub(super) headers: Vec<(String, String)>,
+    /// What the caller wants sent as well.
+    pub(super) extra: &'a [(String, String)],
+}
+
+/// What came of a call whose answer came.
+pub(super) type Answered = Result<RawJson, ErrorObject>;
+
+impl Carrier {
+    /// Sends a request and waits for its answer. Time is kept by whoever calls.
+    pub(super) async fn exchange(
+        &self,
+        link: &Arc<Link>,
+        waiting: &Arc<Waiting>,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Answered, Trouble> {
+        // The call is written down already, so whoever loses the connection from now on ends it.
+        if let Some(seen) = link.lost() {
+            return Err(Trouble::not_run(seen));
+        }
+        match self {
+            Carrier::Child(pipe) => pipe.send(&outgoing.bytes).await,
+            Carrier::Memory(server) => send_in_memory(server, &outgoing.bytes),
+            Carrier::Sse(sse) => sse.send(outgoing).await?,
+            Carrier::Http(http) => return http.exchange(link, waiting, outgoing).await,
+        }
+        match waiting.outcome().await {
+            Outcome::Answered(answer) => Ok(answer),
+            Outcome::Lost(seen) => Err(Trouble::lost(seen)),
+        }
+    }
+
+    /// Sends a notification, or an answer to a question of the server.
+    pub(super) async fn tell(&self, link: &Arc<Link>, bytes: Vec<u8>) -> Result<(), Trouble> {
+        match self {
+            Carrier::Child(pipe) => pipe.send(&bytes).await,
+            Carrier::Memory(server) => send_in_memory(server, &bytes),
+            Carrier::Http(http) => http.tell(link, bytes).await?,
+            Carrier::Sse(sse) => sse.tell(bytes).await?,
+        }
+        Ok(())
+    }
+
+    /// Does the same without waiting, as far as there is a runtime to do it.
+    pub(super) fn tell_soon(&self, link: &Arc<Link>, bytes: Vec<u8>) {
+        match self {
+            Carrier::Child(pipe) => pipe.outbox.push(|out| out.extend_from_slice(&bytes)),
+            Carrier::Memory(server) if tokio::runtime::Handle::try_current().is_ok() => {
+                send_in_memory(server, &bytes);
+            }
+            Carrier::Memory(_) => {}
+            Carrier::Http(_) | Carrier::Sse(_) => {
+                let link = Arc::clone(link);
+                if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                    runtime.spawn(async move {
+                        if let Err(trouble) = link.carrier.tell(&link, bytes).await {
+                            tracing::debug!(error = %Error::from(trouble), "a message could not be sent");
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    /// Tells the server that a call is no longer wanted, the way its era wants it.
+    pub(super) fn cancel(&self, link: &Arc<Link>, id: i64) {
+        let revision = link.revision();
+        // Over HTTP, 2026-07-28 knows it by the closed stream.
+        if !(revision.is_stateless() && matches!(self, Carrier::Http(_))) {
+            self.tell_soon(link, cancellation(id, revision));
+        }
+    }
+
+    /// Says good-bye.
+    pub(super) async fn close(&self, link: &Arc<Link>) {
+        match self {
+            Carrier::Child(pipe) => {
+                pipe.outbox.close();
+                // The writer lets go of the pipe when nothing more is to be said.
+                pipe.child.close(()).await;
+            }
+            Carrier::Memory(server) => server.close(),
+            Carrier::Http(http) => http.close(link).await,
+            Carrier::Sse(_) => {}
+        }
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&self) {
+        match self {
+            Carrier::Child(pipe) => {
+                pipe.outbox.close();
+                pipe.child.kill();
+            }
+            Carrier::Memory(server) => server.abandon(),
+            Carrier::Http(http) => http.kill(),
+            Carrier::Sse(_) => {}
+        }
+    }
+}
+
+/// The pipes of a child.
+pub(super) struct ChildPipe {
+    outbox: Arc<Outbox>,
+    pub(super) child: Child,
+}
+
+impl ChildPipe {
+    async fn send(&self, bytes: &[u8]) {
+        self.outbox.room().await;
+        self.outbox.push(|out| out.extend_from_slice(bytes));
+    }
+}
+
+/// Starts a child and a connection through its pipes.
+pub(super) fn through_child(shared: &Arc<Shared>, command: &Command) -> Result<Arc<Link>, Error> {
+    let Started { child, stdin, stdout } =
+        command.start().map_err(|error| Error::connect(Step::Start, error))?;
+    let outbox = Arc::new(Outbox::new(WAITING));
+    let pipe = ChildPipe { outbox: Arc::clone(&outbox), child };
+    let link = Link::new(Arc::clone(shared), Carrier::Child(pipe));
+    link.keep(&tokio::spawn(write_child(outbox, stdin)));
+    link.keep(&tokio::spawn(read_child(Arc::clone(&link), stdout)));
+    Ok(link)
+}
+
+/// Writes to the child until nothing more is to be said to it.
+async fn write_child(outbox: Arc<Outbox>, mut stdin: impl AsyncWrite + Unpin) {
+    let mut bytes = Vec::new();
+    loop {
+        outbox.filled().await;
+        if !outbox.take_now(&mut bytes) {
+            if outbox.is_closed() {
+                return;
+            }
+            continue;
+        }
+        // Whoever reads from the child sees how it ended.
+        if stdin.write_all(&bytes).await.is_err() {
+            outbox.close();
+            return;
+        }
+    }
+}
+
+/// Reads from the child until it says no more.
+async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
+    let mut lines = LineReader::new(link.limits().message_bytes);
+    loop {
+        let read = stdout.read_buf(lines.buffer_mut()).await;
+        let at_end = !matches!(read, Ok(1..));
+        loop {
+            match lines.next_line() {
+                Some(Ok(line)) => link.receive(line, None),
+                Some(Err(_)) => too_long(&link),
+                None => break,
+            }
+        }
+        if at_end {
+            match lines.finish() {
+                Some(Ok(line)) => link.receive(line, None),
+                Some(Err(_)) => too_long(&link),
+                None => {}
+            }
+            break;
+        }
+    }
+    let Carrier::Child(pipe) = &link.carrier else { return };
+    pipe.outbox.close();
+    // One that closes its output is usually about to end.
+    let seen = match tokio::time::timeout(ENDING, pipe.child.ended()).await {
+        Ok(ended) => format!("the server {ended}"),
+        Err(_) => "the server closed its output".to_owned(),
+    };
+    link.lose(&seen);
+}
+
+fn too_long(link: &Link) {
+    let most = link.limits().message_bytes;
+    tracing::warn!(most, "the server sent a line that is too long; it was skipped");
+}
+
+/// A connection to a server in this process.
+pub(super) fn in_memory(shared: &Arc<Shared>, server: &Server) -> Result<Arc<Link>, Error> {
+    server.check().map_err(|error| Error::connect(Step::Start, error))?;
+    let server = ServerLink::new(server, None);
+    let link = Link::new(Arc::clone(shared), Carrier::Memory(Arc::clone(&server)));
+    link.keep(&tokio::spawn(read_memory(Arc::clone(&link), server)));
+    Ok(link)
+}
+
+async fn read_memory(link: Arc<Link>, server: Arc<ServerLink>) {
+    let mut lines = LineReader::new(usize::MAX - 1);
+    let mut bytes = Vec::new();
+    loop {
+        server.outbox().filled().await;
+        if !server.outbox().take_now(&mut bytes) {
+            if server.outbox().is_closed() {
+                return link.lose("the server is gone");
+            }
+            continue;
+        }
+        lines.push(&bytes);
+        while let Some(line) = lines.next_line() {
+            link.receive(line.unwrap_or_default(), None);
+        }
+    }
+}
+
+fn send_in_memory(server: &Arc<ServerLink>, bytes: &[u8]) {
+    for work in server.receive(bytes) {
+        let task = tokio::spawn(work.future);
+        server.started(&work.id, work.serial, task.abort_handle());
+    }
+}
+
+/// Bytes that may wait for a child before whoever speaks to it does.
+const WAITING: usize = 1 << 20;
+/// How long a child that closed its output is given to say how it ended.
+const ENDING: Duration = Duration::from_millis(500);

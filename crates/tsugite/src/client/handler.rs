@@ -1,0 +1,339 @@
+//! What a client does when its server asks or tells something.
+//!
+//! The same answers serve requests of the server up to 2025-11-25 and the questions inside a result of 2026-07-28.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tsugite_core::jsonrpc::BadShape;
+use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapability, SamplingCapability};
+use tsugite_core::protocol::elicitation::{FieldValue, FormParams, UrlParams};
+use tsugite_core::protocol::logging::LogParams;
+use tsugite_core::protocol::progress::ProgressParams;
+use tsugite_core::protocol::roots::Root;
+use tsugite_core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
+use tsugite_core::protocol::{ClientCapabilities, Object, Ordered};
+use tsugite_core::revision::Refusal;
+
+/// Everything a client can be asked and told, in one place. For one or two of them closures do: see
+/// [`Connecting::on_form`](super::Connecting::on_form) and its neighbours.
+///
+/// ```
+/// use tsugite::client::{Answer, Handler, Offers};
+/// use tsugite::core::protocol::elicitation::FormParams;
+///
+/// struct Terminal;
+///
+/// impl Handler for Terminal {
+///     fn offers(&self) -> Offers {
+///         Offers::new().forms()
+///     }
+///
+///     async fn form(&self, form: FormParams) -> Answer {
+///         println!("{}", form.message);
+///         Answer::Decline
+///     }
+/// }
+/// ```
+pub trait Handler: Send + Sync + 'static {
+    /// Which questions are answered here: what the server is told that it may ask. What is not named is never called.
+    fn offers(&self) -> Offers;
+
+    /// The server asks the user to fill in a form.
+    ///
+    /// What the answer leaves out is filled with the form's defaults; an answer that does not fit the form is not sent.
+    fn form(&self, form: FormParams) -> impl Future<Output = Answer> + Send {
+        let _ = form;
+        async { Answer::Decline }
+    }
+
+    /// The server asks the user to visit a web page. Never open it without their consent.
+    fn url(&self, url: UrlParams) -> impl Future<Output = Consent> + Send {
+        let _ = url;
+        async { Consent::Decline }
+    }
+
+    /// The server asks the model.
+    fn sample(
+        &self,
+        request: CreateMessageParams,
+    ) -> impl Future<Output = Result<CreateMessageResult, Refusal>> + Send {
+        let _ = request;
+        async { Err(Refusal::UserRejected) }
+    }
+
+    /// The server asks where it may work.
+    fn roots(&self) -> impl Future<Output = Vec<Root>> + Send {
+        async { Vec::new() }
+    }
+
+    /// The server tells about its work.
+    fn log(&self, log: LogParams) {
+        let _ = log;
+    }
+
+    /// A call has come further. Calls can have [a listener of their own](super::Call::on_progress).
+    fn progress(&self, progress: ProgressParams) {
+        let _ = progress;
+    }
+
+    /// Something of the server has changed.
+    fn changed(&self, change: Change) {
+        let _ = change;
+    }
+}
+
+/// Which questions a [`Handler`] answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Offers {
+    /// Forms for the user.
+    pub forms: bool,
+    /// Web pages for the user.
+    pub urls: bool,
+    /// Requests to the model.
+    pub sampling: bool,
+    /// The model may be given tools.
+    pub sampling_tools: bool,
+    /// Directories to work in.
+    pub roots: bool,
+    /// Log messages are wanted.
+    pub logs: bool,
+    /// Changes are wanted. On 2026-07-28 this keeps a stream open.
+    pub changes: bool,
+}
+
+macro_rules! offers {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self) -> Self {
+            self.$name = true;
+            self
+        }
+    )*};
+}
+
+impl Offers {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    offers! {
+        /// Forms are shown.
+        forms,
+        /// Web pages are opened.
+        urls,
+        /// The model is asked.
+        sampling,
+        /// There are roots.
+        roots,
+        /// Log messages are wanted.
+        logs,
+        /// Changes are wanted.
+        changes,
+    }
+
+    /// The model is asked, and may be given tools.
+    #[must_use]
+    pub fn sampling_tools(mut self) -> Self {
+        self.sampling_tools = true;
+        self.sampling()
+    }
+}
+
+/// What a user did with a form.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// Filled it in.
+    Accept(Ordered<FieldValue>),
+    /// Said no.
+    Decline,
+    /// Went away without saying.
+    Cancel,
+}
+
+impl Answer {
+    /// Accepts with what `content` holds, an object of strings, numbers, booleans and arrays of strings.
+    ///
+    /// ```
+    /// use tsugite::client::Answer;
+    ///
+    /// let answer = Answer::accept(&serde_json::json!({"name": "Kiku", "sure": true})).unwrap();
+    /// assert!(matches!(answer, Answer::Accept(content) if content.len() == 2));
+    /// ```
+    pub fn accept<T: serde::Serialize + ?Sized>(content: &T) -> Result<Self, BadShape> {
+        tsugite_core::jsonrpc::RawJson::of(content)?.read().map(Answer::Accept)
+    }
+
+    /// Accepts the form's defaults.
+    pub fn defaults() -> Self {
+        Answer::Accept(Ordered::new())
+    }
+}
+
+/// What a user said to a web page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Consent {
+    /// It is open; what happens there is between the user and the server.
+    Open,
+    /// No.
+    Decline,
+    /// They went away without saying.
+    Cancel,
+}
+
+/// Something that has changed at a server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The list of resources, or of their templates.
+    Resources,
+    /// What a resource holds.
+    Resource {
+        /// Which.
+        uri: String,
+    },
+    /// What a user was sent to a web page for is done (2025-11-25).
+    Elicitation {
+        /// Which.
+        id: String,
+    },
+    /// More than is kept has changed since the last look: everything may be different.
+    Everything,
+}
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Asked<P, T> = Arc<dyn Fn(P) -> Boxed<T> + Send + Sync>;
+type Told<P> = Arc<dyn Fn(P) + Send + Sync>;
+
+/// What was set, by a [`Handler`] or by closures.
+#[derive(Clone, Default)]
+pub(super) struct Handlers {
+    pub(super) form: Option<Asked<FormParams, Answer>>,
+    pub(super) url: Option<Asked<UrlParams, Consent>>,
+    pub(super) sample: Option<Asked<CreateMessageParams, Result<CreateMessageResult, Refusal>>>,
+    pub(super) sampling_tools: bool,
+    pub(super) roots: Option<Asked<(), Vec<Root>>>,
+    pub(super) log: Option<Told<LogParams>>,
+    pub(super) progress: Option<Told<ProgressParams>>,
+    pub(super) change: Option<Told<Change>>,
+}
+
+impl Handlers {
+    /// Takes all that `handler` offers.
+    pub(super) fn set<H: Handler>(&mut self, handler: H) {
+        let offers = handler.offers();
+        let handler = Arc::new(handler);
+        macro_rules! asked {
+            ($offered:ident, $place:ident, |$handler:ident, $params:pat_param| $ask:expr) => {
+                if offers.$offered {
+                    let kept = Arc::clone(&handler);
+                    self.$place = Some(Arc::new(move |$params| {
+                        let $handler = Arc::clone(&kept);
+                        Box::pin(async move { $ask.await })
+                    }));
+                }
+            };
+        }
+        asked!(forms, form, |handler, form| handler.form(form));
+        asked!(urls, url, |handler, url| handler.url(url));
+        asked!(sampling, sample, |handler, request| handler.sample(request));
+        asked!(roots, roots, |handler, ()| handler.roots());
+        self.sampling_tools |= offers.sampling_tools;
+        if offers.logs {
+            let kept = Arc::clone(&handler);
+            self.log = Some(Arc::new(move |log| kept.log(log)));
+        }
+        if offers.changes {
+            let kept = Arc::clone(&handler);
+            self.change = Some(Arc::new(move |change| kept.changed(change)));
+        }
+        self.progress = Some(Arc::new(move |progress| handler.progress(progress)));
+    }
+
+    /// What the server is told.
+    pub(super) fn capabilities(&self) -> ClientCapabilities {
+        let mut capabilities = ClientCapabilities::new();
+        if self.roots.is_some() {
+            capabilities = capabilities.roots(RootsCapability::new().list_changed(true));
+        }
+        if self.sample.is_some() {
+            let sampling = SamplingCapability::new();
+            capabilities = capabilities.sampling(match self.sampling_tools {
+                true => sampling.tools(Object::new()),
+                false => sampling,
+            });
+        }
+        let mut elicitation = ElicitationCapability::new();
+        if self.form.is_some() {
+            elicitation = elicitation.form(Object::new());
+        }
+        if self.url.is_some() {
+            elicitation = elicitation.url(Object::new());
+        }
+        if self.form.is_some() || self.url.is_some() {
+            capabilities = capabilities.elicitation(elicitation);
+        }
+        capabilities
+    }
+}
+
+/// A closure over a question.
+pub(super) fn asked<P, T, F, A>(ask: F) -> Asked<P, T>
+where
+    F: Fn(P) -> A + Send + Sync + 'static,
+    A: Future<Output = T> + Send + 'static,
+{
+    Arc::new(move |params| Box::pin(ask(params)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Person;
+
+    impl Handler for Person {
+        fn offers(&self) -> Offers {
+            Offers::new().forms().roots()
+        }
+
+        async fn form(&self, form: FormParams) -> Answer {
+            match form.message.as_str() {
+                "sure?" => Answer::defaults(),
+                _ => Answer::Cancel,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_offered_is_declared_and_nothing_else() {
+        let mut handlers = Handlers::default();
+        assert_eq!(handlers.capabilities(), ClientCapabilities::new());
+        handlers.set(Person);
+        let declared = handlers.capabilities();
+        assert!(declared.roots.is_some() && declared.sampling.is_none());
+        let elicitation = declared.elicitation.unwrap();
+        assert!(elicitation.shows_forms() && !elicitation.opens_urls());
+        let form = FormParams::new("sure?", tsugite_core::protocol::form::FormSchema::new());
+        assert_eq!(handlers.form.unwrap()(form).await, Answer::defaults());
+        assert!(handlers.sample.is_none() && handlers.change.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_web_page_alone_declares_no_forms() {
+        let url = Some(asked(|_| async { Consent::Open }));
+        let handlers = Handlers { url, ..Handlers::default() };
+        let elicitation = handlers.capabilities().elicitation.unwrap();
+        assert!(elicitation.opens_urls() && !elicitation.shows_forms());
+    }
+}

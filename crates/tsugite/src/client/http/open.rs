@@ -1,0 +1,122 @@
+//! How a connection over HTTP begins.
+
+use std::sync::Arc;
+
+use tsugite_core::jsonrpc::{Id, Incoming, Message, parse};
+use tsugite_core::revision::Revision;
+use tsugite_core::session::probe::{
+    Ask, Body, HttpNext, HttpOutcome, HttpProbe, ProbeFailure, Transport, Verdict,
+};
+
+use super::{Http, Sse, Url, hear};
+use crate::client::carrier::{Answered, Carrier, Outgoing};
+use crate::client::error::{Error, Kind, Result};
+use crate::client::link::{Link, Trouble, Written};
+use crate::client::open::{First, Opening, failed, policy, settle};
+use crate::client::options::Options;
+use crate::client::shared::Shared;
+
+/// Opens a connection. `known` is what was found out earlier.
+pub(in crate::client) async fn open(
+    shared: &Arc<Shared>,
+    url: &Url,
+    known: Option<Verdict>,
+) -> Result<(Arc<Link>, Verdict)> {
+    let known = match url.only_sse {
+        true => {
+            let offer = shared.settings.spoken.handshake().newest_first().next();
+            let offer = offer.ok_or_else(|| Error::setting("HTTP+SSE needs a revision with a handshake"))?;
+            Some(Verdict::new(offer, Transport::HttpSse))
+        }
+        false => known,
+    };
+    let (mut probe, mut next) = match known {
+        Some(verdict) => HttpProbe::with_verdict(policy(shared), verdict),
+        None => HttpProbe::new(policy(shared)),
+    };
+    let mut opening = Opening(Some(Link::new(Arc::clone(shared), Carrier::Http(Box::new(Http::new(url)?)))));
+    loop {
+        let Some(link) = &opening.0 else { return Err(Kind::Closed.into()) };
+        next = match next {
+            HttpNext::Ask(ask) => {
+                let (status, answer) = post(link, ask).await?;
+                probe.heard(outcome(status, answer.as_ref()))
+            }
+            HttpNext::OpenSse(offer) => match open_old(shared, url, offer).await {
+                Ok((old, answer)) => {
+                    opening = Opening(Some(old));
+                    probe.heard(outcome(200, Some(&answer)))
+                }
+                Err(Trouble::Final(error)) => match error.into_kind() {
+                    Kind::Status { status, .. } if !url.only_sse => probe.heard(outcome(status, None)),
+                    other => return Err(other.into()),
+                },
+                Err(lost) => return Err(lost.into()),
+            },
+            // Credentials and patience have been tried already, where the request was sent.
+            HttpNext::Authorize => HttpNext::Fail(ProbeFailure::Status(401)),
+            HttpNext::StepUp => HttpNext::Fail(ProbeFailure::Status(403)),
+            HttpNext::Wait => HttpNext::Fail(ProbeFailure::Status(429)),
+            HttpNext::Fail(failure) => return Err(failed(failure, link)),
+            HttpNext::Settled(settled) => {
+                settle(link, settled).await?;
+                let transport = match &link.carrier {
+                    Carrier::Sse(_) => Transport::HttpSse,
+                    _ => Transport::StreamableHttp,
+                };
+                let verdict = Verdict::new(link.revision(), transport);
+                return opening.0.take().map(|link| (link, verdict)).ok_or_else(|| Kind::Closed.into());
+            }
+        };
+    }
+}
+
+/// Opens the stream for what the server says unasked, where there is one.
+pub(in crate::client) async fn start_hearing(link: &Arc<Link>) {
+    if matches!(link.carrier, Carrier::Http(_)) && link.shared.settings.hears {
+        hear::start(link).await;
+    }
+}
+
+/// Posts one of the two first requests and waits for what comes back.
+async fn post(link: &Arc<Link>, ask: Ask) -> Result<(u16, Option<Answered>), Trouble> {
+    let Carrier::Http(http) = &link.carrier else { return Err(Kind::Closed.into()) };
+    let request = First::new(link, ask);
+    let waiting = link.calls.begin(link.shared.settings.patience, None);
+    let mut bytes = Vec::with_capacity(256);
+    request.write(&mut bytes, &Id::from(waiting.id()), link, &Options::default())?;
+    let outgoing = Outgoing { bytes, method: request.method(), name: None, headers: Vec::new(), extra: &[] };
+    let probed = waiting.within(http.probe(link, outgoing, request.revision(), &waiting)).await;
+    link.calls.forget(waiting.id());
+    let probed = probed.map_err(|late| Kind::TimedOut { limit: late.limit, total: late.total })??;
+    let answer = match parse(&probed.body, link.limits()) {
+        Ok(Incoming::Single(Message::Response(response)))
+            if response.id.as_ref().and_then(Id::as_i64).is_none_or(|id| id == waiting.id()) =>
+        {
+            Some(response.outcome.map(|result| result.to_owned()))
+        }
+        _ => None,
+    };
+    Ok((probed.status, answer))
+}
+
+/// Opens a connection of 2024-11-05 and says hello on it.
+async fn open_old(
+    shared: &Arc<Shared>,
+    url: &Url,
+    offer: Revision,
+) -> Result<(Arc<Link>, Answered), Trouble> {
+    let mut opening = Opening(Some(Sse::open(shared, url).await?));
+    let Some(link) = &opening.0 else { return Err(Kind::Closed.into()) };
+    let answer = link.call(&First::new(link, Ask::Initialize(offer)), &Options::default()).await?;
+    opening.0.take().map(|link| (link, answer)).ok_or_else(|| Kind::Closed.into())
+}
+
+fn outcome(status: u16, answer: Option<&Answered>) -> HttpOutcome<'_> {
+    let body = match answer {
+        Some(Ok(result)) => Body::Result(result.into()),
+        Some(Err(error)) => Body::Error(error),
+        None => Body::Other,
+    };
+    HttpOutcome::Answer { status, body }
+}

@@ -1,0 +1,311 @@
+//! One HTTP request and the head of its answer: credentials, redirects and a server that is busy are dealt with here.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body::Body;
+use hyper::body::Incoming;
+
+use super::Authorizer;
+use super::address::Address;
+use super::pool::{Lease, Pool};
+use crate::client::error::{Challenge, Error, Kind, Step};
+use crate::client::link::Trouble;
+
+/// A server's door.
+pub(super) struct Door {
+    pub(super) address: Address,
+    pool: Pool,
+    host: HeaderValue,
+    /// What goes with every request.
+    headers: HeaderMap,
+    authorizer: Option<Arc<dyn Authorizer>>,
+}
+
+/// The head of an answer, and its body to be read.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    body: Incoming,
+    lease: Option<Lease>,
+}
+
+impl Door {
+    pub(super) fn new(
+        address: Address,
+        pool: Pool,
+        headers: HeaderMap,
+        authorizer: Option<Arc<dyn Authorizer>>,
+    ) -> Result<Self, Error> {
+        let host = HeaderValue::try_from(address.origin.authority())
+            .map_err(|_| Error::setting("the host's name cannot be sent"))?;
+        Ok(Self { address, pool, host, headers, authorizer })
+    }
+
+    pub(super) fn close(&self) {
+        self.pool.close();
+    }
+
+    /// Sends a request, again where that may help, and gives the head of the last answer.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Reply, Trouble> {
+        let mut path = path.to_owned();
+        let (mut redirects, mut challenges, mut waits) = (0, 0, 0);
+        loop {
+            let reply = self.send_once(&method, &path, &headers, body.clone()).await?;
+            match reply.status.as_u16() {
+                301 | 302 | 307 | 308 if redirects < REDIRECTS => {
+                    redirects += 1;
+                    path = self.redirected(&reply, &path)?;
+                }
+                status @ (401 | 403) => {
+                    let challenge = self.challenge(status, &reply, &path);
+                    let Some(authorizer) = &self.authorizer else {
+                        return Err(Kind::Unauthorized(challenge).into());
+                    };
+                    challenges += 1;
+                    if challenges > CHALLENGES || !authorizer.challenged(challenge.clone()).await? {
+                        return Err(Kind::Unauthorized(challenge).into());
+                    }
+                }
+                429 | 503 if waits < WAITS => {
+                    let Some(wait) = wait_of(&reply.headers, waits).filter(|wait| *wait <= LONGEST_WAIT)
+                    else {
+                        return Ok(reply);
+                    };
+                    waits += 1;
+                    reply.discard();
+                    tokio::time::sleep(wait).await;
+                    continue;
+                }
+                _ => return Ok(reply),
+            }
+            reply.discard();
+        }
+    }
+
+    async fn send_once(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Reply, Trouble> {
+        let mut request = Request::new(body.into());
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = path.parse().map_err(|_| Error::setting("the path cannot be sent"))?;
+        let all = request.headers_mut();
+        all.reserve(self.headers.len() + headers.len() + 4);
+        all.insert(HOST, self.host.clone());
+        for (name, value) in self.headers.iter().chain(headers) {
+            all.append(name, value.clone());
+        }
+        if let Some(authorizer) = &self.authorizer
+            && let Some(authorization) = authorizer.authorization().await?
+        {
+            let mut value = HeaderValue::try_from(authorization)
+                .map_err(|_| Error::setting("the credentials cannot stand in a header"))?;
+            value.set_sensitive(true);
+            all.insert(AUTHORIZATION, value);
+        }
+        let (response, lease) = self.pool.send(request).await?;
+        Ok(Reply::new(response, lease))
+    }
+
+    /// Where a redirect leads: only to the same server, since the request may carry credentials.
+    fn redirected(&self, reply: &Reply, path: &str) -> Result<String, Error> {
+        let location = reply.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let here = Address { origin: self.address.origin.clone(), path: path.to_owned() };
+        let next = here.join(location).filter(|_| !location.is_empty());
+        next.map(|address| address.path).ok_or_else(|| {
+            let seen = format!("a redirect ({}) to another server is not followed", reply.status.as_u16());
+            Error::connect(Step::Http, seen)
+        })
+    }
+
+    fn challenge(&self, status: u16, reply: &Reply, path: &str) -> Challenge {
+        let all = reply.headers.get_all(WWW_AUTHENTICATE).iter();
+        let www_authenticate = all.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
+        let url = Address { origin: self.address.origin.clone(), path: path.to_owned() }.to_string();
+        Challenge { status, url, www_authenticate }
+    }
+}
+
+impl Reply {
+    fn new(response: Response<Incoming>, lease: Lease) -> Self {
+        let (head, body) = response.into_parts();
+        Self { status: head.status, headers: head.headers, body, lease: Some(lease) }
+    }
+
+    /// The type of the content, without its parameters.
+    pub(super) fn content_type(&self) -> &str {
+        let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim()
+    }
+
+    /// The next piece of the body; `None` at its end.
+    pub(super) async fn chunk(&mut self) -> Option<Result<Bytes, hyper::Error>> {
+        loop {
+            let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
+            match frame {
+                None => {
+                    self.give_back();
+                    return None;
+                }
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some(Ok(data));
+                    }
+                }
+                Some(Err(error)) => {
+                    self.lease = None;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+
+    /// All of the body. Fails when it is larger than `most`.
+    pub(super) async fn whole(mut self, most: usize) -> Result<Bytes, Trouble> {
+        let mut all = Vec::new();
+        let mut first: Option<Bytes> = None;
+        while let Some(chunk) = self.chunk().await {
+            let chunk = chunk.map_err(|error| Trouble::lost(format!("the connection was lost: {error}")))?;
+            if all.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > most {
+                return Err(Kind::TooLarge(format!("the answer is larger than {most} bytes")).into());
+            }
+            match first.take() {
+                // Most answers come in one piece, which is not copied.
+                None if all.is_empty() => first = Some(chunk),
+                None => all.extend_from_slice(&chunk),
+                Some(begun) => {
+                    all.reserve(begun.len() + chunk.len());
+                    all.extend_from_slice(&begun);
+                    all.extend_from_slice(&chunk);
+                }
+            }
+            if self.body.is_end_stream() {
+                break;
+            }
+        }
+        self.give_back();
+        Ok(first.unwrap_or_else(|| all.into()))
+    }
+
+    /// Nobody wants the rest. A short one is read, so that the connection can be used again.
+    pub(super) fn discard(mut self) {
+        if self.body.is_end_stream() {
+            return self.give_back();
+        }
+        tokio::spawn(async move {
+            let drained = async {
+                let mut read = 0;
+                while let Some(Ok(chunk)) = self.chunk().await {
+                    read += chunk.len();
+                    if read > DISCARDED {
+                        break;
+                    }
+                }
+            };
+            let _ = tokio::time::timeout(DISCARDING, drained).await;
+        });
+    }
+
+    fn give_back(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            lease.done();
+        }
+    }
+}
+
+/// How long a busy server wants to be left alone.
+fn wait_of(headers: &HeaderMap, waits: u32) -> Option<Duration> {
+    let Some(value) = headers.get(RETRY_AFTER) else {
+        return Some(Duration::from_millis(500) * 2_u32.pow(waits));
+    };
+    let value = value.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// Headers of a message we send.
+pub(super) fn message_headers() -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    headers
+}
+
+/// Headers of a request for a stream.
+pub(super) fn stream_headers() -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    headers
+}
+
+/// A header somebody wants sent. What the transport itself says cannot be said differently.
+pub(super) fn user_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+    let unfit = |what: &str| Error::setting(format!("{name:?} cannot be sent as a header: {what}"));
+    let parsed = HeaderName::try_from(name).map_err(|_| unfit("it is no name of a header"))?;
+    let taken = ["accept", "connection", "content-length", "content-type", "host", "transfer-encoding"];
+    if taken.contains(&parsed.as_str()) || parsed.as_str().starts_with("mcp-") {
+        return Err(unfit("the transport says it itself"));
+    }
+    // The value may be a secret.
+    let mut value =
+        HeaderValue::try_from(value).map_err(|_| unfit("its value holds what no header may hold"))?;
+    value.set_sensitive(true);
+    Ok((parsed, value))
+}
+
+const REDIRECTS: u32 = 3;
+const CHALLENGES: u32 = 2;
+const WAITS: u32 = 3;
+/// Whoever wants to be left alone for longer is told about, not waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+const DISCARDED: usize = 64 << 10;
+const DISCARDING: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let wait = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::try_from(value).unwrap());
+            wait_of(&headers, 0)
+        };
+        assert_eq!(wait("7"), Some(Duration::from_secs(7)));
+        assert_eq!(wait("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(wait("soon"), None);
+        assert_eq!(wait_of(&HeaderMap::new(), 1), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_header_of_the_transport_cannot_be_set() {
+        for name in ["Host", "mcp-session-id", "Content-Type", "", "a b", "a:b"] {
+            assert!(user_header(name, "x").is_err(), "{name}");
+        }
+        let said = user_header("x-key", "se\ncret").unwrap_err().to_string();
+        assert!(!said.contains("cret"), "{said}");
+        assert!(user_header("Authorization", "Bearer x").is_ok());
+    }
+}

@@ -1,0 +1,96 @@
+//! What is known of a server's tools: which arguments are mirrored in headers, and which calls may be repeated.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use serde_json::Value;
+use tsugite_core::protocol::Schema;
+use tsugite_core::protocol::tools::Tool;
+use tsugite_core::revision::Revision;
+use tsugite_core::session::header::{self, HeaderParams};
+
+use crate::lock::lock;
+
+/// The tools a list has shown.
+#[derive(Default)]
+pub(super) struct KnownTools {
+    tools: Mutex<HashMap<String, Known>>,
+}
+
+struct Known {
+    headers: HeaderParams,
+    repeatable: bool,
+    output: Option<Schema>,
+}
+
+impl KnownTools {
+    /// A list has come. On 2026-07-28 a tool whose marks for headers are invalid must not be used over HTTP; it is taken
+    /// out, with a warning.
+    pub(super) fn learn(&self, tools: &mut Vec<Tool>, revision: Revision, over_http: bool) {
+        let judged = revision.is_stateless() && over_http;
+        let mut known = lock(&self.tools);
+        tools.retain(|tool| {
+            let headers = match HeaderParams::of(&tool.input_schema) {
+                Ok(headers) => headers,
+                Err(mark) if judged => {
+                    tracing::warn!(tool = tool.name, %mark, "a tool with an invalid `x-mcp-header` is left out");
+                    known.remove(&tool.name);
+                    return false;
+                }
+                Err(_) => HeaderParams::default(),
+            };
+            let hints = tool.annotations.as_ref();
+            let repeatable = hints.is_some_and(|hints| {
+                hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
+            });
+            // A hostile server cannot make this grow without end.
+            if known.len() < MOST || known.contains_key(&tool.name) {
+                known.insert(
+                    tool.name.clone(),
+                    Known { headers, repeatable, output: tool.output_schema.clone() },
+                );
+            }
+            true
+        });
+    }
+
+    /// The list has changed.
+    pub(super) fn forget(&self) {
+        // What is known stays true enough for headers until the next list; a wrong header is refused, and the list read.
+        for known in lock(&self.tools).values_mut() {
+            known.repeatable = false;
+        }
+    }
+
+    /// Whether a list has shown this tool.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        lock(&self.tools).contains_key(name)
+    }
+
+    /// Whether calling this tool twice does no harm, as far as the server says.
+    pub(super) fn is_repeatable(&self, name: &str) -> bool {
+        lock(&self.tools).get(name).is_some_and(|known| known.repeatable)
+    }
+
+    /// What the tool says its output looks like.
+    pub(super) fn output(&self, name: &str) -> Option<Schema> {
+        lock(&self.tools).get(name)?.output.clone()
+    }
+
+    /// The headers that mirror arguments of a call.
+    pub(super) fn headers(&self, name: &str, arguments: Option<&str>) -> Vec<(String, String)> {
+        let known = lock(&self.tools);
+        let Some(known) = known.get(name).filter(|known| !known.headers.is_empty()) else {
+            return Vec::new();
+        };
+        let arguments: Value = arguments.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let mirrored = known.headers.iter().filter_map(|param| {
+            let value = param.value(&arguments)?;
+            Some((format!("mcp-param-{}", param.name), header::encode(&value).into_owned()))
+        });
+        mirrored.collect()
+    }
+}
+
+/// Tools that are remembered.
+const MOST: usize = 10_000;

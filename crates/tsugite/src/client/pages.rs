@@ -1,0 +1,194 @@
+//! Lists, which come in pages: as one vector, or as a stream that reads on as far as one looks.
+
+use std::collections::{HashSet, VecDeque};
+use std::future::{Future, IntoFuture, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use tsugite_core::protocol::pagination::PageParams;
+use tsugite_core::protocol::{prompts, resources, tasks, tools};
+
+use super::Client;
+use super::cache::Caching;
+use super::call::Request;
+use super::error::{Kind, Result};
+use super::options::Options;
+
+/// A list of a server. Await it for all of it, or take it as a stream: `next`, or [`Stream`].
+///
+/// A server whose pages never end, or whose cursors go in circles, ends in an error.
+///
+/// ```
+/// use tsugite::client::Client;
+/// use tsugite::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
+/// # let server = Server::new("s", "1").tool(Tool::new("one").handler(async || 1));
+/// let client = Client::of(&server).await?;
+/// let all = client.list_tools().await?;
+/// assert_eq!(all[0].name, "one");
+///
+/// let mut tools = client.list_tools();
+/// while let Some(tool) = tools.next().await {
+///     println!("{}", tool?.name);
+/// }
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is sent before it is awaited or looked at"]
+pub struct Listing<M: Pages> {
+    client: Client,
+    options: Options,
+    ready: VecDeque<M::Item>,
+    next: Next,
+    seen: HashSet<String>,
+    pages: usize,
+    fetching: Option<Fetching<M>>,
+}
+
+type Fetching<M> =
+    Pin<Box<dyn Future<Output = Result<<M as tsugite_core::protocol::Method>::Output>> + Send>>;
+
+enum Next {
+    First,
+    Page(String),
+    None,
+}
+
+/// A list that comes in pages.
+pub trait Pages: Request<Params = PageParams> {
+    /// What it lists.
+    type Item: Send + Unpin + 'static;
+
+    /// The items of a page, and where the next begins.
+    fn page(output: Self::Output) -> (Vec<Self::Item>, Option<String>);
+}
+
+macro_rules! pages {
+    ($($list:ty: $item:ty, $field:ident);* $(;)?) => {$(
+        impl Pages for $list {
+            type Item = $item;
+
+            fn page(output: Self::Output) -> (Vec<$item>, Option<String>) {
+                (output.$field, output.next_cursor)
+            }
+        }
+    )*};
+}
+
+pages! {
+    tools::List: tools::Tool, tools;
+    prompts::List: prompts::Prompt, prompts;
+    resources::List: resources::Resource, resources;
+    resources::ListTemplates: resources::ResourceTemplate, resource_templates;
+    tasks::List: tasks::Task, tasks;
+}
+
+impl<M: Pages> Listing<M> {
+    pub(super) fn new(client: &Client) -> Self {
+        Self {
+            client: client.clone(),
+            options: Options::default(),
+            ready: VecDeque::new(),
+            next: Next::First,
+            seen: HashSet::new(),
+            pages: 0,
+            fetching: None,
+        }
+    }
+
+    /// How long to wait for each page.
+    pub fn timeout(mut self, silence: Duration) -> Self {
+        self.options.idle = Some(silence);
+        self
+    }
+
+    /// Sends a header with each request, over HTTP.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Whether it may be answered from what the client remembers.
+    pub fn caching(mut self, caching: Caching) -> Self {
+        self.options.caching = caching;
+        self
+    }
+
+    /// The next item; `None` after the last. An error ends the list.
+    pub async fn next(&mut self) -> Option<Result<M::Item>> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<M::Item>>> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            let Some(fetching) = &mut self.fetching else {
+                let cursor = match std::mem::replace(&mut self.next, Next::None) {
+                    Next::None => return Poll::Ready(None),
+                    Next::First => None,
+                    Next::Page(cursor) => Some(cursor),
+                };
+                let (client, options) = (self.client.clone(), self.options.clone());
+                self.fetching = Some(Box::pin(async move {
+                    let mut params = PageParams::new();
+                    params.cursor = cursor;
+                    client.ask::<M>(&params, &options).await
+                }));
+                continue;
+            };
+            let Poll::Ready(page) = fetching.as_mut().poll(cx) else { return Poll::Pending };
+            self.fetching = None;
+            match page {
+                Err(error) => return Poll::Ready(Some(Err(error))),
+                Ok(page) => {
+                    let (items, next) = M::page(page);
+                    self.ready.extend(items);
+                    self.pages += 1;
+                    if let Some(cursor) = next {
+                        if !self.seen.insert(cursor.clone()) {
+                            return Poll::Ready(Some(Err(endless("a page comes again", self.pages))));
+                        }
+                        if self.pages >= self.client.inner.shared.settings.pages {
+                            return Poll::Ready(Some(Err(endless("there is no end", self.pages))));
+                        }
+                        self.next = Next::Page(cursor);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn endless(what: &str, pages: usize) -> super::Error {
+    Kind::TooLarge(format!("the server's list was given up after {pages} pages: {what}")).into()
+}
+
+impl<M: Pages> Stream for Listing<M>
+where
+    Self: Unpin,
+{
+    type Item = Result<M::Item>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll(cx)
+    }
+}
+
+impl<M: Pages> IntoFuture for Listing<M> {
+    type Output = Result<Vec<M::Item>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut items = Vec::new();
+            while let Some(item) = self.next().await {
+                items.push(item?);
+            }
+            Ok(items)
+        })
+    }
+}

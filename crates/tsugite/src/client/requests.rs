@@ -1,0 +1,366 @@
+//! Every request of the specification, as one method each.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tsugite_core::jsonrpc::{BadShape, Id, Raw, RawJson, write};
+use tsugite_core::protocol::completion::{self, CompleteParams, CompleteResult};
+use tsugite_core::protocol::discover::{Discover, DiscoverResult};
+use tsugite_core::protocol::logging::{Level, SetLevel, SetLevelParams};
+use tsugite_core::protocol::ping::Ping;
+use tsugite_core::protocol::prompts::{self, GetParams, GetResult};
+use tsugite_core::protocol::resources::{self, ReadParams, ReadResult, UriParams};
+use tsugite_core::protocol::result::Empty;
+use tsugite_core::protocol::tasks::{self, TaskParams, UpdateParams};
+use tsugite_core::protocol::tools::{self, CallParams, CallResult};
+use tsugite_core::protocol::{Method, NoParams, Ordered, meta, roots};
+
+use super::call::{self, Call, Request};
+use super::error::{Error, Kind, Result};
+use super::link::{Link, Written};
+use super::options::Options;
+use super::pages::Listing;
+use super::{Client, check};
+
+impl Client {
+    /// Which tools there are, all pages of them.
+    pub fn list_tools(&self) -> Listing<tools::List> {
+        Listing::new(self)
+    }
+
+    /// Which prompts there are.
+    pub fn list_prompts(&self) -> Listing<prompts::List> {
+        Listing::new(self)
+    }
+
+    /// Which resources there are.
+    pub fn list_resources(&self) -> Listing<resources::List> {
+        Listing::new(self)
+    }
+
+    /// Which templates for resources there are.
+    pub fn list_resource_templates(&self) -> Listing<resources::ListTemplates> {
+        Listing::new(self)
+    }
+
+    /// Calls a tool and reads what it gives into a type.
+    ///
+    /// `arguments` is anything that becomes a JSON object. The result is read from the structured content; of a tool
+    /// without, from its text: as JSON, or as the text itself. What the server asks meanwhile is answered by the
+    /// client's handlers.
+    ///
+    /// Fails with [`Error::as_tool_failure`] when the tool says that it failed, with [`Error::as_refusal`] when the server
+    /// declines.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use tsugite::client::Client;
+    /// use tsugite::prelude::*;
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// async fn add(a: i64, b: i64) -> i64 {
+    ///     a + b
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
+    /// let client = Client::of(&Server::new("calculator", "1.0.0").tool(add)).await?;
+    /// let sum: i64 = client.call("add", json!({"a": 1, "b": 2})).await?;
+    /// assert_eq!(sum, 3);
+    /// # Ok(()) }
+    /// ```
+    pub fn call<T: DeserializeOwned + Send + 'static>(
+        &self,
+        name: impl Into<String>,
+        arguments: impl Serialize,
+    ) -> Call<tools::Call, T> {
+        Call::new(self, call_params(name.into(), &arguments), |client, params, options| {
+            Box::pin(async move {
+                let result = call::followed::<tools::Call>(client, params, options).await?;
+                if result.is_error == Some(true) {
+                    return Err(Kind::Tool(Box::new(result)).into());
+                }
+                read_output(&result).map_err(|what| Error::shape(tools::Call::NAME, what))
+            })
+        })
+        .asking_progress()
+    }
+
+    /// Calls a tool and gives its whole result, one that says it failed included.
+    pub fn call_raw(
+        &self,
+        name: impl Into<String>,
+        arguments: impl Serialize,
+    ) -> Call<tools::Call, CallResult> {
+        let params = call_params(name.into(), &arguments);
+        Call::new(self, params, call::followed::<tools::Call>).asking_progress()
+    }
+
+    /// Calls a tool, and checks what it gives against the output schema it declares.
+    ///
+    /// The list of tools is read first if it was not yet. Nothing a schema refers to is fetched from anywhere.
+    pub fn call_checked(
+        &self,
+        name: impl Into<String>,
+        arguments: impl Serialize,
+    ) -> Call<tools::Call, CallResult> {
+        let run = |client: Client, params: CallParams, options| -> call::Boxed<CallResult> {
+            Box::pin(async move {
+                client.know_tool(&params.name).await?;
+                let schema = client.inner.shared.tools.output(&params.name);
+                let result = call::followed::<tools::Call>(client, params, options).await?;
+                if result.is_error != Some(true)
+                    && let Some(schema) = schema
+                {
+                    check::output(&schema, &result).map_err(|what| Error::shape(tools::Call::NAME, what))?;
+                }
+                Ok(result)
+            })
+        };
+        Call::new(self, call_params(name.into(), &arguments), run).asking_progress()
+    }
+
+    /// Reads a resource.
+    pub fn read_resource(&self, uri: impl Into<String>) -> Call<resources::Read, ReadResult> {
+        Call::new(self, Ok(ReadParams::new(uri)), call::followed::<resources::Read>)
+    }
+
+    /// Has a prompt filled in. `arguments` is anything that becomes an object of strings.
+    pub fn get_prompt(
+        &self,
+        name: impl Into<String>,
+        arguments: impl Serialize,
+    ) -> Call<prompts::Get, GetResult> {
+        let params = RawJson::of(&arguments)
+            .and_then(|arguments| arguments.read::<Option<Ordered<String>>>())
+            .map(|arguments| {
+                let params = GetParams::new(name);
+                match arguments {
+                    Some(arguments) => params.arguments(arguments),
+                    None => params,
+                }
+            })
+            .map_err(|what| Error::setting(format!("the arguments of a prompt are strings by name: {what}")));
+        Call::new(self, params, call::followed::<prompts::Get>)
+    }
+
+    /// What could stand in an argument of a prompt or of a resource template.
+    pub fn complete(&self, params: CompleteParams) -> Call<completion::Complete, CompleteResult> {
+        self.request::<completion::Complete>(params)
+    }
+
+    /// From which level on the server shall send logs (up to 2025-11-25; then each request says it, see
+    /// [`Connecting::log_level`](super::Connecting::log_level)).
+    pub fn set_log_level(&self, level: Level) -> Call<SetLevel, Empty> {
+        self.request::<SetLevel>(SetLevelParams::new(level))
+    }
+
+    /// Is anybody there (up to 2025-11-25).
+    pub fn ping(&self) -> Call<Ping, Empty> {
+        self.request::<Ping>(NoParams::new())
+    }
+
+    /// What the server is and can do, asked again (2026-07-28).
+    pub fn discover(&self) -> Call<Discover, DiscoverResult> {
+        self.request::<Discover>(NoParams::new())
+    }
+
+    /// Asks to be told when a resource changes (up to 2025-11-25). [`Client::listen`] does it on every revision.
+    pub fn subscribe(&self, uri: impl Into<String>) -> Call<resources::Subscribe, Empty> {
+        self.request::<resources::Subscribe>(UriParams::new(uri))
+    }
+
+    /// Asks not to be told any more (up to 2025-11-25).
+    pub fn unsubscribe(&self, uri: impl Into<String>) -> Call<resources::Unsubscribe, Empty> {
+        self.request::<resources::Unsubscribe>(UriParams::new(uri))
+    }
+
+    /// How a task stands.
+    pub fn task(&self, id: impl Into<String>) -> Call<tasks::Get, tasks::GetResult> {
+        self.request::<tasks::Get>(TaskParams::new(id))
+    }
+
+    /// Waits for what a task gives (2025-11-25 only).
+    pub fn task_result(&self, id: impl Into<String>) -> Call<tasks::Payload, tasks::PayloadResult> {
+        self.request::<tasks::Payload>(TaskParams::new(id))
+    }
+
+    /// Which tasks there are (2025-11-25 only).
+    pub fn list_tasks(&self) -> Listing<tasks::List> {
+        Listing::new(self)
+    }
+
+    /// Says that a task is no longer wanted.
+    pub fn cancel_task(&self, id: impl Into<String>) -> Call<tasks::Cancel, tasks::CancelResult> {
+        self.request::<tasks::Cancel>(TaskParams::new(id))
+    }
+
+    /// Answers what a task asks (extension of 2026-07-28).
+    pub fn update_task(&self, params: UpdateParams) -> Call<tasks::Update, Empty> {
+        self.request::<tasks::Update>(params)
+    }
+
+    /// Tells the server that the roots have changed (up to 2025-11-25; later it asks when it needs them).
+    pub async fn roots_changed(&self) -> Result<()> {
+        let link = self.link().await?;
+        if link.revision().is_stateless() {
+            return Ok(());
+        }
+        link.notify::<roots::ListChanged>(NoParams::new()).await
+    }
+
+    /// Any method of the protocol, by its type: one request, one answer. A question in the answer is not followed but
+    /// given back, so that whoever wants to can go step by step; [`Client::answer`] asks the handlers.
+    pub fn request<M: Request>(&self, params: M::Params) -> Call<M, M::Output> {
+        Call::new(self, Ok(params), call::once::<M>)
+    }
+
+    /// Any method at all, by its name: what the server answers, untouched.
+    ///
+    /// On 2026-07-28 the claims every request must make are put into `_meta`, unless they are there.
+    pub async fn request_raw(&self, method: &str, params: Option<RawJson>) -> Result<RawJson> {
+        let request = Named { method, params };
+        self.send(&request, &Options::default()).await.map(|(result, _)| result)
+    }
+}
+
+/// A request by name.
+struct Named<'a> {
+    method: &'a str,
+    params: Option<RawJson>,
+}
+
+impl Written for Named<'_> {
+    fn method(&self) -> &str {
+        self.method
+    }
+
+    fn name(&self) -> Option<&str> {
+        None
+    }
+
+    fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &Link, options: &Options) -> Result<()> {
+        let unfit = |what| Error::setting(format!("the params of a request are an object: {what}"));
+        let mut params: Option<Ordered<RawJson>> =
+            self.params.as_ref().map(RawJson::read).transpose().map_err(unfit)?;
+        let given = params.as_ref().and_then(|params| params.get("_meta"));
+        let mut place = given.map(RawJson::read).transpose().map_err(unfit)?;
+        let own: Option<tsugite_core::protocol::Meta> = place.clone();
+        link.stamp(&mut place, id, options);
+        // What the caller says of itself stands.
+        if let (Some(place), Some(own)) = (&mut place, own) {
+            for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL]
+            {
+                if let Some(value) = own.get(key) {
+                    place.insert(key, value);
+                }
+            }
+        }
+        if let Some(place) = place {
+            let place = RawJson::of(&place).map_err(unfit)?;
+            params.get_or_insert_default().insert("_meta", place);
+        }
+        write::request(out, id, self.method, params.as_ref()).map_err(unfit)
+    }
+
+    fn headers(&self, link: &Link) -> Vec<(String, String)> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct About {
+            name: Option<String>,
+            uri: Option<String>,
+            task_id: Option<String>,
+            arguments: Option<RawJson>,
+        }
+        let Some(about) = self.params.as_ref().and_then(|params| params.read::<About>().ok()) else {
+            return Vec::new();
+        };
+        if !link.revision().is_stateless() {
+            return Vec::new();
+        }
+        let mut headers = Vec::new();
+        let subject = match self.method {
+            tools::Call::NAME | prompts::Get::NAME => about.name.clone(),
+            resources::Read::NAME => about.uri,
+            tasks::Get::NAME | tasks::Update::NAME | tasks::Cancel::NAME => about.task_id,
+            _ => None,
+        };
+        if let Some(subject) = subject {
+            let encoded = tsugite_core::session::header::encode(&subject).into_owned();
+            headers.push(("mcp-name".to_owned(), encoded));
+        }
+        if let (tools::Call::NAME, Some(name)) = (self.method, about.name) {
+            headers.extend(link.shared.tools.headers(&name, about.arguments.as_ref().map(RawJson::text)));
+        }
+        headers
+    }
+}
+
+fn call_params(name: String, arguments: &impl Serialize) -> Result<CallParams> {
+    let unfit = |what: &dyn std::fmt::Display| {
+        Error::setting(format!("the arguments of the tool {name:?} must be an object: {what}"))
+    };
+    let arguments = RawJson::of(arguments).map_err(|what| unfit(&what))?;
+    if arguments.text() == "null" {
+        return Ok(CallParams::new(name));
+    }
+    if !arguments.is_object() {
+        return Err(unfit(&"it is something else"));
+    }
+    Ok(CallParams::new(name).arguments(arguments))
+}
+
+/// What a tool gave, as a type: from the structured content, as it is or as the `result` it was wrapped in, or from the
+/// text.
+fn read_output<T: DeserializeOwned>(result: &CallResult) -> Result<T, BadShape> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wrapped<T> {
+        result: T,
+    }
+    if let Some(structured) = &result.structured_content {
+        let whole = structured.read::<T>();
+        return match whole {
+            Ok(output) => Ok(output),
+            Err(what) => Raw::from(structured).read::<Wrapped<RawJson>>().map_err(|_| what)?.result.read(),
+        };
+    }
+    let texts: Vec<&str> = result.content.iter().filter_map(|block| block.as_text()).collect();
+    let text = texts.join("\n");
+    serde_json::from_str(&text)
+        .or_else(|_| serde_json::from_value(Value::String(text)))
+        .map_err(|_| BadShape::new("the tool gave no structured content, and its text does not fit either"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn structured(text: &str) -> CallResult {
+        CallResult::text("?").structured_content(RawJson::parse(text.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn output_is_read_from_structured_content_wrapped_or_not() {
+        assert_eq!(read_output::<i64>(&structured("{\"result\":3}")), Ok(3));
+        assert_eq!(read_output::<i64>(&structured("3")), Ok(3));
+        let whole: Value = read_output(&structured("{\"result\":3}")).unwrap();
+        assert_eq!(whole, serde_json::json!({"result": 3}));
+        assert!(read_output::<i64>(&structured("{\"result\":3,\"more\":1}")).is_err());
+    }
+
+    #[test]
+    fn output_without_structure_is_read_from_the_text() {
+        assert_eq!(read_output::<i64>(&CallResult::text("42")), Ok(42));
+        assert_eq!(read_output::<String>(&CallResult::text("hello")), Ok("hello".to_owned()));
+        assert_eq!(read_output::<Vec<i64>>(&CallResult::text("[1,2]")), Ok(vec![1, 2]));
+        assert!(read_output::<i64>(&CallResult::text("many")).is_err());
+    }
+
+    #[test]
+    fn arguments_are_an_object_or_nothing() {
+        assert!(call_params("a".to_owned(), &serde_json::json!([1])).is_err());
+        assert!(call_params("a".to_owned(), &()).unwrap().arguments.is_none());
+        assert!(call_params("a".to_owned(), &serde_json::json!({})).unwrap().arguments.is_some());
+    }
+}

@@ -1,0 +1,84 @@
+//! What outlives a single connection of a client.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use tsugite_core::jsonrpc::Id;
+use tsugite_core::revision::Revision;
+
+use super::cache::Cache;
+use super::error::clip;
+use super::handler::Change;
+use super::known_tools::KnownTools;
+use super::settings::Settings;
+use super::subscription::Mailbox;
+use crate::lock::lock;
+
+/// One client's memory.
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) cache: Cache,
+    pub(super) tools: KnownTools,
+    mailboxes: Mutex<Vec<Weak<Mailbox>>>,
+}
+
+impl Shared {
+    pub(super) fn new(settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            cache: Cache::default(),
+            tools: KnownTools::default(),
+            mailboxes: Mutex::default(),
+        })
+    }
+
+    /// From now on changes reach this mailbox too.
+    pub(super) fn add(&self, mailbox: &Arc<Mailbox>) {
+        let mut mailboxes = lock(&self.mailboxes);
+        mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
+        mailboxes.push(Arc::downgrade(mailbox));
+    }
+
+    /// Something of the server has changed; `subscription` is the one that says so, where there are several.
+    pub(super) fn changed(&self, change: Change, subscription: Option<i64>, revision: Revision) {
+        self.cache.forget(&change);
+        if change == Change::Tools {
+            self.tools.forget();
+        }
+        let mailboxes: Vec<_> = lock(&self.mailboxes).iter().filter_map(Weak::upgrade).collect();
+        for mailbox in mailboxes {
+            mailbox.put(&change, subscription);
+        }
+        // On 2026-07-28 the handler has a subscription of its own.
+        if !revision.is_stateless()
+            && let Some(told) = &self.settings.handlers.change
+        {
+            told(change);
+        }
+    }
+
+    /// The server has begun a subscription.
+    pub(super) fn acknowledged(&self, id: &Id<'_>) {
+        let mailboxes: Vec<_> = lock(&self.mailboxes).iter().filter_map(Weak::upgrade).collect();
+        for mailbox in mailboxes {
+            mailbox.acknowledge(id);
+        }
+    }
+
+    /// Nothing more will come.
+    pub(super) fn end(&self) {
+        let mailboxes: Vec<_> =
+            lock(&self.mailboxes).drain(..).filter_map(|mailbox| mailbox.upgrade()).collect();
+        for mailbox in mailboxes {
+            mailbox.end();
+        }
+    }
+
+    /// Something that is no message came where messages come.
+    pub(super) fn noise(&self, bytes: &[u8], wrong: &str) {
+        let text = String::from_utf8_lossy(bytes.get(..NOISE).unwrap_or(bytes));
+        tracing::warn!(wrong, line = clip(&text, NOISE), "the server sent something that is no message");
+    }
+}
+
+/// Bytes of noise that are shown.
+const NOISE: usize = 200;

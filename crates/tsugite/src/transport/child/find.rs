@@ -1,0 +1,195 @@
+//! Finds the program of a command, or says what is wrong with it.
+//!
+//! What the system says of a missing program, a missing folder and a missing interpreter is the same "not found". So it is
+//! looked at before, and if it fails all the same, once more afterwards.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
+use super::Command;
+use super::command::{shown_name, shown_program};
+
+/// Why a command could not be started. No argument and no value of a variable is told, but for `PATH`.
+#[derive(Debug)]
+pub(crate) struct CannotStart {
+    program: String,
+    why: String,
+}
+
+impl CannotStart {
+    pub(super) fn new(command: &Command, why: String) -> Self {
+        Self { program: shown_program(&command.program), why }
+    }
+}
+
+impl fmt::Display for CannotStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot start {:?}: {}", self.program, self.why)
+    }
+}
+
+impl std::error::Error for CannotStart {}
+
+/// The path of the program. Fails with the first thing that makes no sense.
+pub(super) fn check(
+    command: &Command,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<PathBuf, CannotStart> {
+    let fail = |why| CannotStart::new(command, why);
+    check_words(command).map_err(fail)?;
+    if let Some(folder) = &command.current_dir {
+        check_folder(folder).map_err(fail)?;
+    }
+    let program = find(command, environment.get(OsStr::new("PATH")).map(OsString::as_os_str));
+    program.map_err(|why| match has_space(&command.program) {
+        true => fail(format!("{why}; arguments are given apart from the program")),
+        false => fail(why),
+    })
+}
+
+/// Why a program that was found could not be started.
+pub(super) fn explain(command: &Command, program: &Path, error: &io::Error) -> CannotStart {
+    let there = from_folder(command, program);
+    let why = match Errno::from_io_error(error) {
+        Some(Errno::NOENT) => match interpreter(&there) {
+            Some(interpreter) => format!("its interpreter {interpreter:?} does not exist"),
+            None => "the loader it needs does not exist, or it was deleted just now".into(),
+        },
+        Some(Errno::NOEXEC) => {
+            "it is not a program for this machine; a script begins with a line such as #!/bin/sh".into()
+        }
+        Some(Errno::TOOBIG) => "its arguments and its environment are too long".into(),
+        _ => error.to_string(),
+    };
+    CannotStart::new(command, why)
+}
+
+fn check_words(command: &Command) -> Result<(), String> {
+    let has_nul = |word: &OsStr| word.as_bytes().contains(&0);
+    if command.program.is_empty() {
+        return Err("no program is named".into());
+    }
+    if has_nul(&command.program) {
+        return Err("its name has a NUL byte in it".into());
+    }
+    if let Some(at) = command.args.iter().position(|arg| has_nul(arg)) {
+        return Err(format!("argument {} has a NUL byte in it", at + 1));
+    }
+    for (name, variable) in &command.variables {
+        let shown = shown_name(name);
+        if shown.is_empty() {
+            return Err("a variable of its environment has no name".into());
+        }
+        if name.as_bytes().contains(&b'=') {
+            return Err(format!("the environment variable {shown:?} has a = in its name"));
+        }
+        if has_nul(name) || variable.given().is_some_and(has_nul) {
+            return Err(format!("the environment variable {shown:?} has a NUL byte in it"));
+        }
+    }
+    Ok(())
+}
+
+fn check_folder(folder: &Path) -> Result<(), String> {
+    let wrong = match fs::metadata(folder) {
+        Ok(found) if !found.is_dir() => "is not a folder".into(),
+        Ok(_) if access(folder, Access::EXEC_OK).is_err() => "may not be entered".into(),
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "does not exist".into(),
+        Err(error) => format!("cannot be entered: {error}"),
+    };
+    Err(format!("the folder {folder:?} to start it in {wrong}"))
+}
+
+/// The path of the program, as seen from the folder it will start in.
+fn find(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, String> {
+    let program = Path::new(&command.program);
+    if command.program.as_bytes().contains(&b'/') {
+        return match look(&from_folder(command, program)) {
+            Look::Program => Ok(program.into()),
+            Look::Nothing => Err("no such file".into()),
+            Look::Folder => Err("it is a folder".into()),
+            Look::NotExecutable => Err("it is not executable".into()),
+            Look::Unseen(error) => Err(error.to_string()),
+        };
+    }
+    let path = path.ok_or("not found, as there is no PATH")?;
+    let mut not_executable = None;
+    for folder in std::env::split_paths(path) {
+        // An empty entry is the folder it starts in. A bare name would be looked for in PATH again.
+        let candidate = match folder.as_os_str().is_empty() {
+            true => Path::new(".").join(program),
+            false => folder.join(program),
+        };
+        match look(&from_folder(command, &candidate)) {
+            Look::Program => return Ok(candidate),
+            Look::NotExecutable => not_executable = not_executable.or(Some(folder)),
+            Look::Nothing | Look::Folder | Look::Unseen(_) => {}
+        }
+    }
+    Err(match not_executable {
+        Some(folder) => format!("the one in {folder:?} is not executable"),
+        None => format!("not found in PATH ({})", listed(path)),
+    })
+}
+
+/// What is at a path.
+enum Look {
+    Program,
+    Nothing,
+    Folder,
+    NotExecutable,
+    Unseen(io::Error),
+}
+
+fn look(path: &Path) -> Look {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Look::Folder,
+        Ok(_) if access(path, Access::EXEC_OK).is_err() => Look::NotExecutable,
+        Ok(_) => Look::Program,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Look::Nothing,
+        Err(error) => Look::Unseen(error),
+    }
+}
+
+fn from_folder(command: &Command, path: &Path) -> PathBuf {
+    command.current_dir.as_ref().map_or_else(|| path.into(), |folder| folder.join(path))
+}
+
+/// The folders of `PATH`, as far as somebody would read them.
+fn listed(path: &OsStr) -> String {
+    let folders: Vec<_> =
+        std::env::split_paths(path).map(|folder| folder.to_string_lossy().into_owned()).collect();
+    let shown = folders.iter().take(FOLDERS).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match folders.len().saturating_sub(FOLDERS) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn has_space(program: &OsStr) -> bool {
+    program.to_string_lossy().contains(char::is_whitespace)
+}
+
+/// What the first line of a script names.
+fn interpreter(program: &Path) -> Option<String> {
+    let mut first = Vec::new();
+    File::open(program).ok()?.take(LINE).read_to_end(&mut first).ok()?;
+    let line = first.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let name = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// How many folders of `PATH` are listed.
+const FOLDERS: usize = 16;
+
+/// How much of a first line Linux reads.
+const LINE: u64 = 256;
