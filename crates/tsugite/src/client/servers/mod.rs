@@ -1,0 +1,247 @@
+//! The files in which hosts list their servers: what stands in them, with its variables resolved.
+//!
+//! One reader for all of them, told apart by what is in the file and not by its name:
+//!
+//! | host | the list is | more |
+//! |---|---|---|
+//! | Claude Desktop, Claude Code | `mcpServers` | `${VAR}`, `${VAR:-default}` |
+//! | Cursor | `mcpServers` | `${env:VAR}`, `envFile` |
+//! | Windsurf | `mcpServers` | `serverUrl`, `disabled` |
+//! | VS Code, `mcp.json` | `servers` | `${env:VAR}`, `${input:id}`, `envFile`, `null` in `env` |
+//! | VS Code, `settings.json` | `mcp.servers` | the same |
+//!
+//! What one host understands is understood in the file of any other, and so are comments and trailing commas. Members
+//! that are not known are passed over, since every host adds its own.
+//!
+//! An entry that is wrong does not hide the others: [`Listed::way`] says what is wrong with it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{self, Path, PathBuf};
+
+mod entry;
+mod env_file;
+mod error;
+mod field;
+mod jsonc;
+mod list;
+mod text;
+mod variables;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{BadEntry, BadServersFile};
+
+use entry::Place;
+use field::Field;
+use variables::Variables;
+
+/// The servers that a host's file lists.
+///
+/// ```
+/// use tsugite::client::servers::{ServersFile, Way};
+///
+/// let text = r#"{
+///     "mcpServers": {
+///         "files": { "command": "mcp-files", "args": ["${FOLDER:-/srv}"] },
+///         "issues": { "type": "http", "url": "https://example.com/mcp", "headers": { "X-Key": "${KEY}" } },
+///     }
+/// }"#;
+/// let file = ServersFile::parse(text, |_variable| None)?;
+///
+/// let [files, issues] = &file.servers[..] else { panic!() };
+/// assert!(matches!(&files.way, Ok(Way::Command { program, args, .. }) if program == "mcp-files" && args == &["/srv"]));
+/// let wrong = issues.way.as_ref().unwrap_err();
+/// assert_eq!(wrong.to_string(), "mcpServers.issues.headers.X-Key: the variable KEY is not set");
+/// # Ok::<(), tsugite::client::servers::BadServersFile>(())
+/// ```
+///
+/// # Variables
+///
+/// They are resolved in `command`, `args`, `cwd`, `envFile`, `url`, `serverUrl` and the values of `env` and `headers`:
+///
+/// | written | is |
+/// |---|---|
+/// | `${VAR}`, `${env:VAR}` | the variable `VAR` |
+/// | `${VAR:-default}` | the same, or `default` if it is not set; empty counts as set |
+/// | `${input:some-id}` | the variable `MCP_INPUT_SOME_ID`, or the `default` that `inputs` has for it |
+/// | `${workspaceFolder}` | the variable `workspaceFolder`, or the folder that the file belongs to |
+/// | `${workspaceFolderBasename}` | the last part of that |
+/// | `${userHome}` | the variable `userHome`, or else `HOME` |
+/// | `${pathSeparator}`, `${/}` | `/` |
+///
+/// One that is not set makes its entry fail, where hosts pass on an empty text or the `${VAR}` itself. What a variable
+/// holds is not searched for variables, and `$VAR` without braces is no variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServersFile {
+    /// In the order of the file. No name is there twice.
+    pub servers: Vec<Listed>,
+}
+
+impl ServersFile {
+    /// Reads a file, with the variables of this process. A value that is not UTF-8 counts as not set.
+    ///
+    /// The file belongs to the folder it lies in, or to the one above if that is `.vscode` or `.cursor`. A `cwd` that
+    /// is relative begins there, and an `envFile` that is relative where the file itself lies.
+    ///
+    /// It blocks. Fails if the file cannot be read, is larger than 4 MiB, is not UTF-8 or no JSON, or lists no
+    /// servers. What is wrong with a single server is said by its [`Listed::way`].
+    pub fn read(path: &Path) -> Result<Self, BadServersFile> {
+        Self::read_with(path, |name| std::env::var(name).ok())
+    }
+
+    /// The same, with variables from elsewhere: fewer of them if the file is not trusted with all, since it may send
+    /// them anywhere; more of them if somebody can be asked.
+    pub fn read_with(path: &Path, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadServersFile> {
+        let text = text::read(path)?;
+        let folder = path::absolute(path).map_err(text::BadText::from)?;
+        let folder = folder.parent().unwrap_or(&folder);
+        let workspace = match folder.file_name().and_then(|name| name.to_str()) {
+            Some(".vscode" | ".cursor") => folder.parent().unwrap_or(folder),
+            _ => folder,
+        };
+        Self::of(&text, &lookup, Some(Folders { file: folder, workspace }))
+    }
+
+    /// Reads a text that may have come from anywhere. No file is opened: an entry with an `envFile` fails.
+    ///
+    /// Fails as [`read`](Self::read) does.
+    pub fn parse(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadServersFile> {
+        text::check(text)?;
+        Self::of(text, &lookup, None)
+    }
+
+    fn of(
+        text: &str,
+        lookup: &dyn Fn(&str) -> Option<String>,
+        folders: Option<Folders<'_>>,
+    ) -> Result<Self, BadServersFile> {
+        let root = jsonc::parse(text)?;
+        let list = list::find(&root)?;
+        let variables = Variables::new(lookup, folders.map(|folders| folders.workspace), list.inputs);
+        let place = Place { variables, folders, falls_back: list.falls_back };
+        let servers = list.entries.iter().map(|(name, entry)| {
+            let field = Field::Member(&list.field, name);
+            let (disabled, way) = entry::read(name, *entry, &field, &place);
+            Listed { name: (*name).to_owned(), disabled, way }
+        });
+        Ok(Self { servers: servers.collect() })
+    }
+}
+
+/// One server of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// What the file calls it.
+    pub name: String,
+    /// Whether the file says that it is not to be used.
+    pub disabled: bool,
+    /// How to reach it, or why that cannot be told.
+    pub way: Result<Way, BadEntry>,
+}
+
+/// How to reach a server.
+///
+/// What it shows with `{:?}` is fit for a log: no values of `env` and `headers`, no arguments, nothing of a URL but its
+/// host.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Way {
+    /// A process that speaks over its standard input and output.
+    #[non_exhaustive]
+    Command {
+        /// A name to be looked for in `PATH`, or a path.
+        program: String,
+        /// What follows it.
+        args: Vec<String>,
+        /// What is added to its environment: that of `envFile`, with `env` above it. No name is there twice.
+        env: Vec<(String, String)>,
+        /// What is taken from its environment, where `env` has `null`.
+        unset: Vec<String>,
+        /// Where it runs, if the file says so.
+        cwd: Option<PathBuf>,
+    },
+    /// An HTTP endpoint.
+    #[non_exhaustive]
+    Url {
+        /// As the file has it, with its variables resolved. Not looked at further than for blanks.
+        url: String,
+        /// To be sent with every request. What stands here may stand in a header.
+        headers: Vec<(String, String)>,
+        /// What to speak there.
+        transport: UrlTransport,
+    },
+}
+
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Way::Command { program, args, env, unset, cwd } => f
+                .debug_struct("Command")
+                .field("program", program)
+                .field("args", &vec![Hidden; args.len()])
+                .field("env", &Names(env))
+                .field("unset", unset)
+                .field("cwd", cwd)
+                .finish(),
+            Way::Url { url, headers, transport } => f
+                .debug_struct("Url")
+                .field("url", &host(url))
+                .field("headers", &Names(headers))
+                .field("transport", transport)
+                .finish(),
+        }
+    }
+}
+
+/// What is spoken at a URL.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UrlTransport {
+    /// To be found out: Streamable HTTP, or else HTTP+SSE.
+    #[default]
+    Auto,
+    /// Streamable HTTP.
+    StreamableHttp,
+    /// HTTP+SSE, as it was in 2024-11-05.
+    Sse,
+}
+
+/// The folders around a file.
+#[derive(Clone, Copy)]
+struct Folders<'a> {
+    /// Where the file lies.
+    file: &'a Path,
+    /// What it belongs to.
+    workspace: &'a Path,
+}
+
+/// The names in a list whose values are secret.
+struct Names<'a>(&'a [(String, String)]);
+
+impl fmt::Debug for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(name, _)| (name, Hidden))).finish()
+    }
+}
+
+/// Stands for a secret.
+#[derive(Clone)]
+struct Hidden;
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// The part of a URL that holds no secret: neither user nor path nor query.
+fn host(url: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = url.split_once("://") else { return Cow::Borrowed("…") };
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}/…").into()
+}

@@ -1,0 +1,294 @@
+//! Variables in the strings of an entry.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::{MAIN_SEPARATOR_STR, Path};
+
+use super::error::Wrong;
+use super::jsonc::Node;
+use super::text;
+
+/// Where the values come from.
+pub(super) struct Variables<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    workspace: Option<&'a Path>,
+    /// Of inputs, by their ids.
+    defaults: HashMap<&'a str, &'a str>,
+    /// How many bytes they may still add, so that a small file does not become a large one.
+    room: Cell<usize>,
+}
+
+impl<'a> Variables<'a> {
+    pub(super) fn new(
+        lookup: &'a dyn Fn(&str) -> Option<String>,
+        workspace: Option<&'a Path>,
+        inputs: Option<&'a Node>,
+    ) -> Self {
+        Self {
+            lookup,
+            workspace,
+            defaults: inputs.map(defaults).unwrap_or_default(),
+            room: Cell::new(text::MOST),
+        }
+    }
+
+    /// The text with a value in the place of each variable. Values are not searched again.
+    pub(super) fn resolve(&self, text: &str) -> Result<String, Wrong> {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            let (inside, behind) = after.split_once('}').ok_or(Wrong::Unclosed)?;
+            if let Some((outer, _)) = inside.split_once("${") {
+                return Err(if outer.contains(":-") { Wrong::Nested } else { Wrong::Unclosed });
+            }
+            let value = self.value(inside)?;
+            self.room.set(self.room.get().checked_sub(value.len()).ok_or(Wrong::TooLong)?);
+            out.push_str(before);
+            out.push_str(&value);
+            rest = behind;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+
+    fn value(&self, inside: &str) -> Result<String, Wrong> {
+        if let Some((name, default)) = inside.split_once(":-") {
+            return Ok(self.known(named(name)?).unwrap_or_else(|| default.to_owned()));
+        }
+        match inside.split_once(':') {
+            None => self.known(named(inside)?).ok_or_else(|| unset(inside)),
+            Some(("env", name)) => (self.lookup)(named(name)?).ok_or_else(|| unset(name)),
+            Some(("input", id)) => self.input(id),
+            Some((kind, _)) => Err(Wrong::UnknownKind(named(kind)?.to_owned())),
+        }
+    }
+
+    /// A variable of the host, or one of the environment.
+    fn known(&self, name: &str) -> Option<String> {
+        match name {
+            "/" | "pathSeparator" => Some(MAIN_SEPARATOR_STR.to_owned()),
+            "userHome" => (self.lookup)(name).or_else(|| (self.lookup)("HOME")),
+            "workspaceFolder" => self.workspace(),
+            "workspaceFolderBasename" => {
+                Some(Path::new(&self.workspace()?).file_name()?.to_str()?.to_owned())
+            }
+            _ => (self.lookup)(name),
+        }
+    }
+
+    fn workspace(&self) -> Option<String> {
+        (self.lookup)("workspaceFolder").or_else(|| Some(self.workspace?.to_str()?.to_owned()))
+    }
+
+    /// What VS Code would ask a person for.
+    fn input(&self, id: &str) -> Result<String, Wrong> {
+        if id.is_empty() {
+            return Err(Wrong::VariableName);
+        }
+        let letter =
+            |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
+        let variable: String = "MCP_INPUT_".chars().chain(id.chars().map(letter)).collect();
+        let value =
+            (self.lookup)(&variable).or_else(|| self.defaults.get(id).map(|default| (*default).to_owned()));
+        value.ok_or_else(|| Wrong::Unset { variable, input: Some(id.to_owned()) })
+    }
+}
+
+/// An `inputs` of another shape has no defaults; nothing else in it concerns us.
+fn defaults(inputs: &Node) -> HashMap<&str, &str> {
+    let Node::Array(inputs) = inputs else { return HashMap::new() };
+    inputs.iter().filter_map(|input| Some((string(input, "id")?, string(input, "default")?))).collect()
+}
+
+fn string<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
+    let Node::Object(members) = node else { return None };
+    members.iter().find_map(|(member, node)| match node {
+        Node::String(string) if member == name => Some(string.as_str()),
+        _ => None,
+    })
+}
+
+/// A name that a variable can have. Much else is written between braces in a shell, and is not meant for us.
+fn named(name: &str) -> Result<&str, Wrong> {
+    let plain = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
+    if name == "/" || (!name.is_empty() && name.chars().all(plain)) {
+        Ok(name)
+    } else {
+        Err(Wrong::VariableName)
+    }
+}
+
+fn unset(variable: &str) -> Wrong {
+    Wrong::Unset { variable: variable.to_owned(), input: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::jsonc;
+    use super::*;
+
+    fn lookup(name: &str) -> Option<String> {
+        let value = match name {
+            "TOKEN" => "secret",
+            "EMPTY" => "",
+            "HOME" => "/Users/ann",
+            "LOOP" => "${LOOP}",
+            "with-dash.and_dot" => "odd",
+            "MCP_INPUT_API_KEY_2" => "answered",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    }
+
+    fn resolve(text: &str) -> Result<String, Wrong> {
+        Variables::new(&lookup, Some(Path::new("/srv/shop")), None).resolve(text)
+    }
+
+    #[test]
+    fn a_variable_is_replaced_wherever_it_stands() {
+        let cases = [
+            ("", ""),
+            ("plain", "plain"),
+            ("${TOKEN}", "secret"),
+            ("Bearer ${TOKEN}, ${env:TOKEN}!", "Bearer secret, secret!"),
+            ("${TOKEN}${TOKEN}", "secretsecret"),
+            ("${EMPTY}", ""),
+            ("${with-dash.and_dot}", "odd"),
+            ("継${TOKEN}手", "継secret手"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(resolve(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_default_is_for_what_is_not_set() {
+        let cases = [
+            ("${NONE:-a}", "a"),
+            ("${TOKEN:-a}", "secret"),
+            ("${EMPTY:-a}", ""),
+            ("${NONE:-}", ""),
+            ("${NONE:-https://example.com:8080/-:-x}/mcp", "https://example.com:8080/-:-x/mcp"),
+            ("${NONE:--1}", "-1"),
+            ("${userHome:-a}", "/Users/ann"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(resolve(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_have_variables_of_their_own() {
+        let cases = [
+            ("${workspaceFolder}/a", "/srv/shop/a"),
+            ("${workspaceFolderBasename}", "shop"),
+            ("${userHome}", "/Users/ann"),
+            ("a${pathSeparator}b${/}c", "a/b/c"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(resolve(text).unwrap(), expected, "{text}");
+        }
+        // Whoever looks them up comes first.
+        let own = |name: &str| match name {
+            "workspaceFolder" => Some("/own/place".to_owned()),
+            "userHome" => Some("/own".to_owned()),
+            other => lookup(other),
+        };
+        let own = Variables::new(&own, Some(Path::new("/srv/shop")), None);
+        let text = "${workspaceFolder} ${workspaceFolderBasename} ${userHome}";
+        assert_eq!(own.resolve(text).unwrap(), "/own/place place /own");
+        let nowhere = Variables::new(&lookup, None, None);
+        assert_eq!(nowhere.resolve("${workspaceFolder}"), Err(unset("workspaceFolder")));
+        assert_eq!(nowhere.resolve("${workspaceFolderBasename}"), Err(unset("workspaceFolderBasename")));
+        assert_eq!(resolve("${env:workspaceFolder}"), Err(unset("workspaceFolder")));
+    }
+
+    #[test]
+    fn what_is_not_set_is_named() {
+        for text in ["a ${NONE}", "${env:NONE}", "${TOKEN} ${NONE}"] {
+            assert_eq!(resolve(text), Err(unset("NONE")), "{text}");
+        }
+        assert_eq!(unset("NONE").to_string(), "the variable NONE is not set");
+    }
+
+    #[test]
+    fn what_is_no_variable_is_refused() {
+        let cases = [
+            ("${", Wrong::Unclosed),
+            ("${TOKEN", Wrong::Unclosed),
+            ("${TOKEN} ${", Wrong::Unclosed),
+            ("${TOKEN ${TOKEN}", Wrong::Unclosed),
+            ("${NONE:-${TOKEN}}", Wrong::Nested),
+            ("${}", Wrong::VariableName),
+            ("${:-a}", Wrong::VariableName),
+            ("${env:}", Wrong::VariableName),
+            ("${env:TOKEN:-a}", Wrong::VariableName),
+            ("${input:}", Wrong::VariableName),
+            ("${TO KEN}", Wrong::VariableName),
+            ("${TOKEN%.*}", Wrong::VariableName),
+            ("${#TOKEN}", Wrong::VariableName),
+            ("${T\u{1b}}", Wrong::VariableName),
+            ("${a b:c}", Wrong::VariableName),
+            ("${file:/srv/key}", Wrong::UnknownKind("file".to_owned())),
+            ("${workspaceFolder:other}", Wrong::UnknownKind("workspaceFolder".to_owned())),
+        ];
+        for (text, wrong) in cases {
+            assert_eq!(resolve(text), Err(wrong), "{text}");
+        }
+        assert_eq!(
+            Wrong::UnknownKind("file".to_owned()).to_string(),
+            "variables like `${file:…}` are not known"
+        );
+    }
+
+    #[test]
+    fn only_braces_make_a_variable() {
+        for text in ["$TOKEN", "$", "$$", "{TOKEN}", "$ {TOKEN}", "}", "a}b", "%TOKEN%", "$(TOKEN)"] {
+            assert_eq!(resolve(text).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_value_is_not_searched_for_variables() {
+        assert_eq!(resolve("${LOOP}").unwrap(), "${LOOP}");
+    }
+
+    #[test]
+    fn an_input_is_answered_by_a_variable_or_has_a_default() {
+        let inputs = r#"[
+            5, {}, { "id": 5, "default": "no" }, { "default": "no" },
+            { "type": "promptString", "id": "api-key.2", "default": "no" },
+            { "type": "pickString", "id": "region", "options": ["eu", "us"], "default": "eu" },
+            { "type": "promptString", "id": "port", "default": 80 },
+            { "type": "promptString", "id": "key", "password": true },
+        ]"#;
+        let inputs = jsonc::parse(inputs).unwrap();
+        let variables = Variables::new(&lookup, None, Some(&inputs));
+        assert_eq!(variables.resolve("${input:api-key.2}").unwrap(), "answered");
+        assert_eq!(variables.resolve("${input:region}").unwrap(), "eu");
+        for (id, variable) in
+            [("port", "MCP_INPUT_PORT"), ("key", "MCP_INPUT_KEY"), ("no é", "MCP_INPUT_NO__")]
+        {
+            let wrong = variables.resolve(&format!("${{input:{id}}}")).unwrap_err();
+            assert_eq!(wrong, Wrong::Unset { variable: variable.to_owned(), input: Some(id.to_owned()) });
+        }
+        assert_eq!(
+            variables.resolve("${input:key}").unwrap_err().to_string(),
+            r#"the variable MCP_INPUT_KEY is not set, which answers the input "key""#
+        );
+        for inputs in ["{}", "null", "\"region\""] {
+            let inputs = jsonc::parse(inputs).unwrap();
+            assert!(Variables::new(&lookup, None, Some(&inputs)).resolve("${input:region}").is_err());
+        }
+    }
+
+    #[test]
+    fn values_cannot_make_a_small_file_large() {
+        let long = |_: &str| Some("a".repeat(text::MOST / 2));
+        let variables = Variables::new(&long, None, None);
+        assert_eq!(variables.resolve("${A}").unwrap().len(), text::MOST / 2);
+        assert_eq!(variables.resolve("${A}").unwrap().len(), text::MOST / 2);
+        assert_eq!(variables.resolve("${A}"), Err(Wrong::TooLong));
+        assert_eq!(Variables::new(&long, None, None).resolve("${A}${A}${A}"), Err(Wrong::TooLong));
+    }
+}
