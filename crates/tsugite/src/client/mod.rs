@@ -39,6 +39,7 @@ mod open;
 mod options;
 mod pages;
 mod requests;
+pub mod servers;
 mod settings;
 mod shared;
 mod subscription;
