@@ -73,6 +73,8 @@ pub enum Kind {
     Rounds(String),
     /// Something is larger than the limit for it.
     TooLarge(String),
+    /// The host does not let this server be used for it.
+    Forbidden(String),
     /// The client was closed.
     Closed,
 }
@@ -225,7 +227,9 @@ impl fmt::Display for Error {
             Kind::Status { status, said } => {
                 write!(f, "the server answered with HTTP status {status}: {said}")
             }
-            Kind::Revision(what) | Kind::Rounds(what) | Kind::TooLarge(what) => f.write_str(what),
+            Kind::Revision(what) | Kind::Rounds(what) | Kind::TooLarge(what) | Kind::Forbidden(what) => {
+                f.write_str(what)
+            }
             Kind::Refused { error, .. } => write!(f, "{} ({})", error.message, error.code),
             Kind::Tool(result) => write!(f, "the tool failed: {}", text_of(result)),
             Kind::Shape { method, what } => write!(f, "the answer to `{method}` is malformed: {what}"),

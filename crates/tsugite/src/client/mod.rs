@@ -28,6 +28,7 @@ mod check;
 mod connecting;
 mod error;
 mod handler;
+pub mod host;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(not(feature = "http"))]
@@ -61,6 +62,7 @@ pub use call::{Call, Request};
 pub use connecting::Connecting;
 pub use error::{Challenge, Error, Kind, Result, Step};
 pub use handler::{Answer, Change, Consent, Handler, Offers};
+pub use host::{Host, Permissions};
 pub use http::Authorizer;
 pub use pages::{Listing, Pages};
 pub use subscription::{Subscription, Watch};

@@ -208,7 +208,9 @@ impl Client {
         if link.revision().is_stateless() {
             let task = tokio::spawn(keep_listening(self.downgrade(), Arc::clone(&mailbox)));
             subscription.task = Some(task.abort_handle());
-            poll_fn(|cx| mailbox.poll_begun(cx)).await?;
+            let limit = self.inner.shared.settings.patience.idle;
+            let begun = tokio::time::timeout(limit, poll_fn(|cx| mailbox.poll_begun(cx))).await;
+            begun.map_err(|_| Kind::TimedOut { limit, total: false })??;
             return Ok(subscription);
         }
         for uri in watch.uris {

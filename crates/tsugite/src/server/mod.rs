@@ -33,7 +33,7 @@ pub mod param;
 mod principal;
 mod prompt;
 mod prompts;
-mod registry;
+pub(crate) mod registry;
 mod reply;
 mod resource;
 mod resources;

@@ -8,7 +8,7 @@ use tsugite_core::session::probe::{
     Ask, Body, HttpNext, HttpOutcome, HttpProbe, ProbeFailure, Transport, Verdict,
 };
 
-use super::{Http, Sse, Url, hear};
+use super::{Http, Sse, Url, excerpt, hear};
 use crate::client::carrier::{Answered, Carrier, Outgoing};
 use crate::client::error::{Error, Kind, Result};
 use crate::client::link::{Link, Trouble, Written};
@@ -35,12 +35,14 @@ pub(in crate::client) async fn open(
         None => HttpProbe::new(policy(shared)),
     };
     let mut opening = Opening(Some(Link::new(Arc::clone(shared), Carrier::Http(Box::new(Http::new(url)?)))));
+    let mut said = String::new();
     loop {
         let Some(link) = &opening.0 else { return Err(Kind::Closed.into()) };
         next = match next {
             HttpNext::Ask(ask) => {
-                let (status, answer) = post(link, ask).await?;
-                probe.heard(outcome(status, answer.as_ref()))
+                let posted = post(link, ask).await?;
+                said = posted.said;
+                probe.heard(outcome(posted.status, posted.answer.as_ref()))
             }
             HttpNext::OpenSse(offer) => match open_old(shared, url, offer).await {
                 Ok((old, answer)) => {
@@ -57,6 +59,7 @@ pub(in crate::client) async fn open(
             HttpNext::Authorize => HttpNext::Fail(ProbeFailure::Status(401)),
             HttpNext::StepUp => HttpNext::Fail(ProbeFailure::Status(403)),
             HttpNext::Wait => HttpNext::Fail(ProbeFailure::Status(429)),
+            HttpNext::Fail(ProbeFailure::Status(status)) => return Err(Kind::Status { status, said }.into()),
             HttpNext::Fail(failure) => return Err(failed(failure, link)),
             HttpNext::Settled(settled) => {
                 settle(link, settled).await?;
@@ -78,8 +81,16 @@ pub(in crate::client) async fn start_hearing(link: &Arc<Link>) {
     }
 }
 
+/// What came back for one of the two first requests.
+struct Posted {
+    status: u16,
+    answer: Option<Answered>,
+    /// The beginning of it, for an error.
+    said: String,
+}
+
 /// Posts one of the two first requests and waits for what comes back.
-async fn post(link: &Arc<Link>, ask: Ask) -> Result<(u16, Option<Answered>), Trouble> {
+async fn post(link: &Arc<Link>, ask: Ask) -> Result<Posted, Trouble> {
     let Carrier::Http(http) = &link.carrier else { return Err(Kind::Closed.into()) };
     let request = First::new(link, ask);
     let waiting = link.calls.begin(link.shared.settings.patience, None);
@@ -97,7 +108,11 @@ async fn post(link: &Arc<Link>, ask: Ask) -> Result<(u16, Option<Answered>), Tro
         }
         _ => None,
     };
-    Ok((probed.status, answer))
+    let said = match &answer {
+        Some(Err(error)) => error.message.to_string(),
+        _ => excerpt(&probed.body),
+    };
+    Ok(Posted { status: probed.status, answer, said })
 }
 
 /// Opens a connection of 2024-11-05 and says hello on it.

@@ -73,12 +73,17 @@ impl Door {
                 }
                 status @ (401 | 403) => {
                     let challenge = self.challenge(status, &reply, &path);
-                    let Some(authorizer) = &self.authorizer else {
-                        return Err(Kind::Unauthorized(challenge).into());
-                    };
                     challenges += 1;
-                    if challenges > CHALLENGES || !authorizer.challenged(challenge.clone()).await? {
-                        return Err(Kind::Unauthorized(challenge).into());
+                    let again = match &self.authorizer {
+                        Some(authorizer) if challenges <= CHALLENGES => {
+                            authorizer.challenged(challenge.clone()).await?
+                        }
+                        _ => false,
+                    };
+                    if !again {
+                        // A refusal that credentials would not change says itself what is wrong.
+                        let plain = status == 403 && challenge.www_authenticate.is_empty();
+                        return if plain { Ok(reply) } else { Err(Kind::Unauthorized(challenge).into()) };
                     }
                 }
                 429 | 503 if waits < WAITS => {

@@ -43,13 +43,14 @@ pub struct Command {
 pub(super) enum Variable {
     Given(OsString),
     Ours,
+    Withheld,
 }
 
 impl Variable {
     pub(super) fn given(&self) -> Option<&OsStr> {
         match self {
             Variable::Given(value) => Some(value),
-            Variable::Ours => None,
+            Variable::Ours | Variable::Withheld => None,
         }
     }
 }
@@ -117,6 +118,12 @@ impl Command {
         self
     }
 
+    /// Does not pass on a variable of our environment, whatever else is passed.
+    pub fn without(mut self, name: impl Into<OsString>) -> Self {
+        self.variables.insert(name.into(), Variable::Withheld);
+        self
+    }
+
     /// Passes on all of our environment. Only for programs that may know every secret in it.
     pub fn inherit_env(mut self) -> Self {
         self.inherits = true;
@@ -162,7 +169,11 @@ impl Command {
 
     fn passes(&self, name: &OsStr) -> bool {
         let is_usual = || USUAL.iter().any(|usual| name == *usual) || name.as_bytes().starts_with(b"LC_");
-        self.inherits || matches!(self.variables.get(name), Some(Variable::Ours)) || is_usual()
+        match self.variables.get(name) {
+            Some(Variable::Withheld) => false,
+            Some(Variable::Ours) => true,
+            _ => self.inherits || is_usual(),
+        }
     }
 }
 

@@ -1,0 +1,171 @@
+//! What changes in the lists of many servers, as one stream.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use futures_core::Stream;
+use indexmap::IndexSet;
+use tokio::task::AbortHandle;
+
+use super::Host;
+use crate::client::{Change, Client, Watch};
+use crate::lock::lock;
+
+/// Changes of all servers of a host. `None` comes when the host was closed.
+///
+/// A change that was not looked at yet is not told twice.
+pub struct HostChanges {
+    /// Keeps the servers alive as long as somebody wants to know about them.
+    _host: Host,
+    feed: Arc<Feed>,
+}
+
+/// A change of one of the servers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Changed {
+    /// Whose.
+    pub server: String,
+    /// What.
+    pub change: Change,
+}
+
+impl HostChanges {
+    pub(super) fn new(host: Host, feed: Arc<Feed>) -> Self {
+        Self { _host: host, feed }
+    }
+
+    /// Waits for the next change.
+    pub async fn next(&mut self) -> Option<Changed> {
+        poll_fn(|cx| self.feed.poll(cx)).await
+    }
+
+    /// Waits until every server there is now watches, or has said that it does not.
+    pub async fn ready(&self) {
+        poll_fn(|cx| self.feed.poll_ready(cx)).await;
+    }
+}
+
+impl Stream for HostChanges {
+    type Item = Changed;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Changed>> {
+        self.feed.poll(cx)
+    }
+}
+
+/// Where the changes of all servers come together.
+#[derive(Default)]
+pub(super) struct Feed {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    changes: IndexSet<Changed>,
+    /// Servers that have not said yet whether they watch.
+    unready: usize,
+    ended: bool,
+    waker: Option<Waker>,
+    waiting: Vec<Waker>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Feed {
+    /// Hears what this server says from now on.
+    pub(super) fn follow(self: &Arc<Self>, name: &str, client: &Client) {
+        lock(&self.state).unready += 1;
+        let (feed, name, client) = (Arc::downgrade(self), name.to_owned(), client.clone());
+        let task = tokio::spawn(async move {
+            let listening = client.listen(Watch::lists()).await;
+            if let Some(feed) = feed.upgrade() {
+                feed.is_ready();
+            }
+            let mut listening = match listening {
+                Ok(listening) => listening,
+                Err(error) => return tracing::debug!(server = name, %error, "this server tells no changes"),
+            };
+            // The subscription keeps the client; the host decides how long that is.
+            drop(client);
+            while let Some(change) = listening.next().await {
+                let Some(feed) = feed.upgrade() else { return };
+                match change {
+                    Ok(change) => feed.put(Changed { server: name.clone(), change }),
+                    Err(error) => {
+                        return tracing::debug!(server = name, %error, "this server tells no more changes");
+                    }
+                }
+            }
+        });
+        lock(&self.state).tasks.push(task.abort_handle());
+    }
+
+    pub(super) fn end(&self) {
+        let mut state = lock(&self.state);
+        state.ended = true;
+        wake(state);
+    }
+
+    fn put(&self, changed: Changed) {
+        let mut state = lock(&self.state);
+        if state.changes.len() >= MOST {
+            let server = changed.server.clone();
+            state.changes.retain(|kept| kept.server != server);
+            state.changes.insert(Changed { server, change: Change::Everything });
+        }
+        state.changes.insert(changed);
+        wake(state);
+    }
+
+    fn is_ready(&self) {
+        let mut state = lock(&self.state);
+        state.unready -= 1;
+        if state.unready == 0 {
+            for waker in std::mem::take(&mut state.waiting) {
+                waker.wake();
+            }
+        }
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Changed>> {
+        let mut state = lock(&self.state);
+        if let Some(changed) = state.changes.shift_remove_index(0) {
+            return Poll::Ready(Some(changed));
+        }
+        if state.ended {
+            return Poll::Ready(None);
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.state);
+        if state.unready == 0 || state.ended {
+            return Poll::Ready(());
+        }
+        state.waiting.push(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        for task in lock(&self.state).tasks.drain(..) {
+            task.abort();
+        }
+    }
+}
+
+fn wake(mut state: std::sync::MutexGuard<'_, State>) {
+    let waker = state.waker.take();
+    drop(state);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// Changes that may wait to be looked at.
+const MOST: usize = 1_024;
