@@ -17,7 +17,7 @@
 //! # let _ = server; // .serve_stdio().await
 //! ```
 //!
-//! [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile, [`transport`] carries
+//! [`Client`](client::Client) talks to servers, wherever they are. [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile, [`transport`] carries
 //! the messages. What a message is stands in [`core`].
 
 #[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]
@@ -45,10 +45,12 @@ pub use error::{Error, Result};
 pub use macros::{Form, handlers, prompt, resource, tool};
 pub use server::Server;
 
-/// What a server needs, in one line.
+/// What a server or a client needs, in one line.
 pub mod prelude {
     pub use schemars::JsonSchema;
 
+    #[cfg(feature = "client")]
+    pub use crate::Client;
     pub use crate::Server;
     pub use crate::core::protocol::ContentBlock;
     pub use crate::core::protocol::logging::Level;

@@ -1,0 +1,116 @@
+//! A chat that joins three servers: one in this process, one that it starts, one over HTTP.
+//!
+//! Run: `cargo run -p tsugite --example host`, and type `add 1 2`, `shout hello`, `delete`, or `help`.
+//! The part of the model is played by a few lines that take the first word for a tool.
+
+use std::io::{BufRead, Write};
+
+use serde_json::{Map, Value, json};
+use tsugite::client::{Answer, Host};
+use tsugite::prelude::*;
+
+/// Add two numbers.
+#[tool]
+async fn add(a: f64, b: f64) -> f64 {
+    a + b
+}
+
+/// Says it louder.
+#[tool]
+async fn shout(text: String) -> String {
+    text.to_uppercase()
+}
+
+#[derive(Form)]
+struct Confirm {
+    /// Really?
+    sure: bool,
+}
+
+/// Deletes everything, after asking.
+#[tool(destructive)]
+async fn delete(cx: Context) -> Result<&'static str, AskError> {
+    let Confirm { sure } = cx.ask("This deletes everything.").await?;
+    Ok(if sure { "gone (not really)" } else { "kept" })
+}
+
+/// Connects to all three.
+pub async fn host(command: impl Into<tsugite::client::Command>, url: String) -> Host {
+    Host::builder()
+        .server("calculator", Client::of(&Server::new("calculator", "1.0.0").tool(add)))
+        .server("voice", Client::spawn(command))
+        .server("files", Client::connect(url))
+        .each(|server, connecting| {
+            let server = server.to_owned();
+            connecting.on_form(move |form| {
+                let question = format!("{server} asks: {} [y/n] ", form.message);
+                async move {
+                    match read(&question).await.as_deref() {
+                        Some("y") => Answer::accept(&json!({"sure": true})).unwrap_or(Answer::Cancel),
+                        Some(_) => Answer::Decline,
+                        None => Answer::Cancel,
+                    }
+                }
+            })
+        })
+        .connect()
+        .await
+}
+
+/// What the second server is when this program is started with `serve`.
+pub fn voice() -> Server {
+    Server::new("voice", "1.0.0").tool(shout)
+}
+
+/// What is served over HTTP.
+pub fn files() -> Server {
+    Server::new("files", "1.0.0").tool(delete)
+}
+
+/// Answers one line of the user.
+pub async fn reply(host: &Host, line: &str) -> tsugite::Result<String> {
+    let mut words = line.split_whitespace();
+    let (wanted, words) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
+    let tools = host.list_tools().await.items;
+    // A model would be given all of these. This one takes the first whose name fits.
+    let Some(tool) = tools.iter().find(|tool| tool.item.name.ends_with(&format!("_{wanted}"))) else {
+        let names: Vec<_> = tools.iter().map(|tool| tool.item.name.as_str()).collect();
+        return Ok(format!("There is: {}", names.join(", ")));
+    };
+    let wants = tool.item.input_schema.keywords().get("properties").and_then(Value::as_object);
+    let names = wants.into_iter().flat_map(Map::keys).cloned();
+    let values = words.iter().map(|word| serde_json::from_str(word).unwrap_or_else(|_| json!(word)));
+    let arguments: Map<String, Value> = names.zip(values).collect();
+    let result = host.call_raw(&tool.item.name, arguments).await?;
+    let texts: Vec<_> = result.content.iter().filter_map(ContentBlock::as_text).collect();
+    Ok(texts.join("\n"))
+}
+
+async fn read(prompt: &str) -> Option<String> {
+    print!("{prompt}");
+    std::io::stdout().flush().ok()?;
+    let line = tokio::task::spawn_blocking(|| std::io::stdin().lock().lines().next()).await.ok()??;
+    line.ok().map(|line| line.trim().to_owned())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> tsugite::Result<()> {
+    if std::env::args().nth(1).as_deref() == Some("serve") {
+        return voice().serve_stdio().await;
+    }
+    let listener = files().bind_http("127.0.0.1:0").await?;
+    let url = format!("http://{}/mcp", listener.local_addr());
+    tokio::spawn(listener.serve());
+    let host = host([std::env::current_exe()?, "serve".into()], url).await;
+    for failure in host.failures() {
+        eprintln!("{} is not there: {}", failure.server, failure.error);
+    }
+    while let Some(line) = read("> ").await {
+        match reply(&host, &line).await {
+            Ok(said) => println!("{said}"),
+            Err(error) => println!("That did not work: {error}"),
+        }
+    }
+    host.close().await;
+    Ok(())
+}

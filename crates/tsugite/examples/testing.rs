@@ -1,0 +1,56 @@
+//! How a server is tested: in memory, on any revision, without a port.
+//!
+//! Run: `cargo test -p tsugite --example testing`
+
+use tsugite::prelude::*;
+
+#[derive(Form)]
+struct Name {
+    /// What is your name?
+    name: String,
+}
+
+/// Greets somebody by name.
+#[tool]
+async fn greet(cx: Context) -> Result<String, AskError> {
+    let Name { name } = cx.ask("Who is there?").await?;
+    Ok(format!("Hello, {name}!"))
+}
+
+/// The server.
+pub fn server() -> Server {
+    Server::new("greeter", "1.0.0").tool(greet)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> tsugite::Result<()> {
+    server().serve_stdio().await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tsugite::client::Answer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn it_greets_by_name() -> tsugite::Result<()> {
+        for revision in [Revision::V2025_06_18, Revision::V2026_07_28] {
+            let client = Client::of(&server())
+                .revision(revision)
+                .on_form(async |_| Answer::accept(&json!({"name": "Kiku"})).unwrap_or(Answer::Cancel))
+                .await?;
+            let greeting: String = client.call("greet", json!({})).await?;
+            assert_eq!(greeting, "Hello, Kiku!");
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn it_greets_nobody_who_declines() -> tsugite::Result<()> {
+        let client = Client::of(&server()).on_form(async |_| Answer::Decline).await?;
+        assert_eq!(client.call_raw("greet", json!({})).await?.is_error, Some(true));
+        Ok(())
+    }
+}
