@@ -37,8 +37,8 @@ fn main() -> ExitCode {
             Ok(plan) => outcome(plan.run(&mut Count::default())),
             Err(mistake) => misused(&mistake),
         },
-        ["peers"] => outcome(peers::run(None, &mut Count::default())),
-        ["peers", "--url", url] => outcome(peers::run(Some(url), &mut Count::default())),
+        ["peers"] => outcome(peers::clients::run(None, &mut Count::default())),
+        ["peers", "--url", url] => outcome(peers::clients::run(Some(url), &mut Count::default())),
         ["msrv"] => outcome(msrv::check()),
         _ => misused(&format!("there is no command `{}`", args.join(" "))),
     }

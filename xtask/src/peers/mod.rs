@@ -1,121 +1,77 @@
-//! `cargo xtask peers`: clients of other projects against our server, over real sockets.
+//! `cargo xtask peers`: what other projects speak against what we speak, over real sockets.
 //!
-//! Each client is driven by a script in `crates/testkit/peers`, once for each revision it can speak, and reports one
-//! line for each feature. `table.rs` knows which must be there.
+//! `clients.rs` runs their clients against our server, and fills a table of which every cell is written down beforehand.
 
+pub(crate) mod clients;
 mod table;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::count::Count;
-use crate::server::Server;
 use crate::{node, python, run};
-use table::{Peer, REVISIONS, Table};
+use table::Table;
 
-/// Runs every client on every revision, against our server or one that runs already, and adds every cell to `count`.
-pub(crate) fn run(url: Option<&str>, count: &mut Count) -> Result<(), String> {
-    let clients = Clients::install()?;
-    let table = match url {
-        Some(url) => clients.visit(url),
-        None => {
-            let mut server = Server::start("peers-server", &clients.folder)?;
-            let mut table = clients.visit(&server.url());
-            if !server.runs() {
-                table.complain("the server has ended while clients talked to it".to_owned());
-            }
-            table
-        }
-    };
-    let shown = table.shown(version);
-    print!("{shown}");
-    let file = clients.folder.join("table.md");
-    fs::write(&file, shown).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-    let found = table.count();
-    *count += found;
-    match found.failed {
-        0 => Ok(()),
-        failed => {
-            Err(format!("{failed} of the cells failed\n  try: see above, and {}", clients.folder.display()))
-        }
-    }
-}
-
-/// The clients, installed.
-struct Clients {
+/// What other projects have written, installed.
+struct Installed {
     node: PathBuf,
     python: PathBuf,
     /// Where the scripts for Node find their packages.
     scripts: PathBuf,
-    /// For what they say, and for the log of our server.
+    /// For what is said.
     folder: PathBuf,
 }
 
-impl Clients {
-    fn install() -> Result<Self, String> {
+impl Installed {
+    fn new() -> Result<Self, String> {
         let folder = run::target_folder()?.join("peers");
         run::make_folder(&folder)?;
         let scripts = node::packages("peers")?;
-        for name in ["client-v1.mjs", "client-v2.mjs", "features.mjs", "wire.mjs"] {
-            let copied = fs::copy(source().join("typescript").join(name), scripts.join(name));
-            copied.map_err(|error| format!("cannot copy {name}: {error}"))?;
+        let from = source().join("typescript");
+        let wrong = |error| format!("cannot copy {}: {error}", from.display());
+        for script in fs::read_dir(&from).map_err(wrong)? {
+            let script = script.map_err(wrong)?;
+            fs::copy(script.path(), scripts.join(script.file_name())).map_err(wrong)?;
         }
         let python =
             python::with_packages(&source().join("python/requirements.txt"), &folder.join("python"))?;
         Ok(Self { node: node::find()?, python, scripts, folder })
     }
 
-    fn visit(&self, url: &str) -> Table {
-        let mut table = Table::default();
-        let start = Instant::now();
-        for peer in Peer::ALL {
-            for revision in REVISIONS {
-                let features = peer.features(revision);
-                if features.is_empty() {
-                    continue;
-                }
-                println!("-- {} on {revision}", peer.package());
-                let mut script = self.script(peer);
-                script.arg(url).arg(revision).args(features);
-                let file = self.folder.join(format!("{}-{revision}.txt", peer.name()));
-                let left = EVERYTHING.saturating_sub(start.elapsed());
-                let ended = run::output_within(left.min(A_REVISION), script, &file);
-                // What it said before it was stopped counts too.
-                table.hear(peer, revision, &fs::read_to_string(&file).unwrap_or_default());
-                let failure = match ended {
-                    Ok((status, _)) if status.success() => continue,
-                    Ok((status, _)) => format!("its script ended with {status}"),
-                    Err(failure) => failure,
-                };
-                table.complain(format!("{} on {revision}: {failure}", peer.package()));
-            }
-        }
-        table
+    /// Runs a script for Node.
+    fn typescript(&self, script: &str) -> Command {
+        let mut command = run::program(&self.node, []);
+        command.arg(self.scripts.join(script));
+        command
     }
 
-    fn script(&self, peer: Peer) -> Command {
-        let (program, script) = match peer {
-            Peer::TypeScript2 => (&self.node, self.scripts.join("client-v2.mjs")),
-            Peer::TypeScript1 => (&self.node, self.scripts.join("client-v1.mjs")),
-            Peer::Python => (&self.python, source().join("python/client.py")),
-        };
-        let mut command = run::program(program, []);
-        command.arg(script);
+    /// Runs a script for Python.
+    fn python(&self, script: &str) -> Command {
+        let mut command = run::program(&self.python, []);
+        command.arg(source().join("python").join(script));
         command
     }
 }
 
-/// The version that is pinned.
-fn version(peer: Peer) -> String {
-    let pinned = match peer {
-        Peer::TypeScript2 | Peer::TypeScript1 => npm_version(peer.package()),
-        Peer::Python => pip_version(peer.package()),
-    };
-    pinned.unwrap_or_else(|| "?".to_owned())
+/// Shows a table, keeps it in a file and adds it to `count`.
+fn judge(table: &Table, file: &Path, count: &mut Count) -> Result<(), String> {
+    let shown = table.shown(version);
+    print!("{shown}");
+    fs::write(file, shown).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    let found = table.count();
+    *count += found;
+    match found.failed {
+        0 => Ok(()),
+        failed => Err(format!("{failed} of the cells failed\n  try: see above, and {}", file.display())),
+    }
+}
+
+/// The version of a package that is pinned.
+fn version(package: &str) -> String {
+    npm_version(package).or_else(|| pip_version(package)).unwrap_or_else(|| "?".to_owned())
 }
 
 fn npm_version(package: &str) -> Option<String> {
@@ -133,22 +89,18 @@ fn source() -> PathBuf {
     run::root().join("crates/testkit/peers")
 }
 
-/// Each feature has a limit of its own in the script.
-const A_REVISION: Duration = Duration::from_secs(180);
-
-/// It takes half a minute where all is well; a server that answers nobody shall not take an hour.
-const EVERYTHING: Duration = Duration::from_secs(600);
+const REVISIONS: [&str; 5] = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_version_of_each_client_is_pinned() {
-        for peer in Peer::ALL {
-            let version = version(peer);
+    fn the_version_of_each_peer_is_pinned() {
+        for row in clients::rows() {
+            let version = version(row.package);
             let numbers: Vec<_> = version.split('.').map(str::parse::<u32>).collect();
-            assert!(numbers.len() == 3 && numbers.iter().all(Result::is_ok), "{}: {version}", peer.package());
+            assert!(numbers.len() == 3 && numbers.iter().all(Result::is_ok), "{}: {version}", row.package);
         }
     }
 

@@ -1,0 +1,138 @@
+//! `cargo xtask peers`: clients of other projects against our server, over HTTP.
+//!
+//! Each client is driven by a script in `crates/testkit/peers`, once for each revision it can speak, and reports one
+//! line for each feature.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::table::{Row, Table};
+use super::{Installed, REVISIONS, judge};
+use crate::count::Count;
+use crate::run;
+use crate::server::Server;
+
+/// Runs every client on every revision, against our server or one that runs already, and adds every cell to `count`.
+pub(crate) fn run(url: Option<&str>, count: &mut Count) -> Result<(), String> {
+    let installed = Installed::new()?;
+    let folder = installed.folder.join("clients");
+    run::make_folder(&folder)?;
+    let table = match url {
+        Some(url) => visit(&installed, url, &folder),
+        None => {
+            let mut server = Server::start("peers-server", &folder)?;
+            let mut table = visit(&installed, &server.url(), &folder);
+            if !server.runs() {
+                table.complain("the server has ended while clients talked to it".to_owned());
+            }
+            table
+        }
+    };
+    judge(&table, &folder.join("table.md"), count)
+}
+
+fn visit(installed: &Installed, url: &str, folder: &Path) -> Table {
+    let mut table = Table::new("client", rows());
+    let start = Instant::now();
+    for (number, (peer, revision)) in places().enumerate() {
+        let row = row(peer, revision);
+        let features = row.features();
+        if features.is_empty() {
+            continue;
+        }
+        println!("-- {}", row.name());
+        let mut script = peer.script(installed);
+        script.arg(url).arg(revision).args(features);
+        let file = folder.join(row.file());
+        let left = EVERYTHING.saturating_sub(start.elapsed());
+        let ended = run::output_within(left.min(A_REVISION), script, &file);
+        // What it said before it was stopped counts too.
+        table.hear(number, &fs::read_to_string(&file).unwrap_or_default());
+        match ended {
+            Ok((status, _)) if status.success() => {}
+            Ok((status, _)) => table.complain_of(number, &format!("its script ended with {status}")),
+            Err(failure) => table.complain_of(number, &failure),
+        }
+    }
+    table
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    TypeScript2,
+    TypeScript1,
+    Python,
+}
+
+impl Peer {
+    const ALL: [Self; 3] = [Self::TypeScript2, Self::TypeScript1, Self::Python];
+
+    fn package(self) -> &'static str {
+        match self {
+            Self::TypeScript2 => "@modelcontextprotocol/client",
+            Self::TypeScript1 => "@modelcontextprotocol/sdk",
+            Self::Python => "mcp",
+        }
+    }
+
+    fn script(self, installed: &Installed) -> Command {
+        match self {
+            Self::TypeScript2 => installed.typescript("client-v2.mjs"),
+            Self::TypeScript1 => installed.typescript("client-v1.mjs"),
+            Self::Python => installed.python("client.py"),
+        }
+    }
+}
+
+/// One row for each client and revision.
+pub(super) fn rows() -> Vec<Row> {
+    places().map(|(peer, revision)| row(peer, revision)).collect()
+}
+
+fn places() -> impl Iterator<Item = (Peer, &'static str)> {
+    Peer::ALL.into_iter().flat_map(|peer| REVISIONS.into_iter().map(move |revision| (peer, revision)))
+}
+
+fn row(peer: Peer, revision: &'static str) -> Row {
+    let transport = if revision == "2024-11-05" { "sse" } else { "http" };
+    let cells = FEATURES.into_iter().map(|feature| (feature, expected(peer, revision, feature)));
+    Row { package: peer.package(), transport, revision, cells: cells.collect() }
+}
+
+/// That a cell must work, or why it cannot.
+fn expected(peer: Peer, revision: &str, feature: &str) -> Result<(), &'static str> {
+    match (peer, revision, feature) {
+        (_, "2024-11-05", "elicitation") => Err("2024-11-05 has no elicitation"),
+        (_, "2024-11-05", "resumption") => Err("2024-11-05 has no resumption: HTTP+SSE ends with its stream"),
+        (Peer::TypeScript1, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
+        (_, "2025-03-26", "elicitation") => Err("2025-03-26 has no elicitation"),
+        (_, "2026-07-28", "resumption") => {
+            Err("2026-07-28 has no resumption: a lost stream is a cancelled call")
+        }
+        _ => Ok(()),
+    }
+}
+
+const FEATURES: [&str; 7] = ["list", "call", "progress", "elicitation", "resources", "prompts", "resumption"];
+
+/// Each feature has a limit of its own in the script.
+const A_REVISION: Duration = Duration::from_secs(180);
+
+/// It takes half a minute where all is well; a server that answers nobody shall not take an hour.
+const EVERYTHING: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_client_is_asked_for_all_it_can_do() {
+        let asked = |peer: Peer| REVISIONS.map(|revision| row(peer, revision).features().len());
+        assert_eq!(asked(Peer::TypeScript2), [6, 7, 7, 6, 5]);
+        assert_eq!(asked(Peer::TypeScript1), [0, 7, 7, 6, 5]);
+        assert_eq!(asked(Peer::Python), [6, 7, 7, 6, 5]);
+        assert_eq!(Table::new("client", rows()).count(), Count { passed: 0, failed: 87, skipped: 0 });
+    }
+}
