@@ -37,8 +37,13 @@ fn main() -> ExitCode {
             Ok(plan) => outcome(plan.run(&mut Count::default())),
             Err(mistake) => misused(&mistake),
         },
-        ["peers"] => outcome(peers::clients::run(None, &mut Count::default())),
-        ["peers", "--url", url] => outcome(peers::clients::run(Some(url), &mut Count::default())),
+        ["peers"] => outcome(peers::run(&mut Count::default())),
+        ["peers", "clients"] => outcome(peers::clients::run(None, &mut Count::default())),
+        ["peers", "clients", "--url", url] => outcome(peers::clients::run(Some(url), &mut Count::default())),
+        ["peers", "servers"] => outcome(peers::servers::run(None, &mut Count::default())),
+        ["peers", "servers", "--driver", program] => {
+            outcome(peers::servers::run(Some(program), &mut Count::default()))
+        }
         ["msrv"] => outcome(msrv::check()),
         _ => misused(&format!("there is no command `{}`", args.join(" "))),
     }
@@ -67,6 +72,9 @@ cargo xtask <command>
   conformance server [--url URL] [SET...]
                                  the official suite against our server, or against one that runs already;
                                  sets are 2025-11-25, 2026-07-28 and all, and all three unless told
-  peers [--url URL]              clients of other projects against our server, or against one that runs already
+  peers                          clients and servers of other projects against ours: both of the following
+  peers clients [--url URL]      their clients against our server, or against one that runs already
+  peers servers [--driver PROGRAM]
+                                 their servers against our client, or against another that is driven alike
   msrv                           check that rust-version is what the dependencies ask for
 ";

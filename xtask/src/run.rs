@@ -6,6 +6,8 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::mem;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -72,17 +74,7 @@ pub(crate) fn overheard(mut command: Command) -> Result<(bool, String), String> 
 
 /// Runs a program, and stops it when it takes longer than `limit`.
 pub(crate) fn within(limit: Duration, command: Command) -> Result<ExitStatus, String> {
-    let mut running = Running::start(command)?;
-    let start = Instant::now();
-    loop {
-        if let Some(status) = running.ended()? {
-            return Ok(status);
-        }
-        if start.elapsed() >= limit {
-            return Err(format!("`{}` took more than {} s and was stopped", running.name, limit.as_secs()));
-        }
-        thread::sleep(LOOK);
-    }
+    Running::start(command)?.end_within(limit)
 }
 
 /// Like [`within`], for what the program writes to standard output, which is kept in a file.
@@ -102,22 +94,60 @@ pub(crate) fn output_within(
 pub(crate) struct Running {
     child: Child,
     name: String,
+    /// Whether the processes it has started end too.
+    with_children: bool,
 }
 
 impl Running {
     pub(crate) fn start(mut command: Command) -> Result<Self, String> {
         let child = command.spawn().map_err(|error| not_started(&command, &error))?;
-        Ok(Self { child, name: shown(&command) })
+        Ok(Self { child, name: shown(&command), with_children: false })
+    }
+
+    /// Like [`start`](Self::start), and the processes it starts end with it. They are a group of their own, so that a
+    /// terminal does not stop them when it stops us: give it a standard input, or a limit.
+    pub(crate) fn with_children(mut command: Command) -> Result<Self, String> {
+        command.process_group(0);
+        let mut running = Self::start(command)?;
+        running.with_children = true;
+        Ok(running)
     }
 
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
-        self.child.try_wait().map_err(|error| format!("`{}` is lost: {error}", self.name))
+        let ended = self.child.try_wait().map_err(|error| format!("`{}` is lost: {error}", self.name))?;
+        if ended.is_some() {
+            self.end_children();
+        }
+        Ok(ended)
+    }
+
+    /// Once and at once: the number of a group belongs to others when everybody in it has long been gone.
+    fn end_children(&mut self) {
+        if mem::take(&mut self.with_children) {
+            // The shell has `kill` built in.
+            works(program("sh", ["-c", &format!("kill -s KILL -- -{}", self.child.id())]));
+        }
+    }
+
+    /// How it ended. If it takes longer than `limit`, it is stopped.
+    pub(crate) fn end_within(mut self, limit: Duration) -> Result<ExitStatus, String> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            if start.elapsed() >= limit {
+                return Err(format!("`{}` took more than {} s and was stopped", self.name, limit.as_secs()));
+            }
+            thread::sleep(LOOK);
+        }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.end_children();
         // Nothing to kill if it has ended, and nothing to be done if it cannot be.
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -192,6 +222,21 @@ mod tests {
     fn what_takes_too_long_is_stopped() {
         let told = within(Duration::ZERO, program("sleep", ["60"])).unwrap_err();
         assert_eq!(told, "`sleep 60` took more than 0 s and was stopped");
+    }
+
+    #[test]
+    fn what_a_program_has_started_ends_with_it() {
+        let mut command = program("sh", ["-c", "sleep 60 & echo begun; wait"]);
+        command.stdout(Stdio::piped());
+        let start = Instant::now();
+        let mut running = Running::with_children(command).unwrap();
+        // Whoever may write to it keeps it open.
+        let mut said = running.child.stdout.take().unwrap();
+        let mut begun = [0; 6];
+        said.read_exact(&mut begun).unwrap();
+        drop(running);
+        assert_eq!(said.read(&mut begun).unwrap(), 0);
+        assert!(start.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

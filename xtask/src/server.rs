@@ -51,7 +51,8 @@ impl Server {
     }
 }
 
-fn build(binary: &str, folder: &Path) -> Result<PathBuf, String> {
+/// Builds a binary of the testkit, and says where it is.
+pub(crate) fn build(binary: &str, folder: &Path) -> Result<PathBuf, String> {
     let options = ["--locked", "--package", "tsugite-testkit", "--bin", binary];
     let command =
         run::cargo(["build", "--message-format", "json-render-diagnostics"].into_iter().chain(options));

@@ -1,4 +1,4 @@
-//! `cargo xtask peers`: clients of other projects against our server, over HTTP.
+//! `cargo xtask peers clients`: clients of other projects against our server, over HTTP.
 //!
 //! Each client is driven by a script in `crates/testkit/peers`, once for each revision it can speak, and reports one
 //! line for each feature.

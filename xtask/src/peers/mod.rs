@@ -1,8 +1,10 @@
-//! `cargo xtask peers`: what other projects speak against what we speak, over real sockets.
+//! `cargo xtask peers`: what other projects speak against what we speak, over real sockets and pipes.
 //!
-//! `clients.rs` runs their clients against our server, and fills a table of which every cell is written down beforehand.
+//! `clients.rs` runs their clients against our server, `servers.rs` our client against their servers. Both fill a table
+//! of which every cell is written down beforehand.
 
 pub(crate) mod clients;
+pub(crate) mod servers;
 mod table;
 
 use std::fs;
@@ -14,6 +16,16 @@ use serde_json::Value;
 use crate::count::Count;
 use crate::{node, python, run};
 use table::Table;
+
+/// Both directions. The second is tried even if the first has failed.
+pub(crate) fn run(count: &mut Count) -> Result<(), String> {
+    let clients = clients::run(None, count);
+    let servers = servers::run(None, count);
+    match (clients, servers) {
+        (Err(clients), Err(servers)) => Err(format!("{clients}\n  and {servers}")),
+        (clients, servers) => clients.and(servers),
+    }
+}
 
 /// What other projects have written, installed.
 struct Installed {
@@ -97,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_version_of_each_peer_is_pinned() {
-        for row in clients::rows() {
+        for row in clients::rows().into_iter().chain(servers::rows()) {
             let version = version(row.package);
             let numbers: Vec<_> = version.split('.').map(str::parse::<u32>).collect();
             assert!(numbers.len() == 3 && numbers.iter().all(Result::is_ok), "{}: {version}", row.package);
