@@ -22,7 +22,8 @@ pub(super) async fn to_request(
     match method {
         elicitation::Create::NAME => {
             let answer = elicit(handlers, read_params::<elicitation::Create>(params, from)?).await?;
-            result::<elicitation::Create>(Promised::Complete(answer), from)
+            // Some servers ask more than their revision can. Whoever asks so understands the answer.
+            RawJson::of(&answer).map_err(|_| Refusal::Internal)
         }
         CreateMessage::NAME => {
             let answer = sample(handlers, read_params::<CreateMessage>(params, from)?).await?;
@@ -171,6 +172,15 @@ mod tests {
         let answer =
             to_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25).await.unwrap();
         assert_eq!(answer.text(), r#"{"action":"accept","content":{"name":"Kiku","sure":true}}"#);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_asks_more_than_its_revision_can_is_answered() {
+        let handlers = handlers(Answer::defaults());
+        let choices = json!({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["b"]});
+        let form = raw(json!({"message": "?", "requestedSchema": {"type": "object", "properties": {"some": choices}}}));
+        let answer = to_request(&handlers, "elicitation/create", &form, Revision::V2025_06_18).await.unwrap();
+        assert_eq!(answer.text(), r#"{"action":"accept","content":{"some":["b"]}}"#);
     }
 
     #[tokio::test]
