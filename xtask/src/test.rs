@@ -22,7 +22,7 @@ const STEPS: [(&str, Step); 12] = [
     ("default features", default_features),
     ("docs", |_| docs()),
     ("conformance", |count| conformance::Plan::everything().run(count)),
-    ("peers", |count| peers::clients::run(None, count)),
+    ("peers", peers::run),
     ("fuzz", |_| fuzz::Plan::in_passing()?.run()),
 ];
 

@@ -2,6 +2,7 @@
 //!
 //! - [`stdio`] and [`http`]: which revision a message speaks and whether it may come now; each a table as a function.
 //! - [`handshake`]: how a connection opens up to 2025-11-25.
+//! - [`probe`]: how a client finds out which era a server speaks.
 //! - [`inbound`]: requests the peer sent and we have not answered yet.
 //! - [`outbound`]: calls we made and have no answer to yet.
 //! - [`pace`]: how long one call is waited for.

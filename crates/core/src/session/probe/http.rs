@@ -9,9 +9,8 @@
 //! | -32022 naming handshake revisions only | `initialize` with one of them |
 //! | -32022 naming nothing we speak | failure |
 //! | -32020, -32021 | again, once |
-//! | 404 with -32601 | `initialize`, but no HTTP+SSE |
-//! | any other error, in a 200 or a 4xx | `initialize` |
-//! | any other 4xx | `initialize`, then HTTP+SSE if that gives 400, 404 or 405 |
+//! | any other error in a 200, or -32601 in a 404 | `initialize`, but no HTTP+SSE |
+//! | any other 4xx, whatever it says | `initialize`, then HTTP+SSE if that gives 400, 404 or 405 |
 //! | 401, 403 | authorize, then again, three times in all |
 //! | 429 | wait, then again, three times in all |
 //! | 5xx, a redirect that nobody followed, no answer | failure: it says nothing of the era |

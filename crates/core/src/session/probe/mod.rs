@@ -32,6 +32,8 @@ mod failure;
 mod http;
 mod search;
 mod stdio;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 pub use failure::ProbeFailure;

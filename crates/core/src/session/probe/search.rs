@@ -105,11 +105,8 @@ impl Search {
             code::UNSUPPORTED_VERSION => self.version_refused(error),
             code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY => {
                 self.stateless = true;
-                if replace(&mut self.corrected, true) {
-                    refused(error)
-                } else {
-                    Found::Ask(Ask::Discover(asked))
-                }
+                let again = !replace(&mut self.corrected, true);
+                if again { Found::Ask(Ask::Discover(asked)) } else { refused(error) }
             }
             // No number in particular: servers of the handshake era have many ways to say it.
             _ => self.baffled(ProbeFailure::Refused(error.clone())),
@@ -119,19 +116,17 @@ impl Search {
     fn version_refused(&mut self, error: &ErrorObject) -> Found {
         self.stateless = true;
         let Some(theirs) = supported_versions(error) else { return refused(error) };
-        if let Some(revision) = best(self.wanted.stateless(), &theirs) {
+        // Whoever names a revision without a handshake is not to be led back to one (stdio, "Backward Compatibility").
+        let only_handshakes = theirs.iter().all(|name| has_handshake(name));
+        let ours = if only_handshakes { self.wanted } else { self.wanted.stateless() };
+        match best(ours, &theirs) {
+            None => nothing_in_common(theirs, ours),
+            Some(revision) if only_handshakes => Found::Ask(Ask::Initialize(revision)),
             // Even if it is the very version that was refused: servers do that, once.
-            return if replace(&mut self.switched, true) {
-                refused(error)
-            } else {
-                Found::Ask(Ask::Discover(revision))
-            };
-        }
-        match best(self.wanted.handshake(), &theirs) {
-            Some(revision) if theirs.iter().all(|name| has_handshake(name)) => {
-                Found::Ask(Ask::Initialize(revision))
+            Some(revision) => {
+                let again = !replace(&mut self.switched, true);
+                if again { Found::Ask(Ask::Discover(revision)) } else { refused(error) }
             }
-            _ => nothing_in_common(theirs, self.wanted.stateless()),
         }
     }
 
@@ -178,7 +173,8 @@ impl Search {
         }
         match best(self.wanted.stateless(), &theirs) {
             // It was only slow to start, so the question is worth asking again.
-            Some(revision) if self.silent && !replace(&mut self.switched, true) => {
+            Some(revision) if self.silent && !self.switched => {
+                self.switched = true;
                 self.stateless = true;
                 Found::Ask(Ask::Discover(revision))
             }

@@ -21,7 +21,7 @@ pub struct StdioProbe {
     asked: Ask,
     /// A verdict is followed, and nothing has spoken against it yet.
     trusting: bool,
-    /// The process that runs has heard `server/discover`, which may have upset it.
+    /// The process has heard `server/discover`, which may have upset it.
     probed: bool,
     restarted: bool,
     verdict: Option<Verdict>,
@@ -128,7 +128,6 @@ impl StdioProbe {
                 StdioNext::Fail(ProbeFailure::Exited)
             }
             Found::Ask(ask) if exited => {
-                self.probed = false;
                 self.take(Found::Ask(ask));
                 StdioNext::Restart(ask)
             }

@@ -1,0 +1,75 @@
+//! The two tables, row by row. Each test is named after its row.
+
+mod http;
+mod stdio;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::jsonrpc::ErrorObject;
+use crate::revision::Revision::*;
+
+const DISCOVER: Ask = Ask::Discover(V2026_07_28);
+const INITIALIZE: Ask = Ask::Initialize(V2025_11_25);
+
+fn auto() -> Policy {
+    Policy::new(Revisions::ALL)
+}
+
+/// The result of `server/discover`.
+fn discovered(versions: &[&str]) -> Value {
+    json!({"resultType": "complete", "supportedVersions": versions, "capabilities": {"tools": {}}})
+}
+
+/// The result of `initialize`.
+fn initialized(version: &str) -> Value {
+    json!({"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}})
+}
+
+fn error(code: i64) -> ErrorObject {
+    ErrorObject::new(code, "no")
+}
+
+/// -32022 with this list.
+fn unsupported(versions: &[&str]) -> ErrorObject {
+    error(-32022).data(&json!({"supported": versions, "requested": "2026-07-28"}))
+}
+
+/// -32022 whose list cannot be read.
+fn unsupported_without_list() -> Vec<ErrorObject> {
+    let data = [
+        json!(null),
+        json!("2026-07-28"),
+        json!(["2026-07-28"]),
+        json!([["2026-07-28"]]),
+        json!({}),
+        json!({"supported": null}),
+        json!({"supported": "2026-07-28"}),
+        json!({"supported": {"2026-07-28": true}}),
+        json!({"supported": ["2026-07-28", 1]}),
+        json!({"requested": "2026-07-28"}),
+    ];
+    data.iter().map(|data| error(-32022).data(data)).chain([error(-32022)]).collect()
+}
+
+fn no_common(theirs: &[&str], ours: Revisions) -> ProbeFailure {
+    ProbeFailure::NoCommon { theirs: theirs.iter().map(|name| (*name).to_owned()).collect(), ours }
+}
+
+/// Which revision was settled upon, and whether the server was heard about it.
+fn stateless(settled: &Settled) -> Option<(Revision, bool)> {
+    match settled {
+        Settled::Stateless { revision, discovered } => Some((*revision, discovered.is_some())),
+        Settled::Handshake { .. } => None,
+    }
+}
+
+fn handshake(settled: &Settled) -> Option<Revision> {
+    match settled {
+        Settled::Handshake { revision, answer } => {
+            assert_eq!(answer.server_info.name, "s");
+            Some(*revision)
+        }
+        Settled::Stateless { .. } => None,
+    }
+}
