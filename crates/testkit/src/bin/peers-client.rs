@@ -265,7 +265,8 @@ impl Visit {
         match self.everything {
             true => {
                 let result = self.client.call_raw("trigger-elicitation-request", json!({})).await?;
-                same(&(result.is_error, result.content.is_empty()), &(None, false)).map_err(|_| text_of(&result).into())
+                same(&(result.is_error, result.content.is_empty()), &(None, false))
+                    .map_err(|_| text_of(&result).into())
             }
             false => same(&self.text("ask", json!({})).await?.as_str(), &"hello Ada"),
         }

@@ -177,8 +177,11 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_asks_more_than_its_revision_can_is_answered() {
         let handlers = handlers(Answer::defaults());
-        let choices = json!({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["b"]});
-        let form = raw(json!({"message": "?", "requestedSchema": {"type": "object", "properties": {"some": choices}}}));
+        let choices =
+            json!({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["b"]});
+        let form = raw(
+            json!({"message": "?", "requestedSchema": {"type": "object", "properties": {"some": choices}}}),
+        );
         let answer = to_request(&handlers, "elicitation/create", &form, Revision::V2025_06_18).await.unwrap();
         assert_eq!(answer.text(), r#"{"action":"accept","content":{"some":["b"]}}"#);
     }

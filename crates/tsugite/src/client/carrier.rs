@@ -11,8 +11,8 @@ use super::error::{Error, Step};
 use super::http::{Http, Sse};
 use super::link::{Link, Trouble, cancellation};
 use super::shared::Shared;
-use crate::server::Server;
 use crate::server::link::Link as ServerLink;
+use crate::server::{Principal, Server};
 use crate::transport::child::{Child, Command, Started};
 use crate::transport::outbox::Outbox;
 
@@ -58,7 +58,13 @@ impl Carrier {
             Carrier::Child(pipe) => pipe.send(&outgoing.bytes).await,
             Carrier::Memory(server) => send_in_memory(server, &outgoing.bytes),
             Carrier::Sse(sse) => sse.send(outgoing).await?,
-            Carrier::Http(http) => return http.exchange(link, waiting, outgoing).await,
+            // A pipe that ends settles the call; a request over HTTP would go on.
+            Carrier::Http(http) => {
+                return tokio::select! {
+                    outcome = http.exchange(link, waiting, outgoing) => outcome,
+                    seen = link.ended() => Err(Trouble::lost(seen)),
+                };
+            }
         }
         match waiting.outcome().await {
             Outcome::Answered(answer) => Ok(answer),
@@ -217,9 +223,13 @@ fn too_long(link: &Link) {
 }
 
 /// A connection to a server in this process.
-pub(super) fn in_memory(shared: &Arc<Shared>, server: &Server) -> Result<Arc<Link>, Error> {
+pub(super) fn in_memory(
+    shared: &Arc<Shared>,
+    server: &Server,
+    who: &Option<Principal>,
+) -> Result<Arc<Link>, Error> {
     server.check().map_err(|error| Error::connect(Step::Start, error))?;
-    let server = ServerLink::new(server, None);
+    let server = ServerLink::new(server, who.clone());
     let link = Link::new(Arc::clone(shared), Carrier::Memory(Arc::clone(&server)));
     link.keep(&tokio::spawn(read_memory(Arc::clone(&link), server)));
     Ok(link)

@@ -23,6 +23,7 @@ use super::http::Authorizer;
 use super::settings::Settings;
 use super::shared::Shared;
 use super::{Client, Inner, Way};
+use crate::server::Principal;
 
 /// A client that is about to connect: set what it is to do differently, and await it.
 ///
@@ -183,6 +184,15 @@ impl Connecting {
         match &mut self.way {
             Way::Http(url) => url.authorizer = Some(Arc::new(authorizer)),
             _ => self.complain(not_http),
+        }
+        self
+    }
+
+    /// Calls as somebody, in memory: handlers, and rules of visibility, see them as authenticated.
+    pub fn principal(mut self, principal: Principal) -> Self {
+        match &mut self.way {
+            Way::Memory(_, who) => *who = Some(principal),
+            _ => self.complain(|| Error::setting("only a server in the same process can be told who calls")),
         }
         self
     }

@@ -41,6 +41,9 @@ pub(super) struct Link {
     trusting: AtomicBool,
     /// Why the connection is gone.
     lost: OnceLock<String>,
+    /// The connection was ended by us.
+    is_ended: AtomicBool,
+    ending: Notify,
     tasks: Mutex<Vec<AbortHandle>>,
     /// Web pages the server says are done with.
     visited: Mutex<Vec<String>>,
@@ -52,7 +55,8 @@ pub(super) struct Link {
 pub(super) struct Agreed {
     pub(super) revision: Revision,
     pub(super) server: Option<Implementation>,
-    pub(super) capabilities: ServerCapabilities,
+    /// `None` if it was not asked.
+    pub(super) capabilities: Option<ServerCapabilities>,
     pub(super) instructions: Option<String>,
     /// What each request of 2026-07-28 says of its sender.
     claims: Vec<(&'static str, RawJson)>,
@@ -131,6 +135,8 @@ impl Link {
             asked: Mutex::new(asked),
             trusting: AtomicBool::new(false),
             lost: OnceLock::new(),
+            is_ended: AtomicBool::new(false),
+            ending: Notify::new(),
             tasks: Mutex::default(),
             visited: Mutex::default(),
             visit: Notify::new(),
@@ -143,7 +149,7 @@ impl Link {
         &self,
         revision: Revision,
         server: Option<Implementation>,
-        capabilities: ServerCapabilities,
+        capabilities: Option<ServerCapabilities>,
         instructions: Option<String>,
     ) {
         let claims = self.claims(revision);
@@ -490,9 +496,20 @@ impl Link {
         self.end("the client is closed");
     }
 
+    /// Waits until the connection is ended by us, and gives why.
+    pub(super) async fn ended(&self) -> String {
+        let ending = self.ending.notified();
+        if !self.is_ended.load(Ordering::Acquire) {
+            ending.await;
+        }
+        self.lost().unwrap_or_default().to_owned()
+    }
+
     /// Ends the connection at once.
     pub(super) fn end(&self, seen: &str) {
         self.lose(seen);
+        self.is_ended.store(true, Ordering::Release);
+        self.ending.notify_waiters();
         for task in lock(&self.tasks).drain(..) {
             task.abort();
         }

@@ -78,7 +78,7 @@ use shared::Shared;
 use subscription::Watched;
 
 use crate::lock::lock;
-use crate::server::Server;
+use crate::server::{Principal, Server};
 
 /// A connection to one server. Cheap to clone; the last clone to be dropped ends the connection.
 ///
@@ -106,7 +106,7 @@ struct Inner {
 #[derive(Clone)]
 enum Way {
     Child(Box<Command>),
-    Memory(Server),
+    Memory(Server, Option<Principal>),
     Http(Box<Url>),
 }
 
@@ -141,7 +141,7 @@ impl Client {
 
     /// Connects to a server in this process: for tests, on any revision, without a port.
     pub fn of(server: &Server) -> Connecting {
-        Connecting::new(Way::Memory(server.clone()))
+        Connecting::new(Way::Memory(server.clone(), None))
     }
 
     /// The revision that is spoken.
@@ -154,10 +154,10 @@ impl Client {
         self.last_link()?.agreed()?.server.clone()
     }
 
-    /// What the server can do.
-    pub fn server_capabilities(&self) -> ServerCapabilities {
-        let link = self.last_link();
-        link.and_then(|link| Some(link.agreed()?.capabilities.clone())).unwrap_or_default()
+    /// What the server can do. `None` if it was not asked: on 2026-07-28 with a pinned revision, or a verdict. Then
+    /// [`Client::discover`] asks.
+    pub fn server_capabilities(&self) -> Option<ServerCapabilities> {
+        self.last_link()?.agreed()?.capabilities.clone()
     }
 
     /// How the server wants to be used.
@@ -227,7 +227,8 @@ impl Client {
         if let Some(link) = self.live_link()? {
             return Ok(link);
         }
-        let old = lock(&self.inner.link).take();
+        // The old one stays until there is a new one: what it knows of the server is still the best there is.
+        let old = self.last_link();
         if let Some(old) = &old {
             old.end("the connection was lost");
         }

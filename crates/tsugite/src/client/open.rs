@@ -6,7 +6,7 @@ use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::discover::Discover;
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeParams, Initialized};
 use tsugite_core::protocol::logging::{SetLevel, SetLevelParams};
-use tsugite_core::protocol::{Meta, Method, NoParams, ServerCapabilities};
+use tsugite_core::protocol::{Meta, Method, NoParams};
 use tsugite_core::revision::{Revision, Revisions, write_request};
 use tsugite_core::session::probe::{
     Ask, Mode, Policy, ProbeFailure, Settled, StdioNext, StdioOutcome, StdioProbe, Verdict,
@@ -29,7 +29,9 @@ pub(super) async fn open(
 ) -> Result<(Arc<Link>, Verdict)> {
     match way {
         Way::Child(command) => through_pipe(shared, known, || carrier::through_child(shared, command)).await,
-        Way::Memory(server) => through_pipe(shared, known, || carrier::in_memory(shared, server)).await,
+        Way::Memory(server, who) => {
+            through_pipe(shared, known, || carrier::in_memory(shared, server, who)).await
+        }
         Way::Http(url) => http::open(shared, url, known).await,
     }
 }
@@ -114,15 +116,15 @@ pub(super) async fn settle(link: &Arc<Link>, settled: Settled) -> Result<()> {
     match settled {
         Settled::Stateless { revision, discovered: Some(found) } => {
             let server = found.meta.as_ref().and_then(Meta::server_info);
-            link.agree(revision, server, found.capabilities, found.instructions);
+            link.agree(revision, server, Some(found.capabilities), found.instructions);
         }
         Settled::Stateless { revision, discovered: None } => {
-            link.agree(revision, None, ServerCapabilities::new(), None);
+            link.agree(revision, None, None, None);
             link.trust();
         }
         Settled::Handshake { revision, answer } => {
             let logs = answer.capabilities.logging.is_some();
-            link.agree(revision, Some(answer.server_info), answer.capabilities, answer.instructions);
+            link.agree(revision, Some(answer.server_info), Some(answer.capabilities), answer.instructions);
             link.notify::<Initialized>(NoParams::new()).await?;
             http::hear(link).await;
             if let (true, Some(level)) = (logs, link.shared.settings.log_level) {

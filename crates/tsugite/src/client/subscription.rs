@@ -233,14 +233,16 @@ impl Client {
 pub(super) fn listen_for_handler(client: &Client, link: &Link) -> Option<AbortHandle> {
     let told = client.inner.shared.settings.handlers.change.clone()?;
     let agreed = link.agreed().filter(|agreed| agreed.revision.is_stateless())?;
-    let changes = |list: &Option<tsugite_core::protocol::capabilities::ListCapability>| {
-        list.as_ref().is_some_and(|list| list.list_changed == Some(true))
-    };
-    let watch = Watch {
-        tools: changes(&agreed.capabilities.tools),
-        prompts: changes(&agreed.capabilities.prompts),
-        resources: agreed.capabilities.resources.as_ref().is_some_and(|list| list.list_changed == Some(true)),
-        uris: Vec::new(),
+    let says = |list_changed: Option<bool>| list_changed == Some(true);
+    let watch = match &agreed.capabilities {
+        Some(offered) => Watch {
+            tools: offered.tools.as_ref().is_some_and(|list| says(list.list_changed)),
+            prompts: offered.prompts.as_ref().is_some_and(|list| says(list.list_changed)),
+            resources: offered.resources.as_ref().is_some_and(|list| says(list.list_changed)),
+            uris: Vec::new(),
+        },
+        // A server that was not asked what it has is asked for everything; it says what of that it tells.
+        None => Watch::lists(),
     };
     if watch == Watch::new() {
         return None;

@@ -459,12 +459,9 @@ impl Host {
 }
 
 impl Member {
-    /// Whether the server says that it has such a list. One that said nothing at all is asked.
+    /// Whether the server says that it has such a list. One that said nothing is asked.
     fn has<M: Pages>(&self) -> bool {
-        let offered = self.client.server_capabilities();
-        if offered == Default::default() {
-            return true;
-        }
+        let Some(offered) = self.client.server_capabilities() else { return true };
         match M::NAME.split('/').next() {
             Some("tools") => offered.tools.is_some(),
             Some("prompts") => offered.prompts.is_some(),
