@@ -1,8 +1,9 @@
-//! How a connection opens up to 2025-11-25: `initialize`, its answer, `notifications/initialized`.
+//! How a connection opens up to 2025-11-25, as the server sees it: `initialize`, its answer, `notifications/initialized`.
+//!
+//! The client's side is part of how it finds out what a server speaks: [`super::probe`].
 
-use crate::protocol::lifecycle::{Initialize, InitializeParams, InitializeResult};
+use crate::protocol::Method;
 use crate::protocol::ping::Ping;
-use crate::protocol::{ClientCapabilities, Implementation, Method};
 use crate::revision::{Refusal, Revision, Revisions};
 
 /// How far a handshake has come.
@@ -76,60 +77,9 @@ impl ServerHandshake {
     }
 }
 
-/// The client's side of a handshake.
-#[derive(Debug, Clone)]
-pub struct ClientHandshake {
-    spoken: Revisions,
-    phase: Phase,
-}
-
-impl ClientHandshake {
-    /// Nothing was sent yet; `spoken` is what can be agreed.
-    pub fn new(spoken: Revisions) -> Self {
-        Self { spoken: spoken.handshake(), phase: Phase::Fresh }
-    }
-
-    /// How far it has come.
-    pub fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    /// What to open with: the newest revision with a handshake. `None` if none is spoken.
-    pub fn offer(
-        &self,
-        client: Implementation,
-        capabilities: ClientCapabilities,
-    ) -> Option<(Revision, InitializeParams)> {
-        let offered = self.spoken.newest_first().next()?;
-        Some((offered, InitializeParams::new(offered.as_str(), capabilities, client)))
-    }
-
-    /// The server has answered. Gives the revision both speak from now on; `notifications/initialized` is due.
-    ///
-    /// Fails when the server chose one we do not speak: the connection is to be closed.
-    pub fn answered(&mut self, answer: &InitializeResult) -> Result<Revision, Refusal> {
-        match self.spoken.best_of([answer.protocol_version.as_str()]) {
-            Some(revision) => {
-                self.phase = Phase::Ready(revision);
-                Ok(revision)
-            }
-            None => Err(Refusal::UnsupportedVersion {
-                requested: answer.protocol_version.clone(),
-                supported: self.spoken,
-            }),
-        }
-    }
-
-    /// Whether the client may send this request now: before the server has answered, only `initialize` and `ping`.
-    pub fn may_ask(&self, method: &str) -> bool {
-        matches!(self.phase, Phase::Ready(_)) || [Initialize::NAME, Ping::NAME].contains(&method)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::ServerCapabilities;
 
     #[test]
     fn the_server_asks_nothing_but_ping_until_the_client_is_ready() {
@@ -160,32 +110,5 @@ mod tests {
         let error = refusal.error(Revision::V2025_11_25);
         assert!(error.data.unwrap().text().contains("2026-07-28"));
         assert_eq!(server.phase(), Phase::Fresh);
-    }
-
-    #[test]
-    fn the_client_offers_its_newest_and_takes_any_it_speaks() {
-        // LIFE-007, LIFE-009, LIFE-010
-        let mut client = ClientHandshake::new(Revisions::ALL.without(Revision::V2025_11_25));
-        let (offered, params) =
-            client.offer(Implementation::new("c", "1"), ClientCapabilities::new()).unwrap();
-        assert_eq!((offered, params.protocol_version.as_str()), (Revision::V2025_06_18, "2025-06-18"));
-        assert!(!client.may_ask("tools/list"));
-        let answer = |version| {
-            InitializeResult::new(version, ServerCapabilities::new(), Implementation::new("s", "1"))
-        };
-        assert_eq!(client.answered(&answer("2024-11-05")), Ok(Revision::V2024_11_05));
-        assert!(client.may_ask("tools/list"));
-    }
-
-    #[test]
-    fn the_client_gives_up_on_a_revision_it_does_not_speak() {
-        // LIFE-014
-        let mut client = ClientHandshake::new(Revisions::ALL);
-        for version in ["1.0", "2026-07-28", ""] {
-            let answer =
-                InitializeResult::new(version, ServerCapabilities::new(), Implementation::new("s", "1"));
-            assert!(client.answered(&answer).is_err(), "{version}");
-            assert_eq!(client.phase(), Phase::Fresh);
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The rules of an exchange as pure state: feed it messages and instants, it says what to do.
 //!
 //! - [`stdio`] and [`http`]: which revision a message speaks and whether it may come now; each a table as a function.
-//! - [`handshake`]: how a connection opens up to 2025-11-25.
+//! - [`handshake`]: how a connection opens up to 2025-11-25, as the server sees it.
 //! - [`probe`]: how a client finds out which era a server speaks.
 //! - [`inbound`]: requests the peer sent and we have not answered yet.
 //! - [`outbound`]: calls we made and have no answer to yet.
@@ -19,7 +19,7 @@ pub mod peek;
 pub mod probe;
 pub mod stdio;
 
-pub use handshake::{ClientHandshake, Phase, ServerHandshake};
+pub use handshake::{Phase, ServerHandshake};
 pub use inbound::Inbound;
 pub use outbound::Outbound;
 pub use peek::Peek;

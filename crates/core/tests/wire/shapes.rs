@@ -7,7 +7,7 @@ use tsugite_core::protocol::content::{Audio, EmbeddedResource, ResourceContents,
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::elicitation::{ElicitParams, ElicitResult, FieldValue, FormParams, UrlParams};
 use tsugite_core::protocol::form::{Field, FieldKind, FormSchema, Options};
-use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
+use tsugite_core::protocol::lifecycle::{Initialize, InitializeParams, InitializeResult};
 use tsugite_core::protocol::logging::{Level, Log, LogParams, SetLevel};
 use tsugite_core::protocol::mrtr::{InputRequest, InputRequired, Reply};
 use tsugite_core::protocol::result::Empty;
@@ -23,7 +23,6 @@ use tsugite_core::revision::{
     Reading, Revision, Revisions, Translate, Unsayable, read_params, read_result, write_notification,
     write_request, write_result,
 };
-use tsugite_core::session::handshake::ClientHandshake;
 
 use Revision::*;
 
@@ -422,8 +421,9 @@ fn discover_says_what_is_served_and_does_not_name_the_server_in_its_body() {
 #[test]
 fn both_sides_of_a_handshake_say_version_capabilities_and_name() {
     // LIFE-004, LIFE-005, SCHM-024
-    let client = ClientHandshake::new(Revisions::ALL);
-    let (offered, params) = client.offer(Implementation::new("c", "1"), ClientCapabilities::new()).unwrap();
+    let offered = Revision::NEWEST_HANDSHAKE;
+    let params =
+        InitializeParams::new(offered.as_str(), ClientCapabilities::new(), Implementation::new("c", "1"));
     assert_eq!(
         asked::<Initialize>(params, offered),
         Ok(

@@ -82,6 +82,25 @@ fn the_first_line_asks_for_what_we_prefer() {
 }
 
 #[test]
+fn a_handshake_offers_the_newest_and_takes_any_we_speak() {
+    // LIFE-007, LIFE-009, LIFE-010: nothing else is asked before the answer.
+    let spoken = Policy::new(Revisions::ALL.handshake().without(V2025_11_25));
+    for version in ["2025-06-18", "2024-11-05"] {
+        let script = Script::new(spoken).asks(Ask::Initialize(V2025_06_18)).result(&initialized(version));
+        assert_eq!(handshake(script.settles()).unwrap().as_str(), version);
+    }
+}
+
+#[test]
+fn a_handshake_ends_at_a_revision_we_do_not_speak() {
+    // LIFE-014
+    for version in ["1.0", "2026-07-28", ""] {
+        let script = Script::new(auto().mode(Mode::HandshakeOnly)).result(&initialized(version));
+        script.fails(no_common(&[version], Revisions::ALL.handshake()));
+    }
+}
+
+#[test]
 fn a_result_settles_it() {
     // STDIO-022
     let settled = Script::new(auto()).result(&discovered(&["2025-11-25", "2026-07-28"]));
