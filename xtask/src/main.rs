@@ -72,6 +72,7 @@ cargo xtask <command>
   conformance server [--url URL] [SET...]
                                  the official suite against our server, or against one that runs already;
                                  sets are 2025-11-25, 2026-07-28 and all, and all three unless told
+  conformance client [SET...]    the official suite against our client; both revisions unless told
   peers                          clients and servers of other projects against ours: both of the following
   peers clients [--url URL]      their clients against our server, or against one that runs already
   peers servers [--driver PROGRAM]

@@ -21,7 +21,7 @@ const STEPS: [(&str, Step); 12] = [
     ("without features", without_features),
     ("default features", default_features),
     ("docs", |_| docs()),
-    ("conformance", |count| conformance::Plan::everything().run(count)),
+    ("conformance", conformance::everything),
     ("peers", peers::run),
     ("fuzz", |_| fuzz::Plan::in_passing()?.run()),
 ];

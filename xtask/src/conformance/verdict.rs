@@ -7,37 +7,65 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::Role;
 use crate::count::Count;
 
 /// The checks of each scenario that left a result.
 pub(crate) type Results = BTreeMap<String, Vec<Value>>;
 
-/// Reads what the suite left in its folder: `server-<scenario>-<time>/checks.json`.
-pub(crate) fn results(folder: &Path) -> Result<Results, String> {
+/// Reads what the suite left in its folder: `server-<scenario>-<time>/checks.json`, and for clients
+/// `<scenario>-<time>/checks.json`.
+pub(crate) fn results(role: Role, folder: &Path) -> Result<Results, String> {
     let wrong = |path: &Path, error: &dyn fmt::Display| format!("cannot read {}: {error}", path.display());
     let mut results = Results::new();
-    for entry in fs::read_dir(folder).map_err(|error| wrong(folder, &error))? {
-        let path = entry.map_err(|error| wrong(folder, &error))?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let Some(scenario) = scenario_of(name) else { continue };
-        let file = path.join("checks.json");
-        let text = fs::read_to_string(&file).map_err(|error| wrong(&file, &error))?;
-        let checks = serde_json::from_str(&text).map_err(|error| wrong(&file, &error))?;
-        results.insert(scenario.to_owned(), checks);
+    // A scenario whose name has a slash lies one folder deeper.
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).map_err(|error| wrong(&next, &error))? {
+            let path = entry.map_err(|error| wrong(&next, &error))?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.ends_with("checks.json") {
+                let name = next.strip_prefix(folder).ok().and_then(Path::to_str).unwrap_or_default();
+                let Some(scenario) = scenario_of(role, name) else { continue };
+                let text = fs::read_to_string(&path).map_err(|error| wrong(&path, &error))?;
+                let checks = serde_json::from_str(&text).map_err(|error| wrong(&path, &error))?;
+                results.insert(scenario.to_owned(), checks);
+            }
+        }
     }
     Ok(results)
 }
 
 /// `server-ping-2026-07-28T12-00-00-000Z` is a run of `ping`.
-fn scenario_of(folder: &str) -> Option<&str> {
-    let name = folder.strip_prefix("server-")?;
+fn scenario_of(role: Role, folder: &str) -> Option<&str> {
+    let name = match role {
+        Role::Server => folder.strip_prefix("server-")?,
+        Role::Client => folder,
+    };
     name.get(..name.len().checked_sub("-2026-07-28T12-00-00-000Z".len())?)
 }
 
-/// The scenarios for servers in what `list` said.
-pub(crate) fn listed(listing: &str) -> Vec<&str> {
-    let ours = listing.lines().skip_while(|line| !line.starts_with("Server scenarios")).skip(1);
-    ours.map_while(|line| line.strip_prefix("  - ")?.split(' ').next()).collect()
+/// What a set holds, by what `list` said of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Listed<'a> {
+    /// What the set demands.
+    pub(crate) demanded: Vec<&'a str>,
+    /// What is run beside it: pending, an extension or newer than the set.
+    pub(crate) beside: Vec<&'a str>,
+}
+
+impl<'a> Listed<'a> {
+    pub(crate) fn read(role: Role, listing: &'a str) -> Self {
+        let (heading, mark) = match role {
+            Role::Server => ("Server scenarios", "[server]"),
+            Role::Client => ("Client scenarios", "[client]"),
+        };
+        let ours = listing.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
+        let demanded = ours.map_while(|line| line.strip_prefix("  - ")?.split(' ').next()).collect();
+        let marked = listing.lines().filter_map(|line| line.strip_suffix(mark)?.trim().strip_prefix("- "));
+        Self { demanded, beside: marked.collect() }
+    }
 }
 
 /// How a set ended, in scenarios.
@@ -45,7 +73,7 @@ pub(crate) fn listed(listing: &str) -> Vec<&str> {
 pub(crate) struct Tally {
     /// What the set demands.
     demanded: Share,
-    /// What was run beside it: pending or newer than the set. We want it too.
+    /// What was run beside it. We want it too.
     beside: Share,
     skipped: u64,
     left_out: u64,
@@ -64,19 +92,18 @@ impl Tally {
         Self { demanded, beside, skipped, left_out }
     }
 
-    /// Judges what was found, and what was demanded and not found. `tell` hears of whatever did not pass.
-    pub(crate) fn take(demanded: &[&str], found: &Results, mut tell: impl FnMut(String)) -> Self {
+    /// Judges what was found, and what was listed and not found. `tell` hears of whatever did not pass.
+    pub(crate) fn take(listed: &Listed<'_>, found: &Results, mut tell: impl FnMut(String)) -> Self {
         let mut tally = Self::default();
-        let beside = found.keys().map(String::as_str).filter(|name| !demanded.contains(name));
-        for name in demanded.iter().copied().chain(beside) {
-            if is_left_out(name) {
-                tally.left_out += 1;
-                continue;
-            }
+        let Listed { demanded, beside } = listed;
+        let unlisted = found.keys().map(String::as_str);
+        let unlisted = unlisted.filter(|name| !demanded.contains(name) && !beside.contains(name));
+        let names: Vec<&str> = demanded.iter().chain(beside).copied().chain(unlisted).collect();
+        for name in names.iter().copied().filter(|name| !is_left_out(name)) {
             let share = if demanded.contains(&name) { &mut tally.demanded } else { &mut tally.beside };
             match Verdict::of(name, found.get(name)) {
                 Verdict::Skipped => {
-                    tell(format!("skipped {name}: we do not offer what it is about"));
+                    tell(format!("skipped {name}: undecided, we do not offer what it is about"));
                     tally.skipped += 1;
                 }
                 Verdict::Passed => *share = Share { passed: share.passed + 1, of: share.of + 1 },
@@ -85,6 +112,13 @@ impl Tally {
                     share.of += 1;
                 }
             }
+        }
+        for (beginning, why) in LEFT_OUT {
+            let number = names.iter().filter(|name| name.starts_with(beginning)).count() as u64;
+            if number > 0 {
+                tell(format!("left out {number} of {beginning}*: {why}"));
+            }
+            tally.left_out += number;
         }
         tally
     }
@@ -152,14 +186,20 @@ fn text<'a>(check: &'a Value, member: &str) -> &'a str {
     check.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The tasks extension, which our server does not have yet.
-fn is_left_out(scenario: &str) -> bool {
-    scenario.starts_with("tasks-")
+/// Whether a scenario is about something we do not have yet.
+pub(crate) fn is_left_out(scenario: &str) -> bool {
+    LEFT_OUT.iter().any(|(beginning, _)| scenario.starts_with(beginning))
 }
 
-/// The skills extension: scenarios that look for it and say nothing where it is not declared.
+/// How the names of such scenarios begin.
+const LEFT_OUT: [(&str, &str); 2] = [
+    ("tasks-", "our server has no tasks extension yet"),
+    ("auth/", "our client cannot authorize itself yet"),
+];
+
+/// The skills extension: scenarios that look for it and say nothing where it is not declared or not used.
 fn may_be_silent(scenario: &str) -> bool {
-    scenario.starts_with("sep-2640-skills-")
+    ["sep-2640-skills-", "sep-2640-client-"].iter().any(|beginning| scenario.starts_with(beginning))
 }
 
 /// Checks that are only informed about where they do not hold: a call that was answered on its own stream shows nothing
@@ -177,9 +217,14 @@ mod tests {
     }
 
     fn taken(demanded: &[&str], found: &[(&str, &[Value])]) -> (Tally, Vec<String>) {
+        taken_with(demanded, &[], found)
+    }
+
+    fn taken_with(demanded: &[&str], beside: &[&str], found: &[(&str, &[Value])]) -> (Tally, Vec<String>) {
+        let listed = Listed { demanded: demanded.to_vec(), beside: beside.to_vec() };
         let found = found.iter().map(|(name, checks)| ((*name).to_owned(), checks.to_vec())).collect();
         let mut told = Vec::new();
-        (Tally::take(demanded, &found, |note| told.push(note)), told)
+        (Tally::take(&listed, &found, |note| told.push(note)), told)
     }
 
     #[test]
@@ -193,7 +238,30 @@ mod tests {
         assert_eq!(tally, Tally::due(1, 1, 1, 1));
         assert_eq!(tally.to_string(), "1/1 passed, beside them 1/1, 1 skipped, 1 left out");
         assert_eq!(tally.count(), Count { passed: 2, failed: 0, skipped: 1 });
-        assert_eq!(told, ["skipped sep-2640-skills-list: we do not offer what it is about"]);
+        let expected = [
+            "skipped sep-2640-skills-list: undecided, we do not offer what it is about",
+            "left out 1 of tasks-*: our server has no tasks extension yet",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_is_left_out_need_not_have_run_and_never_passes() {
+        let good = [check("a", "SUCCESS")];
+        let found: [(&str, &[Value]); 2] = [("initialize", &good), ("auth/dpop", &good)];
+        let demanded = ["initialize", "auth/metadata-default"];
+        let (tally, told) = taken_with(&demanded, &["auth/dpop", "auth/dpop-nonce"], &found);
+        assert_eq!(tally, Tally::due(1, 0, 0, 3));
+        assert_eq!(tally.count(), Count { passed: 1, failed: 0, skipped: 0 });
+        assert_eq!(told, ["left out 3 of auth/*: our client cannot authorize itself yet"]);
+    }
+
+    #[test]
+    fn what_is_listed_beside_a_set_must_run_and_pass_too() {
+        let found: [(&str, &[Value]); 2] = [("initialize", &[check("a", "SUCCESS")]), ("unlisted", &[])];
+        let (tally, told) = taken_with(&["initialize"], &["absent"], &found);
+        assert_eq!(tally.to_string(), "1/1 passed, beside them 0/2, 0 skipped, 0 left out");
+        assert_eq!(told, ["FAILED absent: it left no result", "FAILED unlisted: no check was decided"]);
     }
 
     #[test]
@@ -217,10 +285,12 @@ mod tests {
 
     #[test]
     fn an_extension_that_fails_is_not_skipped() {
-        let found: [(&str, &[Value]); 2] =
-            [("sep-2640-skills-a", &[check("a", "FAILURE")]), ("sep-2640-skills-b", &[])];
-        let (tally, _) = taken(&["sep-2640-skills-a", "sep-2640-skills-b", "sep-2640-skills-c"], &found);
-        assert_eq!(tally.to_string(), "0/2 passed, beside them 0/0, 1 skipped, 0 left out");
+        for kind in ["sep-2640-skills", "sep-2640-client"] {
+            let [a, b, c] = ["a", "b", "c"].map(|name| format!("{kind}-{name}"));
+            let found: [(&str, &[Value]); 2] = [(&a, &[check("a", "FAILURE")]), (&b, &[])];
+            let (tally, _) = taken(&[&a, &b, &c], &found);
+            assert_eq!(tally.to_string(), "0/2 passed, beside them 0/0, 1 skipped, 0 left out");
+        }
     }
 
     #[test]
@@ -236,17 +306,34 @@ mod tests {
     #[test]
     fn both_kinds_of_lists_are_read() {
         let set = "Required for 2026-07-28:\n\nServer scenarios (test against a server):\n  - ping\n  - tools-list\n\n\
-                   Client scenarios (test against a client):\n  - tools_call\n";
-        let full = "Server scenarios (test against a server):\n  - ping [2025-06-18,2025-11-25]\n  - tools-list [2026-07-28]\n";
-        assert_eq!(listed(set), ["ping", "tools-list"]);
-        assert_eq!(listed(full), ["ping", "tools-list"]);
-        assert!(listed("error: no such set").is_empty());
+                   Client scenarios (test against a client):\n  - tools_call\n  - auth/pre-registration\n\n\
+                   Run and reported, but never scored:\n  extension (2):\n    - auth/dpop [client]\n    \
+                   - tasks-lifecycle [server]\n  pending (1):\n    - http-header-validation [server]\n";
+        let servers = Listed::read(Role::Server, set);
+        assert_eq!(servers.demanded, ["ping", "tools-list"]);
+        assert_eq!(servers.beside, ["tasks-lifecycle", "http-header-validation"]);
+        let clients = Listed::read(Role::Client, set);
+        assert_eq!(clients.demanded, ["tools_call", "auth/pre-registration"]);
+        assert_eq!(clients.beside, ["auth/dpop"]);
+
+        let full = "Server scenarios (test against a server):\n  - ping [2025-06-18,2025-11-25]\n  - tasks-list [extension]\n";
+        let servers = Listed { demanded: vec!["ping", "tasks-list"], beside: vec![] };
+        assert_eq!(Listed::read(Role::Server, full), servers);
+        let nothing = Listed { demanded: vec![], beside: vec![] };
+        assert_eq!(Listed::read(Role::Client, full), nothing);
+        assert_eq!(Listed::read(Role::Client, "error: no such set"), nothing);
     }
 
     #[test]
     fn a_folder_names_its_scenario() {
-        assert_eq!(scenario_of("server-server-stateless-2026-11-15T14-40-07-421Z"), Some("server-stateless"));
-        assert_eq!(scenario_of("log.txt"), None);
-        assert_eq!(scenario_of("server-x"), None);
+        for (role, folder, scenario) in [
+            (Role::Server, "server-server-stateless-2026-11-15T14-40-07-421Z", Some("server-stateless")),
+            (Role::Server, "server-x", None),
+            (Role::Client, "tools_call-2026-11-15T14-40-07-421Z", Some("tools_call")),
+            (Role::Client, "auth/dpop-2026-11-15T14-40-07-421Z", Some("auth/dpop")),
+            (Role::Client, "", None),
+        ] {
+            assert_eq!(scenario_of(role, folder), scenario, "{folder}");
+        }
     }
 }
