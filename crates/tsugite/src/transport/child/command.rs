@@ -26,7 +26,8 @@ use std::time::Duration;
 /// let command = Command::from(["npx", "-y", "some-server"]);
 /// ```
 ///
-/// What shows a command, such as `Debug`, shows no argument and no value of a variable: there may be secrets among them.
+/// What shows a command, such as `Debug`, shows no argument and no value of a variable: there may be secrets among
+/// them.
 #[derive(Clone)]
 pub struct Command {
     pub(super) program: OsString,
@@ -61,8 +62,8 @@ impl Variable {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stderr {
-    /// The last 64 KiB are kept, for whoever wants to know why the server failed. Each line goes to `tracing` too, at the
-    /// level of debugging.
+    /// The last 64 KiB are kept, for whoever wants to know why the server failed. Each line goes to `tracing` too, at
+    /// the level of debugging.
     #[default]
     Keep,
     /// It goes where ours goes.

@@ -1,7 +1,7 @@
 //! Finds the program of a command, or says what is wrong with it.
 //!
-//! What the system says of a missing program, a missing folder and a missing interpreter is the same "not found". So it is
-//! looked at before, and if it fails all the same, once more afterwards.
+//! What the system says of a missing program, a missing folder and a missing interpreter is the same "not found". So it
+//! is looked at before, and if it fails all the same, once more afterwards.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,7 +1,8 @@
 //! A server that is a child process: how it is started, watched and ended.
 //!
 //! Nothing it started should outlive it. A child leads a process group of its own, which one signal reaches; on Linux
-//! those that left the group are looked for in the process table too. `watch.rs` says why no signal can meet a stranger.
+//! those that left the group are looked for in the process table too. `watch.rs` says why no signal can meet a
+//! stranger.
 
 mod command;
 mod ended;
@@ -12,6 +13,7 @@ mod no_proc;
 mod proc;
 mod stderr;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
 mod watch;
 
@@ -108,8 +110,8 @@ impl Child {
 
     /// Ends it and everything it started, politely at first. Dropping `stdin` closes its stdin.
     ///
-    /// It has the time of [`Command::grace`] to end. Then it, or what it left behind, is asked with SIGTERM and has that
-    /// time again. What is still there is killed. Dropping the future leaves everything as it is by then.
+    /// It has the time of [`Command::grace`] to end. Then it, or what it left behind, is asked with SIGTERM and has
+    /// that time again. What is still there is killed. Dropping the future leaves everything as it is by then.
     pub(crate) async fn close(&self, stdin: impl Sized) {
         let Inner { watch, grace, .. } = &*self.0;
         // While it runs: once it has ended, nothing leads from those that left its group to it.

@@ -1,12 +1,12 @@
 //! A child and everything it started, as the process table of Linux shows them.
 //!
-//! Whatever is in the child's group belongs to it, and so does whatever has a parent that does. One that left the group,
-//! with `setsid` for instance, is found as long as its parents lead to the child: an orphan gets init for a parent. So
-//! who was seen once is remembered, and before anybody is killed everybody is stopped, that no one starts another or
-//! becomes an orphan unseen. Who left the group and lost its parents before anybody looked is not found.
+//! Whatever is in the child's group belongs to it, and so does whatever has a parent that does. One that left the
+//! group, with `setsid` for instance, is found as long as its parents lead to the child: an orphan gets init for a
+//! parent. So who was seen once is remembered, and before anybody is killed everybody is stopped, that no one starts
+//! another or becomes an orphan unseen. Who left the group and lost its parents before anybody looked is not found.
 //!
-//! Those outside of the group are reaped by others, and their numbers are used again. So a process is its number and the
-//! time it began, and a signal goes through a descriptor that was opened before that time was read.
+//! Those outside of the group are reaped by others, and their numbers are used again. So a process is its number and
+//! the time it began, and a signal goes through a descriptor that was opened before that time was read.
 
 use std::collections::HashSet;
 use std::fs;

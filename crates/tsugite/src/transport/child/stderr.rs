@@ -1,7 +1,7 @@
 //! What a child wrote to stderr last.
 //!
-//! It is read all the time, so that a child that logs much is never held up, and little of it is kept. Whoever asks gets
-//! what has been written by then: a child that says why it fails and ends has said it before its end is known.
+//! It is read all the time, so that a child that logs much is never held up, and little of it is kept. Whoever asks
+//! gets what has been written by then: a child that says why it fails and ends has said it before its end is known.
 
 use std::collections::VecDeque;
 use std::io;

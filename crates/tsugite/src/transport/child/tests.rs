@@ -17,12 +17,14 @@ use super::*;
 
 #[tokio::test]
 async fn a_child_that_ends_with_its_stdin_is_not_killed_and_leaves_no_zombie() {
-    let Started { child, stdin, stdout } = start(sh("read line; exit 7"));
+    // It is slow, but in time.
+    let script = "trap 'exit 9' TERM; echo ready; read line; sleep 0.2; exit 7";
+    let Started { child, stdin, stdout } = start(sh(script));
+    assert_eq!(Output::new(stdout).line().await, "ready");
     let other = tokio::spawn({
         let child = child.clone();
         async move { child.ended().await }
     });
-    drop(stdout);
     within(child.close(stdin)).await;
     assert!(!is_in_table(child.id()));
     assert_eq!(within(child.ended()).await, Ended::Code(7));
@@ -31,7 +33,7 @@ async fn a_child_that_ends_with_its_stdin_is_not_killed_and_leaves_no_zombie() {
 
 #[tokio::test]
 async fn a_child_that_ignores_the_end_of_stdin_is_asked_to_end() {
-    let script = "trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 1; done";
+    let script = "trap 'sleep 0.2; echo asked; exit 7' TERM; echo ready; sleep 300 & wait";
     // Nobody can say how long a shell takes, so this is the usual time, not a short one.
     let Started { child, stdin, stdout } = start(Command::from(["/bin/sh", "-c", script]));
     let mut output = Output::new(stdout);
@@ -105,7 +107,9 @@ async fn nothing_escapes_by_starting_others_while_it_is_killed() {
     let script = "n=0; while [ $n -lt 400 ]; do n=$((n+1)); setsid sleep 300 & echo started; done; wait";
     let Started { child, stdin: _stdin, stdout } = start(sh(script));
     let mut output = Output::new(stdout);
-    assert_eq!(output.line().await, "started");
+    for _ in 0..20 {
+        assert_eq!(output.line().await, "started");
+    }
     drop(child);
     // Each of them holds the pipe.
     output.rest().await;
@@ -126,9 +130,8 @@ async fn an_ended_child_keeps_its_number_until_what_it_left_behind_is_killed() {
 
 #[tokio::test]
 async fn what_an_ended_child_left_behind_is_killed_when_it_is_dropped() {
-    let script = "sh -c \"trap '' TERM; echo $$; while :; do sleep 300; done\" & read line";
-    let script = script.replace("$$", "\\$\\$");
-    let Started { child, stdin, stdout } = start(sh(&script));
+    let script = r#"sh -c "trap '' TERM; echo \$\$; sleep 300" & read line"#;
+    let Started { child, stdin, stdout } = start(sh(script));
     let mut output = Output::new(stdout);
     let left = output.outsiders(1).await;
     drop(stdin);
@@ -141,7 +144,7 @@ async fn what_an_ended_child_left_behind_is_killed_when_it_is_dropped() {
 
 #[tokio::test]
 async fn what_an_ended_child_left_behind_may_end_politely() {
-    let server = "trap 'echo bye; exit' TERM; echo ready; while :; do sleep 1; done";
+    let server = "trap 'sleep 0.2; echo bye; exit' TERM; echo ready; sleep 300 & wait";
     let script = format!("sh -c \"{server}\" & read line; exit 0");
     let Started { child, stdin, stdout } = start(sh(&script));
     let mut output = Output::new(stdout);
@@ -353,9 +356,9 @@ fn what_shows_a_command_shows_no_values() {
 const STUBBORN: &str = r#"
 trap '' TERM
 echo $$
-sh -c 'echo $$; while :; do sleep 300; done' &
-setsid sh -c 'echo $$; setsid sh -c "echo \$\$; while :; do sleep 300; done" & while :; do sleep 300; done' &
-while :; do sleep 300; done
+sh -c 'echo $$; sleep 300' &
+setsid sh -c 'echo $$; setsid sh -c "echo \$\$; sleep 300" & sleep 300' &
+sleep 300
 "#;
 
 /// A shell that has all the time in the world.
