@@ -3,6 +3,7 @@
 //! A fresh machine with a Rust toolchain needs nothing else: `cargo xtask test` adds what is missing, and a
 //! contributor and CI run the same thing.
 
+mod binary;
 mod conformance;
 mod count;
 mod fuzz;

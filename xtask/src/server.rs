@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
+use crate::binary;
 use crate::run::{self, Running};
 
 /// A server that answers. It ends with this value.
@@ -20,7 +19,7 @@ pub(crate) struct Server {
 impl Server {
     /// Builds and starts a binary of the testkit. What it says goes to a file in `folder`.
     pub(crate) fn start(binary: &str, folder: &Path) -> Result<Self, String> {
-        let program = build(binary, folder)?;
+        let program = binary::build(binary, folder)?;
         let address = free_address()?;
         let said = folder.join("server.txt");
         let mut command = run::program(program, ["--listen", &address.to_string()]);
@@ -51,26 +50,6 @@ impl Server {
     }
 }
 
-/// Builds a binary of the testkit, and says where it is.
-pub(crate) fn build(binary: &str, folder: &Path) -> Result<PathBuf, String> {
-    let options = ["--locked", "--package", "tsugite-testkit", "--bin", binary];
-    let command =
-        run::cargo(["build", "--message-format", "json-render-diagnostics"].into_iter().chain(options));
-    let (status, said) = run::output_within(A_BUILD, command, &folder.join("build.txt"))?;
-    if !status.success() {
-        return Err(format!("{binary} does not build\n  try: mend what is said above"));
-    }
-    executable(&said, binary).ok_or_else(|| format!("cargo does not say where {binary} is"))
-}
-
-/// Cargo knows best where it has put what it built.
-fn executable(said: &str, binary: &str) -> Option<PathBuf> {
-    let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut ours =
-        messages.filter(|message| message.pointer("/target/name").is_some_and(|name| name == binary));
-    ours.find_map(|message| Some(message.get("executable")?.as_str()?.into()))
-}
-
 /// A port that was free a moment ago.
 fn free_address() -> Result<SocketAddr, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
@@ -78,21 +57,4 @@ fn free_address() -> Result<SocketAddr, String> {
     address.map_err(|error| format!("there is no free port: {error}"))
 }
 
-/// From nothing, on a slow machine.
-const A_BUILD: Duration = Duration::from_secs(1800);
-
 const BEGINNING: Duration = Duration::from_secs(10);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_executable_is_where_cargo_says() {
-        let said = r#"{"reason":"compiler-artifact","target":{"name":"tsugite_testkit"},"executable":null}
-{"reason":"compiler-artifact","target":{"name":"some-server"},"executable":"/t/debug/some-server"}
-{"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(said, "some-server"), Some("/t/debug/some-server".into()));
-        assert_eq!(executable(said, "another"), None);
-    }
-}

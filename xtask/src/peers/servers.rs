@@ -22,9 +22,9 @@ use serde_json::Value;
 
 use super::table::{Row, Table};
 use super::{Installed, REVISIONS, judge};
+use crate::binary;
 use crate::count::Count;
 use crate::run::{self, Running};
-use crate::server;
 
 /// Runs our client against every server, over every transport and on every revision, and adds every cell to `count`.
 ///
@@ -46,7 +46,7 @@ pub(crate) fn run(driver: Option<&str>, count: &mut Count) -> Result<(), String>
     run::make_folder(&folder)?;
     let driver = match driver {
         Some(driver) => driver,
-        None => server::build(DRIVER, &folder)?,
+        None => binary::build(DRIVER, &folder)?,
     };
     let table = Visits { driver, installed, folder: &folder }.all();
     judge(&table, &folder.join("table.md"), count)

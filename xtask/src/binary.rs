@@ -1,0 +1,45 @@
+//! Binaries of the testkit, built and found.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::run;
+
+/// Builds one. What cargo says of it goes to a file in `folder`.
+pub(crate) fn build(binary: &str, folder: &Path) -> Result<PathBuf, String> {
+    let options = ["--locked", "--package", "tsugite-testkit", "--bin", binary];
+    let command =
+        run::cargo(["build", "--message-format", "json-render-diagnostics"].into_iter().chain(options));
+    let (status, said) = run::output_within(A_BUILD, command, &folder.join("build.txt"))?;
+    if !status.success() {
+        return Err(format!("{binary} does not build\n  try: mend what is said above"));
+    }
+    executable(&said, binary).ok_or_else(|| format!("cargo does not say where {binary} is"))
+}
+
+/// Cargo knows best where it has put what it built.
+fn executable(said: &str, binary: &str) -> Option<PathBuf> {
+    let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut ours =
+        messages.filter(|message| message.pointer("/target/name").is_some_and(|name| name == binary));
+    ours.find_map(|message| Some(message.get("executable")?.as_str()?.into()))
+}
+
+/// From nothing, on a slow machine.
+const A_BUILD: Duration = Duration::from_secs(1800);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executable_is_where_cargo_says() {
+        let said = r#"{"reason":"compiler-artifact","target":{"name":"tsugite_testkit"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"some-server"},"executable":"/t/debug/some-server"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(said, "some-server"), Some("/t/debug/some-server".into()));
+        assert_eq!(executable(said, "another"), None);
+    }
+}
