@@ -17,7 +17,7 @@
 //! # let _ = server; // .serve_stdio().await
 //! ```
 //!
-//! [`Client`](client::Client) talks to servers, wherever they are. [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile, [`transport`] carries
+//! [`Client`] talks to servers, wherever they are. [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile, [`transport`] carries
 //! the messages. What a message is stands in [`core`].
 
 #[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]

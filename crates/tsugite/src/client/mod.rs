@@ -344,7 +344,7 @@ impl Client {
                 _ if link.takes_trust() && !error.is_timeout() && !self.inner.shared.settings.pinned => {
                     *lock(&self.inner.verdict) = None;
                     link.end("the server is asked again which revision it speaks");
-                    if self.link().await?.revision() == link.revision() {
+                    if self.link().await?.revision().is_stateless() {
                         return Err(error);
                     }
                 }
