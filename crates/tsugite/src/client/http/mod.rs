@@ -233,7 +233,7 @@ impl Http {
     ) -> Result<Answered, Trouble> {
         match parse(body, link.limits()) {
             Ok(Incoming::Single(Message::Response(response)))
-                if response.id.as_ref().and_then(Id::as_i64).is_none_or(|id| id == waiting.id()) =>
+                if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>
             {
                 Ok(response.outcome.map(|result| result.to_owned()))
             }
@@ -289,7 +289,7 @@ async fn settled(waiting: &Waiting) -> Result<Answered, Trouble> {
 fn error_in(body: &[u8], link: &Link, waiting: &Waiting) -> Option<ErrorObject> {
     match parse(body, link.limits()) {
         Ok(Incoming::Single(Message::Response(response)))
-            if response.id.as_ref().and_then(Id::as_i64).is_none_or(|id| id == waiting.id()) =>
+            if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>
         {
             response.outcome.err()
         }

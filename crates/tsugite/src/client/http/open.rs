@@ -102,7 +102,7 @@ async fn post(link: &Arc<Link>, ask: Ask) -> Result<Posted, Trouble> {
     let probed = probed.map_err(|late| Kind::TimedOut { limit: late.limit, total: late.total })??;
     let answer = match parse(&probed.body, link.limits()) {
         Ok(Incoming::Single(Message::Response(response)))
-            if response.id.as_ref().and_then(Id::as_i64).is_none_or(|id| id == waiting.id()) =>
+            if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>
         {
             Some(response.outcome.map(|result| result.to_owned()))
         }
