@@ -60,7 +60,13 @@ impl Http {
                 answer = settled(waiting) => return answer,
                 () = tokio::time::sleep(wait) => {}
             }
-            reply = self.resume(link, &events).await?;
+            // The call was sent, so whatever keeps its stream from us does not undo it.
+            reply = self.resume(link, &events).await.map_err(|trouble| match trouble {
+                Trouble::Final(error) => {
+                    Trouble::lost(format!("{seen}, and cannot be taken up again: {error}"))
+                }
+                lost => lost,
+            })?;
             events.reopen();
         }
     }
