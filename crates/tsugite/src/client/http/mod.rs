@@ -263,7 +263,8 @@ impl Http {
         had_session: bool,
     ) -> Result<Answered, Trouble> {
         let status = reply.status;
-        let body = reply.whole(ERROR_BYTES).await?;
+        // The status says enough; a body that is too long, or cut, must not hide it.
+        let body = reply.whole(ERROR_BYTES).await.unwrap_or_default();
         let error = error_in(&body, link, waiting);
         let in_session = had_session && !link.revision().is_stateless();
         if in_session && (status == StatusCode::NOT_FOUND || says_session_is_gone(status, error.as_ref())) {
