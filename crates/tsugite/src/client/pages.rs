@@ -13,7 +13,7 @@ use tsugite_core::protocol::{prompts, resources, tasks, tools};
 use super::Client;
 use super::cache::Caching;
 use super::call::Request;
-use super::error::{Kind, Result};
+use super::error::{Error, Kind, Result};
 use super::options::Options;
 
 /// A list of a server. Await it for all of it, or take it as a stream: `next`, or [`Stream`].
@@ -53,6 +53,8 @@ type Fetching<M> =
 enum Next {
     First,
     Page(String),
+    /// Given up, which is told after all that came before.
+    Fail(Error),
     None,
 }
 
@@ -129,6 +131,7 @@ impl<M: Pages> Listing<M> {
             let Some(fetching) = &mut self.fetching else {
                 let cursor = match std::mem::replace(&mut self.next, Next::None) {
                     Next::None => return Poll::Ready(None),
+                    Next::Fail(error) => return Poll::Ready(Some(Err(error))),
                     Next::First => None,
                     Next::Page(cursor) => Some(cursor),
                 };
@@ -149,13 +152,13 @@ impl<M: Pages> Listing<M> {
                     self.ready.extend(items);
                     self.pages += 1;
                     if let Some(cursor) = next {
-                        if !self.seen.insert(cursor.clone()) {
-                            return Poll::Ready(Some(Err(endless("a page comes again", self.pages))));
-                        }
-                        if self.pages >= self.client.inner.shared.settings.pages {
-                            return Poll::Ready(Some(Err(endless("there is no end", self.pages))));
-                        }
-                        self.next = Next::Page(cursor);
+                        self.next = if !self.seen.insert(cursor.clone()) {
+                            Next::Fail(endless("a page comes again", self.pages))
+                        } else if self.pages >= self.client.inner.shared.settings.pages {
+                            Next::Fail(endless("there is no end", self.pages))
+                        } else {
+                            Next::Page(cursor)
+                        };
                     }
                 }
             }
@@ -163,7 +166,7 @@ impl<M: Pages> Listing<M> {
     }
 }
 
-fn endless(what: &str, pages: usize) -> super::Error {
+fn endless(what: &str, pages: usize) -> Error {
     Kind::TooLarge(format!("the server's list was given up after {pages} pages: {what}")).into()
 }
 
