@@ -7,7 +7,7 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 use tsugite_core::sse::SseReader;
 
-use super::stream::{End, read};
+use super::stream::{End, SOONEST, read};
 use crate::client::carrier::Carrier;
 use crate::client::error::Error;
 use crate::client::link::Link;
@@ -67,7 +67,7 @@ async fn hear(link: Arc<Link>, opened: oneshot::Sender<()>) {
             tracing::debug!("the stream of the server is given up");
             return;
         }
-        let wait = events.retry().unwrap_or(RETRY) * 2_u32.pow(in_vain.min(5));
+        let wait = events.retry().unwrap_or(RETRY).max(SOONEST) * 2_u32.pow(in_vain.min(5));
         tokio::time::sleep(wait).await;
     }
 }

@@ -54,7 +54,7 @@ impl Http {
             if in_vain > IN_VAIN {
                 return Err(Trouble::lost(format!("{seen} again and again without the answer")));
             }
-            let wait = events.retry().unwrap_or(RETRY);
+            let wait = events.retry().unwrap_or(RETRY).max(SOONEST);
             // The answer may come on another stream meanwhile.
             tokio::select! {
                 answer = settled(waiting) => return answer,
@@ -160,5 +160,7 @@ pub(super) fn too_long(_: TooLong) -> Trouble {
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// How long to wait before a stream is taken up again, unless the server says.
 const RETRY: Duration = Duration::from_secs(1);
+/// However soon the server wants us back: one that ends every stream at once must not keep us busy.
+pub(super) const SOONEST: Duration = Duration::from_millis(50);
 /// How often in a row a stream is taken up again without anything coming on it.
 const IN_VAIN: u32 = 10;
