@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tsugite_core::jsonrpc::{ErrorObject, LineReader, RawJson};
 
 use super::calls::{Outcome, Waiting};
-use super::error::{Error, Step};
+use super::error::{Error, Kind, Step};
 use super::http::{Http, Sse};
 use super::link::{Link, Trouble, cancellation};
 use super::shared::Shared;
@@ -72,15 +72,23 @@ impl Carrier {
         }
     }
 
-    /// Sends a notification, or an answer to a question of the server.
+    /// Sends a notification, or an answer to a question of the server. One that does not take it is not waited for
+    /// longer than for an answer.
     pub(super) async fn tell(&self, link: &Arc<Link>, bytes: Vec<u8>) -> Result<(), Trouble> {
-        match self {
-            Carrier::Child(pipe) => pipe.send(&bytes).await,
-            Carrier::Memory(server) => send_in_memory(server, &bytes),
-            Carrier::Http(http) => http.tell(link, bytes).await?,
-            Carrier::Sse(sse) => sse.tell(bytes).await?,
+        let told = async {
+            match self {
+                Carrier::Child(pipe) => pipe.send(&bytes).await,
+                Carrier::Memory(server) => send_in_memory(server, &bytes),
+                Carrier::Http(http) => http.tell(link, bytes).await?,
+                Carrier::Sse(sse) => sse.tell(bytes).await?,
+            }
+            Ok(())
+        };
+        let limit = link.shared.settings.patience.idle;
+        match tokio::time::timeout(limit, told).await {
+            Ok(told) => told,
+            Err(_) => Err(Kind::TimedOut { limit, total: false }.into()),
         }
-        Ok(())
     }
 
     /// Does the same without waiting, as far as there is a runtime to do it.

@@ -29,10 +29,14 @@ impl Sse {
     pub(in crate::client) async fn open(shared: &Arc<Shared>, url: &Url) -> Result<Arc<Link>, Error> {
         let door = url.door()?;
         let path = door.address.path.clone();
-        let reply = door.send(Method::GET, &path, stream_headers(), Bytes::new()).await?;
+        let limit = shared.settings.patience.idle;
+        let opened =
+            tokio::time::timeout(limit, door.send(Method::GET, &path, stream_headers(), Bytes::new()));
+        let reply = opened.await.map_err(|_| Kind::TimedOut { limit, total: false })??;
         if reply.status != StatusCode::OK || reply.content_type() != "text/event-stream" {
             let status = reply.status.as_u16();
-            let said = excerpt(&reply.whole(super::ERROR_BYTES).await.unwrap_or_default());
+            let said = tokio::time::timeout(limit, reply.whole(super::ERROR_BYTES)).await;
+            let said = excerpt(&said.ok().and_then(Result::ok).unwrap_or_default());
             return Err(Kind::Status { status, said }.into());
         }
         let link =
