@@ -112,6 +112,28 @@ impl Carrier {
         }
     }
 
+    /// Sends an answer that nobody had to think about. A server that asks faster than it takes answers is left without
+    /// some, so that what waits for it is bounded.
+    pub(super) fn answer_soon(&self, link: &Arc<Link>, bytes: Vec<u8>) {
+        match self {
+            Carrier::Child(pipe) if pipe.outbox.is_full() => tracing::debug!("an answer finds no room"),
+            Carrier::Child(_) | Carrier::Memory(_) => self.tell_soon(link, bytes),
+            Carrier::Http(_) | Carrier::Sse(_) => {
+                let Ok(place) = Arc::clone(&link.places).try_acquire_owned() else {
+                    return tracing::debug!("an answer finds no room");
+                };
+                let answering = Arc::clone(link);
+                link.keep(&tokio::spawn(async move {
+                    let _turn = answering.turns.acquire().await;
+                    if let Err(trouble) = answering.carrier.tell(&answering, bytes).await {
+                        tracing::debug!(error = %Error::from(trouble), "an answer could not be sent");
+                    }
+                    drop(place);
+                }));
+            }
+        }
+    }
+
     /// Tells the server that a call is no longer wanted, the way its era wants it.
     pub(super) fn cancel(&self, link: &Arc<Link>, id: i64) {
         let revision = link.revision();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::{
     Id, Incoming, Limits, Message, Notification, RawJson, Request, Response, parse, write,
@@ -18,7 +18,7 @@ use tsugite_core::protocol::{
 };
 use tsugite_core::revision::{Refusal, Revision, Translate, Unsayable, read_notice, write_notification};
 use tsugite_core::session::Inbound;
-use tsugite_core::session::inbound::{Cancellation, Completion};
+use tsugite_core::session::inbound::Cancellation;
 
 use super::answer;
 use super::calls::{Calls, Waiting};
@@ -48,6 +48,9 @@ pub(super) struct Link {
     /// Web pages the server says are done with.
     visited: Mutex<Vec<String>>,
     visit: Notify,
+    /// For answers that wait for their turn over HTTP, and for those whose turn it is.
+    pub(super) places: Arc<Semaphore>,
+    pub(super) turns: Semaphore,
     limits: Limits,
 }
 
@@ -140,6 +143,8 @@ impl Link {
             tasks: Mutex::default(),
             visited: Mutex::default(),
             visit: Notify::new(),
+            places: Arc::new(Semaphore::new(PLACES)),
+            turns: Semaphore::new(TURNS),
             limits,
         })
     }
@@ -399,7 +404,7 @@ impl Link {
         if request.method == ping::Ping::NAME {
             let mut bytes = Vec::new();
             write::raw_result(&mut bytes, &id, &RawJson::empty_object());
-            self.carrier.tell_soon(self, bytes);
+            self.carrier.answer_soon(self, bytes);
             return;
         }
         let mut asked = lock(&self.asked);
@@ -407,7 +412,7 @@ impl Link {
             drop(asked);
             let refusal =
                 Refusal::InvalidRequest("too many questions at once, or one with the id of another".into());
-            self.carrier.tell_soon(self, refused(&id, &refusal, revision));
+            self.carrier.answer_soon(self, refused(&id, &refusal, revision));
             return;
         }
         // Who knows which call asks when it came on no call's stream? Any of them may.
@@ -426,16 +431,13 @@ impl Link {
                 Ok(answer) => write::raw_result(&mut bytes, &answered, &answer),
                 Err(refusal) => bytes = refused(&answered, &refusal, revision),
             }
-            let due = {
-                let mut asked = lock(&link.asked);
-                asked.tasks.remove(&answered);
-                asked.inbound.complete(&answered)
-            };
-            if due == Completion::Send
-                && let Err(trouble) = link.carrier.tell(&link, bytes).await
-            {
+            // It is open until its answer has left: a server that takes no answers cannot have any number of them wait.
+            if let Err(trouble) = link.carrier.tell(&link, bytes).await {
                 tracing::warn!(error = %Error::from(trouble), method, "an answer could not be sent");
             }
+            let mut asked = lock(&link.asked);
+            asked.tasks.remove(&answered);
+            asked.inbound.complete(&answered);
         });
         if asked.inbound.is_open(&id) {
             asked.tasks.insert(id, task.abort_handle());
@@ -561,5 +563,8 @@ fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
 
 /// Questions of a server that may be open at a time.
 const QUESTIONS: usize = 64;
+/// Answers that nobody has to think about, over HTTP: how many may wait, and how many are sent at a time.
+const PLACES: usize = 1_024;
+const TURNS: usize = 16;
 /// Web pages that are remembered as done with.
 const VISITS: usize = 64;
