@@ -191,13 +191,13 @@ pub(super) fn through_child(shared: &Arc<Shared>, command: &Command) -> Result<A
     let outbox = Arc::new(Outbox::new(WAITING));
     let pipe = ChildPipe { outbox: Arc::clone(&outbox), child };
     let link = Link::new(Arc::clone(shared), Carrier::Child(pipe));
-    link.keep(&tokio::spawn(write_child(outbox, stdin)));
+    link.keep(&tokio::spawn(write_child(Arc::clone(&link), outbox, stdin)));
     link.keep(&tokio::spawn(read_child(Arc::clone(&link), stdout)));
     Ok(link)
 }
 
 /// Writes to the child until nothing more is to be said to it.
-async fn write_child(outbox: Arc<Outbox>, mut stdin: impl AsyncWrite + Unpin) {
+async fn write_child(link: Arc<Link>, outbox: Arc<Outbox>, mut stdin: impl AsyncWrite + Unpin) {
     let mut bytes = Vec::new();
     loop {
         outbox.filled().await;
@@ -207,10 +207,11 @@ async fn write_child(outbox: Arc<Outbox>, mut stdin: impl AsyncWrite + Unpin) {
             }
             continue;
         }
-        // Whoever reads from the child sees how it ended.
         if stdin.write_all(&bytes).await.is_err() {
             outbox.close();
-            return;
+            // One that has ended is lost by whoever reads from it, and sees how it ended.
+            tokio::time::sleep(2 * ENDING).await;
+            return link.lose("the server closed its input");
         }
     }
 }
