@@ -1,5 +1,6 @@
 //! How messages reach a server: through a child's pipes, inside this process, or over HTTP.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -218,10 +219,19 @@ async fn write_child(link: Arc<Link>, outbox: Arc<Outbox>, mut stdin: impl Async
 
 /// Reads from the child until it says no more.
 async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
+    let Carrier::Child(pipe) = &link.carrier else { return };
     let mut lines = LineReader::new(link.limits().message_bytes);
+    // What it started may hold its output open when it has ended. What is there by then is read.
+    let mut ended = pin!(async {
+        pipe.child.ended().await;
+        tokio::time::sleep(ENDING).await;
+    });
     loop {
-        let read = stdout.read_buf(lines.buffer_mut()).await;
-        let at_end = !matches!(read, Ok(1..));
+        let at_end = tokio::select! {
+            biased;
+            read = stdout.read_buf(lines.buffer_mut()) => !matches!(read, Ok(1..)),
+            () = &mut ended => true,
+        };
         loop {
             match lines.next_line() {
                 Some(Ok(line)) => link.receive(line, None),
@@ -238,7 +248,6 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
             break;
         }
     }
-    let Carrier::Child(pipe) = &link.carrier else { return };
     pipe.outbox.close();
     // One that closes its output is usually about to end.
     let seen = match tokio::time::timeout(ENDING, pipe.child.ended()).await {
@@ -246,6 +255,8 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
         Err(_) => "the server closed its output".to_owned(),
     };
     link.lose(&seen);
+    // Nobody will talk to it again. If it has ended, what it left behind ends too, and it stays no zombie.
+    pipe.child.kill();
 }
 
 fn too_long(link: &Link) {
