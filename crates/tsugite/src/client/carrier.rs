@@ -255,8 +255,9 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
         Err(_) => "the server closed its output".to_owned(),
     };
     link.lose(&seen);
-    // Nobody will talk to it again. If it has ended, what it left behind ends too, and it stays no zombie.
-    pipe.child.kill();
+    // Nobody will talk to it again, but it may have something to finish. If it has ended, what it left behind ends too, and
+    // it stays no zombie.
+    pipe.child.close(()).await;
 }
 
 fn too_long(link: &Link) {
