@@ -47,3 +47,11 @@ async fn an_answer_is_json_until_something_is_said_before_it() {
     }
     serving.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named() {
+    let first = tsugite_testkit::fixture::server().bind_http("127.0.0.1:0").await.unwrap();
+    let address = first.local_addr().to_string();
+    let error = tsugite_testkit::fixture::server().bind_http(&*address).await.map(drop).unwrap_err();
+    assert!(error.is_io() && error.to_string().contains(&address), "{error}");
+}

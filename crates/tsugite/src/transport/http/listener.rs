@@ -40,7 +40,7 @@ impl Server {
             Some((chain, key)) => Some(tls::Acceptor::load(chain, key, SPOKEN)?),
             None => None,
         };
-        let listener = TcpListener::bind(address).await?;
+        let listener = listen(address).await?;
         let local = listener.local_addr()?;
         if !local.ip().is_unspecified() {
             let _ = service.0.own.set(local.ip());
@@ -57,6 +57,15 @@ impl Server {
         }
         Ok(HttpService(hub))
     }
+}
+
+/// Listens at the first address that can be. The error names them: "Address already in use" alone helps nobody.
+async fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+    let addresses: Vec<SocketAddr> = tokio::net::lookup_host(address).await?.collect();
+    TcpListener::bind(&*addresses).await.map_err(|error| {
+        let named: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
+        io::Error::new(error.kind(), format!("{}: {error}", named.join(", ")))
+    })
 }
 
 /// A server that listens.
