@@ -19,6 +19,25 @@ pub fn request<P: Serialize + ?Sized>(
     })
 }
 
+/// Appends a request whose params begin with `members`, each a JSON member as text: a key, a colon, a value.
+pub fn request_with<P: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    method: &str,
+    members: &[&str],
+    params: &P,
+) -> Result<(), BadShape> {
+    whole(out, |out| {
+        open_with_id(out, id);
+        out.extend_from_slice(b",\"method\":");
+        emit::string(out, method);
+        out.extend_from_slice(b",\"params\":");
+        object_with(out, members, params)?;
+        out.push(b'}');
+        Ok(())
+    })
+}
+
 /// Appends a notification. `params` must come out as an object.
 pub fn notification<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,

@@ -94,6 +94,36 @@ where
     Ok(write::request(out, id, M::NAME, Some(&params))?)
 }
 
+/// Appends a request as `to` writes it, with what it says in `_meta` given as text: members of an object, without braces.
+///
+/// `params` must have no `_meta` of their own. On 2026-07-28 the text must hold the sender's
+/// [claims](crate::protocol::meta::Claims), which are the same for every request and so need not be written each time.
+pub fn write_stamped_request<M: Method>(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    mut params: M::Params,
+    to: Revision,
+    stamp: &str,
+) -> Result<(), Unsayable>
+where
+    M::Params: Translate,
+{
+    if !to.has_request::<M>() {
+        return Err(Unsayable::Method(M::NAME));
+    }
+    if params.meta().is_some() {
+        return Err(BadShape::new("a request has one `_meta`").into());
+    }
+    params.outward(to)?;
+    match stamp.is_empty() {
+        true => Ok(write::request(out, id, M::NAME, Some(&params))?),
+        false => {
+            let member = ["\"_meta\":{", stamp, "}"].concat();
+            Ok(write::request_with(out, id, M::NAME, &[&member], &params)?)
+        }
+    }
+}
+
 /// Appends a notification as `to` writes it.
 pub fn write_notification<N: Notice>(
     out: &mut Vec<u8>,

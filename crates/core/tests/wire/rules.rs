@@ -19,7 +19,7 @@ use tsugite_core::protocol::{
 };
 use tsugite_core::revision::{
     Reading, Refusal, Revision, Revisions, ServerStamp, Translate, Unsayable, read_answer, read_params,
-    read_result, write_request, write_result,
+    read_result, write_request, write_result, write_stamped_request,
 };
 
 use Revision::*;
@@ -160,6 +160,32 @@ fn a_request_of_2026_07_28_must_say_who_sends_it() {
     let mut out = Vec::new();
     write_request::<tools::Call>(&mut out, &Id::from(1), claiming, V2025_11_25).unwrap();
     assert!(!String::from_utf8(out).unwrap().contains("_meta"));
+}
+
+#[test]
+fn a_stamp_stands_first_and_only_once() {
+    let stamp = r#""progressToken":7"#;
+    let written = |params, to, stamp: &str| {
+        let mut out = Vec::new();
+        write_stamped_request::<tools::Call>(&mut out, &Id::from(7), params, to, stamp)
+            .map(|()| String::from_utf8(out).unwrap())
+    };
+    let call = tools::CallParams::new("add");
+    let expected = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":7},"name":"add"}}"#;
+    assert_eq!(written(call.clone(), V2025_11_25, stamp).unwrap(), expected);
+    let plain = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add"}}"#;
+    assert_eq!(written(call.clone(), V2024_11_05, "").unwrap(), plain);
+    assert!(written(call.meta(tsugite_core::protocol::Meta::new()), V2025_11_25, stamp).is_err());
+    let mut out = Vec::new();
+    let discover = write_stamped_request::<Discover>(
+        &mut out,
+        &Id::from(1),
+        tsugite_core::protocol::NoParams::new(),
+        V2025_11_25,
+        "",
+    );
+    assert_eq!(discover, Err(Unsayable::Method("server/discover")));
+    assert!(out.is_empty());
 }
 
 #[test]

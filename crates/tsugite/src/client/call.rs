@@ -11,7 +11,7 @@ use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequired, InputResponses, Reply};
 use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::protocol::{HasMeta, Meta, Method, Output, prompts, resources, tasks, tools};
-use tsugite_core::revision::{Reading, Translate, read_result, write_request};
+use tsugite_core::revision::{Reading, Translate, read_result, write_request, write_stamped_request};
 
 use super::Client;
 use super::cache::Caching;
@@ -266,6 +266,10 @@ impl<M: Request> Written for Typed<'_, M> {
 
     fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &Link, options: &Options) -> Result<()> {
         let mut params = self.params.clone();
+        if params.meta().is_none() && options.meta.is_none() {
+            let stamp = link.stamp_text(id, options);
+            return Ok(write_stamped_request::<M>(out, id, params, link.revision(), &stamp)?);
+        }
         link.stamp(params.meta_mut(), id, options);
         Ok(write_request::<M>(out, id, params, link.revision())?)
     }

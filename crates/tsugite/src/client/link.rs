@@ -1,5 +1,6 @@
 //! One connection to one server: calls leave from here, and what arrives is decided here.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -63,6 +64,8 @@ pub(super) struct Agreed {
     pub(super) instructions: Option<String>,
     /// What each request of 2026-07-28 says of its sender.
     claims: Vec<(&'static str, RawJson)>,
+    /// The same as members of an object.
+    written_claims: String,
 }
 
 struct Asked {
@@ -158,7 +161,10 @@ impl Link {
         instructions: Option<String>,
     ) {
         let claims = self.claims(revision);
-        let agreed = Agreed { revision, server, capabilities, instructions, claims };
+        let written: Vec<String> =
+            claims.iter().map(|(key, value)| format!("{key:?}:{}", value.text())).collect();
+        let written_claims = written.join(",");
+        let agreed = Agreed { revision, server, capabilities, instructions, claims, written_claims };
         // A connection is agreed on once.
         let _ = self.agreed.set(agreed);
     }
@@ -191,8 +197,7 @@ impl Link {
             return Vec::new();
         }
         let settings = &self.shared.settings;
-        let mut claims =
-            Claims::new(revision.as_str(), settings.capabilities()).client_info(settings.info.clone());
+        let mut claims = Claims::of(revision, settings.capabilities()).client_info(settings.info.clone());
         if let Some(level) = settings.wanted_logs() {
             claims = claims.log_level(level);
         }
@@ -200,6 +205,16 @@ impl Link {
         stamped.set_claims(&claims);
         let keys = [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL];
         keys.into_iter().filter_map(|key| Some((key, stamped.get(key)?.clone()))).collect()
+    }
+
+    /// What a call says in `_meta` that wants nothing of its own there, as members of an object.
+    pub(super) fn stamp_text(&self, id: &Id<'_>, options: &Options) -> Cow<'_, str> {
+        let claims = self.agreed.get().map_or("", |agreed| agreed.written_claims.as_str());
+        match (options.wants_progress(), id.as_i64()) {
+            (true, Some(id)) if claims.is_empty() => format!("\"{}\":{id}", meta::PROGRESS_TOKEN).into(),
+            (true, Some(id)) => format!("{claims},\"{}\":{id}", meta::PROGRESS_TOKEN).into(),
+            _ => claims.into(),
+        }
     }
 
     /// Puts into `_meta` what the revision, the call and its options want there.

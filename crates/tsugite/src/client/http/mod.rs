@@ -111,10 +111,11 @@ impl Http {
         waiting: &Arc<Waiting>,
         outgoing: Outgoing<'_>,
     ) -> Result<Answered, Trouble> {
-        let headers = self.headers_of(link.revision(), &outgoing)?;
         let had_session = lock(&self.session).is_some();
-        let reply =
-            self.door.send(Method::POST, &self.door.address.path, headers, outgoing.bytes.into()).await?;
+        let (revision, mut outgoing) = (link.revision(), outgoing);
+        let body = std::mem::take(&mut outgoing.bytes).into();
+        let headers = || self.headers_of(revision, &outgoing);
+        let reply = self.door.send(Method::POST, &self.door.endpoint, &headers, body).await?;
         match (reply.status, reply.content_type()) {
             (StatusCode::OK, "text/event-stream") => self.follow(link, waiting, reply).await,
             (StatusCode::OK, _) => {
@@ -139,12 +140,13 @@ impl Http {
         waiting: &Arc<Waiting>,
     ) -> Result<Probed, Trouble> {
         let opens = outgoing.method == Initialize::NAME;
-        let mut headers = message_headers();
-        if !opens {
-            headers = self.headers_of(revision, &outgoing)?;
-        }
-        let mut reply =
-            self.door.send(Method::POST, &self.door.address.path, headers, outgoing.bytes.into()).await?;
+        let mut outgoing = outgoing;
+        let body = std::mem::take(&mut outgoing.bytes).into();
+        let headers = || match opens {
+            true => Ok(message_headers()),
+            false => self.headers_of(revision, &outgoing),
+        };
+        let mut reply = self.door.send(Method::POST, &self.door.endpoint, &headers, body).await?;
         let status = reply.status.as_u16();
         if opens && reply.status == StatusCode::OK {
             *lock(&self.session) = reply.headers.get(SESSION).cloned();
@@ -159,9 +161,12 @@ impl Http {
 
     /// Sends a notification or an answer.
     pub(super) async fn tell(&self, link: &Arc<Link>, bytes: Vec<u8>) -> Result<(), Trouble> {
-        let mut headers = message_headers();
-        self.mark(&mut headers, link.revision());
-        let reply = self.door.send(Method::POST, &self.door.address.path, headers, bytes.into()).await?;
+        let headers = || {
+            let mut headers = message_headers();
+            self.mark(&mut headers, link.revision());
+            Ok(headers)
+        };
+        let reply = self.door.send(Method::POST, &self.door.endpoint, &headers, bytes.into()).await?;
         let status = reply.status;
         if status.is_success() {
             reply.discard();
@@ -180,9 +185,12 @@ impl Http {
         if lock(&self.session).is_none() || link.lost().is_some() {
             return;
         }
-        let mut headers = HeaderMap::new();
-        self.mark(&mut headers, link.revision());
-        let ended = self.door.send(Method::DELETE, &self.door.address.path, headers, Bytes::new());
+        let headers = || {
+            let mut headers = HeaderMap::new();
+            self.mark(&mut headers, link.revision());
+            Ok(headers)
+        };
+        let ended = self.door.send(Method::DELETE, &self.door.endpoint, &headers, Bytes::new());
         // 405 is normal: not every server lets its sessions be ended.
         if let Ok(Ok(reply)) = tokio::time::timeout(GOODBYE, ended).await {
             reply.discard();

@@ -10,7 +10,7 @@ use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
 use hyper::body::Incoming;
 
@@ -23,6 +23,8 @@ use crate::client::link::Trouble;
 /// A server's door.
 pub(super) struct Door {
     pub(super) address: Address,
+    /// Where messages go, ready to be sent.
+    pub(super) endpoint: Uri,
     pool: Pool,
     host: HeaderValue,
     /// What goes with every request.
@@ -47,32 +49,35 @@ impl Door {
     ) -> Result<Self, Error> {
         let host = HeaderValue::try_from(address.origin.authority())
             .map_err(|_| Error::setting("the host's name cannot be sent"))?;
-        Ok(Self { address, pool, host, headers, authorizer })
+        let endpoint = address.path.parse().map_err(|_| Error::setting("the path cannot be sent"))?;
+        Ok(Self { address, endpoint, pool, host, headers, authorizer })
     }
 
     pub(super) fn close(&self) {
         self.pool.close();
     }
 
-    /// Sends a request, again where that may help, and gives the head of the last answer.
+    /// Sends a request, again where that may help, and gives the head of the last answer. Each attempt makes its headers:
+    /// hardly any request needs a second one, and so none keeps a copy.
     pub(super) async fn send(
         &self,
         method: Method,
-        path: &str,
-        headers: HeaderMap,
+        to: &Uri,
+        headers: &(dyn Fn() -> Result<HeaderMap, Error> + Sync),
         body: Bytes,
     ) -> Result<Reply, Trouble> {
-        let mut path = path.to_owned();
+        let mut to = to.clone();
         let (mut redirects, mut challenges, mut waits) = (0, 0, 0);
         loop {
-            let reply = self.send_once(&method, &path, &headers, body.clone()).await?;
+            let reply = self.send_once(&method, &to, headers()?, body.clone()).await?;
+            let path = || to.path_and_query().map_or("/", |path| path.as_str());
             match reply.status.as_u16() {
                 301 | 302 | 307 | 308 if redirects < REDIRECTS => {
                     redirects += 1;
-                    path = self.redirected(&reply, &path)?;
+                    to = self.redirected(&reply, path())?;
                 }
                 status @ (401 | 403) => {
-                    let challenge = self.challenge(status, &reply, &path);
+                    let challenge = self.challenge(status, &reply, path());
                     challenges += 1;
                     let again = match &self.authorizer {
                         Some(authorizer) if challenges <= CHALLENGES => {
@@ -105,18 +110,21 @@ impl Door {
     async fn send_once(
         &self,
         method: &Method,
-        path: &str,
-        headers: &HeaderMap,
+        to: &Uri,
+        headers: HeaderMap,
         body: Bytes,
     ) -> Result<Reply, Trouble> {
         let mut request = Request::new(body.into());
         *request.method_mut() = method.clone();
-        *request.uri_mut() = path.parse().map_err(|_| Error::setting("the path cannot be sent"))?;
+        *request.uri_mut() = to.clone();
         let all = request.headers_mut();
-        all.reserve(self.headers.len() + headers.len() + 4);
+        *all = headers;
         all.insert(HOST, self.host.clone());
-        for (name, value) in self.headers.iter().chain(headers) {
-            all.append(name, value.clone());
+        for (name, value) in &self.headers {
+            // What a call says goes before what every call says.
+            if !all.contains_key(name) {
+                all.insert(name, value.clone());
+            }
         }
         if let Some(authorizer) = &self.authorizer
             && let Some(authorization) = authorizer.authorization().await?
@@ -131,11 +139,11 @@ impl Door {
     }
 
     /// Where a redirect leads: only to the same server, since the request may carry credentials.
-    fn redirected(&self, reply: &Reply, path: &str) -> Result<String, Error> {
+    fn redirected(&self, reply: &Reply, path: &str) -> Result<Uri, Error> {
         let location = reply.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let here = Address { origin: self.address.origin.clone(), path: path.to_owned() };
         let next = here.join(location).filter(|_| !location.is_empty());
-        next.map(|address| address.path).ok_or_else(|| {
+        next.and_then(|address| address.path.parse().ok()).ok_or_else(|| {
             let seen = format!("a redirect ({}) to another server is not followed", reply.status.as_u16());
             Error::connect(Step::Http, seen)
         })
@@ -251,7 +259,7 @@ fn wait_of(headers: &HeaderMap, waits: u32) -> Option<Duration> {
 
 /// Headers of a message we send.
 pub(super) fn message_headers() -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(8);
+    let mut headers = HeaderMap::with_capacity(12);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     headers
@@ -259,7 +267,7 @@ pub(super) fn message_headers() -> HeaderMap {
 
 /// Headers of a request for a stream.
 pub(super) fn stream_headers() -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(8);
+    let mut headers = HeaderMap::with_capacity(12);
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     headers
 }

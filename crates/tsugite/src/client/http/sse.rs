@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
 use tokio::sync::oneshot;
 use tsugite_core::sse::SseReader;
 
-use super::address::Address;
 use super::send::{Door, Reply, message_headers, stream_headers};
 use super::stream::too_long;
 use super::{Url, excerpt};
@@ -21,17 +20,18 @@ use crate::lock::lock;
 pub(in crate::client) struct Sse {
     door: Door,
     /// Where messages go.
-    endpoint: Mutex<Option<Address>>,
+    endpoint: Mutex<Option<Uri>>,
 }
 
 impl Sse {
     /// Opens the stream and waits until the server has said where messages go.
     pub(in crate::client) async fn open(shared: &Arc<Shared>, url: &Url) -> Result<Arc<Link>, Error> {
         let door = url.door()?;
-        let path = door.address.path.clone();
         let limit = shared.settings.patience.idle;
-        let opened =
-            tokio::time::timeout(limit, door.send(Method::GET, &path, stream_headers(), Bytes::new()));
+        let opened = tokio::time::timeout(
+            limit,
+            door.send(Method::GET, &door.endpoint, &|| Ok(stream_headers()), Bytes::new()),
+        );
         let reply = opened.await.map_err(|_| Kind::TimedOut { limit, total: false })??;
         if reply.status != StatusCode::OK || reply.content_type() != "text/event-stream" {
             let status = reply.status.as_u16();
@@ -60,24 +60,31 @@ impl Sse {
 
     /// Sends a request; its answer comes on the stream.
     pub(in crate::client) async fn send(&self, outgoing: Outgoing<'_>) -> Result<(), Trouble> {
-        let mut headers = message_headers();
-        for (name, value) in outgoing.extra {
-            let (name, value) = super::send::user_header(name, value)?;
-            headers.insert(name, value);
-        }
-        self.post(headers, outgoing.bytes).await
+        let headers = || {
+            let mut headers = message_headers();
+            for (name, value) in outgoing.extra {
+                let (name, value) = super::send::user_header(name, value)?;
+                headers.insert(name, value);
+            }
+            Ok(headers)
+        };
+        self.post(&headers, outgoing.bytes).await
     }
 
     /// Sends a notification or an answer.
     pub(in crate::client) async fn tell(&self, bytes: Vec<u8>) -> Result<(), Trouble> {
-        self.post(message_headers(), bytes).await
+        self.post(&|| Ok(message_headers()), bytes).await
     }
 
-    async fn post(&self, headers: http::HeaderMap, bytes: Vec<u8>) -> Result<(), Trouble> {
+    async fn post(
+        &self,
+        headers: &(dyn Fn() -> Result<http::HeaderMap, Error> + Sync),
+        bytes: Vec<u8>,
+    ) -> Result<(), Trouble> {
         let Some(endpoint) = lock(&self.endpoint).clone() else {
             return Err(Trouble::not_run("the server has not said where messages go"));
         };
-        let reply = self.door.send(Method::POST, &endpoint.path, headers, bytes.into()).await?;
+        let reply = self.door.send(Method::POST, &endpoint, headers, bytes.into()).await?;
         if reply.status.is_success() {
             reply.discard();
             return Ok(());
@@ -111,7 +118,7 @@ async fn read(link: Arc<Link>, mut reply: Reply, told: oneshot::Sender<Result<()
             }
             let Some(told) = told.take() else { continue };
             let reference = String::from_utf8_lossy(event.data);
-            let endpoint = sse.door.address.join(&reference);
+            let endpoint = sse.door.address.join(&reference).and_then(|address| address.path.parse().ok());
             let outcome = match &endpoint {
                 Some(_) => Ok(()),
                 // What is sent there may hold credentials.

@@ -88,14 +88,18 @@ impl Http {
 
     /// Asks for a stream, from after `last` on.
     pub(super) async fn open_stream(&self, link: &Arc<Link>, last: Option<&str>) -> Result<Reply, Trouble> {
-        let mut headers = stream_headers();
-        self.mark(&mut headers, link.revision());
-        if let Some(last) = last {
-            let value = HeaderValue::from_bytes(last.as_bytes())
-                .map_err(|_| Trouble::lost("the stream broke, and its last id cannot be sent back"))?;
-            headers.insert(LAST_EVENT_ID, value);
-        }
-        self.door.send(Method::GET, &self.door.address.path, headers, Bytes::new()).await
+        let last = last.map(|last| HeaderValue::from_bytes(last.as_bytes())).transpose();
+        let last =
+            last.map_err(|_| Trouble::lost("the stream broke, and its last id cannot be sent back"))?;
+        let headers = || {
+            let mut headers = stream_headers();
+            self.mark(&mut headers, link.revision());
+            if let Some(last) = &last {
+                headers.insert(LAST_EVENT_ID, last.clone());
+            }
+            Ok(headers)
+        };
+        self.door.send(Method::GET, &self.door.endpoint, &headers, Bytes::new()).await
     }
 
     /// Reads events until the answer to `waiting` comes, and gives the message it came in.
