@@ -46,3 +46,15 @@ pub struct Stdio;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/http.md")]
 pub struct Http;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/client.md")]
+pub struct Client;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/host.md")]
+pub struct Host;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing.md")]
+pub struct Testing;
