@@ -17,8 +17,8 @@
 //! # let _ = server; // .serve_stdio().await
 //! ```
 //!
-//! [`Client`] talks to servers, wherever they are. [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile, [`transport`] carries
-//! the messages. What a message is stands in [`core`].
+//! [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile. [`Client`]
+//! talks to servers, wherever they are. [`transport`] carries the messages. What a message is stands in [`core`].
 
 #[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]
 pub mod bus;

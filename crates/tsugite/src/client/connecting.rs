@@ -95,7 +95,7 @@ impl Connecting {
     }
 
     /// How long a child may be silent when it is asked which revision it speaks; 5 seconds. Then it is taken for one that
-    /// does not know the question.
+    /// does not know the question. The stream of HTTP+SSE has as long to say where messages go.
     pub fn probe_time(mut self, limit: Duration) -> Self {
         self.settings.probe = limit;
         self

@@ -178,7 +178,7 @@ impl Client {
         }
     }
 
-    /// The process id of a child, while it runs.
+    /// The process id of a child: the one that was started last, which may have ended.
     pub fn process_id(&self) -> Option<u32> {
         match self.last_link().as_deref().map(|link| &link.carrier) {
             Some(Carrier::Child(pipe)) => Some(pipe.child.id()),
