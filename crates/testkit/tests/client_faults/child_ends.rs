@@ -1,0 +1,138 @@
+//! Children that end when they should not.
+
+use tsugite::client::{Client, Kind, Step};
+
+use crate::shell::{sh, spawn, spawn_modern};
+use crate::{call, kind, within};
+
+/// How a child ends, and what is to be read of it.
+const ENDS: [(&str, &str); 3] = [
+    ("exit 0", "ended with code 0"),
+    ("exit 7", "ended with code 7"),
+    ("kill -KILL $$", "was killed by signal 9"),
+];
+
+#[tokio::test]
+async fn a_child_that_ends_in_the_middle_of_a_call_says_how_and_the_call_is_not_repeated() {
+    for (end, words) in ENDS {
+        for script in [
+            format!("hello; hear; {end}"),
+            // Half an answer is none.
+            format!("hello; hear; printf '{{\"jsonrpc\":\"2.0\",\"id\":2,'; {end}"),
+            // Neither is an answer to another call, nor progress.
+            format!(
+                r#"hello; hear; answer 9 no; say '{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":2,"progress":1}}}}'; {end}"#
+            ),
+        ] {
+            let client = within(spawn(&script)).await.unwrap();
+            match kind(call(&client, "t").await) {
+                Kind::Lost { may_have_run: true, seen } => assert!(seen.contains(words), "{seen}"),
+                other => panic!("{script}: {other:?}"),
+            }
+            client.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_last_answer_without_the_end_of_its_line_is_heard() {
+    let client = within(spawn(r#"hello; hear; printf '%s' "$(answer 2 last)""#)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "last");
+}
+
+#[tokio::test]
+async fn a_child_that_ends_during_the_handshake_says_how_and_what_it_wrote() {
+    for (end, words) in ENDS {
+        for script in [
+            format!("echo why >&2; {end}"),
+            format!("echo why >&2; hear; {end}"),
+            format!("hear; printf '{{\"jsonrpc\":\"2.0\",\"id\":1,'; echo why >&2; {end}"),
+        ] {
+            match kind(within(spawn(&script)).await) {
+                Kind::Connect { step: Step::Handshake, seen } => {
+                    assert!(seen.contains(words) && seen.contains("why"), "{script}: {seen}");
+                }
+                other => panic!("{script}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_ends_after_the_handshake_is_started_again_by_the_next_call() {
+    let file = crate::shell::Path::new();
+    // The first of them ends at once, the second answers.
+    let script = format!(
+        "echo started >> {0}; hello; [ $(wc -l < {0}) = 1 ] && exit 3; hear; answer 2 second; drain",
+        file.0.display()
+    );
+    let client = within(spawn(&script)).await.unwrap();
+    let first = client.process_id();
+    // It was not asked yet when it ended, so asking the next does no harm; or it was, and only the caller can know.
+    let mut outcome = call(&client, "t").await;
+    if let Err(error) = &outcome {
+        assert!(error.is_lost() && error.to_string().contains("ended with code 3"), "{error}");
+        outcome = call(&client, "t").await;
+    }
+    assert_eq!(outcome.unwrap(), "second");
+    assert_ne!(client.process_id(), first);
+    assert_eq!(file.text().lines().count(), 2);
+}
+
+#[tokio::test]
+async fn what_does_no_harm_is_asked_again_of_a_new_child_and_not_without_end() {
+    let file = crate::shell::Path::new();
+    let script = format!("echo started >> {}; hello; hear; exit 1", file.0.display());
+    let client = within(spawn(&script)).await.unwrap();
+    assert!(matches!(kind(within(client.list_tools()).await), Kind::Lost { .. }));
+    assert_eq!(file.text().lines().count(), 3, "once, and twice more");
+    assert!(matches!(kind(call(&client, "t").await), Kind::Lost { may_have_run: true, .. }));
+    assert_eq!(file.text().lines().count(), 4, "a tool is called once");
+}
+
+#[tokio::test]
+async fn a_child_that_ends_in_the_middle_of_a_stream_of_changes_loses_every_call() {
+    let script = r#"hello; hear; hear; hear; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; kill -TERM $$"#;
+    let client = within(spawn(script)).await.unwrap();
+    let calls = (0..3).map(|_| call(&client, "t"));
+    for outcome in futures_util::future::join_all(calls).await {
+        match kind(outcome) {
+            Kind::Lost { may_have_run: true, seen } => assert!(seen.contains("signal 15"), "{seen}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_probe_that_ends_its_child_is_followed_by_a_handshake_with_a_new_one() {
+    let file = crate::shell::Path::new();
+    let script = format!(
+        r#"echo started >> {0}; hear; case "$line" in *discover*) exit 1;; esac; welcome; hear; hear; answer 2 yes; drain"#,
+        file.0.display()
+    );
+    let client = within(Client::spawn(sh(&script))).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+    assert_eq!(file.text().lines().count(), 2);
+    // One that ends whatever it is asked is not started for ever.
+    let file = crate::shell::Path::new();
+    let script = format!("echo started >> {}; hear; exit 1", file.0.display());
+    assert!(matches!(kind(within(Client::spawn(sh(&script))).await), Kind::Connect { .. }));
+    assert_eq!(file.text().lines().count(), 2);
+}
+
+#[tokio::test]
+async fn a_modern_child_that_ends_in_the_middle_of_a_call_loses_it() {
+    let client = within(spawn_modern("hear; exit 4")).await.unwrap();
+    match kind(call(&client, "t").await) {
+        Kind::Lost { may_have_run: true, seen } => assert!(seen.contains("code 4"), "{seen}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_told_at_once() {
+    match kind(within(Client::spawn(["/no/such/program"])).await) {
+        Kind::Connect { step: Step::Start, seen } => assert!(seen.contains("/no/such/program"), "{seen}"),
+        other => panic!("{other:?}"),
+    }
+}

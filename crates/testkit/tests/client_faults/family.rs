@@ -1,0 +1,179 @@
+//! What is left of a child in the process table: nothing, however it and its family behave.
+
+use std::fs;
+use std::time::Duration;
+
+use tsugite::client::{Client, Connecting};
+
+use crate::shell::sh;
+use crate::{HANDSHAKE, call, until, within};
+
+/// Families that do not want to go.
+const FAMILIES: [(&str, usize); 6] = [
+    // One process.
+    ("trap '' TERM HUP INT; hello; hear; while :; do read -r line; done", 1),
+    // With a child, and a grandchild.
+    ("(trap '' TERM; while :; do sleep 600; done) & hello; hear; drain; wait", 3),
+    // One whose parent is gone.
+    ("(sh -c 'sleep 600 & sleep 600' &); hello; hear; drain", 4),
+    // In a session of its own, twice.
+    (
+        "setsid sh -c 'setsid sleep 600 & trap \"\" TERM HUP; while :; do sleep 600; done' & hello; hear; drain",
+        4,
+    ),
+    // One that holds the pipes open.
+    ("(trap '' TERM; exec sleep 600) & hello; hear; exec sleep 600", 2),
+    // Stopped.
+    ("sleep 600 & hello; hear; kill -STOP $$", 2),
+];
+
+#[tokio::test]
+async fn nothing_is_left_after_a_close() {
+    for (script, size) in FAMILIES {
+        let family = Family::new();
+        let client = within(family.spawn(script)).await.unwrap();
+        let id = client.process_id().unwrap();
+        let all = family.all(size).await;
+        within(client.close()).await;
+        assert!(!is_in_table(id), "the child itself: {script}");
+        for id in all {
+            // They were killed; those that are not our children take a moment to die.
+            until(|| is_dead(id)).await;
+        }
+        assert!(call(&client, "t").await.unwrap_err().to_string().contains("closed"));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_after_the_client_is_dropped() {
+    for (script, size) in FAMILIES {
+        let family = Family::new();
+        let client = within(family.spawn(script)).await.unwrap();
+        let clone = client.clone();
+        let id = client.process_id().unwrap();
+        let all = family.all(size).await;
+        drop(client);
+        assert!(!is_dead(id), "a clone holds it");
+        drop(clone);
+        gone(id, &all).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_after_a_handshake_that_nobody_waits_for() {
+    for (script, size) in FAMILIES {
+        let family = Family::new();
+        // It says nothing, so nothing ever comes of it.
+        let script = script.replace("hello;", "");
+        let connecting = crate::Running::new(family.spawn(&script).into_future());
+        let all = family.all(size).await;
+        drop(connecting);
+        for id in all {
+            until(|| is_dead(id)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_after_a_handshake_that_failed() {
+    let all = FAMILIES.map(async |(script, size)| {
+        let family = Family::new();
+        let script = script.replace("hello;", "");
+        let connecting = family.spawn(&script).timeout(Duration::from_secs(1)).into_future();
+        let connecting = crate::Running::new(connecting);
+        let all = family.all(size).await;
+        assert!(connecting.end().await.is_err());
+        for id in all {
+            until(|| is_dead(id)).await;
+        }
+    });
+    futures_util::future::join_all(all).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_child_that_ended_by_itself() {
+    let family = Family::new();
+    let client = within(family.spawn("sleep 600 & hello; hear; exit 3")).await.unwrap();
+    let id = client.process_id().unwrap();
+    let all = family.all(2).await;
+    assert!(call(&client, "t").await.unwrap_err().is_lost());
+    // Nobody has closed the client, nor called again.
+    gone(id, &all).await;
+    drop(client);
+}
+
+#[test]
+fn nothing_is_left_when_the_runtime_ends_first() {
+    let family = Family::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (script, size) = FAMILIES[1];
+    let (client, all) = runtime.block_on(async {
+        let client = within(family.spawn(script)).await.unwrap();
+        let all = family.all(size).await;
+        (client, all)
+    });
+    drop(runtime);
+    drop(client);
+    let end = std::time::Instant::now() + crate::PATIENCE;
+    while !all.iter().all(|id| is_dead(*id)) {
+        assert!(std::time::Instant::now() < end, "they still run");
+        std::thread::yield_now();
+    }
+}
+
+/// Processes that can be told from all others.
+struct Family(String);
+
+impl Family {
+    fn new() -> Self {
+        let path = crate::shell::Path::new();
+        Self(path.0.file_name().unwrap().to_str().unwrap().to_owned())
+    }
+
+    fn spawn(&self, script: &str) -> Connecting {
+        // Long enough for those that go by themselves, short for those that do not.
+        let command = sh(script).env("FAMILY", &self.0).grace(Duration::from_millis(300));
+        Client::spawn(command).revision(HANDSHAKE)
+    }
+
+    /// Waits until there are this many, and gives their numbers.
+    async fn all(&self, size: usize) -> Vec<u32> {
+        let mut all = Vec::new();
+        until(|| {
+            all = self.now();
+            all.len() >= size
+        })
+        .await;
+        all
+    }
+
+    fn now(&self) -> Vec<u32> {
+        let mark = format!("FAMILY={}\0", self.0);
+        let ids =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let marked = |id: &u32| {
+            let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+            environment.windows(mark.len()).any(|part| part == mark.as_bytes())
+        };
+        ids.filter(marked).collect()
+    }
+}
+
+/// Waits until a child is reaped, and all of its family is dead.
+async fn gone(child: u32, all: &[u32]) {
+    until(|| !is_in_table(child)).await;
+    for id in all {
+        until(|| is_dead(*id)).await;
+    }
+}
+
+pub(crate) fn is_in_table(id: u32) -> bool {
+    fs::exists(format!("/proc/{id}")).unwrap()
+}
+
+/// Whether a process has ended. Those that are not our children are reaped by somebody else, sooner or later.
+fn is_dead(id: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{id}/stat")) else { return true };
+    let state = stat.rsplit(')').next().unwrap_or_default().trim_start().chars().next();
+    matches!(state, Some('Z' | 'X') | None)
+}

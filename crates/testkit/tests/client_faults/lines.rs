@@ -1,0 +1,95 @@
+//! What a child writes that is no message.
+
+use crate::shell::{spawn, spawn_modern};
+use crate::{call, within, without_growing};
+
+#[tokio::test]
+async fn noise_before_and_between_messages_is_passed_over() {
+    let noise = [
+        "echo 'Server running on stdio'",
+        "echo; echo '   '; printf '\\r\\n'",
+        "echo '{'; echo '}'; echo '[]'; echo '[1,2]'; echo null; echo 17; echo '\"text\"'",
+        // Invalid UTF-8, a NUL, control characters.
+        "printf '\\377\\376{}\\n'; printf '\\000\\n'; printf '\\001\\033[31m\\n'",
+        "printf '{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"a\":\"\\377\"}}\\n'",
+        "printf '{\"jsonrpc\":\"2.0\",\"id\":2\\000,\"result\":{}}\\n'",
+        // Messages of another protocol, and those that are none.
+        r#"echo '{"jsonrpc":"1.0","id":2,"result":{}}'; echo '{"id":2,"result":{}}'"#,
+        r#"echo '{"jsonrpc":"2.0"}'; echo '{"jsonrpc":"2.0","id":2}'; echo '{"jsonrpc":"2.0","result":{}}'"#,
+        r#"echo '{"jsonrpc":"2.0","id":2,"error":{"code":"x","message":1}}'"#,
+        r#"echo '{"jsonrpc":"2.0","id":2,"id":2,"result":{}}'"#,
+        r#"echo '{"jsonrpc":"2.0","id":2,"result":{}}{"jsonrpc":"2.0","id":2,"result":{}}'"#,
+        r#"echo '{"jsonrpc":"2.0","method":7}'; echo '{"jsonrpc":"2.0","method":"x","params":[1]}'"#,
+        r#"echo '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":2,"progress":"x"}}'"#,
+    ];
+    for noise in noise {
+        let script = format!(
+            "{noise}; hear; {noise}; welcome; {noise}; hear; {noise}; hear; {noise}; answer 2 yes; {noise}; drain"
+        );
+        let client = within(spawn(&script)).await.unwrap_or_else(|error| panic!("{noise}: {error}"));
+        assert_eq!(call(&client, "t").await.unwrap(), "yes", "{noise}");
+    }
+}
+
+#[tokio::test]
+async fn a_byte_order_mark_spoils_no_more_than_its_line() {
+    let script = r#"printf '\357\273\277\n'; hello; hear; printf '\357\273\277\n'; answer 2 yes; drain"#;
+    let client = within(spawn(script)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+}
+
+#[tokio::test]
+async fn nesting_without_end_is_passed_over() {
+    let deep = "head -c 200000 /dev/zero | tr '\\0' '['";
+    let script = format!(
+        r#"hello; hear; printf '{{"jsonrpc":"2.0","id":2,"result":'; {deep}; echo; {deep}; echo; answer 2 yes; drain"#
+    );
+    let client = within(spawn(&script)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+    // The same where it closes again, and could be read.
+    let deep = "head -c 100000 /dev/zero | tr '\\0' '['; head -c 100000 /dev/zero | tr '\\0' ']'";
+    let script = format!(
+        r#"hello; hear; printf '{{"jsonrpc":"2.0","id":2,"result":{{"content":'; {deep}; echo '}}}}'; answer 2 yes; drain"#
+    );
+    let client = within(spawn(&script)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+}
+
+#[tokio::test]
+async fn a_line_of_two_gibibytes_is_skipped_without_being_kept() {
+    let script = r#"hello; hear; head -c 2147483648 /dev/zero | tr '\0' 'x'; echo; answer 2 yes; drain"#;
+    let client = within(spawn(script).max_message_bytes(1 << 20)).await.unwrap();
+    assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "yes");
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_is_skipped_and_one_at_the_limit_is_heard() {
+    // Blanks between tokens are part of the line.
+    let script = r#"
+        hello; hear; printf '%-4097s\n' "$(answer 2 long)"; printf '%-4096s\n' "$(answer 2 fits)"; drain"#;
+    let client = within(spawn(script).max_message_bytes(4096)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "fits");
+}
+
+#[tokio::test]
+async fn an_endless_line_ends_in_the_time_limit() {
+    for hello in ["hello", ":"] {
+        let script = format!("{hello}; hear; tr '\\0' 'x' < /dev/zero");
+        let client = match hello {
+            ":" => spawn_modern(&script),
+            _ => spawn(&script),
+        };
+        let client = within(client.max_message_bytes(1 << 16)).await.unwrap();
+        let call = client.call::<String>("t", ()).timeout(std::time::Duration::from_millis(200));
+        let error = without_growing(within(call)).await.unwrap_err();
+        assert!(error.is_timeout(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_whose_answer_never_ends_fails_in_its_time() {
+    let script = "hear; tr '\\0' 'x' < /dev/zero";
+    let connecting = spawn(script).max_message_bytes(1 << 16).timeout(std::time::Duration::from_millis(200));
+    let error = without_growing(within(connecting)).await.unwrap_err();
+    assert!(error.to_string().contains("does not answer"), "{error}");
+}

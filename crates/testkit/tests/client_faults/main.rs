@@ -1,0 +1,90 @@
+//! Our client against servers that are broken or hostile: children that are a few lines of shell, and sockets on which
+//! HTTP is written by hand.
+//!
+//! No test waits for time to pass: limits that must expire are short, and the test waits for what follows.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod child_ends;
+mod family;
+mod lines;
+mod pipes;
+mod shell;
+
+use std::future::{Future, IntoFuture};
+use std::time::Duration;
+
+use tsugite::client::{Client, Error, Kind};
+use tsugite::prelude::Revision;
+
+/// The revision of the tests that need a handshake.
+const HANDSHAKE: Revision = Revision::V2025_11_25;
+
+/// Longer than any machine needs, so that only a mistake takes this long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Fails the test instead of hanging.
+async fn within<F: IntoFuture>(work: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, work.into_future()).await.expect("it hangs")
+}
+
+/// Looks again and again, and lets everybody else work meanwhile.
+async fn until(mut is_so: impl FnMut() -> bool) {
+    within(async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+/// Calls a tool without arguments, whose result is a text.
+async fn call(client: &Client, tool: &str) -> Result<String, Error> {
+    within(client.call::<String>(tool, serde_json::json!({}))).await
+}
+
+/// Why it failed.
+fn kind<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Kind {
+    outcome.expect_err("it went well").into_kind()
+}
+
+/// Runs something at the same time, and stops it when this is dropped.
+struct Running<T>(tokio::task::JoinHandle<T>);
+
+impl<T: Send + 'static> Running<T> {
+    fn new(work: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(tokio::spawn(work))
+    }
+
+    async fn end(mut self) -> T {
+        within(&mut self.0).await.unwrap()
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The most memory this process has had at a time, and what it has now, in KiB; 0 where nobody knows.
+fn memory(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Runs `work` and fails if this process has grown by more than any honest answer of these tests would make it.
+async fn without_growing<T>(work: impl Future<Output = T>) -> T {
+    let before = memory("VmRSS");
+    let outcome = work.await;
+    let most = memory("VmHWM");
+    assert!(most < before + (192 << 10), "it grew from {before} KiB to {most} KiB");
+    outcome
+}

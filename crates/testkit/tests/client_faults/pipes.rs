@@ -1,0 +1,111 @@
+//! Children that leave a pipe alone, close one, or fill one.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tsugite::client::{Client, Connecting, Kind};
+use tsugite::prelude::Revision;
+
+use crate::shell::{noted, spawn};
+use crate::{call, kind, until, within, without_growing};
+
+/// So short that it is over at once.
+const SHORT: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn a_child_that_never_reads_its_input_holds_nobody_up_for_ever() {
+    for (client, hello) in [
+        (quick("hello; stay").revision(crate::HANDSHAKE), true),
+        (quick("stay").revision(Revision::NEWEST), false),
+    ] {
+        let client = within(client.timeout(SHORT)).await.unwrap();
+        // More than a pipe and the buffer before it hold.
+        let big = "x".repeat(4 << 20);
+        for _ in 0..3 {
+            let error = within(client.call::<String>("t", json!({"big": big}))).await.unwrap_err();
+            assert!(error.is_timeout(), "{hello}: {error}");
+        }
+        let error = within(client.ping()).await.unwrap_err();
+        assert!(error.is_timeout() || !hello, "{error}");
+        within(client.close()).await;
+    }
+    let error = within(spawn("stay").timeout(SHORT)).await.unwrap_err();
+    assert!(error.to_string().contains("does not answer"), "{error}");
+}
+
+/// A client of a script that is not given much time to end.
+fn quick(script: &str) -> Connecting {
+    Client::spawn(crate::shell::sh(script).grace(Duration::from_millis(50)))
+}
+
+#[tokio::test]
+async fn what_waits_for_a_child_that_never_reads_is_bounded() {
+    // It asks without end, in every way that is answered, and reads no answer.
+    let asks = [
+        r#"{"jsonrpc":"2.0","id":'$n',"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":'$n',"method":"roots/list"}"#,
+        r#"{"jsonrpc":"2.0","id":"same","method":"roots/list"}"#,
+        r#"{"jsonrpc":"2.0","id":'$n',"method":"no/such"}"#,
+    ];
+    for ask in asks {
+        // A process that says it much faster than a shell could: the same thousand lines again and again.
+        let script = format!(
+            "hello; hear; n=0; while [ $n -lt 1000 ]; do n=$((n+1)); say '{ask}'; done > \"$FILE\"; \
+             for i in 1 2 3 4 5 6 7 8 9 10; do cat \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\"; done; \
+             for i in 1 2 3 4 5 6 7 8 9 10; do cat \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\"; done; answer 2 done; stay"
+        );
+        let file = crate::shell::Path::new();
+        let command = crate::shell::sh(&script).env("FILE", &file.0);
+        let client = Client::spawn(command).revision(crate::HANDSHAKE).roots([]);
+        let client = within(client).await.unwrap();
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "done");
+        assert!(tasks() < 200, "{} tasks wait to answer {ask}", tasks());
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_closes_its_output_and_lives_is_lost_and_ended_by_the_next_call() {
+    let file = crate::shell::Path::new();
+    let script = format!(
+        "echo started >> {0}; hello; hear; [ $(wc -l < {0}) = 1 ] && exec 1>&- sleep 600; answer 2 second; drain",
+        file.0.display()
+    );
+    let client = within(spawn(&script)).await.unwrap();
+    let first = client.process_id().unwrap();
+    match kind(call(&client, "t").await) {
+        Kind::Lost { may_have_run: true, seen } => assert!(seen.contains("closed its output"), "{seen}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(call(&client, "t").await.unwrap(), "second");
+    until(|| !crate::family::is_in_table(first)).await;
+}
+
+#[tokio::test]
+async fn a_child_that_closes_its_input_and_lives_is_lost() {
+    let client = within(spawn("hello; exec 0<&-; echo closed >&2; stay")).await.unwrap();
+    noted(&client, "closed").await;
+    // Nothing can be said to it any more; to wait for an answer would be in vain.
+    match kind(call(&client, "t").await) {
+        Kind::Lost { seen, .. } => assert!(seen.contains("closed its input"), "{seen}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn fifty_megabytes_of_errors_are_read_and_only_the_last_are_kept() {
+    let script = r#"hello; hear; head -c 50000000 /dev/zero | tr '\0' 'e' >&2; echo >&2; echo the last >&2; answer 2 yes; drain"#;
+    let client = within(spawn(script)).await.unwrap();
+    assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "yes");
+    noted(&client, "the last").await;
+    assert!(client.stderr().len() < 70_000);
+}
+
+#[tokio::test]
+async fn a_child_that_fills_its_pipe_before_it_reads_is_no_deadlock() {
+    // It reads the call only when all it has to say has been read; the call is larger than a pipe.
+    let script = r#"hello; head -c 3000000 /dev/zero | tr '\0' '\n'; hear; answer 2 yes; drain"#;
+    let client = within(spawn(script)).await.unwrap();
+    let text = within(client.call::<String>("t", json!({"big": "x".repeat(1 << 20)}))).await.unwrap();
+    assert_eq!(text, "yes");
+}

@@ -1,0 +1,64 @@
+//! Servers that are a few lines of shell.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tsugite::client::{Client, Command, Connecting};
+
+use crate::{HANDSHAKE, until};
+
+/// What every script may use. `hear` reads a line into `$line`, and notes it on the standard error; `say` writes one.
+/// The first call after `hello` has the id 2.
+const WORDS: &str = r#"
+say() { printf '%s\n' "$1"; }
+hear() { IFS= read -r line && printf '%s\n' "$line" >&2; }
+answer() { say '{"jsonrpc":"2.0","id":'"$1"',"result":{"content":[{"type":"text","text":"'"$2"'"}]}}'; }
+welcome() { say '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}}'; }
+hello() { hear; welcome; hear; }
+# Stays without reading, and without a child of its own that somebody would have to wait for.
+stay() { exec sleep 600; }
+# Reads whatever comes until nothing more does.
+drain() { while hear; do :; done; }
+"#;
+
+/// A command that runs a script.
+pub(crate) fn sh(script: &str) -> Command {
+    Command::new("/bin/sh").args(["-c", &format!("{WORDS}\n{script}")])
+}
+
+/// A client of a script that wants a handshake.
+pub(crate) fn spawn(script: &str) -> Connecting {
+    Client::spawn(sh(script)).revision(HANDSHAKE)
+}
+
+/// A client of a script that wants none.
+pub(crate) fn spawn_modern(script: &str) -> Connecting {
+    Client::spawn(sh(script)).revision(tsugite::prelude::Revision::NEWEST)
+}
+
+/// Waits until the script has noted this.
+pub(crate) async fn noted(client: &Client, text: &str) {
+    until(|| client.stderr().contains(text)).await;
+}
+
+/// A path for one test, gone with it.
+pub(crate) struct Path(pub(crate) PathBuf);
+
+impl Path {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tsugite-client-faults-{}-{count}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap_or_default()
+    }
+}
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
