@@ -11,10 +11,16 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
+mod answers;
+mod broken_http;
 mod child_ends;
+mod doors;
+mod endless;
 mod family;
 mod lines;
 mod pipes;
+mod raw;
+mod sessions;
 mod shell;
 
 use std::future::{Future, IntoFuture};

@@ -1,0 +1,144 @@
+//! Answers that come late, twice, in another order, to nobody, or with ids that are not quite right.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tsugite::client::Kind;
+
+use crate::raw::{Raw, Then};
+use crate::shell::{noted, spawn, spawn_modern};
+use crate::{call, kind, within};
+
+#[tokio::test]
+async fn answers_find_their_calls_in_any_order() {
+    let script = "hello; hear; hear; hear; answer 4 three; answer 2 one; answer 3 two; drain";
+    let client = within(spawn(script)).await.unwrap();
+    let all = tokio::join!(call(&client, "a"), call(&client, "b"), call(&client, "c"));
+    assert_eq!(
+        (all.0.unwrap(), all.1.unwrap(), all.2.unwrap()),
+        ("one".into(), "two".into(), "three".into())
+    );
+}
+
+#[tokio::test]
+async fn an_answer_to_nobody_is_passed_over() {
+    let script = |id: u32| {
+        format!(
+            r#"
+            hear
+            for id in 5 77 0 -1 9223372036854775807 99999999999999999999 {id}.5 '"{id}"' '""' null true '[{id}]' '{{}}'; do answer "$id" wrong; done
+            say '{{"jsonrpc":"2.0","id":null,"error":{{"code":-32700,"message":"wrong"}}}}'
+            say '{{"jsonrpc":"2.0","id":"{id}","error":{{"code":-32700,"message":"wrong"}}}}'
+            answer {id} right; drain"#
+        )
+    };
+    for client in [spawn(&format!("hello; {}", script(2))), spawn_modern(&script(1))] {
+        let client = within(client).await.unwrap();
+        assert_eq!(call(&client, "t").await.unwrap(), "right");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_both_or_neither_is_passed_over() {
+    let script = r#"
+        hello; hear
+        say '{"jsonrpc":"2.0","id":2,"result":{"content":[]},"error":{"code":1,"message":"both"}}'
+        say '{"jsonrpc":"2.0","id":2}'
+        say '{"jsonrpc":"2.0","id":2,"method":"tools/call","result":{"content":[]}}'
+        answer 2 right; drain"#;
+    let client = within(spawn(script)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "right");
+}
+
+#[tokio::test]
+async fn the_first_of_two_answers_counts_and_the_second_harms_nobody() {
+    let script = "hello; hear; answer 2 first; answer 2 second; hear; answer 2 third; answer 3 right; drain";
+    let client = within(spawn(script)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "first");
+    assert_eq!(call(&client, "t").await.unwrap(), "right");
+}
+
+#[tokio::test]
+async fn an_answer_after_the_time_limit_is_passed_over_and_the_next_call_is_answered() {
+    let script = "hello; hear; hear; answer 2 late; hear; answer 2 later; answer 3 right; drain";
+    let client = within(spawn(script)).await.unwrap();
+    let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await.unwrap_err();
+    assert!(late.is_timeout() && late.may_have_run(), "{late}");
+    // What it hears second is the cancellation.
+    noted(&client, "notifications/cancelled").await;
+    assert_eq!(call(&client, "t").await.unwrap(), "right");
+}
+
+#[tokio::test]
+async fn an_answer_to_a_cancelled_call_is_passed_over() {
+    let script = "hello; hear; hear; answer 2 unwanted; hear; answer 3 right; drain";
+    let client = within(spawn(script)).await.unwrap();
+    let dropped =
+        tokio::time::timeout(Duration::from_millis(50), client.call::<String>("t", ()).into_future());
+    assert!(dropped.await.is_err());
+    assert_eq!(call(&client, "t").await.unwrap(), "right");
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_shape_is_an_error_of_its_own() {
+    for result in ["{}", "[]", "null", "7", r#"{"content":7}"#, r#"{"content":[{"type":"text"}]}"#] {
+        let script = format!(
+            r#"hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{result}}}'; hear; answer 3 yes; drain"#
+        );
+        let client = within(spawn(&script)).await.unwrap();
+        match kind(within(client.call_raw("t", ())).await) {
+            Kind::Shape { method, .. } => assert_eq!(method, "tools/call"),
+            other => panic!("{result}: {other:?}"),
+        }
+        assert_eq!(call(&client, "t").await.unwrap(), "yes", "{result}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_over_http_is_believed_only_with_the_id_of_its_call() {
+    let wrong = [json!("2"), json!("x"), json!(77), json!(2.5), json!(true)];
+    let raw = Raw::after_hello(move |asked, wire| {
+        let mut answer = asked.answer("wrong");
+        let which = asked.body["params"]["arguments"]["id"].as_u64().unwrap() as usize;
+        answer["id"] = match &wrong[which] {
+            id if id == "2" => json!(asked.id().to_string()),
+            id => id.clone(),
+        };
+        wire.json(&answer);
+        Then::Keep
+    });
+    for client in [raw.client(), raw.modern()] {
+        let client = within(client).await.unwrap();
+        for which in 0..5 {
+            let outcome = within(client.call::<String>("t", json!({"id": which}))).await;
+            assert!(outcome.is_err(), "{which}: {outcome:?}");
+        }
+    }
+    assert_eq!(raw.calls(), 10, "none of them was sent again");
+}
+
+#[tokio::test]
+async fn events_that_answer_somebody_else_are_passed_over() {
+    let raw = Raw::after_hello(|asked, wire| {
+        wire.stream();
+        for id in [json!(asked.id().to_string()), json!(999), json!(null), json!(1.5)] {
+            let mut wrong = asked.answer("wrong");
+            wrong["id"] = id;
+            wire.event(None, &wrong);
+        }
+        wire.event(
+            None,
+            &json!({"jsonrpc": "2.0", "id": asked.id(), "result": {}, "error": {"code": 1, "message": "m"}}),
+        );
+        wire.event(None, &json!({"jsonrpc": "2.0", "id": asked.id()}));
+        wire.write("data: no message\n\ndata\n\n: comment\n\nevent: other\ndata: {}\n\n");
+        wire.event(None, &asked.answer("right"));
+        wire.event(None, &asked.answer("second"));
+        Then::Close
+    });
+    for client in [raw.client(), raw.modern()] {
+        let client = within(client).await.unwrap();
+        assert_eq!(call(&client, "t").await.unwrap(), "right");
+        assert_eq!(call(&client, "t").await.unwrap(), "right");
+    }
+}

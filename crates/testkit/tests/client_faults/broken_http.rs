@@ -1,0 +1,291 @@
+//! Connections that break at every point of an answer.
+
+use serde_json::json;
+use tsugite::client::{Client, Kind};
+use tsugite::prelude::Revision;
+
+use crate::raw::{Asked, Raw, Then, Wire};
+use crate::{HANDSHAKE, call, kind, within};
+
+/// Where an answer breaks off: what is written of it before.
+const POINTS: [&str; 9] = [
+    // Before the head, and in the middle of it.
+    "",
+    "HTTP/1.1 200 OK\r\ncontent-ty",
+    // Before the body, and in the middle of it.
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n",
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"jsonrpc\":\"2.0\",",
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n12\r\n{\"jsonrpc\":\"2.0\",",
+    // Before the first event, and in the middle of it.
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\nid: 1\ndata: {\"jsonrpc\":\"2.0\",",
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n5\r\nid: 1\r\n",
+    // After an event without an id.
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n",
+];
+
+/// Breaks an answer off, in one way or the other.
+fn breaks(wire: &mut Wire, point: &str, reset: bool) -> Then {
+    wire.write(point);
+    if reset { Then::Reset } else { Then::Close }
+}
+
+#[tokio::test]
+async fn a_call_whose_answer_breaks_off_may_have_run_and_is_sent_once() {
+    for point in POINTS {
+        for reset in [false, true] {
+            let raw = Raw::after_hello(move |asked, wire| match asked.body["params"]["name"].as_str() {
+                Some("breaks") => breaks(wire, point, reset),
+                _ => {
+                    wire.json(&asked.answer("yes"));
+                    Then::Keep
+                }
+            });
+            for client in [raw.client(), raw.modern()] {
+                let client = within(client).await.unwrap();
+                let before = raw.calls();
+                let outcome = call(&client, "breaks").await;
+                assert!(
+                    matches!(kind(outcome), Kind::Lost { may_have_run: true, .. }),
+                    "{point:?} {reset} {}",
+                    client.revision()
+                );
+                assert_eq!(raw.calls(), before + 1, "{point:?}");
+                // The next finds a server that works.
+                assert_eq!(call(&client, "works").await.unwrap(), "yes", "{point:?}");
+                assert_eq!(raw.count(|asked| asked.method() == "initialize"), 1, "{point:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_does_no_harm_is_asked_again_when_its_answer_breaks_off() {
+    for point in POINTS {
+        let raw = Raw::after_hello(move |asked, wire| {
+            let first = asked.body["params"]["cursor"].is_null() && asked.id() % 2 == 0;
+            if first {
+                return breaks(wire, point, false);
+            }
+            wire.json(&asked.result(json!({"tools": []})));
+            Then::Keep
+        });
+        let client = within(raw.client()).await.unwrap();
+        assert_eq!(within(client.list_tools()).await.unwrap().len(), 0, "{point:?}");
+        assert_eq!(raw.count(|asked| asked.method() == "tools/list"), 2, "{point:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_does_no_harm_is_not_asked_for_ever() {
+    let raw = Raw::after_hello(|_, wire| breaks(wire, "", false));
+    let client = within(raw.client()).await.unwrap();
+    assert!(within(client.list_tools()).await.unwrap_err().is_lost());
+    assert_eq!(raw.count(|asked| asked.method() == "tools/list"), 3);
+}
+
+#[tokio::test]
+async fn a_tool_that_says_it_does_no_harm_is_called_again_and_others_are_not() {
+    let list = json!({"tools": [
+        {"name": "reads", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
+        {"name": "repeats", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true}},
+        {"name": "harms", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": false}},
+        {"name": "unknown", "inputSchema": {"type": "object"}},
+    ]});
+    let raw = Raw::after_hello(move |asked, wire| {
+        if asked.method() == "tools/list" {
+            wire.json(&asked.result(list.clone()));
+            return Then::Keep;
+        }
+        match asked.id() % 2 {
+            1 => breaks(wire, POINTS[8], false),
+            _ => {
+                wire.json(&asked.answer("again"));
+                Then::Keep
+            }
+        }
+    });
+    let of = |name: &'static str| move |asked: &Asked| asked.body["params"]["name"] == name;
+    let client = within(raw.client()).await.unwrap();
+    within(client.list_tools()).await.unwrap();
+    for name in ["reads", "repeats"] {
+        assert_eq!(call(&client, name).await.unwrap(), "again");
+        assert_eq!(raw.count(of(name)), 2, "{name}");
+    }
+    assert!(matches!(kind(call(&client, "harms").await), Kind::Lost { may_have_run: true, .. }));
+    assert_eq!(raw.count(of("harms")), 1);
+    assert_eq!(call(&client, "harms").await.unwrap(), "again");
+    assert!(matches!(kind(call(&client, "unknown").await), Kind::Lost { may_have_run: true, .. }));
+    assert_eq!(raw.count(of("unknown")), 1);
+    assert_eq!(call(&client, "unknown").await.unwrap(), "again");
+    // The caller may know better.
+    let again = within(client.call::<String>("unknown", ()).idempotent()).await;
+    assert_eq!((again.unwrap(), raw.count(of("unknown"))), ("again".to_owned(), 4));
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_after_an_id_is_taken_up_again() {
+    let raw = Raw::start(|asked, wire| {
+        if asked.is_call() {
+            wire.stream();
+            // Nothing to read in it but the id, and how soon to come back.
+            wire.write("retry: 10\nid: a-1\ndata:\n\n");
+            wire.event(Some("a-2"), &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}));
+            // What was not finished has not been seen.
+            wire.write("id: a-3\ndata: {\"half\"");
+            return Then::Close;
+        }
+        match asked.header("last-event-id") {
+            Some("a-2") => {
+                wire.stream();
+                wire.write("id: a-3\ndata:\n\n");
+                Then::Close
+            }
+            Some("a-3") => {
+                wire.stream();
+                wire.event(Some("a-4"), &json!({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "resumed"}]}}));
+                Then::Close
+            }
+            _ => crate::raw::hello(asked, wire).unwrap(),
+        }
+    });
+    let client = within(raw.client()).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "resumed");
+    assert_eq!(raw.calls(), 1);
+    let resumed: Vec<_> =
+        raw.seen().into_iter().filter(|asked| asked.header("last-event-id").is_some()).collect();
+    assert_eq!(resumed.len(), 2);
+    for asked in resumed {
+        assert_eq!(asked.header("mcp-session-id"), Some("one"));
+        assert_eq!(asked.header("mcp-protocol-version"), Some("2025-11-25"));
+        assert_eq!(asked.header("accept"), Some("text/event-stream"));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_cannot_be_taken_up_again_leaves_a_call_that_may_have_run() {
+    for refusal in ["", "404", "405", "401", "500", "200 application/json", "302", "garbage"] {
+        let raw = Raw::start(move |asked, wire| {
+            if asked.is_call() {
+                wire.stream();
+                wire.write("retry: 1\nid: x\ndata:\n\n");
+                return Then::Close;
+            }
+            if asked.header("last-event-id").is_none() {
+                return crate::raw::hello(asked, wire).unwrap();
+            }
+            match refusal {
+                "" => return Then::Reset,
+                "garbage" => drop(wire.write("garbage\r\n\r\n")),
+                "302" => wire.status(302, "location: http://127.0.0.2:1/\r\n", ""),
+                "200 application/json" => wire.json(&json!({})),
+                status => wire.status(status.parse().unwrap(), "", ""),
+            }
+            Then::Close
+        });
+        let client = within(raw.client()).await.unwrap();
+        let error = call(&client, "t").await.unwrap_err();
+        assert!(error.may_have_run() && error.is_lost(), "{refusal:?}: {:?}", error.kind());
+        assert_eq!(raw.calls(), 1, "{refusal:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_modern_stream_that_breaks_is_not_taken_up_again() {
+    let raw = Raw::start(|asked, wire| {
+        wire.stream();
+        wire.write("retry: 1\n");
+        wire.event(Some("x"), &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": asked.id(), "progress": 1}}));
+        Then::Close
+    });
+    let client = within(raw.modern()).await.unwrap();
+    assert!(matches!(kind(call(&client, "t").await), Kind::Lost { may_have_run: true, .. }));
+    assert_eq!(raw.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_handshake_that_breaks_off_is_an_error_and_leaves_no_request_behind() {
+    for point in POINTS {
+        let raw = Raw::start(move |_, wire| breaks(wire, point, false));
+        for connecting in [raw.client(), Client::connect(raw.url())] {
+            let error = within(connecting).await.unwrap_err();
+            assert!(matches!(error.kind(), Kind::Lost { .. } | Kind::Connect { .. }), "{point:?}: {error}");
+        }
+        // A broken connection says nothing of the server's era: nobody tried another.
+        assert_eq!(raw.seen().len(), 2, "{point:?}: {:?}", raw.seen());
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_http_and_what_is_no_message_is_an_error() {
+    let answers = [
+        "\r\n\r\n",
+        "garbage\r\n\r\n",
+        "HTTP/3.7 200 OK\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "HTTP/1.1 999999 Much\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}",
+        "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffffff\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 15\r\n\r\n<html>no</html>",
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]",
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\n\u{feff}7",
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n\0\0",
+        "HTTP/1.1 500 Bad\r\ncontent-length: 4\r\n\r\noops",
+        "HTTP/1.1 418 Tea\r\ncontent-length: 100\r\n\r\ncut",
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+        "HTTP/1.1 206 Partial\r\ncontent-length: 2\r\n\r\n{}",
+    ];
+    for answer in answers {
+        let raw = Raw::after_hello(move |_, wire| breaks(wire, answer, false));
+        for client in [raw.client(), raw.modern()] {
+            let client = within(client).await.unwrap();
+            let error = call(&client, "t").await.unwrap_err();
+            assert!(!error.is_timeout(), "{answer:?}: {error}");
+        }
+        assert_eq!(raw.calls(), 2, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_the_server_closes_is_not_missed() {
+    for (revision, reset) in
+        [(HANDSHAKE, false), (HANDSHAKE, true), (Revision::NEWEST, false), (Revision::NEWEST, true)]
+    {
+        let raw = Raw::after_hello(move |asked, wire| {
+            wire.json(&asked.answer("yes"));
+            if reset { Then::Reset } else { Then::Close }
+        });
+        let client = within(Client::connect(raw.url()).revision(revision)).await.unwrap();
+        for ended in 1..20 {
+            assert_eq!(call(&client, "t").await.unwrap(), "yes", "{revision} {reset}");
+            raw.ended(ended).await;
+            // Idle is what had time to notice.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+        }
+        assert_eq!(raw.calls(), 19);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_as_such() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for connecting in [
+        Client::connect(format!("http://{gone}/mcp")),
+        Client::connect(format!("http://{gone}/mcp")).http_sse(),
+    ] {
+        match kind(within(connecting).await) {
+            Kind::Connect { step: tsugite::client::Step::Tcp, seen } => {
+                assert!(seen.contains(&gone.to_string()), "{seen}")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let nowhere = Client::connect("http://no.such.host.invalid/mcp");
+    assert!(matches!(kind(within(nowhere).await), Kind::Connect { .. }));
+}

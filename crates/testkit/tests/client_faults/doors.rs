@@ -1,0 +1,351 @@
+//! Servers that send their clients elsewhere, or want credentials for everything.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tsugite::client::{Authorizer, Challenge, Client, Error, Kind, Result, Step};
+
+use crate::raw::{Asked, Raw, Then, hello};
+use crate::{call, kind, until, within};
+
+/// What must not be seen anywhere.
+const SECRET: &str = "hunter2-is-the-secret";
+
+#[tokio::test]
+async fn a_redirect_to_another_server_is_not_followed() {
+    let other = Raw::start(|asked, wire| {
+        wire.json(&asked.answer("stolen"));
+        Then::Keep
+    });
+    let (port, stranger) = (other.address.port(), other.url());
+    let raw = Raw::after_hello(move |asked, wire| {
+        let here = asked.header("host").unwrap();
+        let location = match asked.body["params"]["arguments"]["to"].as_str().unwrap() {
+            "url" => stranger.clone(),
+            "host" => stranger.replace("http:", ""),
+            "tls" => format!("https://{here}/mcp"),
+            "user" => format!("http://{here}@127.0.0.1:{port}/mcp"),
+            "backslash" => format!("/\\127.0.0.1:{port}/mcp"),
+            "scheme" => "javascript:alert(1)".to_owned(),
+            "file" => "file:///etc/passwd".to_owned(),
+            _ => String::new(),
+        };
+        wire.status(307, &format!("location: {location}\r\n"), "");
+        Then::Keep
+    });
+    let client = within(raw.client().bearer(SECRET).header("x-key", SECRET)).await.unwrap();
+    for to in ["url", "host", "tls", "user", "backslash", "scheme", "file", "nowhere"] {
+        let error = within(client.call::<String>("t", json!({"to": to}))).await.unwrap_err();
+        assert!(
+            matches!(error.kind(), Kind::Connect { step: Step::Http, .. } | Kind::Status { .. }),
+            "{to}: {error}"
+        );
+        hides_secret(&error);
+    }
+    assert!(other.seen().is_empty(), "{:?}", other.seen());
+}
+
+#[tokio::test]
+async fn a_redirect_to_the_same_server_keeps_the_message_and_its_credentials() {
+    for status in [301, 302, 307, 308] {
+        let raw = Raw::after_hello(move |asked, wire| {
+            match asked.path.as_str() {
+                "/mcp" => wire.status(status, "location: /elsewhere/mcp?x=1\r\n", ""),
+                _ => wire.json(&asked.answer("yes")),
+            }
+            Then::Keep
+        });
+        let client = within(raw.client().bearer(SECRET)).await.unwrap();
+        assert_eq!(call(&client, "t").await.unwrap(), "yes");
+        let last = raw.seen().pop().unwrap();
+        assert_eq!((last.verb.as_str(), last.path.as_str()), ("POST", "/elsewhere/mcp?x=1"));
+        assert!(last.header("authorization").unwrap().ends_with(SECRET));
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_on_another_server_is_refused() {
+    let other = Raw::start(|_, _| Then::Close);
+    let address = other.address;
+    for endpoint in [
+        format!("http://{address}/messages"),
+        format!("//{address}/messages"),
+        "https://127.0.0.1/m".into(),
+        "http://[".into(),
+    ] {
+        let raw = Raw::start(move |_, wire| {
+            wire.stream();
+            wire.write(format!("event: endpoint\ndata: {endpoint}\n\n"));
+            wire.closed();
+            Then::Close
+        });
+        let error = within(Client::connect(raw.url()).http_sse().bearer(SECRET)).await.unwrap_err();
+        assert!(matches!(error.kind(), Kind::Connect { step: Step::Handshake, .. }), "{error}");
+        assert!(error.to_string().contains("another server"), "{error}");
+        assert_eq!(raw.seen().len(), 1, "nothing was posted anywhere");
+    }
+    assert!(other.seen().is_empty());
+}
+
+#[tokio::test]
+async fn an_endpoint_that_never_comes_is_waited_for_in_vain_and_not_for_ever() {
+    for said in [
+        "",
+        ": comment\n\n",
+        "data: /messages\n\n",
+        "event: other\ndata: /messages\n\n",
+        "event: endpoint\ndata: /messages\n",
+    ] {
+        let raw = Raw::start(move |_, wire| {
+            wire.stream();
+            wire.write(said);
+            wire.closed();
+            Then::Close
+        });
+        let connecting = Client::connect(raw.url()).http_sse().probe_time(Duration::from_millis(100));
+        assert!(
+            matches!(kind(within(connecting).await), Kind::Connect { step: Step::Handshake, .. }),
+            "{said}"
+        );
+        // It lets go of the stream.
+        raw.ended(1).await;
+    }
+}
+
+#[tokio::test]
+async fn an_old_stream_that_breaks_loses_its_calls_and_is_opened_again() {
+    let raw = Raw::start(|asked, wire| {
+        if asked.verb == "POST" {
+            let path = asked.path.clone();
+            wire.status(202, "", "");
+            if let Some(session) = path.strip_prefix("/messages?s=") {
+                MAIL.lock().unwrap().push((session.to_owned(), asked.clone()));
+            }
+            return Then::Keep;
+        }
+        let session = asked.connection.to_string();
+        wire.stream();
+        wire.write(format!("event: endpoint\ndata: /messages?s={session}\n\n"));
+        loop {
+            let mut mail = MAIL.lock().unwrap();
+            let Some(at) = mail.iter().position(|(to, _)| *to == session) else {
+                drop(mail);
+                std::thread::yield_now();
+                // A client that is gone is noticed by what is written.
+                if !wire.write(":\n\n") {
+                    return Then::Close;
+                }
+                continue;
+            };
+            let (_, message) = mail.remove(at);
+            drop(mail);
+            match (message.method(), message.body["params"]["name"].as_str()) {
+                ("initialize", _) => drop(wire.event(None, &crate::raw::welcome(&message))),
+                ("tools/call", Some("breaks")) => return Then::Close,
+                ("tools/call", _) => drop(wire.event(None, &message.answer("yes"))),
+                _ => {}
+            }
+        }
+    });
+    static MAIL: Mutex<Vec<(String, Asked)>> = Mutex::new(Vec::new());
+    let client = within(Client::connect(raw.url()).http_sse()).await.unwrap();
+    assert_eq!(call(&client, "works").await.unwrap(), "yes");
+    assert!(matches!(kind(call(&client, "breaks").await), Kind::Lost { may_have_run: true, .. }));
+    assert_eq!(call(&client, "works").await.unwrap(), "yes");
+    assert_eq!(raw.count(|asked| asked.verb == "GET"), 2);
+    assert_eq!(raw.count(|asked| asked.body["params"]["name"] == "breaks"), 1);
+}
+
+#[tokio::test]
+async fn https_fails_where_the_encryption_does() {
+    let raw = Raw::start(|_, wire| {
+        wire.write("HTTP/1.1 400 Bad Request\r\n\r\n");
+        Then::Close
+    });
+    let url = format!("https://{}/mcp?key={SECRET}", raw.address);
+    let error = within(Client::connect(url).bearer(SECRET)).await.unwrap_err();
+    // Without the feature it is a mistake of whoever built it; with it, of the server.
+    match error.kind() {
+        Kind::Setting(what) => assert!(what.contains("feature `tls`"), "{what}"),
+        Kind::Connect { step: Step::Tls, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    hides_secret(&error);
+    assert!(!raw.seen().iter().any(|asked| asked.header("authorization").is_some()));
+}
+
+#[tokio::test]
+async fn a_refused_credential_without_an_authorizer_is_told_with_its_challenge() {
+    for status in [401, 403] {
+        let raw = Raw::after_hello(move |_, wire| {
+            wire.status(
+                status,
+                "www-authenticate: Bearer resource_metadata=\"http://x/\"\r\nwww-authenticate: Basic\r\n",
+                "no",
+            );
+            Then::Keep
+        });
+        let url = format!("{}?token={SECRET}", raw.url());
+        for client in [
+            Client::connect(&*url).revision(crate::HANDSHAKE),
+            Client::connect(&*url).revision(tsugite::prelude::Revision::NEWEST),
+        ] {
+            let client = within(client.bearer(SECRET)).await.unwrap();
+            let error = call(&client, "t").await.unwrap_err();
+            hides_secret(&error);
+            match error.into_kind() {
+                Kind::Unauthorized(challenge) => {
+                    assert_eq!((challenge.status, challenge.url), (status, raw.url()));
+                    assert_eq!(
+                        challenge.www_authenticate,
+                        ["Bearer resource_metadata=\"http://x/\"", "Basic"]
+                    );
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(raw.calls(), 2);
+        // The same from the first request on.
+        let raw = Raw::start(move |_, wire| {
+            wire.status(status, "", "");
+            Then::Keep
+        });
+        for connecting in [raw.client(), Client::connect(raw.url()), Client::connect(raw.url()).http_sse()] {
+            assert!(matches!(kind(within(connecting).await), Kind::Unauthorized(_)));
+        }
+        assert_eq!(raw.seen().len(), 3, "an auth wall says nothing of the era");
+    }
+}
+
+/// Says yes to every challenge, and has a new token each time.
+struct Willing(Arc<Mutex<Vec<Challenge>>>);
+
+impl Authorizer for Willing {
+    fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>> {
+        let number = self.0.lock().unwrap().len();
+        Box::pin(async move { Ok(Some(format!("Bearer {SECRET}-{number}"))) })
+    }
+
+    fn challenged(&self, challenge: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>> {
+        self.0.lock().unwrap().push(challenge);
+        Box::pin(async { Ok(true) })
+    }
+}
+
+#[tokio::test]
+async fn an_authorizer_is_asked_and_what_it_gives_is_sent() {
+    let raw = Raw::after_hello(|asked, wire| {
+        match asked.header("authorization") {
+            Some(token) if token == format!("Bearer {SECRET}-1") => wire.json(&asked.answer("in")),
+            _ => wire.status(401, "www-authenticate: Bearer scope=\"a\"\r\n", ""),
+        }
+        Then::Keep
+    });
+    let challenges = Arc::default();
+    let client = within(raw.client().authorizer(Willing(Arc::clone(&challenges)))).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "in");
+    assert_eq!(call(&client, "t").await.unwrap(), "in");
+    let challenges = challenges.lock().unwrap();
+    assert_eq!(challenges.len(), 1);
+    assert_eq!(challenges[0].www_authenticate, ["Bearer scope=\"a\""]);
+    let all: Vec<_> = raw.seen().into_iter().filter(Asked::is_call).collect();
+    assert_eq!(all.len(), 3);
+    assert_eq!(all[0].body, all[1].body, "the same message with other credentials");
+    // Credentials go with everything.
+    assert!(raw.seen().iter().all(|asked| asked.header("authorization").is_some()));
+}
+
+#[tokio::test]
+async fn an_authorizer_that_never_gives_up_is_asked_twice_for_one_request() {
+    for status in [401, 403] {
+        let raw = Raw::after_hello(move |_, wire| {
+            wire.status(status, "", "");
+            Then::Keep
+        });
+        let challenges = Arc::default();
+        let client = within(raw.client().authorizer(Willing(Arc::clone(&challenges)))).await.unwrap();
+        let error = call(&client, "t").await.unwrap_err();
+        assert!(matches!(error.kind(), Kind::Unauthorized(_)), "{error}");
+        hides_secret(&error);
+        assert_eq!((raw.calls(), challenges.lock().unwrap().len()), (3, 2));
+    }
+}
+
+#[tokio::test]
+async fn secrets_stand_in_no_error() {
+    // A server that is gone, silent, mad, or busy.
+    let ways: [fn(&Asked, &mut crate::raw::Wire) -> Then; 5] = [
+        |_, _| Then::Close,
+        |_, wire| {
+            wire.closed();
+            Then::Close
+        },
+        |_, wire| {
+            wire.write("garbage\r\n\r\n");
+            Then::Close
+        },
+        |_, wire| {
+            wire.status(503, "retry-after: 999\r\n", "");
+            Then::Keep
+        },
+        |_, wire| {
+            wire.json(&json!({"jsonrpc": "2.0", "id": "?", "result": 7}));
+            Then::Keep
+        },
+    ];
+    for way in ways {
+        let raw = Raw::start(way);
+        let url = format!("{}?key={SECRET}#{SECRET}", raw.url());
+        for connecting in
+            [Client::connect(&*url), Client::connect(&*url).legacy_only(), Client::connect(&*url).http_sse()]
+        {
+            let connecting =
+                connecting.bearer(SECRET).header("x-key", SECRET).timeout(Duration::from_millis(100));
+            hides_secret(&within(connecting).await.unwrap_err());
+        }
+        let client = Client::connect(&*url).modern_only().revision(tsugite::prelude::Revision::NEWEST);
+        let client = within(client.bearer(SECRET).timeout(Duration::from_millis(100))).await.unwrap();
+        hides_secret(&call(&client, "t").await.unwrap_err());
+        assert!(!format!("{client:?}").contains(SECRET));
+    }
+    for url in [
+        format!("http://user:{SECRET}@127.0.0.1/mcp"),
+        format!("ftp://127.0.0.1/{SECRET}?k={SECRET}").replace(&format!("/{SECRET}"), "/x"),
+    ] {
+        hides_secret(&within(Client::connect(url)).await.unwrap_err());
+    }
+    let unfit = Client::connect("http://127.0.0.1:1/").header("x-key", format!("{SECRET}\r\nx: y"));
+    hides_secret(&within(unfit).await.unwrap_err());
+}
+
+#[tokio::test]
+async fn a_session_id_is_sent_back_as_it_came_and_shown_nowhere() {
+    let raw = Raw::start(|asked, wire| {
+        if asked.method() == "initialize" {
+            wire.json_with(&format!("mcp-session-id: {SECRET}\r\n"), &crate::raw::welcome(asked));
+            return Then::Keep;
+        }
+        assert_eq!(asked.header("mcp-session-id"), Some(SECRET));
+        match hello(asked, wire) {
+            Some(then) => then,
+            None => {
+                wire.status(500, "", "");
+                Then::Keep
+            }
+        }
+    });
+    let client = within(raw.client()).await.unwrap();
+    hides_secret(&call(&client, "t").await.unwrap_err());
+    assert!(!format!("{client:?}").contains(SECRET));
+    drop(client);
+    until(|| raw.count(|asked| asked.verb == "DELETE") == 1).await;
+}
+
+fn hides_secret(error: &Error) {
+    for shown in [format!("{error}"), format!("{error:?}"), format!("{:?}", error.kind())] {
+        assert!(!shown.contains(SECRET), "{shown}");
+    }
+}

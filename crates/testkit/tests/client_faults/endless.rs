@@ -1,0 +1,418 @@
+//! Servers that never stop: what they send is bounded, and so is what is sent to them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tsugite::client::{Answer, Client, Kind};
+
+use crate::raw::{Asked, Raw, Then, hello};
+use crate::shell::spawn;
+use crate::{call, kind, until, within, without_growing};
+
+/// So short that it is over at once.
+const SHORT: Duration = Duration::from_millis(300);
+/// Of a stream whose pieces have a length.
+const CHUNKED: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+fn note(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_given_up() {
+    let raw = Raw::after_hello(|asked, wire| {
+        wire.write("HTTP/1.1 200 OK\r\n");
+        match asked.body["params"]["name"].as_str() {
+            Some("one") => wire.for_ever("x".repeat(1 << 16)),
+            Some("many") => wire.for_ever("x-more: and more\r\n".repeat(1_000)),
+            _ => wire.for_ever(format!("HTTP/1.1 100 Continue\r\nx: {}\r\n\r\n", "x".repeat(1_000))),
+        }
+    });
+    let client = within(raw.modern()).await.unwrap();
+    for name in ["one", "many"] {
+        let error = without_growing(call(&client, name)).await.unwrap_err();
+        assert!(error.may_have_run(), "{name}: {error}");
+    }
+    // Interim answers may come as long as there is time.
+    let outcome = within(client.call::<String>("interim", ()).timeout(SHORT)).await;
+    assert!(outcome.is_err());
+    assert_eq!(raw.calls(), 3);
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_too_large() {
+    let raw = Raw::after_hello(|_, wire| {
+        wire.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n[");
+        wire.for_ever("[".repeat(1 << 16))
+    });
+    for client in [raw.client(), raw.modern()] {
+        let client = within(client.max_message_bytes(1 << 20)).await.unwrap();
+        assert!(matches!(kind(without_growing(call(&client, "t")).await), Kind::TooLarge(_)));
+    }
+    assert_eq!(raw.calls(), 2);
+}
+
+#[tokio::test]
+async fn an_event_without_end_is_too_large() {
+    let lines = ["data: ", "data: x\n", ": comment ", "id: ", "event: ", "x"];
+    for line in lines {
+        let raw = Raw::after_hello(move |_, wire| {
+            wire.stream();
+            let more = if line.ends_with('\n') { line } else { "x" };
+            wire.write(line);
+            wire.for_ever(more.repeat(1 << 16))
+        });
+        for client in [raw.client(), raw.modern()] {
+            let client = within(client.max_message_bytes(1 << 20)).await.unwrap();
+            assert!(matches!(kind(without_growing(call(&client, "t")).await), Kind::TooLarge(_)), "{line}");
+        }
+        assert_eq!(raw.calls(), 2);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_sign_of_life_does_not_keep_a_call_alive() {
+    let pieces: [fn(&Asked) -> String; 5] = [
+        |_| ": comment\n\n".into(),
+        |_| "id: 1\ndata:\n\n".into(),
+        |_| "data: no message\n\n".into(),
+        |_| format!("data: {}\n\n", note("notifications/message", json!({"level": "info", "data": "x"}))),
+        // Progress that stands, falls, or is somebody else's.
+        |asked| {
+            let all = [(asked.id(), 1.0), (asked.id(), 0.5), (asked.id() + 7, 2.0)];
+            all.map(|(token, progress)| {
+                format!(
+                    "data: {}\n\n",
+                    note("notifications/progress", json!({"progressToken": token, "progress": progress}))
+                )
+            })
+            .concat()
+        },
+    ];
+    for piece in pieces {
+        let raw = Raw::after_hello(move |asked, wire| {
+            wire.write(CHUNKED);
+            let piece = piece(asked).repeat(50);
+            wire.for_ever(format!("{:x}\r\n{piece}\r\n", piece.len()))
+        });
+        for client in [raw.client(), raw.modern()] {
+            let client = within(client).await.unwrap();
+            let call = client.call::<String>("t", ()).timeout(SHORT);
+            match kind(without_growing(within(call)).await) {
+                Kind::TimedOut { limit, total: false } => assert_eq!(limit, SHORT),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn progress_without_end_ends_with_the_time_in_all() {
+    let raw = Raw::after_hello(|asked, wire| {
+        wire.stream();
+        for step in 0.. {
+            if !wire.event(
+                None,
+                &note("notifications/progress", json!({"progressToken": asked.id(), "progress": step})),
+            ) {
+                break;
+            }
+        }
+        Then::Close
+    });
+    let told = Arc::new(AtomicUsize::new(0));
+    let client = within(raw.modern()).await.unwrap();
+    let count = Arc::clone(&told);
+    let call = client.call::<String>("t", ()).timeout(Duration::from_secs(50)).max_time(SHORT).on_progress(
+        move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+        },
+    );
+    match kind(without_growing(within(call)).await) {
+        Kind::TimedOut { limit, total: true } => assert_eq!(limit, SHORT),
+        other => panic!("{other:?}"),
+    }
+    assert!(told.load(Ordering::SeqCst) > 1);
+}
+
+#[tokio::test]
+async fn notifications_of_a_child_without_end_stop_nobody() {
+    for note in [
+        r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:y"}}"#,
+        r#"{"jsonrpc":"2.0","method":"no/such"}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#,
+        r#"{"jsonrpc":"2.0","id":77,"result":{}}"#,
+    ] {
+        // They come while the call waits, and after its answer.
+        let client = within(spawn(&format!(
+            "hello; hear; (yes '{note}' | head -n 20000); answer 2 yes; yes '{note}'"
+        )))
+        .await
+        .unwrap();
+        assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "yes");
+        let late = within(client.call::<String>("t", ()).timeout(SHORT)).await.unwrap_err();
+        assert!(late.is_timeout(), "{late}");
+    }
+}
+
+#[tokio::test]
+async fn pages_without_end_and_pages_in_circles_are_given_up() {
+    let raw = Raw::after_hello(|asked, wire| {
+        let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").to_owned();
+        let next = match asked.method() {
+            // New ones for ever.
+            "tools/list" => (cursor.parse::<u64>().unwrap() + 1).to_string(),
+            // Two that name each other.
+            "prompts/list" => if cursor == "b" { "a" } else { "b" }.to_owned(),
+            // One that names itself, and is empty, which a cursor may be.
+            _ => String::new(),
+        };
+        let tool = json!({"name": format!("t{cursor}"), "inputSchema": {"type": "object"}});
+        wire.json(&asked.result(
+            json!({"tools": [tool], "prompts": [{"name": "p"}], "resources": [], "nextCursor": next}),
+        ));
+        Then::Keep
+    });
+    for client in [raw.client(), raw.modern()] {
+        let client = within(client.max_pages(20)).await.unwrap();
+        let of = |method: &'static str| raw.count(move |asked| asked.method() == method);
+        let before = (of("tools/list"), of("prompts/list"), of("resources/list"));
+        assert!(matches!(kind(within(client.list_tools()).await), Kind::TooLarge(_)));
+        assert_eq!(of("tools/list") - before.0, 20);
+        assert!(matches!(kind(within(client.list_prompts()).await), Kind::TooLarge(_)));
+        assert!(of("prompts/list") - before.1 <= 3);
+        assert!(matches!(kind(within(client.list_resources()).await), Kind::TooLarge(_)));
+        assert!(of("resources/list") - before.2 <= 2);
+        // As a stream: everything that came, then the error, and nothing after it.
+        let mut prompts = client.list_prompts();
+        let mut heard = Vec::new();
+        while let Some(prompt) = within(prompts.next()).await {
+            heard.push(prompt.is_ok());
+        }
+        assert_eq!(heard.iter().filter(|is_ok| !**is_ok).count(), 1);
+        assert_eq!(heard.last(), Some(&false), "{heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn rounds_without_end_are_given_up() {
+    let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "again?", "requestedSchema": {"type": "object", "properties": {}}}});
+    let raw = Raw::start(move |asked, wire| {
+        let state = asked.body["params"]["requestState"].as_str().unwrap_or("0").parse::<u64>().unwrap() + 1;
+        let mut result = json!({"resultType": "input_required", "requestState": state.to_string()});
+        if asked.body["params"]["name"] == "asks" {
+            result["inputRequests"] = json!({"q": form});
+        }
+        wire.json(&asked.result(result));
+        Then::Keep
+    });
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let client = raw.modern().max_rounds(5).on_form(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Answer::defaults() }
+    });
+    let client = within(client).await.unwrap();
+    // With a question each time, and with nothing but "come back".
+    for name in ["asks", "waits"] {
+        let before = raw.calls();
+        assert!(matches!(kind(call(&client, name).await), Kind::Rounds(_)));
+        assert_eq!(raw.calls() - before, 6, "{name}");
+    }
+    assert!(asked.load(Ordering::SeqCst) <= 6);
+}
+
+#[tokio::test]
+async fn redirects_without_end_are_given_up() {
+    let raw = Raw::after_hello(|asked, wire| {
+        let status = asked.body["params"]["arguments"]["status"].as_u64().unwrap() as u16;
+        let number: u64 = asked.path.rsplit('/').next().unwrap().parse().unwrap_or(0);
+        // To itself, or ever further.
+        let next = if status == 307 { "/mcp".to_owned() } else { format!("/mcp/{}", number + 1) };
+        wire.status(status, &format!("location: {next}\r\n"), "");
+        Then::Keep
+    });
+    let client = within(raw.client()).await.unwrap();
+    for status in [301, 302, 307, 308] {
+        let before = raw.calls();
+        let outcome = within(client.call::<String>("t", json!({"status": status}))).await;
+        assert!(matches!(kind(outcome), Kind::Status { status: found, .. } if found == status));
+        assert!(raw.calls() - before <= 5, "{}", raw.calls() - before);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_busy_for_ever_is_given_up() {
+    let raw = Raw::after_hello(|asked, wire| {
+        let arguments = &asked.body["params"]["arguments"];
+        let after = arguments["after"].as_str().map(|after| format!("retry-after: {after}\r\n"));
+        wire.status(arguments["status"].as_u64().unwrap() as u16, &after.unwrap_or_default(), "later");
+        Then::Keep
+    });
+    let client = within(raw.client()).await.unwrap();
+    let absurd =
+        ["999999999", "99999999999999999999999999", "-1", "soon", "1.5", "", "Fri, 31 Dec 9999 23:59:59 GMT"];
+    for status in [429, 503] {
+        for after in ["0", "Thu, 01 Jan 1970 00:00:00 GMT"].iter().chain(&absurd) {
+            let before = raw.calls();
+            let outcome = within(client.call::<String>("t", json!({"status": status, "after": after}))).await;
+            match kind(outcome) {
+                Kind::Status { status: found, said } => assert_eq!((found, said.as_str()), (status, "later")),
+                other => panic!("{after}: {other:?}"),
+            }
+            let sent = raw.calls() - before;
+            assert!(sent <= 4, "{after}: {sent}");
+            assert!(sent == 1 || !absurd.contains(after), "nobody waits so long, nor guesses: {after}");
+        }
+    }
+    // Whoever names no time is asked again later and later, and not for ever.
+    let (before, start) = (raw.calls(), Instant::now());
+    let outcome = within(client.call::<String>("t", json!({"status": 503}))).await;
+    assert!(matches!(kind(outcome), Kind::Status { status: 503, .. }));
+    assert_eq!(raw.calls() - before, 4);
+    assert!(start.elapsed() >= Duration::from_millis(3_500));
+}
+
+#[tokio::test]
+async fn a_stream_of_its_own_that_closes_at_once_is_opened_later_and_later() {
+    let raw = Raw::start(|asked, wire| {
+        if asked.verb != "GET" {
+            return hello(asked, wire).unwrap();
+        }
+        wire.stream();
+        wire.write("retry: 0\n\n");
+        Then::Close
+    });
+    let start = Instant::now();
+    let _client = within(raw.client()).await.unwrap();
+    raw.saw(5, |asked| asked.verb == "GET").await;
+    // Each time it waits twice as long, and begins with more than nothing.
+    assert!(start.elapsed() >= Duration::from_millis(15 * 50), "four pauses in {:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_stream_of_its_own_with_one_event_each_time_does_not_make_the_client_spin() {
+    let raw = Raw::start(|asked, wire| {
+        if asked.verb != "GET" {
+            return hello(asked, wire).unwrap();
+        }
+        wire.stream();
+        wire.write("retry: 0\n");
+        wire.event(Some("x"), &note("notifications/message", json!({"level": "info", "data": "x"})));
+        Then::Close
+    });
+    let start = Instant::now();
+    let _client = within(raw.client()).await.unwrap();
+    raw.saw(11, |asked| asked.verb == "GET").await;
+    assert!(start.elapsed() >= Duration::from_millis(500), "ten times in {:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_call_whose_stream_breaks_again_and_again_does_not_make_the_client_spin() {
+    let raw = Raw::start(|asked, wire| {
+        if asked.is_call() || asked.header("last-event-id").is_some() {
+            wire.stream();
+            wire.write("retry: 0\n");
+            wire.event(Some("x"), &note("notifications/message", json!({"level": "info", "data": "x"})));
+            return Then::Close;
+        }
+        hello(asked, wire).unwrap()
+    });
+    let client = within(raw.client()).await.unwrap();
+    let start = Instant::now();
+    let late = within(client.call::<String>("t", ()).timeout(Duration::from_secs(1))).await.unwrap_err();
+    assert!(late.may_have_run(), "{late}");
+    let (seen, time) = (raw.seen().len() as u32, start.elapsed());
+    assert!(Duration::from_millis(40) * seen < time + Duration::from_millis(500), "{seen} in {time:?}");
+    assert_eq!(raw.calls(), 1);
+}
+
+#[tokio::test]
+async fn a_stream_that_wants_to_be_left_alone_for_ever_ends_with_the_call() {
+    let raw = Raw::start(|asked, wire| {
+        if asked.is_call() {
+            wire.stream();
+            wire.write("retry: 18446744073709551615\nid: x\ndata:\n\n");
+            return Then::Close;
+        }
+        if asked.verb == "GET" {
+            wire.stream();
+            wire.write("retry: 18446744073709551615\n\n");
+            return Then::Close;
+        }
+        hello(asked, wire).unwrap()
+    });
+    let client = within(raw.client()).await.unwrap();
+    let late = within(client.call::<String>("t", ()).timeout(SHORT)).await.unwrap_err();
+    assert!(late.is_timeout(), "{late}");
+}
+
+#[tokio::test]
+async fn what_is_asked_over_http_without_end_is_answered_a_little_at_a_time() {
+    // Questions and pings without end, and every answer to them is left hanging.
+    for question in ["ping", "roots/list", "no/such"] {
+        let raw = Raw::start(move |asked, wire| {
+            if asked.verb == "GET" {
+                wire.stream();
+                for id in 0..5_000 {
+                    wire.event(None, &json!({"jsonrpc": "2.0", "id": id, "method": question}));
+                }
+                wire.closed();
+                return Then::Close;
+            }
+            if asked.is_call() {
+                wire.json(&asked.answer("yes"));
+                return Then::Keep;
+            }
+            if asked.method().is_empty() && asked.verb == "POST" {
+                wire.closed();
+                return Then::Close;
+            }
+            hello(asked, wire).unwrap()
+        });
+        let client = within(raw.client().roots([])).await.unwrap();
+        raw.saw(1, |asked| asked.verb == "POST" && asked.method().is_empty()).await;
+        for _ in 0..20 {
+            assert_eq!(call(&client, "t").await.unwrap(), "yes");
+        }
+        let hanging = raw.count(|asked| asked.verb == "POST" && asked.method().is_empty());
+        assert!(hanging <= 128, "{hanging} connections at a time, for {question}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_answers_a_notification_never_holds_nobody_up() {
+    let raw = Raw::start(|asked, wire| {
+        if asked.method() == "notifications/initialized" {
+            wire.closed();
+            return Then::Close;
+        }
+        hello(asked, wire).unwrap()
+    });
+    assert!(kind(within(raw.client().timeout(SHORT)).await).is_slow());
+    // Likewise for what the old transport sends and waits for.
+    let raw = Raw::start(|_, wire| {
+        wire.closed();
+        Then::Close
+    });
+    let outcome = within(Client::connect(raw.url()).http_sse().timeout(SHORT)).await;
+    assert!(kind(outcome).is_slow());
+    let outcome = within(Client::connect(raw.url()).timeout(SHORT)).await;
+    assert!(kind(outcome).is_slow());
+    until(|| raw.count(|_| true) >= 2).await;
+}
+
+trait Slow {
+    fn is_slow(&self) -> bool;
+}
+
+impl Slow for Kind {
+    fn is_slow(&self) -> bool {
+        matches!(self, Kind::TimedOut { .. } | Kind::Connect { .. })
+    }
+}

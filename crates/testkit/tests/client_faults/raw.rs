@@ -1,0 +1,261 @@
+//! Servers that write HTTP by hand, on threads of their own.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use tsugite::client::{Client, Connecting};
+use tsugite::prelude::Revision;
+
+use crate::{HANDSHAKE, until};
+
+/// A server. What it does with a request is a closure's affair.
+pub(crate) struct Raw {
+    pub(crate) address: SocketAddr,
+    seen: Arc<Mutex<Vec<Asked>>>,
+    /// Connections that are over.
+    ended: Arc<AtomicUsize>,
+}
+
+/// One request, as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// Of HTTP.
+    pub(crate) verb: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Value,
+    /// Which connection it came on, counted from 0.
+    pub(crate) connection: usize,
+}
+
+impl Asked {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The method of JSON-RPC.
+    pub(crate) fn method(&self) -> &str {
+        self.body["method"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn is_call(&self) -> bool {
+        self.method() == "tools/call"
+    }
+
+    pub(crate) fn id(&self) -> i64 {
+        self.body["id"].as_i64().unwrap_or_default()
+    }
+
+    /// The answer to a call of a tool.
+    pub(crate) fn answer(&self, text: &str) -> Value {
+        let result = json!({"content": [{"type": "text", "text": text}], "resultType": "complete"});
+        self.result(result)
+    }
+
+    pub(crate) fn result(&self, result: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result})
+    }
+}
+
+/// What becomes of the connection.
+pub(crate) enum Then {
+    /// The next request may come on it.
+    Keep,
+    Close,
+    /// With a reset instead of an end.
+    Reset,
+}
+
+impl Raw {
+    /// Serves until the process ends; every connection has its thread.
+    pub(crate) fn start(serve: impl Fn(&Asked, &mut Wire) -> Then + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let ended = Arc::new(AtomicUsize::new(0));
+        let (serve, known, over) = (Arc::new(serve), Arc::clone(&seen), Arc::clone(&ended));
+        let (count, runtime) = (AtomicUsize::new(0), Handle::current());
+        std::thread::spawn(move || {
+            for socket in listener.incoming() {
+                let (serve, seen) = (Arc::clone(&serve), Arc::clone(&known));
+                let connection = count.fetch_add(1, Ordering::Relaxed);
+                let (runtime, ended) = (runtime.clone(), Arc::clone(&over));
+                std::thread::spawn(move || {
+                    // A client that goes away is no failure of its server.
+                    let _ = converse(socket.unwrap(), connection, &seen, &runtime, &*serve);
+                    ended.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Self { address, seen, ended }
+    }
+
+    /// The same, with the handshake done and everything else but calls answered as an ordinary server would.
+    pub(crate) fn after_hello(serve: impl Fn(&Asked, &mut Wire) -> Then + Send + Sync + 'static) -> Self {
+        Self::start(move |asked, wire| match hello(asked, wire) {
+            Some(then) => then,
+            None => serve(asked, wire),
+        })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// A client that shakes hands.
+    pub(crate) fn client(&self) -> Connecting {
+        Client::connect(self.url()).revision(HANDSHAKE)
+    }
+
+    /// A client that does not.
+    pub(crate) fn modern(&self) -> Connecting {
+        Client::connect(self.url()).revision(Revision::NEWEST)
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Asked> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// How often something was asked.
+    pub(crate) fn count(&self, is_it: impl Fn(&Asked) -> bool) -> usize {
+        self.seen.lock().unwrap().iter().filter(|asked| is_it(asked)).count()
+    }
+
+    /// How often a tool was called.
+    pub(crate) fn calls(&self) -> usize {
+        self.count(Asked::is_call)
+    }
+
+    /// Waits until this many connections are over.
+    pub(crate) async fn ended(&self, most: usize) {
+        until(|| self.ended.load(Ordering::SeqCst) >= most).await;
+    }
+
+    /// Waits until this many of these have come.
+    pub(crate) async fn saw(&self, most: usize, is_it: impl Fn(&Asked) -> bool) {
+        until(|| self.count(&is_it) >= most).await;
+    }
+}
+
+/// Does what an ordinary server of 2025-11-25 does before and beside calls: no stream of its own, one session.
+pub(crate) fn hello(asked: &Asked, wire: &mut Wire) -> Option<Then> {
+    match (asked.verb.as_str(), asked.method()) {
+        ("POST", "initialize") => wire.json_with("mcp-session-id: one\r\n", &welcome(asked)),
+        ("POST", "notifications/initialized" | "notifications/cancelled") => wire.status(202, "", ""),
+        ("POST", "") => wire.status(202, "", ""),
+        ("GET", _) => wire.status(405, "", ""),
+        ("DELETE", _) => wire.status(200, "", ""),
+        _ => return None,
+    }
+    Some(Then::Keep)
+}
+
+pub(crate) fn welcome(asked: &Asked) -> Value {
+    asked.result(json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "s", "version": "1"},
+    }))
+}
+
+fn converse(
+    socket: TcpStream,
+    connection: usize,
+    seen: &Mutex<Vec<Asked>>,
+    runtime: &Handle,
+    serve: &(dyn Fn(&Asked, &mut Wire) -> Then + Send + Sync),
+) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    let mut reader = BufReader::new(socket.try_clone()?);
+    let mut wire = Wire { socket, broken: false };
+    while let Some(asked) = read(&mut reader, connection)? {
+        seen.lock().unwrap().push(asked.clone());
+        match serve(&asked, &mut wire) {
+            Then::Keep if !wire.broken => {}
+            Then::Keep | Then::Close => break,
+            Then::Reset => {
+                let _runtime = runtime.enter();
+                wire.socket.set_nonblocking(true)?;
+                tokio::net::TcpStream::from_std(wire.socket)?.set_zero_linger()?;
+                return Ok(());
+            }
+        }
+    }
+    let _ = wire.socket.shutdown(Shutdown::Both);
+    Ok(())
+}
+
+fn read(reader: &mut BufReader<TcpStream>, connection: usize) -> std::io::Result<Option<Asked>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let mut words = line.split_whitespace();
+    let (verb, path) =
+        (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default().to_owned());
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let mut body = vec![0; length.map_or(0, |(_, length)| length.parse().unwrap())];
+    reader.read_exact(&mut body)?;
+    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
+    Ok(Some(Asked { verb, path, headers, body, connection }))
+}
+
+/// The client's end of a connection.
+pub(crate) struct Wire {
+    socket: TcpStream,
+    broken: bool,
+}
+
+impl Wire {
+    /// Writes these bytes. False when nobody reads them any more.
+    pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.broken |= self.socket.write_all(bytes.as_ref()).is_err();
+        !self.broken
+    }
+
+    /// Writes the same again and again, until nobody reads it.
+    pub(crate) fn for_ever(&mut self, bytes: impl AsRef<[u8]>) -> Then {
+        while self.write(bytes.as_ref()) {}
+        Then::Close
+    }
+
+    pub(crate) fn status(&mut self, status: u16, headers: &str, body: &str) {
+        let length = body.len();
+        self.write(format!("HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\n\r\n{body}"));
+    }
+
+    pub(crate) fn json(&mut self, message: &Value) {
+        self.json_with("", message);
+    }
+
+    pub(crate) fn json_with(&mut self, headers: &str, message: &Value) {
+        self.status(200, &format!("content-type: application/json\r\n{headers}"), &message.to_string());
+    }
+
+    /// Begins a stream of events, which ends with the connection.
+    pub(crate) fn stream(&mut self) {
+        self.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n");
+    }
+
+    pub(crate) fn event(&mut self, id: Option<&str>, message: &Value) -> bool {
+        let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+        self.write(format!("{id}data: {message}\n\n"))
+    }
+
+    /// Waits until the client closes the connection, which it does not use for anything else.
+    pub(crate) fn closed(&mut self) {
+        let mut rest = [0; 64];
+        while !matches!(self.socket.read(&mut rest), Ok(0) | Err(_)) {}
+    }
+}

@@ -1,0 +1,165 @@
+//! Sessions that end before the client does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+use tsugite::client::Kind;
+
+use crate::raw::{Asked, Raw, Then, Wire, hello, welcome};
+use crate::{call, kind, within};
+
+/// A server that forgets every session after so many calls in it, and names each anew.
+fn forgetful(most: usize, forgotten: impl Fn(&Asked, &mut Wire) + Send + Sync + 'static) -> Raw {
+    let (sessions, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    Raw::start(move |asked, wire| {
+        if asked.method() == "initialize" {
+            assert_eq!(asked.header("mcp-session-id"), None, "an old session in a new one");
+            let number = sessions.fetch_add(1, Ordering::SeqCst) + 1;
+            calls.store(0, Ordering::SeqCst);
+            wire.json_with(&format!("mcp-session-id: s{number}\r\n"), &welcome(asked));
+            return Then::Keep;
+        }
+        let now = format!("s{}", sessions.load(Ordering::SeqCst));
+        if asked.header("mcp-session-id") != Some(&*now) {
+            forgotten(asked, wire);
+            return Then::Keep;
+        }
+        if let Some(then) = hello(asked, wire) {
+            return then;
+        }
+        if calls.fetch_add(1, Ordering::SeqCst) >= most {
+            forgotten(asked, wire);
+            return Then::Keep;
+        }
+        match asked.method() {
+            "tools/list" => wire.json(&asked.result(json!({"tools": []}))),
+            _ => wire.json(&asked.answer(&now)),
+        }
+        Then::Keep
+    })
+}
+
+fn is_hello(asked: &Asked) -> bool {
+    asked.method() == "initialize"
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_followed_by_another_and_nobody_notices() {
+    let refusals: [fn(&Asked, &mut Wire); 4] = [
+        |_, wire| wire.status(404, "", ""),
+        |asked, wire| {
+            let error = json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": {"code": -32001, "message": "Session not found"}});
+            wire.status(404, "content-type: application/json\r\n", &error.to_string());
+        },
+        // With a body that is cut, and one that is no message.
+        |_, wire| wire.status(404, "content-type: text/html\r\n", "<html>"),
+        // Servers in the field.
+        |_, wire| {
+            let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#;
+            wire.status(400, "content-type: application/json\r\n", error);
+        },
+    ];
+    for refusal in refusals {
+        let raw = forgetful(1, refusal);
+        let client = within(raw.client()).await.unwrap();
+        // A call that was refused has not run, whatever it would have done.
+        for number in 1..4 {
+            assert_eq!(call(&client, "harms").await.unwrap(), format!("s{number}"));
+        }
+        within(client.list_tools()).await.unwrap();
+        assert_eq!(raw.count(is_hello), 4);
+        assert_eq!(raw.count(|asked| asked.method() == "notifications/initialized"), 4);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
+    let raw = forgetful(0, |_, wire| wire.status(404, "", ""));
+    let client = within(raw.client()).await.unwrap();
+    for _ in 0..2 {
+        match kind(call(&client, "t").await) {
+            Kind::Lost { may_have_run: false, seen } => assert!(seen.contains("session"), "{seen}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(raw.calls() <= 6 && raw.count(is_hello) <= 7, "{} {}", raw.calls(), raw.count(is_hello));
+}
+
+#[tokio::test]
+async fn a_server_that_was_started_again_is_met_anew() {
+    // Two lives of one server, on one port: the second knows nothing of the first.
+    let life = Arc::new(AtomicUsize::new(1));
+    let now = Arc::clone(&life);
+    let raw = Raw::start(move |asked, wire| {
+        let id = format!("life-{}", now.load(Ordering::SeqCst));
+        match asked.method() {
+            "initialize" => wire.json_with(&format!("mcp-session-id: {id}\r\n"), &welcome(asked)),
+            _ if asked.header("mcp-session-id") != Some(&*id) => wire.status(404, "", ""),
+            _ => match hello(asked, wire) {
+                Some(then) => return then,
+                None => wire.json(&asked.answer(&id)),
+            },
+        }
+        Then::Keep
+    });
+    let client = within(raw.client()).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "life-1");
+    life.store(2, Ordering::SeqCst);
+    // Whoever comes at the same time shares the new session.
+    let all = futures_util::future::join_all((0..8).map(|_| call(&client, "t"))).await;
+    assert!(all.into_iter().all(|text| text.unwrap() == "life-2"));
+    assert_eq!(raw.count(is_hello), 2);
+    within(client.close()).await;
+    let last = raw.seen().pop().unwrap();
+    assert_eq!((last.verb.as_str(), last.header("mcp-session-id")), ("DELETE", Some("life-2")));
+}
+
+#[tokio::test]
+async fn a_404_without_a_session_is_a_404() {
+    let raw = Raw::start(|asked, wire| {
+        match asked.method() {
+            // A server without sessions.
+            "initialize" => wire.json(&welcome(asked)),
+            "notifications/initialized" => wire.status(202, "", ""),
+            _ => wire.status(404, "", "nothing here"),
+        }
+        Then::Keep
+    });
+    let client = within(raw.client()).await.unwrap();
+    match kind(call(&client, "t").await) {
+        Kind::Status { status: 404, said } => assert_eq!(said, "nothing here"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!((raw.calls(), raw.count(is_hello)), (1, 1));
+    // Nor is it one on the newest revision, whatever the server says.
+    let raw = Raw::start(|_, wire| {
+        wire.status(404, "mcp-session-id: x\r\n", "");
+        Then::Keep
+    });
+    let client = within(raw.modern()).await.unwrap();
+    assert!(matches!(kind(call(&client, "t").await), Kind::Status { status: 404, .. }));
+    assert!(matches!(kind(call(&client, "t").await), Kind::Status { status: 404, .. }));
+    assert!(raw.seen().iter().all(|asked| asked.header("mcp-session-id").is_none()));
+}
+
+#[tokio::test]
+async fn a_refusal_with_a_body_that_never_ends_is_still_a_refusal() {
+    let raw = Raw::after_hello(|asked, wire| {
+        let status = asked.body["params"]["arguments"]["status"].as_u64().unwrap();
+        wire.write(format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: text/html\r\ntransfer-encoding: chunked\r\n\r\n"
+        ));
+        let chunk = format!("10000\r\n{}\r\n", "x".repeat(1 << 16));
+        wire.for_ever(chunk)
+    });
+    let client = within(raw.modern()).await.unwrap();
+    let outcome = crate::without_growing(within(client.call::<String>("t", json!({"status": 500})))).await;
+    match kind(outcome) {
+        Kind::Status { status: 500, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    let client = within(raw.client()).await.unwrap();
+    let outcome = within(client.call::<String>("t", json!({"status": 404}))).await;
+    assert!(matches!(kind(outcome), Kind::Lost { may_have_run: false, .. }));
+}
