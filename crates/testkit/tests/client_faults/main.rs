@@ -15,13 +15,16 @@ mod answers;
 mod broken_http;
 mod child_ends;
 mod doors;
+mod dropped;
 mod endless;
 mod family;
 mod lines;
 mod pipes;
+mod questions;
 mod raw;
 mod sessions;
 mod shell;
+mod time;
 
 use std::future::{Future, IntoFuture};
 use std::time::Duration;

@@ -1,0 +1,171 @@
+//! Calls that nobody waits for any more: the server is told the way its revision wants it, and of nothing else.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tsugite::client::{Client, Connecting};
+
+use crate::raw::{Asked, Raw, Then, hello};
+use crate::shell::{noted, spawn, spawn_modern};
+use crate::{Running, call, until, within};
+
+fn is_cancellation(asked: &Asked) -> bool {
+    asked.method() == "notifications/cancelled"
+}
+
+/// Answers nothing but what a test is not about.
+fn silent() -> Raw {
+    Raw::after_hello(|_, wire| {
+        wire.closed();
+        Then::Close
+    })
+}
+
+fn begin(client: &Client) -> Running<tsugite::client::Result<String>> {
+    Running::new(client.call::<String>("t", ()).into_future())
+}
+
+#[tokio::test]
+async fn a_child_is_told_which_call_is_dropped() {
+    let clients: [(Connecting, i64); 2] = [(spawn("hello; drain"), 3), (spawn_modern("drain"), 2)];
+    for (client, id) in clients {
+        let client = within(client).await.unwrap();
+        let (first, second) = (begin(&client), begin(&client));
+        until(|| client.stderr().matches("tools/call").count() == 2).await;
+        drop(second);
+        noted(&client, "notifications/cancelled").await;
+        let said = client.stderr();
+        let line = said.lines().find(|line| line.contains("notifications/cancelled")).unwrap();
+        let message: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(message["params"]["requestId"], json!(id), "{line}");
+        assert!(message.get("id").is_none());
+        drop(first);
+        until(|| client.stderr().matches("notifications/cancelled").count() == 2).await;
+    }
+}
+
+#[tokio::test]
+async fn a_child_is_told_of_a_call_whose_time_is_over() {
+    let client = within(spawn("hello; drain")).await.unwrap();
+    let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
+    assert!(late.unwrap_err().is_timeout());
+    noted(&client, r#""requestId":2"#).await;
+}
+
+#[tokio::test]
+async fn a_call_that_was_answered_is_not_cancelled() {
+    let client = within(spawn("hello; hear; answer 2 yes; drain")).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+    let other = begin(&client);
+    until(|| client.stderr().matches("tools/call").count() == 2).await;
+    drop(other);
+    noted(&client, r#""requestId":3"#).await;
+    assert_eq!(client.stderr().matches("notifications/cancelled").count(), 1);
+}
+
+#[tokio::test]
+async fn over_http_a_handshake_server_is_told_and_keeps_the_session() {
+    let raw = silent();
+    let client = within(raw.client()).await.unwrap();
+    let running = begin(&client);
+    raw.saw(1, Asked::is_call).await;
+    drop(running);
+    raw.saw(1, is_cancellation).await;
+    let told = raw.seen().into_iter().find(is_cancellation).unwrap();
+    assert_eq!(told.body["params"]["requestId"], json!(2));
+    assert_eq!(told.header("mcp-session-id"), Some("one"));
+    // The same for one whose time is over.
+    let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
+    assert!(late.unwrap_err().is_timeout());
+    raw.saw(2, is_cancellation).await;
+    assert_eq!(raw.seen().into_iter().rfind(is_cancellation).unwrap().body["params"]["requestId"], json!(3));
+}
+
+#[tokio::test]
+async fn over_http_a_modern_server_sees_the_connection_close_and_hears_nothing() {
+    // While it waits for the head, and while it reads a stream.
+    for streams in [false, true] {
+        let raw = Raw::start(move |_, wire| {
+            if streams {
+                wire.stream();
+                wire.write(": begun\n\n");
+            }
+            wire.closed();
+            Then::Close
+        });
+        let client = within(raw.modern()).await.unwrap();
+        let running = begin(&client);
+        raw.saw(1, Asked::is_call).await;
+        drop(running);
+        raw.ended(1).await;
+        let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
+        assert!(late.unwrap_err().is_timeout());
+        raw.ended(2).await;
+        assert_eq!(raw.seen().len(), 2, "nothing but the two calls");
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_is_never_cancelled() {
+    let raw = Raw::start(|asked, wire| {
+        if asked.header("x-answer").is_some() {
+            return hello(asked, wire).unwrap();
+        }
+        wire.closed();
+        Then::Close
+    });
+    for revision in [crate::HANDSHAKE, tsugite::prelude::Revision::V2024_11_05] {
+        let running = Running::new(Client::connect(raw.url()).revision(revision).into_future());
+        let before = raw.seen().len();
+        raw.saw(before.max(1), |asked| asked.method() == "initialize").await;
+        drop(running);
+        let late = Client::connect(raw.url()).revision(revision).timeout(Duration::from_millis(50));
+        within(late).await.unwrap_err();
+    }
+    // Whoever comes later is heard later.
+    let client = within(raw.client().header("x-answer", "1")).await.unwrap();
+    within(client.close()).await;
+    assert_eq!(raw.count(is_cancellation), 0);
+    // And through pipes.
+    let file = crate::shell::Path::new();
+    let script = format!("while hear; do echo \"$line\" >> {}; done", file.0.display());
+    let late = spawn(&script).timeout(Duration::from_millis(300));
+    within(late).await.unwrap_err();
+    assert!(file.text().contains("initialize") && !file.text().contains("cancelled"), "{}", file.text());
+}
+
+#[tokio::test]
+async fn a_list_that_is_dropped_half_way_asks_for_no_more_pages() {
+    let raw = Raw::after_hello(|asked, wire| {
+        let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").parse::<u64>().unwrap() + 1;
+        wire.json(
+            &asked.result(json!({"tools": [], "prompts": [{"name": "p"}], "nextCursor": cursor.to_string()})),
+        );
+        Then::Keep
+    });
+    let client = within(raw.client()).await.unwrap();
+    let mut prompts = client.list_prompts();
+    for _ in 0..3 {
+        within(prompts.next()).await.unwrap().unwrap();
+    }
+    drop(prompts);
+    within(client.close()).await;
+    assert_eq!(raw.count(|asked| asked.method() == "prompts/list"), 3);
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_ends_its_session_and_its_calls() {
+    let raw = silent();
+    let client = within(raw.client()).await.unwrap();
+    let running = begin(&client);
+    raw.saw(1, Asked::is_call).await;
+    within(client.close()).await;
+    let error = running.end().await.unwrap_err();
+    assert!(error.may_have_run() && !error.is_timeout(), "{error}");
+    assert_eq!(raw.count(|asked| asked.verb == "DELETE"), 1);
+    // Once is enough.
+    within(client.close()).await;
+    assert!(call(&client, "t").await.is_err());
+    assert_eq!(raw.count(|asked| asked.verb == "DELETE"), 1);
+    assert_eq!(raw.calls(), 1);
+}

@@ -1,0 +1,254 @@
+//! Questions that a server should not have asked, or not like that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tsugite::client::{Answer, Client, Connecting, Kind};
+
+use crate::raw::{Raw, Then, hello};
+use crate::shell::{noted, sh, spawn, spawn_modern};
+use crate::{HANDSHAKE, call, kind, until, within};
+
+const FORM: &str = r#"{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}"#;
+
+/// What a child has heard that is an answer, by the id it asked with.
+fn answers(client: &Client) -> Vec<(Value, Value)> {
+    let said = client.stderr();
+    let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    messages
+        .filter(|message| message.get("method").is_none())
+        .map(|message| (message["id"].clone(), message))
+        .collect()
+}
+
+/// A client whose user is asked, and counts how often. Nobody is answered before there is a permit.
+fn asked(script: &str, count: &Arc<AtomicUsize>, go: &Arc<tokio::sync::Semaphore>) -> Connecting {
+    let (count, go) = (Arc::clone(count), Arc::clone(go));
+    spawn(script).on_form(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let go = Arc::clone(&go);
+        async move {
+            go.acquire().await.unwrap().forget();
+            Answer::defaults()
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_second_question_with_the_id_of_an_open_one_is_refused_and_the_first_is_answered() {
+    let ask = format!(r#"say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'"#);
+    let script = format!("hello; hear; {ask}; {ask}; hear; answer 2 yes; drain");
+    let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+    let client = within(asked(&script, &count, &go)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+    assert_eq!(answers(&client)[0].1["error"]["code"], -32600);
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+    go.add_permits(2);
+    until(|| answers(&client).len() == 2).await;
+    assert_eq!(answers(&client)[1].1["result"]["action"], "accept");
+}
+
+#[tokio::test]
+async fn a_question_that_is_taken_back_is_not_answered_and_the_clock_runs_again() {
+    let script = format!(
+        r#"hello; hear
+        say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
+        say '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"no such"}}}}'
+        say '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{}}}}'
+        say '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"q"}}}}'
+        say '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"q"}}}}'
+        say '{{"jsonrpc":"2.0","id":"p","method":"ping"}}'
+        drain"#
+    );
+    let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+    let client =
+        within(asked(&script, &count, &go).timeout(std::time::Duration::from_millis(500))).await.unwrap();
+    // Nobody answers any more, so nobody waits for that.
+    assert!(call(&client, "t").await.unwrap_err().is_timeout());
+    noted(&client, r#""id":"p""#).await;
+    go.add_permits(1);
+    noted(&client, "notifications/cancelled").await;
+    assert!(answers(&client).iter().all(|(id, _)| id == "p"), "{:?}", answers(&client));
+    assert_eq!(go.available_permits(), 1, "whoever was asked is no longer");
+}
+
+#[tokio::test]
+async fn of_a_thousand_questions_at_once_some_are_asked_and_all_are_answered() {
+    // One process writes them all, so that they come at once.
+    let line = format!(r#"{{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{FORM}}}"#);
+    let script = format!(
+        "hello; hear; printf '{line}\\n' $(seq 1000); n=0; while [ $n -lt 1000 ]; do n=$((n+1)); read -r line; printf '%s\\n' \"${{line%%,\\\"message*}}\" | cut -c 1-60 >&2; done; answer 2 yes; drain"
+    );
+    let (count, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Semaphore::new(0)));
+    let client = within(asked(&script, &count, &go)).await.unwrap();
+    let calling = {
+        let client = client.clone();
+        crate::Running::new(async move { call(&client, "t").await })
+    };
+    until(|| client.stderr().matches("-32600").count() == 1000 - 64).await;
+    assert_eq!(count.load(Ordering::SeqCst), 64);
+    go.add_permits(64);
+    assert_eq!(calling.end().await.unwrap(), "yes");
+}
+
+#[tokio::test]
+async fn what_was_not_offered_is_refused_and_nobody_is_asked() {
+    let script = r#"
+        hello; hear
+        say '{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}'
+        say '{"jsonrpc":"2.0","id":2,"method":"roots/list"}'
+        say '{"jsonrpc":"2.0","id":3,"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://x/","elicitationId":"e"}}'
+        say '{"jsonrpc":"2.0","id":4,"method":"elicitation/create","params":{"mode":"other","message":"m"}}'
+        say '{"jsonrpc":"2.0","id":5,"method":"elicitation/create"}'
+        say '{"jsonrpc":"2.0","id":6,"method":"tools/list"}'
+        say '{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}'
+        say '{"jsonrpc":"2.0","id":8,"method":""}'
+        hear; hear; hear; hear; hear; hear; hear; hear; answer 2 yes; drain"#;
+    let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(9)));
+    let client = within(asked(script, &count, &go)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+    let answers = answers(&client);
+    assert_eq!(answers.len(), 8);
+    assert!(answers.iter().all(|(_, answer)| answer["error"]["code"].is_i64()), "{answers:?}");
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_question_before_the_handshake_is_done_does_not_disturb_it() {
+    let ask = format!(
+        r#"say '{{"jsonrpc":"2.0","id":"early","method":"elicitation/create","params":{FORM}}}'; say '{{"jsonrpc":"2.0","id":1,"method":"ping"}}'"#
+    );
+    // Before anything was said, after `initialize` came, and after it was answered. Answers and other lines may mix.
+    for script in [
+        format!("{ask}; hear; hear; hear; welcome; hear; hear; answer 2 yes; drain"),
+        format!("hear; {ask}; hear; hear; welcome; hear; hear; answer 2 yes; drain"),
+        format!("hear; welcome; {ask}; hear; hear; hear; hear; answer 2 yes; drain"),
+    ] {
+        let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(9)));
+        let client = within(asked(&script, &count, &go)).await.unwrap();
+        assert_eq!(call(&client, "t").await.unwrap(), "yes");
+        let answers = answers(&client);
+        assert_eq!(answers.len(), 2, "{answers:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_modern_server_that_asks_is_not_heard() {
+    let script = format!(
+        r#"hear
+        say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
+        say '{{"jsonrpc":"2.0","id":"p","method":"ping"}}'
+        say '{{"jsonrpc":"2.0","id":"r","method":"roots/list"}}'
+        say '{{"jsonrpc":"2.0","id":"s","method":"no/such"}}'
+        answer 1 first; hear; answer 2 second; drain"#
+    );
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let client = spawn_modern(&script).roots([]).on_form(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Answer::defaults() }
+    });
+    let client = within(client).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "first");
+    assert_eq!(call(&client, "t").await.unwrap(), "second");
+    assert_eq!(answers(&client), []);
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+    // Nor over HTTP.
+    let raw = Raw::start(|asked, wire| {
+        wire.stream();
+        for method in ["ping", "roots/list", "elicitation/create"] {
+            wire.event(None, &json!({"jsonrpc": "2.0", "id": method, "method": method}));
+        }
+        wire.event(None, &asked.answer("yes"));
+        Then::Close
+    });
+    let client = within(raw.modern().roots([])).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(call(&client, "t").await.unwrap(), "yes");
+    }
+    assert!(raw.seen().iter().all(crate::raw::Asked::is_call), "{:?}", raw.seen());
+}
+
+#[tokio::test]
+async fn a_question_inside_a_result_that_is_none_of_the_three_is_not_followed() {
+    let raw = Raw::start(|asked, wire| {
+        let method = asked.body["params"]["arguments"]["method"].clone();
+        let asked_for = json!({"q": {"method": method, "params": {"name": "x"}}});
+        wire.json(&asked.result(
+            json!({"resultType": "input_required", "inputRequests": asked_for, "requestState": "s"}),
+        ));
+        Then::Keep
+    });
+    let client = within(raw.modern()).await.unwrap();
+    for method in
+        ["tools/call", "initialize", "ping", "", "sampling/createMessage", "roots/list", "elicitation/create"]
+    {
+        let outcome = within(client.call::<String>("t", json!({"method": method}))).await;
+        assert!(matches!(kind(outcome), Kind::Rounds(_) | Kind::Shape { .. }), "{method}");
+    }
+    assert_eq!(raw.calls(), 7, "none was sent again");
+}
+
+#[tokio::test]
+async fn a_question_on_the_stream_of_a_call_is_answered_beside_it() {
+    let answered = Arc::new(tokio::sync::Semaphore::new(0));
+    let go = Arc::clone(&answered);
+    let raw = Raw::start(move |asked, wire| {
+        if asked.is_call() {
+            wire.stream();
+            wire.event(None, &json!({"jsonrpc": "2.0", "id": "q", "method": "roots/list"}));
+            while go.try_acquire().is_err() {
+                std::thread::yield_now();
+            }
+            wire.event(None, &asked.answer("yes"));
+            return Then::Close;
+        }
+        if asked.body["id"] == "q" {
+            // A server that refuses an answer harms nobody but itself.
+            wire.status(500, "", "");
+            go.add_permits(1);
+            return Then::Keep;
+        }
+        hello(asked, wire).unwrap()
+    });
+    let client = within(raw.client().roots([])).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+}
+
+#[tokio::test]
+async fn a_child_that_ends_while_its_question_is_open_leaves_nobody_waiting() {
+    let script = format!(
+        r#"hello; hear; say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'; hear; exit 1"#
+    );
+    let (count, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Semaphore::new(0)));
+    let client = within(asked(&script, &count, &go)).await.unwrap();
+    let calling = {
+        let client = client.clone();
+        crate::Running::new(async move { call(&client, "t").await })
+    };
+    until(|| count.load(Ordering::SeqCst) == 1).await;
+    // Anything it reads lets it go.
+    within(client.roots_changed()).await.unwrap();
+    assert!(matches!(kind(calling.end().await), Kind::Lost { may_have_run: true, .. }));
+    // The person who was asked is no longer: what they would say goes nowhere.
+    until(|| Arc::strong_count(&go) == 2).await;
+}
+
+#[tokio::test]
+async fn a_form_that_cannot_be_filled_in_is_refused() {
+    for form in [
+        r#"{"message":7,"requestedSchema":{"type":"object","properties":{}}}"#,
+        r#"{"message":"m","requestedSchema":{"type":"array"}}"#,
+        r#"{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object"}}}}"#,
+        r#"{"message":"m"}"#,
+    ] {
+        let script = format!(
+            r#"hello; hear; say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{form}}}'; hear; answer 2 yes; drain"#
+        );
+        let command = Client::spawn(sh(&script)).revision(HANDSHAKE).on_form(async |_| Answer::Decline);
+        let client = within(command).await.unwrap();
+        assert_eq!(call(&client, "t").await.unwrap(), "yes");
+        assert_eq!(answers(&client)[0].1["error"]["code"], -32602, "{form}");
+    }
+}

@@ -1,0 +1,121 @@
+//! How long a call waits, by a clock that only these tests move. The server is in this process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+use tsugite::client::{Answer, Client, Kind};
+use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::form::FormSchema;
+use tsugite::prelude::*;
+use tsugite::server::FieldValue;
+
+use crate::{HANDSHAKE, kind};
+
+const SECOND: Duration = Duration::from_secs(1);
+const REVISIONS: [Revision; 2] = [HANDSHAKE, Revision::NEWEST];
+
+/// Tools that take their time.
+fn server() -> Server {
+    let silent = Tool::new("silent").handler(async || std::future::pending::<String>().await);
+    let rises = Tool::new("rises").handler(|cx: Context| async move {
+        for step in 0.. {
+            cx.progress(f64::from(step), None, None).await;
+            sleep(20 * SECOND).await;
+        }
+        "never"
+    });
+    let done = Tool::new("done").handler(|cx: Context| async move {
+        for step in 0..5 {
+            cx.progress(f64::from(step), None, None).await;
+            sleep(20 * SECOND).await;
+        }
+        "done"
+    });
+    Server::new("slow", "1").tool(silent).tool(rises).tool(done)
+}
+
+#[tokio::test(start_paused = true)]
+async fn thirty_seconds_of_silence_are_enough() {
+    for revision in REVISIONS {
+        let client = Client::of(&server()).revision(revision).await.unwrap();
+        let start = Instant::now();
+        match kind(client.call::<String>("silent", json!({})).await) {
+            Kind::TimedOut { limit, total: false } => assert_eq!(limit, 30 * SECOND),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(start.elapsed().as_secs(), 30);
+        // Unless it, or the client, says otherwise.
+        let start = Instant::now();
+        assert!(
+            client.call::<String>("silent", json!({})).timeout(7 * SECOND).await.unwrap_err().is_timeout()
+        );
+        assert_eq!(start.elapsed().as_secs(), 7);
+        let client = Client::of(&server()).revision(revision).timeout(3 * SECOND).await.unwrap();
+        let start = Instant::now();
+        assert!(client.call::<String>("silent", json!({})).await.unwrap_err().is_timeout());
+        assert_eq!(start.elapsed().as_secs(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rising_progress_gives_more_time_and_ten_minutes_are_the_most() {
+    for revision in REVISIONS {
+        let client = Client::of(&server()).revision(revision).await.unwrap();
+        let start = Instant::now();
+        assert_eq!(client.call::<String>("done", json!({})).await.unwrap(), "done");
+        assert_eq!(start.elapsed().as_secs(), 100);
+        let start = Instant::now();
+        match kind(client.call::<String>("rises", json!({})).await) {
+            Kind::TimedOut { limit, total: true } => assert_eq!(limit, 600 * SECOND),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(start.elapsed().as_secs(), 600);
+        let start = Instant::now();
+        let short = client.call::<String>("rises", json!({})).max_time(50 * SECOND).await;
+        assert!(matches!(kind(short), Kind::TimedOut { total: true, .. }));
+        assert_eq!(start.elapsed().as_secs(), 50);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_stands_while_somebody_fills_in_a_form() {
+    for revision in REVISIONS {
+        let asks = Tool::new("asks").handler(|cx: Context| async move {
+            cx.ask::<Nothing>("Sure?").await?;
+            // From here on it is the server that takes its time.
+            sleep(25 * SECOND).await;
+            Ok::<_, ToolError>("asked")
+        });
+        let asked = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&asked);
+        let client = Client::of(&Server::new("asks", "1").tool(asks)).revision(revision).on_form(move |_| {
+            let seen = Arc::clone(&seen);
+            async move {
+                sleep(50 * SECOND).await;
+                seen.store(true, Ordering::SeqCst);
+                Answer::defaults()
+            }
+        });
+        let client = client.await.unwrap();
+        let start = Instant::now();
+        assert_eq!(client.call::<String>("asks", json!({})).await.unwrap(), "asked");
+        assert!(asked.load(Ordering::SeqCst));
+        assert_eq!(start.elapsed().as_secs(), 75);
+    }
+}
+
+/// A form without fields.
+struct Nothing;
+
+impl Form for Nothing {
+    fn schema() -> FormSchema {
+        FormSchema::new()
+    }
+
+    fn read(_: &Ordered<FieldValue>) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
