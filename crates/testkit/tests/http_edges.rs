@@ -217,6 +217,20 @@ async fn health_is_told_whatever_the_host_is_called() {
 }
 
 #[tokio::test]
+async fn a_page_for_people_is_written_for_the_host_they_asked() {
+    let http = Http::new().page("/", |host| format!("<!doctype html><p>{host}"));
+    let serving = Serving::start(&server().http(http)).await;
+    let page = serving.send(Request::new("GET").path("/").with("Host", "localhost:7")).await;
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert_eq!(page.body, "<!doctype html><p>localhost:7");
+    // A name of somebody else may lead here, and a page of theirs must not read this one.
+    let foreign = Request::new("GET").path("/").with("Host", "evil.example");
+    assert_eq!(serving.send(foreign).await.status, 403);
+    assert_eq!(serving.send(Request::new("POST").path("/")).await.status, 405);
+    assert_eq!(serving.send(Request::new("GET").path("/other")).await.status, 404);
+}
+
+#[tokio::test]
 async fn a_head_that_is_large_is_refused() {
     let serving = Serving::start(&server()).await;
     let large = Request::new("GET").header("X-Large", &"x".repeat(100_000));

@@ -1,7 +1,7 @@
 //! Responses that are whole from the start.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::response::Builder;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tsugite_core::jsonrpc::{Fault, Id, write};
@@ -13,6 +13,14 @@ use super::body::HttpBody;
 /// JSON.
 pub(super) fn json(status: StatusCode, bytes: impl Into<Bytes>) -> Response<HttpBody> {
     with_type(status, HeaderValue::from_static("application/json"), HttpBody::whole(bytes))
+}
+
+/// A page for people.
+pub(super) fn html(page: String) -> Response<HttpBody> {
+    let content = HeaderValue::from_static("text/html; charset=utf-8");
+    let mut response = with_type(StatusCode::OK, content, HttpBody::whole(page));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// Events.

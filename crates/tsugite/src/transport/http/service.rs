@@ -6,14 +6,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use http::header::HOST;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tower_service::Service;
 
-use super::answer::{Refused, bare, json, not_allowed, refuse};
+use super::answer::{Refused, bare, html, json, not_allowed, refuse};
 use super::body::HttpBody;
 use super::hub::Hub;
+use super::settings::Page;
 use super::{door, get, post, sse};
 use crate::server::Principal;
 
@@ -75,6 +77,7 @@ enum Place<'h> {
     Health,
     OldStream(&'h str),
     OldMessages,
+    Page(&'h Page),
     Nowhere,
 }
 
@@ -222,6 +225,12 @@ where
         },
         (Place::OldMessages, Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
         (Place::OldMessages, _) => not_allowed("POST"),
+        (Place::Page(page), Method::GET | Method::HEAD) => {
+            let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+            let host = parts.uri.authority().map(|authority| authority.as_str()).or(host);
+            html((page.write)(host.unwrap_or_default()))
+        }
+        (Place::Page(_), _) => not_allowed("GET, HEAD"),
         (Place::Health | Place::Nowhere, _) => {
             refuse(StatusCode::NOT_FOUND, "Not found: the endpoint has another path")
         }
@@ -246,7 +255,10 @@ fn place<'h>(hub: &'h Hub, path: &str, at: Where) -> Place<'h> {
         Where::Mounted => Place::Endpoint,
         Where::Own if path == hub.http.path => Place::Endpoint,
         Where::Own if hub.http.health.as_deref() == Some(path) => Place::Health,
-        Where::Own => Place::Nowhere,
+        Where::Own => match &hub.http.page {
+            Some(page) if page.path == path => Place::Page(page),
+            _ => Place::Nowhere,
+        },
     }
 }
 

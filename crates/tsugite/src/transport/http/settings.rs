@@ -1,6 +1,7 @@
 //! What can be set about HTTP.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::door::Origin;
@@ -19,6 +20,7 @@ use super::door::Origin;
 pub struct Http {
     pub(super) path: String,
     pub(super) health: Option<String>,
+    pub(super) page: Option<Page>,
     pub(super) hosts: Vec<String>,
     pub(super) any_host: bool,
     pub(super) origins: Vec<Origin>,
@@ -46,6 +48,19 @@ pub struct Http {
     pub(super) mistakes: Vec<String>,
 }
 
+/// A page for people.
+#[derive(Clone)]
+pub(super) struct Page {
+    pub(super) path: String,
+    pub(super) write: Arc<dyn Fn(&str) -> String + Send + Sync>,
+}
+
+impl std::fmt::Debug for Page {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Page").field(&self.path).finish()
+    }
+}
+
 impl Default for Http {
     fn default() -> Self {
         Self::new()
@@ -58,6 +73,7 @@ impl Http {
         Self {
             path: "/mcp".to_owned(),
             health: Some("/health".to_owned()),
+            page: None,
             hosts: Vec::new(),
             any_host: false,
             origins: Vec::new(),
@@ -101,6 +117,26 @@ impl Http {
     #[must_use]
     pub fn health_path(mut self, path: Option<&str>) -> Self {
         self.health = path.map(str::to_owned);
+        self
+    }
+
+    /// A page for people who open the server in a browser, for a server that listens itself: at this path, in HTML. It is
+    /// written for the host that was asked, such as `127.0.0.1:3000`; escape it, if any host may be asked. None unless
+    /// told.
+    ///
+    /// ```
+    /// use tsugite::transport::http::Http;
+    ///
+    /// let http = Http::new().page("/", |host| format!("<!doctype html><p>Connect to http://{host}/mcp"));
+    /// # let _ = http;
+    /// ```
+    #[must_use]
+    pub fn page(
+        mut self,
+        path: impl Into<String>,
+        write: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.page = Some(Page { path: path.into(), write: Arc::new(write) });
         self
     }
 
