@@ -148,9 +148,8 @@ impl Carrier {
     pub(super) async fn close(&self, link: &Arc<Link>) {
         match self {
             Carrier::Child(pipe) => {
-                pipe.outbox.close();
-                // The writer lets go of the pipe when nothing more is to be said.
-                pipe.child.close(()).await;
+                // Its input is closed when its family has been looked for, and not before.
+                pipe.child.close(Hangup(&pipe.outbox)).await;
             }
             Carrier::Memory(server) => server.close(),
             Carrier::Http(http) => http.close(link).await,
@@ -176,6 +175,15 @@ impl Carrier {
 pub(super) struct ChildPipe {
     outbox: Arc<Outbox>,
     pub(super) child: Child,
+}
+
+/// Dropping it ends what is said to a child: its writer lets go of the pipe.
+struct Hangup<'a>(&'a Outbox);
+
+impl Drop for Hangup<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl ChildPipe {
