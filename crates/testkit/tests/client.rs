@@ -1,7 +1,8 @@
 //! Our client against our server, over every transport and on every revision.
 
 use serde_json::json;
-use tsugite::client::{Client, Command, Verdict};
+use tsugite::client::{Answer, Client, Command, Kind, Verdict};
+use tsugite::core::protocol::caching::CacheScope;
 use tsugite::core::session::probe::Transport;
 use tsugite::prelude::*;
 use tsugite_testkit::fixture;
@@ -105,4 +106,83 @@ async fn nothing_in_common_is_said_so() {
     assert!(error.to_string().contains("2025-11-25"), "{error}");
     let error = Client::of(&new).legacy_only().await.unwrap_err();
     assert!(error.to_string().contains("2026-07-28"), "{error}");
+}
+
+#[tokio::test]
+async fn a_dropped_client_ends_its_child_although_changes_are_wanted() {
+    for revision in [Revision::NEWEST, Revision::NEWEST_HANDSHAKE] {
+        let client = Client::spawn(fixture_command()).revision(revision).on_change(|_| {}).await.unwrap();
+        tour(&client, revision).await.unwrap();
+        let process = format!("/proc/{}", client.process_id().unwrap());
+        assert!(std::path::Path::new(&process).exists());
+        drop(client);
+        let mut looks = 0;
+        while std::path::Path::new(&process).exists() {
+            looks += 1;
+            assert!(looks < 10_000, "the child is still there");
+            tokio::task::yield_now().await;
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_closed_client_answers_nothing_not_even_from_memory() {
+    let server = fixture::server().cache(std::time::Duration::from_secs(60), CacheScope::Private);
+    let client = Client::of(&server).await.unwrap();
+    client.list_tools().await.unwrap();
+    client.close().await;
+    let error = client.list_tools().await.unwrap_err();
+    assert!(matches!(error.kind(), Kind::Closed), "{error}");
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_harms_nobody_else() {
+    let ask = Tool::new("ask").handler(|cx: Context| async move {
+        cx.progress(1.0, None, None).await;
+        cx.log(Level::Error, "careful").await;
+        cx.ask::<Sure>("?").await.map(|sure| sure.sure)
+    });
+    let server = Server::new("asks", "1").tool(ask);
+    for revision in [Revision::NEWEST_HANDSHAKE, Revision::V2025_06_18] {
+        let client = Client::of(&server)
+            .revision(revision)
+            .on_log(|_| panic!("over a log"))
+            .on_form(async |_| panic!("over a form"))
+            .await
+            .unwrap();
+        for _ in 0..3 {
+            let result =
+                client.call_raw("ask", json!({})).on_progress(|_| panic!("over progress")).await.unwrap();
+            assert_eq!(result.is_error, Some(true));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_all_rounds_together_is_limited() {
+    async fn ask_for_ever(cx: Context) -> Result<String, AskError> {
+        let mut round = 0;
+        loop {
+            round += 1;
+            tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+            cx.ask::<Sure>(format!("{round}?")).await?;
+        }
+    }
+
+    let again = Tool::new("again").handler(ask_for_ever);
+    let server = Server::new("asks", "1").tool(again);
+    let client = Client::of(&server).on_form(async |_| Answer::defaults()).await.unwrap();
+    let start = tokio::time::Instant::now();
+    let call = client.call_raw("again", json!({})).max_time(std::time::Duration::from_secs(50));
+    let error = call.await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    assert!(start.elapsed() <= std::time::Duration::from_secs(51), "{:?}", start.elapsed());
+}
+
+#[derive(Form)]
+struct Sure {
+    /// Are you?
+    #[form(default = true)]
+    sure: bool,
 }

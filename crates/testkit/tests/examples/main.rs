@@ -21,6 +21,8 @@ mod completion;
 mod dynamic;
 #[path = "../../../tsugite/examples/elicitation.rs"]
 mod elicitation;
+#[path = "../../../tsugite/examples/host.rs"]
+mod host;
 #[path = "../../../tsugite/examples/http.rs"]
 mod http;
 #[path = "../../../tsugite/examples/mounting.rs"]
@@ -346,4 +348,18 @@ async fn an_axum_application_serves_its_own_page_beside_the_server_and_ends_poli
     assert_eq!((&ended["id"], ended.get("result").is_some()), (&json!(2), true), "{ended}");
     assert_eq!(connection.message().await, None);
     application.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_host_joins_three_servers() {
+    let serving = Serving::start(&host::files()).await;
+    let url = format!("http://{}/mcp", serving.address);
+    // The fixture stands in for the program itself, which starts itself as a server.
+    let host = host::host(env!("CARGO_BIN_EXE_fixture"), url).await;
+    assert!(host.failures().is_empty(), "{:?}", host.failures());
+    assert_eq!(host::reply(&host, "add 1 2").await.unwrap(), "3.0");
+    assert_eq!(host::reply(&host, "say hello").await.unwrap(), "hello");
+    assert!(host::reply(&host, "what").await.unwrap().contains("files_delete"));
+    host.close().await;
+    serving.stop().await.unwrap();
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequired, InputResponses, Reply};
 use tsugite_core::protocol::progress::ProgressParams;
@@ -209,14 +210,26 @@ fn reply<T>(output: Reply<T>) -> Result<T, Asks> {
 pub(super) fn followed<M: Rounds>(client: Client, params: M::Params, options: Options) -> Boxed<M::Done> {
     Box::pin(async move {
         let rounds = client.inner.shared.settings.rounds;
-        let mut params = params;
+        let total = options.patience(&client.inner.shared.settings).total;
+        let (mut params, mut options) = (params, options);
         let mut pages_shown = false;
-        for _ in 0..=rounds {
-            let output = match client.ask::<M>(&params, &options).await {
+        let mut spent = Duration::ZERO;
+        for round in 0..=rounds {
+            // The time of a person does not count, that of all rounds together does.
+            options.total = total.map(|total| total.saturating_sub(spent));
+            let start = Instant::now();
+            let asked = client.ask::<M>(&params, &options).await;
+            spent += start.elapsed();
+            let output = match asked {
                 Ok(output) => output,
+                Err(error) if total.is_some_and(|total| spent >= total) && error.is_timeout() => {
+                    let limit = total.unwrap_or_default();
+                    return Err(Kind::TimedOut { limit, total: true }.into());
+                }
                 Err(error) => {
                     // 2025-11-25: the user has to visit web pages first.
-                    if pages_shown || !client.visit_pages(&error).await? {
+                    let left = options.total.unwrap_or(Duration::MAX);
+                    if pages_shown || !client.visit_pages(&error, left).await? {
                         return Err(error);
                     }
                     pages_shown = true;
@@ -232,8 +245,11 @@ pub(super) fn followed<M: Rounds>(client: Client, params: M::Params, options: Op
                 Err(Asks::Input(asked)) => {
                     let answers = match asked.input_requests {
                         Some(asked) => Some(client.answer(asked).await?),
-                        // "Come back": the server wants nothing but its state.
-                        None => None,
+                        // "Come back": the server wants nothing but its state, and some time.
+                        None => {
+                            tokio::time::sleep(COME_BACK * 2_u32.pow((round as u32).min(5))).await;
+                            None
+                        }
                     };
                     M::again(&mut params, answers, asked.request_state);
                 }
@@ -242,6 +258,9 @@ pub(super) fn followed<M: Rounds>(client: Client, params: M::Params, options: Op
         Err(Kind::Rounds(format!("the server has asked back more than {rounds} times for one call")).into())
     })
 }
+
+/// How long a server that wants us to come back is left alone at first.
+const COME_BACK: Duration = Duration::from_millis(50);
 
 /// A request as its type says.
 pub(super) struct Typed<'a, M: Request> {

@@ -13,6 +13,7 @@ use tsugite_core::jsonrpc::{ErrorObject, Id, RawJson};
 use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::session::pace::{Pace, Patience};
 
+use super::handler;
 use crate::lock::lock;
 
 /// Told how far a call has come.
@@ -193,7 +194,7 @@ impl Waiting {
     fn progress(&self, progress: ProgressParams) {
         let rises = lock(&self.state).pace.progress(Instant::now().into_std(), progress.progress);
         if rises && let Some(told) = &self.on_progress {
-            told(progress);
+            handler::tell(&**told, progress);
         }
     }
 

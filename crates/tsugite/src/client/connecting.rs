@@ -3,7 +3,7 @@
 use std::future::{Future, IntoFuture};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -103,7 +103,10 @@ impl Connecting {
 
     /// How long a call waits without a sign of life; 30 seconds.
     pub fn timeout(mut self, silence: Duration) -> Self {
-        self.settings.patience.idle = silence;
+        let patience = &mut self.settings.patience;
+        patience.idle = silence;
+        // Whoever is ready to wait this long for a sign of life is ready to wait this long in all.
+        patience.total = patience.total.map(|total| total.max(silence));
         self
     }
 
@@ -316,6 +319,7 @@ impl Connecting {
             way: self.way,
             link: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
+            attempts: AtomicU64::new(0),
             verdict: Mutex::new(self.verdict),
             watched: Mutex::default(),
             listening: Mutex::default(),

@@ -11,10 +11,11 @@ use tsugite_core::revision::{Refusal, Revision, Unsayable};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why something a client wanted did not happen.
+#[derive(Clone)]
 pub struct Error(Box<Kind>);
 
 /// What kind of failure it is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Kind {
     /// The address, or a setting, cannot be used.
@@ -134,7 +135,13 @@ impl Error {
 
     /// Whether the server may have done what was asked, although no answer says so.
     pub fn may_have_run(&self) -> bool {
-        matches!(*self.0, Kind::Lost { may_have_run: true, .. } | Kind::TimedOut { .. })
+        match &*self.0 {
+            Kind::Lost { may_have_run, .. } => *may_have_run,
+            // A gateway knows no more than we do; one that is busy has done nothing.
+            Kind::Status { status, .. } => *status >= 500 && *status != 503,
+            Kind::TimedOut { .. } | Kind::TooLarge(_) | Kind::Shape { .. } => true,
+            _ => false,
+        }
     }
 
     /// What the server declined with, if it did.
@@ -180,6 +187,12 @@ impl From<Kind> for Error {
 impl From<Unsayable> for Error {
     fn from(unsayable: Unsayable) -> Self {
         Kind::Unsayable(unsayable).into()
+    }
+}
+
+impl From<super::servers::BadServersFile> for crate::Error {
+    fn from(error: super::servers::BadServersFile) -> Self {
+        crate::Error::other(error)
     }
 }
 

@@ -3,6 +3,7 @@
 //! The same answers serve requests of the server up to 2025-11-25 and the questions inside a result of 2026-07-28.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -284,6 +285,13 @@ impl Handlers {
             capabilities = capabilities.elicitation(elicitation);
         }
         capabilities
+    }
+}
+
+/// Tells somebody something. Whoever panics over it must not take the connection along.
+pub(super) fn tell<P>(told: &(dyn Fn(P) + Send + Sync), what: P) {
+    if catch_unwind(AssertUnwindSafe(|| told(what))).is_err() {
+        tracing::error!("a handler of the client panicked");
     }
 }
 

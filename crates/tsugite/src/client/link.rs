@@ -25,10 +25,11 @@ use super::answer;
 use super::calls::{Calls, Waiting};
 use super::carrier::{Carrier, Outgoing};
 use super::error::{Error, Kind};
-use super::handler::Change;
+use super::handler::{self, Change};
 use super::options::Options;
 use super::shared::Shared;
 use crate::lock::lock;
+use crate::server::panic::CatchPanic;
 
 /// A connection.
 pub(super) struct Link {
@@ -341,7 +342,7 @@ impl Link {
                 if let Ok(log) = read_notice::<Log>(params, revision)
                     && let Some(told) = &self.shared.settings.handlers.log
                 {
-                    told(log);
+                    handler::tell(&**told, log);
                 }
             }
             Cancelled::NAME => {
@@ -439,7 +440,10 @@ impl Link {
         let params = request.params().to_owned();
         let answered = id.clone();
         let task = tokio::spawn(async move {
-            let answer = answer::to_request(&link.shared.settings.handlers, &method, &params, revision).await;
+            let handlers = &link.shared.settings.handlers;
+            let answer = Box::pin(answer::to_request(handlers, &method, &params, revision));
+            // The server waits for an answer, whatever becomes of the handler.
+            let answer = CatchPanic::new(answer).await.unwrap_or(Err(Refusal::Internal));
             drop(paused);
             let mut bytes = Vec::new();
             match answer {
@@ -520,6 +524,20 @@ impl Link {
             ending.await;
         }
         self.lost().unwrap_or_default().to_owned()
+    }
+
+    /// The connection is lost and another will take its place. Calls over HTTP that are under way hear from the server
+    /// itself what became of them.
+    pub(super) fn retire(&self, seen: &str) {
+        match &self.carrier {
+            Carrier::Http(_) => {
+                self.lose(seen);
+                for task in lock(&self.tasks).drain(..) {
+                    task.abort();
+                }
+            }
+            _ => self.end(seen),
+        }
     }
 
     /// Ends the connection at once.

@@ -46,8 +46,9 @@ mod shared;
 mod subscription;
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::RawJson;
@@ -92,8 +93,10 @@ struct Inner {
     shared: Arc<Shared>,
     way: Way,
     link: Mutex<Option<Arc<Link>>>,
-    /// One opens at a time.
-    opening: tokio::sync::Mutex<()>,
+    /// One opens at a time, and leaves behind why it could not.
+    opening: tokio::sync::Mutex<Option<Error>>,
+    /// How often it was tried.
+    attempts: AtomicU64,
     verdict: Mutex<Option<Verdict>>,
     /// Resources that are watched, up to 2025-11-25.
     watched: Mutex<Watched>,
@@ -217,24 +220,49 @@ impl Client {
         WeakClient(Arc::downgrade(&self.inner))
     }
 
+    /// The connection, as long as a call has time for it to be opened again.
+    async fn link_within(&self, options: &Options) -> Result<Arc<Link>> {
+        if let Some(link) = self.live_link()? {
+            return Ok(link);
+        }
+        let limit = options.patience(&self.inner.shared.settings).idle;
+        match tokio::time::timeout(limit, self.link()).await {
+            Ok(link) => link,
+            Err(_) => Err(Kind::TimedOut { limit, total: false }.into()),
+        }
+    }
+
     /// The connection; opened again if it was lost.
     async fn link(&self) -> Result<Arc<Link>> {
         if let Some(link) = self.live_link()? {
             return Ok(link);
         }
-        let _opening = self.inner.opening.lock().await;
-        // Somebody else may have opened it meanwhile.
+        let attempts = self.inner.attempts.load(Ordering::Acquire);
+        let mut last_failure = self.inner.opening.lock().await;
+        // Somebody else may have opened it meanwhile, or found that it cannot be.
         if let Some(link) = self.live_link()? {
             return Ok(link);
         }
+        if let (Some(failure), true) =
+            (&*last_failure, self.inner.attempts.load(Ordering::Acquire) > attempts)
+        {
+            return Err(failure.clone());
+        }
+        let opened = self.open().await;
+        *last_failure = opened.as_ref().err().cloned();
+        self.inner.attempts.fetch_add(1, Ordering::AcqRel);
+        opened
+    }
+
+    async fn open(&self) -> Result<Arc<Link>> {
         // The old one stays until there is a new one: what it knows of the server is still the best there is.
         let old = self.last_link();
         if let Some(old) = &old {
-            old.end("the connection was lost");
+            old.retire("the connection was lost");
         }
         let known = self.verdict();
         let (link, verdict) = open::open(&self.inner.way, &self.inner.shared, known).await?;
-        *lock(&self.inner.verdict) = Some(verdict);
+        *lock(&self.inner.verdict) = verdict;
         *lock(&self.inner.link) = Some(Arc::clone(&link));
         if self.inner.closed.load(Ordering::Acquire) {
             link.end("the client is closed");
@@ -276,7 +304,9 @@ impl Client {
     /// One request and its answer, as its type says, from memory where that is allowed.
     async fn ask<M: Request>(&self, params: &M::Params, options: &Options) -> Result<M::Output> {
         let shared = &self.inner.shared;
-        let cached = cache_key::<M>(params);
+        // What a header of its own says of a call may be who calls.
+        let cached = cache_key::<M>(params).filter(|_| options.headers.is_empty());
+        self.live_link()?;
         if let (Some(key), Caching::Use) = (cached, options.caching)
             && self.last_link().is_some_and(|link| link.revision().is_stateless())
             && let Some(result) = shared.cache.find(M::NAME, key)
@@ -307,7 +337,7 @@ impl Client {
     async fn send(&self, request: &dyn Written, options: &Options) -> Result<(RawJson, Revision)> {
         let (mut repeats, mut refreshed, mut insisted) = (0, false, false);
         loop {
-            let link = self.link().await?;
+            let link = self.link_within(options).await?;
             let outcome = link.call(request, options).await;
             let (error, code) = match outcome {
                 Ok(Ok(result)) => {
@@ -341,7 +371,7 @@ impl Client {
                 // A server that speaks what was spoken may have meant something else.
                 code::UNSUPPORTED_VERSION if !insisted && speaks(&error, link.revision()) => insisted = true,
                 // What was believed of the server may be wrong. It has refused, so nothing was done.
-                _ if link.takes_trust() && !error.is_timeout() && !self.inner.shared.settings.pinned => {
+                _ if link.takes_trust() && !error.may_have_run() && !self.inner.shared.settings.pinned => {
                     *lock(&self.inner.verdict) = None;
                     link.end("the server is asked again which revision it speaks");
                     if self.link().await?.revision().is_stateless() {
@@ -378,7 +408,7 @@ impl Client {
 
     /// Sends the user to the web pages a refused call needs visited first (2025-11-25). True when they were, and the call
     /// may be tried again.
-    async fn visit_pages(&self, error: &Error) -> Result<bool> {
+    async fn visit_pages(&self, error: &Error, limit: Duration) -> Result<bool> {
         let Some(Refusal::UrlElicitationRequired { elicitations }) = error.as_refusal() else {
             return Ok(false);
         };
@@ -394,7 +424,6 @@ impl Client {
             }
         }
         let link = self.link().await?;
-        let limit = self.inner.shared.settings.patience.total.unwrap_or(std::time::Duration::MAX);
         // The server need not say when it is done: then trying tells.
         let _ = tokio::time::timeout(limit, link.all_visited(&ids)).await;
         Ok(true)

@@ -43,7 +43,11 @@ impl Url {
     }
 }
 
-pub(super) async fn open(_: &Arc<Shared>, _: &Url, _: Option<Verdict>) -> Result<(Arc<Link>, Verdict)> {
+pub(super) async fn open(
+    _: &Arc<Shared>,
+    _: &Url,
+    _: Option<Verdict>,
+) -> Result<(Arc<Link>, Option<Verdict>)> {
     let text =
         "HTTP is spoken only with the cargo feature `http` of tsugite, which this program was built without";
     Err(Error::setting(text))

@@ -26,7 +26,7 @@ pub(super) async fn open(
     way: &Way,
     shared: &Arc<Shared>,
     known: Option<Verdict>,
-) -> Result<(Arc<Link>, Verdict)> {
+) -> Result<(Arc<Link>, Option<Verdict>)> {
     match way {
         Way::Child(command) => through_pipe(shared, known, || carrier::through_child(shared, command)).await,
         Way::Memory(server, who) => {
@@ -53,7 +53,7 @@ async fn through_pipe(
     shared: &Arc<Shared>,
     known: Option<Verdict>,
     start: impl Fn() -> Result<Arc<Link>>,
-) -> Result<(Arc<Link>, Verdict)> {
+) -> Result<(Arc<Link>, Option<Verdict>)> {
     let policy = policy(shared);
     let (mut probe, mut next) = match known {
         Some(verdict) => StdioProbe::with_verdict(policy, verdict),
@@ -75,9 +75,7 @@ async fn through_pipe(
             StdioNext::Fail(failure) => return Err(failed(failure, link)),
             StdioNext::Settled(settled) => {
                 settle(link, settled).await?;
-                let verdict = probe.verdict().unwrap_or_else(|| {
-                    Verdict::new(link.revision(), tsugite_core::session::probe::Transport::Stdio)
-                });
+                let verdict = probe.verdict();
                 return opening.0.take().map(|link| (link, verdict)).ok_or_else(|| Kind::Closed.into());
             }
         };

@@ -7,7 +7,7 @@ use tsugite_core::revision::Revision;
 
 use super::cache::Cache;
 use super::error::clip;
-use super::handler::Change;
+use super::handler::{self, Change};
 use super::known_tools::KnownTools;
 use super::settings::Settings;
 use super::subscription::Mailbox;
@@ -52,7 +52,7 @@ impl Shared {
         if !revision.is_stateless()
             && let Some(told) = &self.settings.handlers.change
         {
-            told(change);
+            handler::tell(&**told, change);
         }
     }
 

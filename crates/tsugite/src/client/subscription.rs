@@ -20,7 +20,7 @@ use tsugite_core::protocol::subscriptions::{Filter, Listen, ListenParams};
 
 use super::call::Typed;
 use super::error::{Error, Kind, Result};
-use super::handler::Change;
+use super::handler::{self, Change};
 use super::link::Link;
 use super::options::Options;
 use super::{Client, WeakClient};
@@ -163,11 +163,13 @@ impl Drop for Subscription {
             }
             gone
         };
-        if let (false, Ok(runtime)) = (last.is_empty(), tokio::runtime::Handle::try_current()) {
-            let client = self.client.clone();
+        // A connection that is gone needs no good-bye, and is not opened again for one.
+        let link = self.client.last_link().filter(|link| link.lost().is_none() && !last.is_empty());
+        if let (Some(link), Ok(runtime)) = (link, tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
                 for uri in last {
-                    let _ = client.request::<Unsubscribe>(UriParams::new(uri)).await;
+                    let params = UriParams::new(uri);
+                    let _ = link.call(&Typed::<Unsubscribe>::new(&params), &Options::default()).await;
                 }
             });
         }
@@ -214,16 +216,11 @@ impl Client {
             return Ok(subscription);
         }
         for uri in watch.uris {
-            let first = {
-                let mut watched = lock(&self.inner.watched);
-                let count = watched.entry(uri.clone()).or_insert(0);
-                *count += 1;
-                *count == 1
-            };
-            subscription.uris.push(uri.clone());
-            if first {
-                self.subscribe(uri).await?;
+            if !lock(&self.inner.watched).contains_key(&uri) {
+                self.subscribe(uri.clone()).await?;
             }
+            *lock(&self.inner.watched).entry(uri.clone()).or_insert(0) += 1;
+            subscription.uris.push(uri);
         }
         Ok(subscription)
     }
@@ -256,10 +253,15 @@ pub(super) fn listen_for_handler(client: &Client, link: &Link) -> Option<AbortHa
 async fn keep_listening(client: WeakClient, mailbox: Arc<Mailbox>) {
     let mut failures = 0;
     loop {
-        let Some(client) = client.upgrade() else { return mailbox.end() };
+        let Some(opened) = client.upgrade() else { return mailbox.end() };
         let begun = lock(&mailbox.state).begun;
-        let result = listen_once(&client, &mailbox).await;
-        drop(client);
+        let link = opened.link().await;
+        // Whoever listens keeps the connection, but not the client: dropping that is what ends both.
+        drop(opened);
+        let result = match link {
+            Ok(link) => listen_once(&link, &mailbox).await,
+            Err(error) => Err(error),
+        };
         // Without one the server has ended it: it may be going down, and be back soon.
         let error = result.err();
         let went_well = lock(&mailbox.state).acknowledged.take().is_some();
@@ -282,7 +284,7 @@ async fn keep_listening(client: WeakClient, mailbox: Arc<Mailbox>) {
     }
 }
 
-async fn listen_once(client: &Client, mailbox: &Arc<Mailbox>) -> Result<()> {
+async fn listen_once(link: &Arc<Link>, mailbox: &Arc<Mailbox>) -> Result<()> {
     let params = ListenParams::new(mailbox.watch.filter());
     let started = Arc::clone(mailbox);
     let options = Options {
@@ -291,7 +293,6 @@ async fn listen_once(client: &Client, mailbox: &Arc<Mailbox>) -> Result<()> {
         started: Some(Arc::new(move |id| started.id.store(id, Ordering::Release))),
         ..Options::default()
     };
-    let link = client.link().await?;
     let request = Typed::<Listen>::new(&params);
     match link.call(&request, &options).await {
         Ok(Ok(_)) => Ok(()),
@@ -341,7 +342,7 @@ impl Mailbox {
 
     fn lock_and_put(&self, change: Change) {
         if let Some(told) = &self.told {
-            return told(change);
+            return handler::tell(&**told, change);
         }
         let mut state = lock(&self.state);
         if state.changes.len() >= CHANGES {

@@ -27,7 +27,7 @@ mod lists;
 mod live;
 mod lookup;
 mod output;
-mod panic;
+pub(crate) mod panic;
 #[doc(hidden)]
 pub mod param;
 mod principal;

@@ -4,6 +4,7 @@ mod changes;
 mod permissions;
 
 use std::collections::HashMap;
+use std::future::IntoFuture;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -172,14 +173,17 @@ impl HostBuilder {
                 Some(set) => set(&name, how),
                 None => how,
             };
-            connecting.spawn(async move { (place, name, permissions, how.await) });
+            connecting.spawn(async move {
+                // One that panics has failed, like any other.
+                let client = tokio::spawn(how.into_future()).await;
+                let client =
+                    client.unwrap_or_else(|_| Err(Error::setting("something panicked while connecting")));
+                (place, name, permissions, client)
+            });
         }
         let mut connected = Vec::new();
         while let Some(done) = connecting.join_next().await {
-            // A handler that panics while connecting is the same as a connection that fails.
-            if let Ok(done) = done {
-                connected.push(done);
-            }
+            connected.extend(done);
         }
         connected.sort_by_key(|(place, ..)| *place);
         for (_, name, permissions, client) in connected {

@@ -23,7 +23,7 @@ mod tls;
 mod tls;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -61,12 +61,32 @@ pub(super) struct Url {
     pub(super) limit: Duration,
     /// Whether only HTTP+SSE is to be spoken.
     pub(super) only_sse: bool,
+    /// What encrypts, once it was needed: reading what this machine trusts takes its time.
+    tls: Arc<OnceLock<Tls>>,
 }
 
 impl Url {
     pub(super) fn new(text: String) -> Self {
         let limit = Duration::from_secs(10);
-        Self { text, headers: Vec::new(), authorizer: None, trusted: Vec::new(), limit, only_sse: false }
+        Self {
+            text,
+            headers: Vec::new(),
+            authorizer: None,
+            trusted: Vec::new(),
+            limit,
+            only_sse: false,
+            tls: Arc::default(),
+        }
+    }
+
+    fn tls(&self) -> Result<Tls, Error> {
+        match self.tls.get() {
+            Some(tls) => Ok(tls.clone()),
+            None => {
+                let tls = Tls::new(&self.trusted).map_err(|error| Error::setting(error.to_string()))?;
+                Ok(self.tls.get_or_init(|| tls).clone())
+            }
+        }
     }
 
     fn door(&self) -> Result<Door, Error> {
@@ -78,7 +98,7 @@ impl Url {
             headers.insert(name, value);
         }
         let tls = match address.origin.secure {
-            true => Some(Tls::new(&self.trusted).map_err(|error| Error::setting(error.to_string()))?),
+            true => Some(self.tls()?),
             false => None,
         };
         let pool = Pool::new(address.origin.clone(), tls, self.limit);

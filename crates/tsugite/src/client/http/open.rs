@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Id, Incoming, Message, parse};
+use tsugite_core::protocol::Method;
+use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::revision::Revision;
 use tsugite_core::session::probe::{
     Ask, Body, HttpNext, HttpOutcome, HttpProbe, ProbeFailure, Transport, Verdict,
@@ -21,7 +23,7 @@ pub(in crate::client) async fn open(
     shared: &Arc<Shared>,
     url: &Url,
     known: Option<Verdict>,
-) -> Result<(Arc<Link>, Verdict)> {
+) -> Result<(Arc<Link>, Option<Verdict>)> {
     let known = match url.only_sse {
         true => {
             let offer = shared.settings.spoken.handshake().newest_first().next();
@@ -34,17 +36,26 @@ pub(in crate::client) async fn open(
         Some(verdict) => HttpProbe::with_verdict(policy(shared), verdict),
         None => HttpProbe::new(policy(shared)),
     };
-    let mut opening = Opening(Some(Link::new(Arc::clone(shared), Carrier::Http(Box::new(Http::new(url)?)))));
+    let mut opening = Opening(Some(streamable(shared, url)?));
     let mut said = String::new();
     loop {
         let Some(link) = &opening.0 else { return Err(Kind::Closed.into()) };
         next = match next {
+            // What was believed to be there is not: the usual way is tried instead.
+            HttpNext::Ask(ask) if !matches!(link.carrier, Carrier::Http(_)) => {
+                opening = Opening(Some(streamable(shared, url)?));
+                HttpNext::Ask(ask)
+            }
             HttpNext::Ask(ask) => {
                 let posted = post(link, ask).await?;
                 said = posted.said;
                 probe.heard(outcome(posted.status, posted.answer.as_ref()))
             }
             HttpNext::OpenSse(offer) => match open_old(shared, url, offer).await {
+                Ok((old, Err(error))) if url.only_sse => {
+                    old.end("the server refused");
+                    return Err(Error::refused(error, Initialize::NAME, offer));
+                }
                 Ok((old, answer)) => {
                     opening = Opening(Some(old));
                     probe.heard(outcome(200, Some(&answer)))
@@ -63,15 +74,15 @@ pub(in crate::client) async fn open(
             HttpNext::Fail(failure) => return Err(failed(failure, link)),
             HttpNext::Settled(settled) => {
                 settle(link, settled).await?;
-                let transport = match &link.carrier {
-                    Carrier::Sse(_) => Transport::HttpSse,
-                    _ => Transport::StreamableHttp,
-                };
-                let verdict = Verdict::new(link.revision(), transport);
+                let verdict = probe.verdict();
                 return opening.0.take().map(|link| (link, verdict)).ok_or_else(|| Kind::Closed.into());
             }
         };
     }
+}
+
+fn streamable(shared: &Arc<Shared>, url: &Url) -> Result<Arc<Link>> {
+    Ok(Link::new(Arc::clone(shared), Carrier::Http(Box::new(Http::new(url)?))))
 }
 
 /// Opens the stream for what the server says unasked, where there is one.

@@ -86,8 +86,10 @@ impl Door {
                         _ => false,
                     };
                     if !again {
-                        // A refusal that credentials would not change says itself what is wrong.
-                        let plain = status == 403 && challenge.www_authenticate.is_empty();
+                        // A refusal that is not about credentials says itself what is wrong.
+                        let plain = status == 403
+                            && self.authorizer.is_none()
+                            && challenge.www_authenticate.is_empty();
                         return if plain { Ok(reply) } else { Err(Kind::Unauthorized(challenge).into()) };
                     }
                 }
