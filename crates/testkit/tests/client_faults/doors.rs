@@ -37,10 +37,13 @@ async fn a_redirect_to_another_server_is_not_followed() {
         Then::Keep
     });
     let client = within(raw.client().bearer(SECRET).header("x-key", SECRET)).await.unwrap();
+    // These are read as paths of the same server.
+    let odd = ["backslash", "scheme"];
     for to in ["url", "host", "tls", "user", "backslash", "scheme", "file", "nowhere"] {
         let error = within(client.call::<String>("t", json!({"to": to}))).await.unwrap_err();
         assert!(
-            matches!(error.kind(), Kind::Connect { step: Step::Http, .. } | Kind::Status { .. }),
+            matches!(error.kind(), Kind::Connect { step: Step::Http, .. })
+                || (odd.contains(&to) && matches!(error.kind(), Kind::Status { .. })),
             "{to}: {error}"
         );
         hides_secret(&error);
