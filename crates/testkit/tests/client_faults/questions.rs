@@ -252,3 +252,12 @@ async fn a_form_that_cannot_be_filled_in_is_refused() {
         assert_eq!(answers(&client)[0].1["error"]["code"], -32602, "{form}");
     }
 }
+
+#[tokio::test]
+async fn a_modern_server_cannot_answer_a_call_by_cancelling_it() {
+    let script = r#"hear
+        say '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
+        answer 1 yes; drain"#;
+    let client = within(spawn_modern(script)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+}

@@ -58,7 +58,12 @@ impl Carrier {
         match self {
             Carrier::Child(pipe) => pipe.send(&outgoing.bytes).await,
             Carrier::Memory(server) => send_in_memory(server, &outgoing.bytes),
-            Carrier::Sse(sse) => sse.send(outgoing).await?,
+            // The answer may be there before the server has said that it took the request.
+            Carrier::Sse(sse) => tokio::select! {
+                biased;
+                sent = sse.send(outgoing) => sent?,
+                outcome = waiting.outcome() => return answered(outcome),
+            },
             // A pipe that ends settles the call; a request over HTTP would go on.
             Carrier::Http(http) => {
                 return tokio::select! {
@@ -67,10 +72,7 @@ impl Carrier {
                 };
             }
         }
-        match waiting.outcome().await {
-            Outcome::Answered(answer) => Ok(answer),
-            Outcome::Lost(seen) => Err(Trouble::lost(seen)),
-        }
+        answered(waiting.outcome().await)
     }
 
     /// Sends a notification, or an answer to a question of the server. One that does not take it is not waited for
@@ -171,6 +173,13 @@ impl Carrier {
     }
 }
 
+fn answered(outcome: Outcome) -> Result<Answered, Trouble> {
+    match outcome {
+        Outcome::Answered(answer) => Ok(answer),
+        Outcome::Lost(seen) => Err(Trouble::lost(seen)),
+    }
+}
+
 /// The pipes of a child.
 pub(super) struct ChildPipe {
     outbox: Arc<Outbox>,
@@ -235,6 +244,8 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
         tokio::time::sleep(ENDING).await;
     });
     loop {
+        // Without room a read would take what little a buffer begins with.
+        lines.buffer_mut().reserve(READ);
         let at_end = tokio::select! {
             biased;
             read = stdout.read_buf(lines.buffer_mut()) => !matches!(read, Ok(1..)),
@@ -313,5 +324,7 @@ fn send_in_memory(server: &Arc<ServerLink>, bytes: &[u8]) {
 
 /// Bytes that may wait for a child before whoever speaks to it does.
 const WAITING: usize = 1 << 20;
+/// Bytes that are read from a child at a time, at least.
+const READ: usize = 8 << 10;
 /// How long a child that closed its output is given to say how it ended.
 const ENDING: Duration = Duration::from_millis(500);

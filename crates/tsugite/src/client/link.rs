@@ -392,8 +392,9 @@ impl Link {
     fn cancelled(&self, id: Id<'static>) {
         if self.revision().is_stateless() {
             // Only a subscription is ended by the server; its result may follow, or not.
-            let ended = Ok(RawJson::empty_object());
-            self.calls.answer(&id, ended);
+            if self.shared.is_subscription(&id) {
+                self.calls.answer(&id, Ok(RawJson::empty_object()));
+            }
             return;
         }
         let mut asked = lock(&self.asked);

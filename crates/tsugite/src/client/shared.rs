@@ -64,6 +64,11 @@ impl Shared {
         }
     }
 
+    /// Whether this call is a subscription.
+    pub(super) fn is_subscription(&self, id: &Id<'_>) -> bool {
+        lock(&self.mailboxes).iter().filter_map(Weak::upgrade).any(|mailbox| mailbox.is_filled_by(id))
+    }
+
     /// Nothing more will come.
     pub(super) fn end(&self) {
         let mailboxes: Vec<_> =

@@ -353,9 +353,14 @@ impl Mailbox {
         wake(state);
     }
 
+    /// Whether this is the subscription that fills it.
+    pub(super) fn is_filled_by(&self, id: &Id<'_>) -> bool {
+        id.as_i64() == Some(self.id.load(Ordering::Acquire))
+    }
+
     /// The server watches.
     pub(super) fn acknowledge(&self, id: &Id<'_>) {
-        if id.as_i64() == Some(self.id.load(Ordering::Acquire)) {
+        if self.is_filled_by(id) {
             let mut state = lock(&self.state);
             state.begun = true;
             state.acknowledged = Some(());

@@ -29,7 +29,7 @@ async fn hear(link: Arc<Link>, opened: oneshot::Sender<()>) {
     while link.lost().is_none() {
         let reply = http.open_stream(&link, events.last_event_id()).await;
         match reply {
-            Ok(reply) if reply.status == StatusCode::OK && reply.content_type() == "text/event-stream" => {
+            Ok(reply) if reply.status == StatusCode::OK && reply.is_stream() => {
                 was_open = true;
                 if let Some(opened) = opened.take() {
                     let _ = opened.send(());

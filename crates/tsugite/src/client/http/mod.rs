@@ -136,14 +136,14 @@ impl Http {
         let body = std::mem::take(&mut outgoing.bytes).into();
         let headers = || self.headers_of(revision, &outgoing);
         let reply = self.door.send(Method::POST, &self.door.endpoint, &headers, body).await?;
-        match (reply.status, reply.content_type()) {
-            (StatusCode::OK, "text/event-stream") => self.follow(link, waiting, reply).await,
-            (StatusCode::OK, _) => {
+        match reply.status {
+            StatusCode::OK if reply.is_stream() => self.follow(link, waiting, reply).await,
+            StatusCode::OK => {
                 let body = reply.whole(link.limits().message_bytes).await?;
                 self.take_answer(link, waiting, &body).await
             }
             // The answer comes on another stream.
-            (StatusCode::ACCEPTED | StatusCode::NO_CONTENT, _) => {
+            StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
                 reply.discard();
                 settled(waiting).await
             }
@@ -171,7 +171,7 @@ impl Http {
         if opens && reply.status == StatusCode::OK {
             *lock(&self.session) = reply.headers.get(SESSION).cloned();
         }
-        if reply.status == StatusCode::OK && reply.content_type() == "text/event-stream" {
+        if reply.status == StatusCode::OK && reply.is_stream() {
             let body = self.first_answer(link, waiting, &mut reply).await?;
             reply.discard();
             return Ok(Probed { status, body });

@@ -165,10 +165,10 @@ impl Reply {
         Self { status: head.status, headers: head.headers, body, lease: Some(lease) }
     }
 
-    /// The type of the content, without its parameters.
-    pub(super) fn content_type(&self) -> &str {
+    /// Whether it is a stream of events.
+    pub(super) fn is_stream(&self) -> bool {
         let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim()
+        value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
     }
 
     /// The next piece of the body; `None` at its end.

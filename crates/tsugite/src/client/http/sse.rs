@@ -33,7 +33,7 @@ impl Sse {
             door.send(Method::GET, &door.endpoint, &|| Ok(stream_headers()), Bytes::new()),
         );
         let reply = opened.await.map_err(|_| Kind::TimedOut { limit, total: false })??;
-        if reply.status != StatusCode::OK || reply.content_type() != "text/event-stream" {
+        if reply.status != StatusCode::OK || !reply.is_stream() {
             let status = reply.status.as_u16();
             let said = tokio::time::timeout(limit, reply.whole(super::ERROR_BYTES)).await;
             let said = excerpt(&said.ok().and_then(Result::ok).unwrap_or_default());

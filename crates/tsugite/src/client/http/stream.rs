@@ -75,7 +75,7 @@ impl Http {
     async fn resume(&self, link: &Arc<Link>, events: &SseReader) -> Result<Reply, Trouble> {
         let reply = self.open_stream(link, events.last_event_id()).await?;
         let gone = match reply.status {
-            StatusCode::OK if reply.content_type() == "text/event-stream" => return Ok(reply),
+            StatusCode::OK if reply.is_stream() => return Ok(reply),
             StatusCode::NOT_FOUND => {
                 link.lose(super::SESSION_GONE);
                 super::SESSION_GONE.to_owned()
