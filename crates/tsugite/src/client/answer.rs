@@ -103,7 +103,7 @@ pub(super) async fn ask_url(handlers: &Handlers, url: UrlParams) -> Result<Conse
 }
 
 async fn sample(handlers: &Handlers, params: CreateMessageParams) -> Result<CreateMessageResult, Refusal> {
-    let Some(ask) = &handlers.sample else { return Err(not_offered("sampling")) };
+    let Some(ask) = &handlers.sample else { return Err(unknown::<CreateMessage>()) };
     if !handlers.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
         return Err(Refusal::InvalidParams("this client gives its model no tools".into()));
     }
@@ -111,7 +111,7 @@ async fn sample(handlers: &Handlers, params: CreateMessageParams) -> Result<Crea
 }
 
 async fn list_roots(handlers: &Handlers) -> Result<roots::ListResult, Refusal> {
-    let Some(ask) = &handlers.roots else { return Err(not_offered("roots")) };
+    let Some(ask) = &handlers.roots else { return Err(unknown::<roots::List>()) };
     Ok(roots::ListResult::new(ask(()).await))
 }
 
@@ -137,6 +137,12 @@ fn unsaid(unsayable: tsugite_core::revision::Unsayable) -> Refusal {
     Refusal::failed(unsayable.to_string())
 }
 
+/// A method of which the server was not told ("Client Features", "Roots": -32601 without support for them).
+fn unknown<M: Method>() -> Refusal {
+    Refusal::MethodNotFound { method: M::NAME.to_owned() }
+}
+
+/// A mode of elicitation of which the server was not told.
 fn not_offered(what: &str) -> Refusal {
     Refusal::InvalidParams(format!("this client does not offer {what}").into())
 }
