@@ -381,7 +381,7 @@ impl Link {
             true => meta
                 .as_ref()
                 .and_then(Meta::subscription_id)
-                .and_then(|id| id.as_i64())
+                .map(|id| id.as_i64().unwrap_or(NOBODY))
                 .or_else(|| via.map(|waiting| waiting.id())),
             false => None,
         };
@@ -595,6 +595,8 @@ fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
     params.meta
 }
 
+/// The id of no call of ours.
+const NOBODY: i64 = -1;
 /// Questions of a server that may be open at a time.
 const QUESTIONS: usize = 64;
 /// Answers that nobody has to think about, over HTTP: how many may wait, and how many are sent at a time.
