@@ -1,7 +1,9 @@
 //! Our client against our server, over every transport and on every revision.
 
-use serde_json::json;
-use tsugite::client::{Answer, Client, Command, Kind, Verdict};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tsugite::client::{Answer, Client, Command, Direction, Kind, Verdict};
 use tsugite::core::protocol::caching::CacheScope;
 use tsugite::core::session::probe::Transport;
 use tsugite::prelude::*;
@@ -185,4 +187,34 @@ struct Sure {
     /// Are you?
     #[form(default = true)]
     sure: bool,
+}
+
+#[tokio::test]
+async fn every_message_is_told_as_it_passes() {
+    let serving = Serving::start(&fixture::server()).await;
+    let url = format!("http://{}/mcp", serving.address);
+    for revision in Revision::ALL {
+        for connecting in [Client::of(&fixture::server()), Client::connect(&*url)] {
+            let passed = Arc::new(Mutex::new(Vec::new()));
+            let heard = Arc::clone(&passed);
+            let client = connecting
+                .revision(revision)
+                .on_wire(move |direction, message| {
+                    let message: Value = serde_json::from_str(message).unwrap();
+                    heard.lock().unwrap().push((direction, message));
+                })
+                .await
+                .unwrap();
+            let _: i64 = client.call("add", json!({"a": 1, "b": 2})).await.unwrap();
+            client.close().await;
+            let passed = passed.lock().unwrap();
+            let of = |direction| passed.iter().filter(move |(went, _)| *went == direction);
+            let calls: Vec<_> =
+                of(Direction::Sent).filter(|(_, sent)| sent["method"] == "tools/call").collect();
+            let [(_, call)] = calls[..] else { panic!("{revision}: {passed:?}") };
+            let answers = of(Direction::Received).filter(|(_, received)| received["id"] == call["id"]);
+            assert_eq!(answers.count(), 1, "{revision}: {passed:?}");
+        }
+    }
+    serving.stop().await.unwrap();
 }

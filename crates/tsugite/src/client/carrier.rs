@@ -11,6 +11,7 @@ use super::calls::{Outcome, Waiting};
 use super::error::{Error, Kind, Step};
 use super::http::{Http, Sse};
 use super::link::{Link, Trouble, cancellation};
+use super::settings::Direction;
 use super::shared::Shared;
 use crate::server::link::Link as ServerLink;
 use crate::server::{Principal, Server};
@@ -55,6 +56,7 @@ impl Carrier {
         if let Some(seen) = link.lost() {
             return Err(Trouble::not_run(seen));
         }
+        link.shared.wire(Direction::Sent, &outgoing.bytes);
         match self {
             Carrier::Child(pipe) => pipe.send(&outgoing.bytes).await,
             Carrier::Memory(server) => send_in_memory(server, &outgoing.bytes),
@@ -78,6 +80,7 @@ impl Carrier {
     /// Sends a notification, or an answer to a question of the server. One that does not take it is not waited for
     /// longer than for an answer.
     pub(super) async fn tell(&self, link: &Arc<Link>, bytes: Vec<u8>) -> Result<(), Trouble> {
+        link.shared.wire(Direction::Sent, &bytes);
         let told = async {
             match self {
                 Carrier::Child(pipe) => pipe.send(&bytes).await,
@@ -97,8 +100,12 @@ impl Carrier {
     /// Does the same without waiting, as far as there is a runtime to do it.
     pub(super) fn tell_soon(&self, link: &Arc<Link>, bytes: Vec<u8>) {
         match self {
-            Carrier::Child(pipe) => pipe.outbox.push(|out| out.extend_from_slice(&bytes)),
+            Carrier::Child(pipe) => {
+                link.shared.wire(Direction::Sent, &bytes);
+                pipe.outbox.push(|out| out.extend_from_slice(&bytes));
+            }
             Carrier::Memory(server) if tokio::runtime::Handle::try_current().is_ok() => {
+                link.shared.wire(Direction::Sent, &bytes);
                 send_in_memory(server, &bytes);
             }
             Carrier::Memory(_) => {}

@@ -20,7 +20,7 @@ use tsugite_core::session::probe::Verdict;
 use super::error::{Error, Result};
 use super::handler::{Answer, Change, Consent, Handler, asked};
 use super::http::Authorizer;
-use super::settings::Settings;
+use super::settings::{Direction, Settings};
 use super::shared::Shared;
 use super::{Client, Inner, Way};
 use crate::server::Principal;
@@ -303,6 +303,30 @@ impl Connecting {
     /// Is told what changes at the server. On 2026-07-28 this keeps a stream open for its lists.
     pub fn on_change(mut self, told: impl Fn(Change) + Send + Sync + 'static) -> Self {
         self.settings.handlers.change = Some(Arc::new(told));
+        self
+    }
+
+    /// Is told every message on the wire, both ways, as it stands there: for whoever looks for a mistake.
+    ///
+    /// What the server sends and is no message is told too. It is called where the message passes, so it must not block
+    /// for long. Headers are not told: there may be secrets in them.
+    ///
+    /// ```
+    /// use tsugite::client::{Client, Direction};
+    /// use tsugite::prelude::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
+    /// # let server = Server::new("s", "1");
+    /// let client = Client::of(&server)
+    ///     .on_wire(|direction, message| match direction {
+    ///         Direction::Sent => println!("> {message}"),
+    ///         _ => println!("< {message}"),
+    ///     })
+    ///     .await?;
+    /// # let _ = client; Ok(()) }
+    /// ```
+    pub fn on_wire(mut self, told: impl Fn(Direction, &str) + Send + Sync + 'static) -> Self {
+        self.settings.wire = Some(Arc::new(told));
         self
     }
 

@@ -27,6 +27,7 @@ use super::carrier::{Carrier, Outgoing};
 use super::error::{Error, Kind};
 use super::handler::{self, Change};
 use super::options::Options;
+use super::settings::Direction;
 use super::shared::Shared;
 use crate::lock::lock;
 use crate::server::panic::CatchPanic;
@@ -293,6 +294,12 @@ impl Link {
         if bytes.trim_ascii().is_empty() {
             return;
         }
+        self.shared.wire(Direction::Received, bytes);
+        self.take_in(bytes, via);
+    }
+
+    /// The same for what was told already.
+    pub(super) fn take_in(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<Waiting>>) {
         match parse(bytes, &self.limits) {
             Ok(Incoming::Single(message)) => self.hear(message, via),
             Ok(Incoming::Batch(batch)) => {

@@ -66,6 +66,7 @@ pub use handler::{Answer, Change, Consent, Handler, Offers};
 pub use host::{Host, Permissions};
 pub use http::Authorizer;
 pub use pages::{Listing, Pages};
+pub use settings::Direction;
 pub use subscription::{Subscription, Watch};
 pub use tsugite_core::session::probe::Verdict;
 

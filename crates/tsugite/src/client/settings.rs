@@ -1,5 +1,6 @@
 //! What a client is and how it behaves, as far as that is settled before it connects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tsugite_core::protocol::logging::Level;
@@ -36,7 +37,21 @@ pub(super) struct Settings {
     pub(super) extensions: Option<Object>,
     pub(super) experimental: Option<Object>,
     pub(super) handlers: Handlers,
+    /// Told every message.
+    pub(super) wire: Option<OnWire>,
 }
+
+/// Which way a message went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Direction {
+    /// To the server.
+    Sent,
+    /// From the server.
+    Received,
+}
+
+pub(super) type OnWire = Arc<dyn Fn(Direction, &str) + Send + Sync>;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -54,6 +69,7 @@ impl Default for Settings {
             extensions: None,
             experimental: None,
             handlers: Handlers::default(),
+            wire: None,
         }
     }
 }

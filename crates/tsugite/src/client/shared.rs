@@ -9,7 +9,7 @@ use super::cache::Cache;
 use super::error::clip;
 use super::handler::{self, Change};
 use super::known_tools::KnownTools;
-use super::settings::Settings;
+use super::settings::{Direction, Settings};
 use super::subscription::Mailbox;
 use crate::lock::lock;
 
@@ -75,6 +75,13 @@ impl Shared {
             lock(&self.mailboxes).drain(..).filter_map(|mailbox| mailbox.upgrade()).collect();
         for mailbox in mailboxes {
             mailbox.end();
+        }
+    }
+
+    /// A message leaves, or something has arrived where messages arrive.
+    pub(super) fn wire(&self, direction: Direction, bytes: &[u8]) {
+        if let Some(told) = &self.settings.wire {
+            told(direction, String::from_utf8_lossy(bytes).trim_end());
         }
     }
 

@@ -44,6 +44,7 @@ use super::calls::{Outcome, Waiting};
 use super::carrier::{Answered, Outgoing};
 use super::error::{Error, Kind, clip};
 use super::link::{Link, Trouble};
+use super::settings::Direction;
 use crate::lock::lock;
 use address::Address;
 use pool::Pool;
@@ -160,6 +161,7 @@ impl Http {
         waiting: &Arc<Waiting>,
     ) -> Result<Probed, Trouble> {
         let opens = outgoing.method == Initialize::NAME;
+        link.shared.wire(Direction::Sent, &outgoing.bytes);
         let mut outgoing = outgoing;
         let body = std::mem::take(&mut outgoing.bytes).into();
         let headers = || match opens {
@@ -173,10 +175,13 @@ impl Http {
         }
         if reply.status == StatusCode::OK && reply.is_stream() {
             let body = self.first_answer(link, waiting, &mut reply).await?;
+            link.shared.wire(Direction::Received, &body);
             reply.discard();
             return Ok(Probed { status, body });
         }
-        Ok(Probed { status, body: reply.whole(link.limits().message_bytes).await? })
+        let body = reply.whole(link.limits().message_bytes).await?;
+        hear_body(link, &body);
+        Ok(Probed { status, body })
     }
 
     /// Sends a notification or an answer.
@@ -259,6 +264,7 @@ impl Http {
         waiting: &Arc<Waiting>,
         body: &[u8],
     ) -> Result<Answered, Trouble> {
+        hear_body(link, body);
         match parse(body, link.limits()) {
             Ok(Incoming::Single(Message::Response(response)))
                 if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>
@@ -266,7 +272,7 @@ impl Http {
                 Ok(response.outcome.map(|result| result.to_owned()))
             }
             Ok(Incoming::Single(_) | Incoming::Batch(_)) => {
-                link.receive(body, Some(waiting));
+                link.take_in(body, Some(waiting));
                 match waiting.is_settled() {
                     true => settled(waiting).await,
                     false => {
@@ -293,6 +299,7 @@ impl Http {
         let status = reply.status;
         // The status says enough; a body that is too long, or cut, must not hide it.
         let body = reply.whole(ERROR_BYTES).await.unwrap_or_default();
+        hear_body(link, &body);
         let error = error_in(&body, link, waiting);
         let in_session = had_session && !link.revision().is_stateless();
         if in_session && (status == StatusCode::NOT_FOUND || says_session_is_gone(status, error.as_ref())) {
@@ -303,6 +310,13 @@ impl Http {
             Some(error) => Ok(Err(error)),
             None => Err(Kind::Status { status: status.as_u16(), said: excerpt(&body) }.into()),
         }
+    }
+}
+
+/// A body has come; an empty one says nothing.
+fn hear_body(link: &Link, body: &[u8]) {
+    if !body.trim_ascii().is_empty() {
+        link.shared.wire(Direction::Received, body);
     }
 }
 
