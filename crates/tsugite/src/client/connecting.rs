@@ -221,7 +221,16 @@ impl Connecting {
     /// Speaks HTTP+SSE of 2024-11-05 without trying anything else.
     pub fn http_sse(mut self) -> Self {
         match &mut self.way {
-            Way::Http(url) => url.only_sse = true,
+            Way::Http(url) => (url.only_sse, url.only_streamable) = (true, false),
+            _ => self.complain(not_http),
+        }
+        self
+    }
+
+    /// Speaks Streamable HTTP, and does not try HTTP+SSE where that fails.
+    pub fn streamable_http(mut self) -> Self {
+        match &mut self.way {
+            Way::Http(url) => (url.only_sse, url.only_streamable) = (false, true),
             _ => self.complain(not_http),
         }
         self

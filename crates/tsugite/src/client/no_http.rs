@@ -34,12 +34,21 @@ pub(super) struct Url {
     pub(super) trusted: Vec<PathBuf>,
     pub(super) limit: Duration,
     pub(super) only_sse: bool,
+    pub(super) only_streamable: bool,
 }
 
 impl Url {
     pub(super) fn new(text: String) -> Self {
         let limit = Duration::ZERO;
-        Self { text, headers: Vec::new(), authorizer: None, trusted: Vec::new(), limit, only_sse: false }
+        Self {
+            text,
+            headers: Vec::new(),
+            authorizer: None,
+            trusted: Vec::new(),
+            limit,
+            only_sse: false,
+            only_streamable: false,
+        }
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) struct Url {
     pub(super) limit: Duration,
     /// Whether only HTTP+SSE is to be spoken.
     pub(super) only_sse: bool,
+    /// Whether only Streamable HTTP is to be spoken.
+    pub(super) only_streamable: bool,
     /// What encrypts, once it was needed: reading what this machine trusts takes its time.
     tls: Arc<OnceLock<Tls>>,
 }
@@ -76,6 +78,7 @@ impl Url {
             trusted: Vec::new(),
             limit,
             only_sse: false,
+            only_streamable: false,
             tls: Arc::default(),
         }
     }

@@ -37,7 +37,7 @@ pub(in crate::client) async fn open(
         None => HttpProbe::new(policy(shared)),
     };
     let mut opening = Opening(Some(streamable(shared, url)?));
-    let mut said = String::new();
+    let (mut status, mut said) = (0, String::new());
     loop {
         let Some(link) = &opening.0 else { return Err(Kind::Closed.into()) };
         next = match next {
@@ -48,9 +48,10 @@ pub(in crate::client) async fn open(
             }
             HttpNext::Ask(ask) => {
                 let posted = post(link, ask).await?;
-                said = posted.said;
+                (status, said) = (posted.status, posted.said);
                 probe.heard(outcome(posted.status, posted.answer.as_ref()))
             }
+            HttpNext::OpenSse(_) if url.only_streamable => HttpNext::Fail(ProbeFailure::Status(status)),
             HttpNext::OpenSse(offer) => match open_old(shared, url, offer).await {
                 Ok((old, Err(error))) if url.only_sse => {
                     old.end("the server refused");
