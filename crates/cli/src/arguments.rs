@@ -1,0 +1,333 @@
+//! Arguments from the command line, typed by the schema that asks for them: `k=v`, `k:=json`, `@file.json`.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+use tsugite::core::jsonrpc::RawJson;
+use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::prompts::PromptArgument;
+
+use crate::fail::{Failure, Result};
+use crate::near::did_you_mean;
+use crate::schema;
+
+/// One word of the command line.
+#[derive(Debug, PartialEq)]
+enum Word {
+    Text(String, String),
+    Json(String, RawJson),
+    File(Ordered<RawJson>),
+}
+
+/// The arguments of a tool. Numbers are kept as they were written.
+pub(crate) fn for_tool(words: &[String], schema: &Value) -> Result<Ordered<RawJson>> {
+    let mut arguments = Ordered::new();
+    for word in words {
+        match read(word)? {
+            Word::File(members) => {
+                for (name, value) in members {
+                    known(&name, schema)?;
+                    arguments.insert(name, value);
+                }
+            }
+            Word::Json(name, value) => {
+                known(&name, schema)?;
+                arguments.insert(name, value);
+            }
+            Word::Text(name, text) => {
+                known(&name, schema)?;
+                let asked = schema::property(schema, &name);
+                let value = typed(&text, asked.as_ref(), schema).map_err(|expected| {
+                    Failure::usage(format!("`{name}`: expected {expected}, got {text:?}"))
+                })?;
+                let value = match (arguments.get(&name), is_list(asked.as_ref(), schema)) {
+                    // `k=a k=b` are two of a list.
+                    (Some(before), true) => joined(before, &value),
+                    _ => value,
+                };
+                arguments.insert(name, value);
+            }
+        }
+    }
+    match schema::required(schema).find(|name| arguments.get(name).is_none()) {
+        None => Ok(arguments),
+        Some(name) => {
+            let asked = schema::property(schema, name).unwrap_or_default();
+            let failure = Failure::usage(format!("`{name}` is missing"));
+            let word = schema::word(&asked, schema);
+            Err(match asked.get("description").and_then(Value::as_str) {
+                Some(about) => failure.hint(format!("{name}=… ({word}): {about}")),
+                None => failure.hint(format!("{name}=… ({word})")),
+            })
+        }
+    }
+}
+
+/// The arguments of a prompt, which are all strings.
+pub(crate) fn for_prompt(words: &[String], asked: &[PromptArgument]) -> Result<Ordered<String>> {
+    let mut arguments = Ordered::new();
+    let names = || asked.iter().map(|argument| argument.name.as_str());
+    for word in words {
+        let members = match read(word)? {
+            Word::Text(name, text) => vec![(name, text)],
+            Word::Json(name, value) => vec![(name, plain(&value))],
+            Word::File(members) => members.into_iter().map(|(name, value)| (name, plain(&value))).collect(),
+        };
+        for (name, text) in members {
+            if !names().any(|known| known == name) {
+                return Err(unknown(&name, names()));
+            }
+            arguments.insert(name, text);
+        }
+    }
+    let needed = |argument: &&PromptArgument| {
+        argument.required == Some(true) && arguments.get(&argument.name).is_none()
+    };
+    match asked.iter().find(needed) {
+        None => Ok(arguments),
+        Some(missing) => {
+            let about = missing.description.as_deref().map(|about| format!(": {about}")).unwrap_or_default();
+            let failure = Failure::usage(format!("`{}` is missing", missing.name));
+            Err(failure.hint(format!("{}=…{about}", missing.name)))
+        }
+    }
+}
+
+/// Arguments nobody has described: strings by name.
+pub(crate) fn plain_pairs(words: &[String]) -> Result<Ordered<String>> {
+    let mut arguments = Ordered::new();
+    for word in words {
+        match read(word)? {
+            Word::Text(name, text) => drop(arguments.insert(name, text)),
+            Word::Json(name, value) => drop(arguments.insert(name, plain(&value))),
+            Word::File(members) => {
+                for (name, value) in members {
+                    arguments.insert(name, plain(&value));
+                }
+            }
+        }
+    }
+    Ok(arguments)
+}
+
+/// What stands in a file, or on standard input for `-`.
+pub(crate) fn file(path: &str) -> Result<String> {
+    let text = match path {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin().lock().read_to_string(&mut text).map(|_| text)
+        }
+        path => std::fs::read_to_string(Path::new(path)),
+    };
+    text.map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))
+}
+
+fn read(word: &str) -> Result<Word> {
+    if let Some(path) = word.strip_prefix('@') {
+        let members = RawJson::parse(file(path)?).and_then(|json| json.read());
+        return members
+            .map(Word::File)
+            .map_err(|wrong| Failure::usage(format!("{path} holds no JSON object: {wrong}")));
+    }
+    match word.split_once('=') {
+        Some(("" | ":", _)) | None => {
+            let failure = Failure::usage(format!("{word:?} is no argument"));
+            Err(failure.hint("write name=value, name:=JSON, or @file.json"))
+        }
+        Some((name, text)) => match name.strip_suffix(':') {
+            None => Ok(Word::Text(name.to_owned(), text.to_owned())),
+            Some(name) => match RawJson::parse(text) {
+                Ok(value) => Ok(Word::Json(name.to_owned(), value)),
+                Err(wrong) => Err(Failure::usage(format!("`{name}`: {text:?} is no JSON: {wrong}"))
+                    .hint(format!("{name}={text} gives a text"))),
+            },
+        },
+    }
+}
+
+fn known(name: &str, schema: &Value) -> Result<()> {
+    match schema::is_open(schema) || schema::names(schema).any(|known| known == name) {
+        true => Ok(()),
+        false => Err(unknown(name, schema::names(schema))),
+    }
+}
+
+fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Failure {
+    let failure = Failure::usage(format!("there is no argument `{name}`"));
+    match did_you_mean(name, names.clone()) {
+        Some(advice) => failure.hint(advice),
+        None => {
+            let all: Vec<&str> = names.collect();
+            match all.is_empty() {
+                true => failure.hint("it takes none"),
+                false => failure.hint(format!("there are {}", all.join(", "))),
+            }
+        }
+    }
+}
+
+/// A text as what the schema asks for, or what was expected.
+fn typed(text: &str, asked: Option<&Value>, root: &Value) -> Result<RawJson, String> {
+    let as_text = || RawJson::of(text).map_err(|wrong| wrong.to_string());
+    let Some(asked) = asked else { return as_text() };
+    if let Some(allowed) = schema::allowed(asked, root) {
+        let same = |value: &&Value| match value {
+            Value::String(value) => value == text,
+            other => other.to_string() == text,
+        };
+        return match allowed.iter().find(same) {
+            Some(value) => RawJson::of(value).map_err(|wrong| wrong.to_string()),
+            None => {
+                let words: Vec<String> = allowed.iter().map(Value::to_string).collect();
+                let names = allowed.iter().filter_map(Value::as_str);
+                let advice =
+                    did_you_mean(text, names).map(|advice| format!(" ({advice})")).unwrap_or_default();
+                Err(format!("one of {}{advice}", words.join(", ")))
+            }
+        };
+    }
+    let types = schema::types(asked, root);
+    let json = RawJson::parse(text.trim()).ok();
+    let begins = |wanted: &[u8]| {
+        json.clone().filter(|json| json.text().as_bytes().first().is_some_and(|byte| wanted.contains(byte)))
+    };
+    for name in &types {
+        let found = match name.as_str() {
+            "null" if text == "null" => begins(b"n"),
+            "boolean" => crate::asking::flag(text).and_then(|flag| RawJson::of(&flag).ok()),
+            "integer" => begins(b"-0123456789").filter(|json| is_whole(json.text())),
+            "number" => begins(b"-0123456789"),
+            "object" => begins(b"{"),
+            "array" => match begins(b"[") {
+                Some(list) => Some(list),
+                None => {
+                    let item = schema::items(asked, root);
+                    let item = typed(text, item.as_ref(), root)?;
+                    RawJson::parse(format!("[{}]", item.text())).ok()
+                }
+            },
+            _ => None,
+        };
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
+    match types.is_empty() || types.iter().any(|name| name == "string") {
+        true => as_text(),
+        false => Err(schema::word(asked, root)),
+    }
+}
+
+fn is_list(asked: Option<&Value>, root: &Value) -> bool {
+    asked.is_some_and(|asked| schema::types(asked, root).iter().any(|name| name == "array"))
+}
+
+fn is_whole(number: &str) -> bool {
+    number.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit())
+        || number.parse::<f64>().is_ok_and(|number| number.fract() == 0.0)
+}
+
+/// Two lists as one.
+fn joined(before: &RawJson, after: &RawJson) -> RawJson {
+    let inner = |list: &RawJson| list.text().trim().trim_start_matches('[').trim_end_matches(']').to_owned();
+    match (before.read::<Vec<RawJson>>(), after.read::<Vec<RawJson>>()) {
+        (Ok(before), Ok(after)) => {
+            let all: Vec<RawJson> = before.into_iter().chain(after).collect();
+            RawJson::of(&all).unwrap_or_else(|_| RawJson::empty_object())
+        }
+        _ => {
+            RawJson::parse(format!("[{},{}]", inner(before), inner(after))).unwrap_or_else(|_| after.clone())
+        }
+    }
+}
+
+/// A string for what takes nothing else: a string as it is, anything else as JSON.
+fn plain(value: &RawJson) -> String {
+    value.read::<String>().unwrap_or_else(|_| value.text().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn arguments(words: &[&str], schema: Value) -> Result<String, Failure> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        Ok(serde_json::to_string(&for_tool(&words, &schema)?).unwrap())
+    }
+
+    fn wrong(words: &[&str], schema: Value) -> (String, Vec<String>) {
+        let failure = arguments(words, schema).unwrap_err();
+        (failure.what, failure.hints)
+    }
+
+    fn some() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "count": {"type": "integer", "description": "How many."},
+                "factor": {"type": ["number", "null"]},
+                "sure": {"type": "boolean"},
+                "size": {"$ref": "#/$defs/Size"},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "near": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "any": {},
+            },
+            "$defs": {"Size": {"enum": ["small", "large"]}},
+        })
+    }
+
+    #[test]
+    fn a_text_becomes_what_the_schema_asks_for() {
+        let words =
+            ["name=5", "count=5", "factor=1.50", "sure=yes", "size=large", "tags=a", "tags=b", "near=null"];
+        let expected =
+            r#"{"name":"5","count":5,"factor":1.50,"sure":true,"size":"large","tags":["a","b"],"near":null}"#;
+        assert_eq!(arguments(&words, some()).unwrap(), expected);
+        assert_eq!(arguments(&["any=5", "near=-3"], some()).unwrap(), r#"{"any":"5","near":-3}"#);
+        assert_eq!(arguments(&["tags=[\"x\",\"y\"]"], some()).unwrap(), r#"{"tags":["x","y"]}"#);
+        let huge = "count=123456789012345678901234567890";
+        assert_eq!(arguments(&[huge], some()).unwrap(), r#"{"count":123456789012345678901234567890}"#);
+        assert_eq!(
+            arguments(&["name=a=b", "any:={\"x\":[1]}"], some()).unwrap(),
+            r#"{"name":"a=b","any":{"x":[1]}}"#
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_says_what_was_expected() {
+        assert_eq!(wrong(&["count=many"], some()).0, "`count`: expected integer, got \"many\"");
+        assert_eq!(wrong(&["count=1.5"], some()).0, "`count`: expected integer, got \"1.5\"");
+        assert_eq!(
+            wrong(&["size=lrage"], some()).0,
+            "`size`: expected one of \"small\", \"large\" (did you mean `large`?), got \"lrage\""
+        );
+        assert_eq!(
+            wrong(&["nmae=x"], some()),
+            ("there is no argument `nmae`".to_owned(), vec!["did you mean `name`?".to_owned()])
+        );
+        assert!(
+            wrong(&["count:=x"], some()).0.starts_with("`count`: \"x\" is no JSON"),
+            "{:?}",
+            wrong(&["count:=x"], some())
+        );
+        assert_eq!(wrong(&["five"], some()).0, "\"five\" is no argument");
+        let needs = json!({"type": "object", "properties": {"count": {"type": "integer", "description": "How many."}}, "required": ["count"]});
+        assert_eq!(
+            wrong(&[], needs),
+            ("`count` is missing".to_owned(), vec!["count=… (integer): How many.".to_owned()])
+        );
+        assert_eq!(wrong(&["x=1"], json!({"type": "object", "properties": {}})).1, ["it takes none"]);
+    }
+
+    #[test]
+    fn an_open_schema_takes_everything() {
+        assert_eq!(arguments(&["x=1"], json!({"type": "object"})).unwrap(), r#"{"x":"1"}"#);
+        let open =
+            json!({"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "integer"}});
+        assert_eq!(arguments(&["x=1"], open).unwrap(), r#"{"x":1}"#);
+    }
+}

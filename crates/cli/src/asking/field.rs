@@ -1,0 +1,86 @@
+//! From what a person typed to the value of a field.
+
+use serde_json::Number;
+use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::elicitation::FieldValue;
+use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, Options};
+
+/// What was typed, as a value that fits the field. Choices are named by their value, their title or their number.
+pub(super) fn read(name: &str, field: &Field, text: &str) -> Result<FieldValue, String> {
+    let value = match &field.kind {
+        FieldKind::Number { integer, .. } => FieldValue::Number(number(text, *integer)?),
+        FieldKind::Flag { .. } => FieldValue::Flag(flag(text).ok_or("expected yes or no")?),
+        FieldKind::Choice { options, .. } => FieldValue::Text(chosen(options, text)),
+        FieldKind::Choices { options, .. } => {
+            let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+            FieldValue::Many(parts.map(|part| chosen(options, part)).collect())
+        }
+        _ => FieldValue::Text(text.to_owned()),
+    };
+    let alone = FormSchema::new().field(name, field.clone());
+    match alone.check(&Ordered::from_iter([(name.to_owned(), value.clone())])) {
+        Ok(()) => Ok(value),
+        Err(wrong) => {
+            let wrong = wrong.to_string();
+            Err(wrong.split_once(": ").map_or(wrong.as_str(), |(_, rest)| rest).to_owned())
+        }
+    }
+}
+
+/// Yes or no.
+pub(crate) fn flag(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "yes" | "y" => Some(true),
+        "false" | "no" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// What can be chosen: values and their titles.
+pub(super) fn choices(options: &Options) -> Vec<(&str, Option<&str>)> {
+    match options {
+        Options::Plain(values) => values.iter().map(|value| (value.as_str(), None)).collect(),
+        Options::Titled(titled) => {
+            titled.iter().map(|option| (option.value.as_str(), Some(option.title.as_str()))).collect()
+        }
+        Options::Named { values, names } => {
+            let mut names = names.iter().map(String::as_str);
+            values.iter().map(|value| (value.as_str(), names.next())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What stands in a field before anybody fills it in.
+pub(super) fn preset(field: &Field) -> Option<String> {
+    match &field.kind {
+        FieldKind::Text { default, .. } | FieldKind::Choice { default, .. } => default.clone(),
+        FieldKind::Number { default, .. } => default.as_ref().map(Number::to_string),
+        FieldKind::Flag { default } => default.map(|yes| if yes { "yes" } else { "no" }.to_owned()),
+        FieldKind::Choices { default, .. } => default.as_ref().map(|many| many.join(", ")),
+        _ => None,
+    }
+}
+
+fn number(text: &str, integer: bool) -> Result<Number, String> {
+    let text = text.trim();
+    let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
+    match (whole, integer) {
+        (Ok(number), _) => Ok(number),
+        (Err(_), true) => Err(format!("expected a whole number, got {text:?}")),
+        (Err(_), false) => text
+            .parse::<f64>()
+            .ok()
+            .and_then(Number::from_f64)
+            .ok_or_else(|| format!("expected a number, got {text:?}")),
+    }
+}
+
+fn chosen(options: &Options, text: &str) -> String {
+    let all = choices(options);
+    let same = |other: &str| other.eq_ignore_ascii_case(text);
+    let by_value = all.iter().find(|(value, _)| *value == text);
+    let by_name = || all.iter().find(|(value, title)| same(value) || title.is_some_and(same));
+    let by_number = || text.parse::<usize>().ok().and_then(|number| all.get(number.checked_sub(1)?));
+    by_value.or_else(by_name).or_else(by_number).map_or(text, |(value, _)| value).to_owned()
+}

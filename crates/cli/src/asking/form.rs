@@ -1,0 +1,177 @@
+//! A form, filled in line by line.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, Write};
+
+use tsugite::client::Answer;
+use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::elicitation::{FieldValue, FormParams};
+use tsugite::core::protocol::form::{Field, FieldKind, FormSchema};
+
+use super::{field, line, tell};
+
+/// What was answered beforehand, as far as the form asks for it. Fails with the first answer that does not fit.
+pub(super) fn given(
+    schema: &FormSchema,
+    answers: &[(String, String)],
+) -> Result<Ordered<FieldValue>, String> {
+    let mut content = Ordered::new();
+    for (name, text) in answers {
+        if let Some(asked) = schema.properties.get(name) {
+            let value = field::read(name, asked, text).map_err(|wrong| format!("{name}={text}: {wrong}"))?;
+            content.insert(name, value);
+        }
+    }
+    Ok(content)
+}
+
+/// Asks for what is not answered yet. A value that does not fit is asked for again.
+pub(super) fn fill(
+    form: &FormParams,
+    given: Ordered<FieldValue>,
+    input: &mut dyn BufRead,
+    output: &mut dyn Write,
+) -> io::Result<Answer> {
+    let schema = &form.requested_schema;
+    tell(output, &format!("The server asks: {}\n", form.message))?;
+    if let Some(secret) = schema.secret_field() {
+        tell(output, &format!("Beware: `{secret}` looks like a secret, and no form may ask for one.\n"))?;
+    }
+    tell(output, "(Enter takes what stands in brackets, `!` says no, Ctrl-D goes away)\n")?;
+    let mut content = given;
+    for (name, asked) in schema.properties.iter() {
+        if content.get(name).is_some() {
+            continue;
+        }
+        let required = schema.required.iter().flatten().any(|required| required == name);
+        tell(output, &heading(name, asked, required))?;
+        loop {
+            tell(output, &prompt(name, asked))?;
+            let Some(text) = line(input) else {
+                tell(output, "\n")?;
+                return Ok(Answer::Cancel);
+            };
+            match (text.trim(), field::preset(asked)) {
+                ("!", _) => return Ok(Answer::Decline),
+                ("", Some(_)) => break,
+                ("", None) if !required => break,
+                ("", None) => tell(output, "    this must be filled in\n")?,
+                (text, _) => match field::read(name, asked, text) {
+                    Ok(value) => {
+                        content.insert(name, value);
+                        break;
+                    }
+                    Err(wrong) => tell(output, &format!("    {wrong}\n"))?,
+                },
+            }
+        }
+    }
+    Ok(Answer::Accept(content))
+}
+
+fn heading(name: &str, asked: &Field, required: bool) -> String {
+    let mut text = String::new();
+    let about = [asked.title.as_deref(), asked.description.as_deref()];
+    let about: Vec<&str> = about.into_iter().flatten().collect();
+    let optional = if required { "" } else { " (may be left empty)" };
+    let _ = match about.is_empty() {
+        true => writeln!(text, "{name}{optional}"),
+        false => writeln!(text, "{}{optional}", about.join(": ")),
+    };
+    if let FieldKind::Choice { options, .. } | FieldKind::Choices { options, .. } = &asked.kind {
+        for (number, (value, title)) in field::choices(options).iter().enumerate() {
+            let _ = match title {
+                Some(title) => writeln!(text, "    {}) {value}: {title}", number + 1),
+                None => writeln!(text, "    {}) {value}", number + 1),
+            };
+        }
+    }
+    text
+}
+
+fn prompt(name: &str, asked: &Field) -> String {
+    let kind = match &asked.kind {
+        FieldKind::Number { integer: true, .. } => " (whole number)",
+        FieldKind::Number { .. } => " (number)",
+        FieldKind::Flag { .. } => " (yes or no)",
+        FieldKind::Choices { .. } => " (some, with commas)",
+        _ => "",
+    };
+    match field::preset(asked) {
+        Some(preset) => format!("  {name}{kind} [{preset}]: "),
+        None => format!("  {name}{kind}: "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tsugite::core::protocol::form::{Options, TitledOption};
+
+    use super::*;
+
+    fn form() -> FormParams {
+        let count = FieldKind::Number {
+            integer: true,
+            minimum: Some(1.into()),
+            maximum: Some(12.into()),
+            default: None,
+        };
+        let sizes = vec![
+            TitledOption { value: "s".to_owned(), title: "Small".to_owned() },
+            TitledOption { value: "l".to_owned(), title: "Large".to_owned() },
+        ];
+        let sizes = FieldKind::Choice { options: Options::Titled(sizes), default: Some("s".to_owned()) };
+        let schema = FormSchema::new()
+            .required_field("name", Field::text())
+            .required_field("count", count)
+            .field("size", sizes)
+            .field("note", Field::text());
+        FormParams::new("What shall it be?", schema)
+    }
+
+    fn filled(typed: &str, given: Ordered<FieldValue>) -> (Answer, String) {
+        let mut output = Vec::new();
+        let answer = fill(&form(), given, &mut typed.as_bytes(), &mut output).unwrap();
+        (answer, String::from_utf8(output).unwrap())
+    }
+
+    #[test]
+    fn what_does_not_fit_is_asked_for_again() {
+        let (answer, shown) = filled("\nKiku\nmany\n13\n3\nLARGE\n\n", Ordered::new());
+        let expected = serde_json::json!({"name": "Kiku", "count": 3, "size": "l"});
+        assert_eq!(answer, Answer::accept(&expected).unwrap());
+        for said in [
+            "The server asks: What shall it be?",
+            "this must be filled in",
+            "expected a whole number, got \"many\"",
+            "expected at most 12, got 13",
+            "2) l: Large",
+            "size [s]: ",
+        ] {
+            assert!(shown.contains(said), "{said:?} in {shown}");
+        }
+    }
+
+    #[test]
+    fn what_was_answered_beforehand_is_not_asked() {
+        let answers = [("name".to_owned(), "Kiku".to_owned()), ("other".to_owned(), "x".to_owned())];
+        let given = given(&form().requested_schema, &answers).unwrap();
+        let (answer, shown) = filled("2\n2\n\n", given);
+        let expected = serde_json::json!({"name": "Kiku", "count": 2, "size": "l"});
+        assert_eq!(answer, Answer::accept(&expected).unwrap());
+        assert!(!shown.contains("name: "), "{shown}");
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_is_named() {
+        let answers = [("count".to_owned(), "0".to_owned())];
+        let wrong = given(&form().requested_schema, &answers).unwrap_err();
+        assert_eq!(wrong, "count=0: expected at least 1, got 0");
+    }
+
+    #[test]
+    fn one_can_say_no_or_go_away() {
+        assert_eq!(filled("!\n", Ordered::new()).0, Answer::Decline);
+        assert_eq!(filled("Kiku\n", Ordered::new()).0, Answer::Cancel);
+    }
+}

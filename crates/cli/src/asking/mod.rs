@@ -1,0 +1,231 @@
+//! What a server asks while it works: answered by options, on the terminal, or not at all.
+
+mod field;
+mod form;
+
+use std::io::{self, BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clap::Args;
+use tsugite::client::{Answer, Connecting, Consent};
+use tsugite::core::protocol::Role;
+use tsugite::core::protocol::content::SamplingBlock;
+use tsugite::core::protocol::elicitation::{FormParams, UrlParams};
+use tsugite::core::protocol::logging::LogParams;
+use tsugite::core::protocol::roots::Root;
+use tsugite::core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
+use tsugite::core::revision::Refusal;
+
+use crate::fail::{Failure, Result};
+use crate::near::did_you_mean;
+use crate::options::pair;
+use crate::screen::{Screen, clean};
+pub(crate) use field::flag;
+
+/// Answers that are given beforehand.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Replies {
+    /// Answer a question of the server; what is not answered is asked on the terminal, or declined where there is none
+    #[arg(long = "answer", value_name = "k=v", value_parser = pair)]
+    answers: Vec<(String, String)>,
+    /// What the model says, if the server asks one
+    #[arg(long, value_name = "TEXT")]
+    sample: Option<String>,
+    /// A folder the server may work in, if it asks
+    #[arg(long = "root", value_name = "FOLDER")]
+    roots: Vec<PathBuf>,
+}
+
+/// Answers what is asked.
+pub(crate) struct Interview {
+    replies: Replies,
+    screen: Arc<Screen>,
+    state: Mutex<State>,
+    /// One question at a time.
+    turn: Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Names of fields that were asked for.
+    asked: Vec<String>,
+    mistake: Option<Failure>,
+}
+
+impl Interview {
+    pub(crate) fn new(replies: Replies, screen: Arc<Screen>) -> Self {
+        Self { replies, screen, state: Mutex::default(), turn: Mutex::default() }
+    }
+
+    /// Sits down with a client that is about to connect.
+    pub(crate) fn attend(self: &Arc<Self>, connecting: Connecting) -> Result<Connecting> {
+        let (forms, pages, model, logs) =
+            (Arc::clone(self), Arc::clone(self), Arc::clone(self), Arc::clone(&self.screen));
+        let mut connecting = connecting.on_log(move |log| logs.note(&in_words(&log))).on_form(move |form| {
+            let asked = Arc::clone(&forms);
+            apart(move || asked.form(&form), Answer::Cancel)
+        });
+        if self.screen.can_ask() {
+            connecting = connecting.on_url(move |page| {
+                let asked = Arc::clone(&pages);
+                apart(move || asked.page(&page), Consent::Cancel)
+            });
+        }
+        if self.screen.can_ask() || self.replies.sample.is_some() {
+            connecting = connecting.on_sample(move |request| {
+                let asked = Arc::clone(&model);
+                apart(move || asked.sample(&request), Err(Refusal::UserRejected))
+            });
+        }
+        if !self.replies.roots.is_empty() {
+            let roots: Result<Vec<Root>> = self.replies.roots.iter().map(|path| root(path)).collect();
+            connecting = connecting.roots(roots?);
+        }
+        Ok(connecting)
+    }
+
+    /// Says what was answered and not asked. Fails if an answer did not fit its question.
+    pub(crate) fn done(&self) -> Result<()> {
+        let state = self.state();
+        for (name, _) in &self.replies.answers {
+            if !state.asked.contains(name) {
+                let advice = did_you_mean(name, state.asked.iter().map(String::as_str));
+                let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
+                self.screen.note(&format!("note: the server did not ask for `{name}`{advice}"));
+            }
+        }
+        state.mistake.clone().map_or(Ok(()), Err)
+    }
+
+    /// What was wrong with an answer.
+    pub(crate) fn mistake(&self) -> Option<Failure> {
+        self.state().mistake.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn form(&self, form: &FormParams) -> Answer {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.screen.hide_bar();
+        let schema = &form.requested_schema;
+        let names: Vec<String> = schema.properties.iter().map(|(name, _)| name.to_owned()).collect();
+        self.state().asked.extend(names.iter().cloned());
+        let given = match form::given(schema, &self.replies.answers) {
+            Ok(given) => given,
+            Err(wrong) => {
+                self.state().mistake = Some(Failure::usage(format!("--answer {wrong}")).at("answer"));
+                return Answer::Cancel;
+            }
+        };
+        let enough = schema.check(&schema.with_defaults(given.clone())).is_ok();
+        if enough && !given.is_empty() {
+            return Answer::Accept(given);
+        }
+        if self.screen.can_ask() {
+            let filled = form::fill(form, given, &mut io::stdin().lock(), &mut io::stderr().lock());
+            return filled.unwrap_or(Answer::Cancel);
+        }
+        let names: Vec<String> = names.iter().map(|name| format!("--answer {name}=…")).collect();
+        self.screen.note(&format!(
+            "note: the server asks: {}; declined, as there is no terminal. {}",
+            form.message,
+            match names.is_empty() {
+                true => "Nothing can be filled in.".to_owned(),
+                false => format!("{} would answer.", names.join(" ")),
+            }
+        ));
+        Answer::Decline
+    }
+
+    fn page(&self, page: &UrlParams) -> Consent {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.screen.note(&format!("The server asks you to visit a web page: {}", page.message));
+        self.screen.note(&format!("  {}", page.url));
+        self.screen
+            .note("Open it yourself if you trust it. Then press Enter; `!` says no, Ctrl-D goes away.");
+        match line(&mut io::stdin().lock()) {
+            None => Consent::Cancel,
+            Some(answer) if answer.trim() == "!" => Consent::Decline,
+            Some(_) => Consent::Open,
+        }
+    }
+
+    fn sample(&self, request: &CreateMessageParams) -> Result<CreateMessageResult, Refusal> {
+        let said = |text: String| {
+            CreateMessageResult::new(Role::Assistant, SamplingBlock::text(text), "a person")
+                .stop_reason("endTurn")
+        };
+        if let Some(text) = &self.replies.sample {
+            return Ok(said(text.clone()));
+        }
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.screen.note("The server asks the model, which is you:");
+        if let Some(system) = &request.system_prompt {
+            self.screen.note(&format!("  system: {system}"));
+        }
+        for message in &request.messages {
+            let role = if matches!(message.role, Role::User) { "user" } else { "assistant" };
+            for block in message.content.as_slice() {
+                match block {
+                    SamplingBlock::Text(text) => self.screen.note(&format!("  {role}: {}", text.text)),
+                    _ => self.screen.note(&format!("  {role}: (something that is not text)")),
+                }
+            }
+        }
+        self.screen.note("Say it in one line; an empty one says no.");
+        match line(&mut io::stdin().lock()) {
+            Some(answer) if !answer.trim().is_empty() => Ok(said(answer)),
+            _ => Err(Refusal::UserRejected),
+        }
+    }
+}
+
+/// Asks in a thread of its own: a person takes their time. `otherwise` is the answer if that breaks.
+async fn apart<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static, otherwise: T) -> T {
+    tokio::task::spawn_blocking(ask).await.unwrap_or(otherwise)
+}
+
+/// A line without its end; `None` where there is no more.
+fn line(input: &mut dyn BufRead) -> Option<String> {
+    let mut line = String::new();
+    match input.read_line(&mut line) {
+        Ok(1..) => Some(line.trim_end_matches(['\n', '\r']).to_owned()),
+        _ => None,
+    }
+}
+
+fn tell(output: &mut dyn Write, text: &str) -> io::Result<()> {
+    output.write_all(clean(text).as_bytes())?;
+    output.flush()
+}
+
+/// A log message, for a person.
+fn in_words(log: &LogParams) -> String {
+    let data = log.data.read::<String>().unwrap_or_else(|_| log.data.text().to_owned());
+    match &log.logger {
+        Some(logger) => format!("[{}] {logger}: {data}", log.level.as_str()),
+        None => format!("[{}] {data}", log.level.as_str()),
+    }
+}
+
+fn root(path: &Path) -> Result<Root> {
+    let wrong = |error: io::Error| Failure::usage(format!("--root {}: {error}", path.display()));
+    let whole = path.canonicalize().map_err(wrong)?;
+    let mut uri = String::from("file://");
+    for byte in whole.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
+                uri.push(char::from(*byte))
+            }
+            other => uri.push_str(&format!("%{other:02X}")),
+        }
+    }
+    let root = Root::new(uri);
+    Ok(match whole.file_name() {
+        Some(name) => root.name(name.to_string_lossy()),
+        None => root,
+    })
+}

@@ -1,0 +1,48 @@
+//! The built-in server: something of every feature, to try clients with.
+
+mod media;
+mod offers;
+mod page;
+mod tools;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tsugite::core::protocol::Implementation;
+use tsugite::prelude::*;
+
+pub(crate) use page::page;
+
+/// What `touch` counts up and `demo://counter` shows.
+type Counter = Arc<AtomicU64>;
+
+/// The server.
+pub(crate) fn server() -> Server {
+    let info = Implementation::new("tsugite-demo", env!("CARGO_PKG_VERSION")).title("Tsugite's demo server");
+    Server::of(info)
+        .instructions("Everything here is for trying out. Nothing is kept.")
+        .state(Counter::default())
+        .tool(tools::add)
+        .tool(tools::measure)
+        .tool(tools::count)
+        .tool(tools::order)
+        .tool(tools::summarize)
+        .tool(tools::places)
+        .tool(tools::chatter)
+        .tool(tools::picture)
+        .tool(tools::sound)
+        .tool(tools::links)
+        .tool(tools::touch)
+        .tool(tools::toggle)
+        .tool(tools::wait)
+        .tool(tools::fail)
+        .resource(Resource::text(MOTTO, "Measure twice, cut once.").name("motto").mime_type("text/plain"))
+        .resource(Resource::bytes(LOGO, media::picture(32)).name("logo").mime_type("image/png"))
+        .resource(offers::counter)
+        .resource(offers::city)
+        .prompt(offers::review)
+}
+
+const MOTTO: &str = "demo://motto";
+const LOGO: &str = "demo://logo";
+const COUNTER: &str = "demo://counter";

@@ -1,0 +1,205 @@
+//! The tools of the demo server.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::Serialize;
+use tsugite::core::protocol::Role;
+use tsugite::core::protocol::content::{
+    Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, SamplingBlock,
+};
+use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
+use tsugite::prelude::*;
+
+use super::{COUNTER, Counter, LOGO, MOTTO, media};
+
+/// Adds two numbers.
+#[tool(read_only)]
+pub(super) async fn add(
+    /// The first number.
+    a: i64,
+    /// The second number.
+    b: i64,
+) -> i64 {
+    a.saturating_add(b)
+}
+
+/// How long a text is.
+#[derive(Serialize, JsonSchema)]
+#[schemars(crate = "tsugite::schemars")]
+pub(super) struct Measured {
+    letters: usize,
+    words: usize,
+    lines: usize,
+}
+
+/// Measures a text: an answer with a structure.
+#[tool(read_only)]
+pub(super) async fn measure(text: String) -> Json<Measured> {
+    Json(Measured {
+        letters: text.chars().count(),
+        words: text.split_whitespace().count(),
+        lines: text.lines().count(),
+    })
+}
+
+/// Counts, and tells how far it is.
+#[tool(read_only)]
+pub(super) async fn count(
+    /// How far.
+    #[arg(default = 5)]
+    to: u32,
+    /// How long each step takes.
+    #[arg(default = 200)]
+    pause_ms: u64,
+    cx: Context,
+) -> Result<String, ToolError> {
+    if to > 1_000 {
+        return Err(ToolError::new("that is too far: 1,000 at most"));
+    }
+    for step in 1..=to {
+        if pause_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(pause_ms.min(10_000))).await;
+        }
+        cx.progress(f64::from(step), Some(f64::from(to)), Some(&format!("step {step} of {to}"))).await;
+    }
+    Ok(format!("counted to {to}"))
+}
+
+#[derive(Form)]
+pub(super) enum Wood {
+    #[form(title = "Cedar, light")]
+    Cedar,
+    #[form(title = "Oak, heavy")]
+    Oak,
+}
+
+#[derive(Form)]
+pub(super) struct Order {
+    /// Who gets it?
+    #[form(min_length = 1)]
+    name: String,
+    /// How many planks?
+    #[form(min = 1, max = 12, default = 2)]
+    planks: u32,
+    /// Of which wood?
+    #[form(default = Wood::Cedar)]
+    wood: Wood,
+    /// Shall it be wrapped?
+    wrapped: Option<bool>,
+}
+
+/// Takes an order, after asking for it.
+#[tool]
+pub(super) async fn order(cx: Context) -> Result<String, ToolError> {
+    match cx.ask::<Order>("What shall it be?").await {
+        Ok(Order { name, planks, wood, wrapped }) => {
+            let wood = if matches!(wood, Wood::Oak) { "oak" } else { "cedar" };
+            let wrapped = if wrapped == Some(true) { ", wrapped" } else { "" };
+            Ok(format!("{planks} planks of {wood} for {name}{wrapped}"))
+        }
+        Err(AskError::Declined) => Ok("no planks then".to_owned()),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Says in one sentence what a text says, by asking the client's model.
+#[tool(read_only)]
+pub(super) async fn summarize(text: String, cx: Context) -> Result<String, ToolError> {
+    let question = SamplingMessage::new(Role::User, SamplingBlock::text(format!("Summarize: {text}")));
+    let answer = cx.sample(CreateMessageParams::new([question], 100_u64).system_prompt("Be brief.")).await?;
+    let words = answer.content.into_vec().into_iter().filter_map(|block| match block {
+        SamplingBlock::Text(text) => Some(text.text),
+        _ => None,
+    });
+    Ok(words.collect())
+}
+
+/// Where the client lets the server work.
+#[tool(read_only)]
+pub(super) async fn places(cx: Context) -> Result<Vec<String>, ToolError> {
+    Ok(cx.roots().await?.into_iter().map(|root| root.uri).collect())
+}
+
+/// Logs something on every level.
+#[tool(read_only)]
+pub(super) async fn chatter(cx: Context) -> &'static str {
+    for (level, said) in [
+        (Level::Debug, "sharpening"),
+        (Level::Info, "measuring"),
+        (Level::Notice, "measuring again"),
+        (Level::Warning, "the wood is damp"),
+        (Level::Error, "cut too short"),
+    ] {
+        cx.log_as(level, Some("workshop"), said).await;
+    }
+    "said it all"
+}
+
+/// Draws a joint of two timbers.
+#[tool(read_only)]
+pub(super) async fn picture(
+    /// How wide and high, in pixels: 8 to 256.
+    #[arg(default = 64)]
+    size: u32,
+) -> Image {
+    Image::from_bytes(&media::picture(size), "image/png")
+}
+
+/// Plays a tone for half a second.
+#[tool(read_only)]
+pub(super) async fn sound(
+    /// How high: 50 to 3,000 Hz.
+    #[arg(default = 440)]
+    hz: u32,
+) -> Audio {
+    Audio::from_bytes(&media::sound(hz), "audio/wav")
+}
+
+/// Points to a resource, and brings another along.
+#[tool(read_only)]
+pub(super) async fn links() -> CallResult {
+    let link = ResourceLink::new(LOGO, "logo").mime_type("image/png");
+    let motto = ResourceContents::text(MOTTO, "Measure twice, cut once.").mime_type("text/plain");
+    CallResult::new([
+        ContentBlock::text("Two things:"),
+        ContentBlock::ResourceLink(link),
+        ContentBlock::Resource(EmbeddedResource::new(motto)),
+    ])
+}
+
+/// Counts the counter up: whoever watches `demo://counter` hears of it.
+#[tool]
+pub(super) async fn touch(cx: Context, State(counter): State<Counter>) -> u64 {
+    let now = counter.fetch_add(1, Ordering::Relaxed) + 1;
+    cx.server().updated(COUNTER);
+    now
+}
+
+/// Adds the tool `surprise`, or takes it away again: the list of tools changes.
+#[tool]
+pub(super) async fn toggle(cx: Context) -> Result<&'static str, ToolError> {
+    if cx.server().remove(Kind::Tool, "surprise") {
+        return Ok("`surprise` is gone");
+    }
+    let surprise = Tool::new("surprise").description("Was not here before.").handler(async || "boo");
+    cx.server().add(surprise).map_err(|error| ToolError::new(error.to_string()))?;
+    Ok("`surprise` is there")
+}
+
+/// Takes its time, to see what happens when a client has none.
+#[tool(read_only)]
+pub(super) async fn wait(
+    /// How long, at most an hour.
+    #[arg(default = 60)]
+    seconds: u32,
+) -> String {
+    tokio::time::sleep(Duration::from_secs(seconds.min(3_600).into())).await;
+    format!("waited {seconds} s")
+}
+
+/// Fails, with the words it is given.
+#[tool(read_only)]
+pub(super) async fn fail(#[arg(default = "as it was told to")] why: String) -> Result<String, ToolError> {
+    Err(ToolError::new(why))
+}

@@ -1,0 +1,236 @@
+//! What can go wrong, for a person: which step, what was seen, what to try. And the number the process ends with.
+
+use std::io;
+
+use serde::Serialize;
+use tsugite::client::{Challenge, Error, Kind, Step};
+use tsugite::core::protocol::ClientCapabilities;
+use tsugite::core::revision::Refusal;
+
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// What the process ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All is well, or nobody reads any more.
+    Fine = 0,
+    /// What was asked for makes no sense.
+    Usage = 1,
+    /// The server cannot be reached, or is gone.
+    Connect = 2,
+    /// The server answers, and not as it should.
+    Protocol = 3,
+    /// The tool ran and says that it failed.
+    Tool = 4,
+    /// The server wants credentials.
+    Unauthorized = 5,
+    /// No answer came in time.
+    Timeout = 6,
+    /// Somebody pressed Ctrl-C.
+    Interrupted = 130,
+}
+
+/// Why it did not work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// How far it came.
+    pub(crate) step: Option<&'static str>,
+    /// In one line. Nothing is said if it is empty: it has been said already.
+    pub(crate) what: String,
+    pub(crate) seen: Option<String>,
+    pub(crate) hints: Vec<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
+        Self { exit, step: None, what: what.into(), seen: None, hints: Vec::new() }
+    }
+
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, what)
+    }
+
+    /// Ends the process without a word.
+    pub(crate) fn silent(exit: Exit) -> Self {
+        Self::new(exit, "")
+    }
+
+    pub(crate) fn at(mut self, step: &'static str) -> Self {
+        self.step = Some(step);
+        self
+    }
+
+    pub(crate) fn seen(mut self, seen: impl Into<String>) -> Self {
+        self.seen = Some(seen.into());
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// A server that could not be connected to.
+    pub(crate) fn connecting(error: Error, place: &str) -> Self {
+        let what = format!("cannot connect to {place}");
+        match error.kind() {
+            Kind::Setting(_) => Self::of(error, "setting"),
+            Kind::Connect { step, seen } => {
+                let failure = Self::new(Exit::Connect, what).at(step_name(*step)).seen(seen);
+                advice_for(*step).iter().fold(failure, |failure, hint| failure.hint(*hint))
+            }
+            Kind::Unauthorized(challenge) => unauthorized(challenge),
+            Kind::Status { status: 401 | 403, .. } => Self::of(error, "authorization"),
+            Kind::Status { status, .. } => {
+                let failure = Self::new(Exit::Connect, what).at("http").seen(error.to_string());
+                match status {
+                    404 => failure.hint("is the path right? Most servers are at /mcp"),
+                    405 | 406 | 415 => failure.hint(OLD_SERVER),
+                    500.. => failure.hint("the server is in trouble; its log may say why"),
+                    _ => failure,
+                }
+            }
+            Kind::Revision(_) => Self::of(error, "revision")
+                .hint("--rev asks for one revision, --trace FILE keeps what was said"),
+            _ => Self::of(error, "handshake"),
+        }
+    }
+
+    /// Something that went wrong at `step`, once connected.
+    pub(crate) fn of(error: Error, step: &'static str) -> Self {
+        let said = error.to_string();
+        match error.kind() {
+            Kind::Setting(_) => Self::usage(said),
+            Kind::Connect { .. } => Self::connecting(error, "the server"),
+            Kind::Unauthorized(challenge) => unauthorized(challenge),
+            Kind::Status { status: 401 | 403, .. } => Self::new(Exit::Unauthorized, "the server refuses")
+                .at("authorization")
+                .seen(said)
+                .hint(CREDENTIALS),
+            Kind::Lost { .. } => Self::new(Exit::Connect, "the connection was lost")
+                .at(step)
+                .seen(said)
+                .hint("-v shows what the server writes to its standard error"),
+            Kind::TimedOut { .. } => Self::new(Exit::Timeout, "the server took too long")
+                .at(step)
+                .seen(said)
+                .hint("--timeout SECONDS waits longer"),
+            Kind::Refused { error, refusal } => {
+                let more = error.data.as_ref().map(|data| format!(", {}", data.text())).unwrap_or_default();
+                let failure = Self::new(Exit::Protocol, "the server refused").at(step);
+                let failure = failure.seen(format!("{said}{more}"));
+                match &**refusal {
+                    Refusal::MissingCapability { required } => missing(failure, required),
+                    _ => failure,
+                }
+            }
+            Kind::Tool(_) => Self::new(Exit::Tool, said).at(step),
+            Kind::Rounds(_) => Self::new(Exit::Protocol, "the server asks what cannot be answered")
+                .at(step)
+                .seen(said)
+                .hint("run it on a terminal, or see --answer and --sample"),
+            Kind::Unsayable(_) => Self::new(Exit::Protocol, "this revision cannot say that")
+                .at(step)
+                .seen(said)
+                .hint("--rev asks for another revision"),
+            _ => Self::new(Exit::Protocol, "the server does not answer as it should")
+                .at(step)
+                .seen(said)
+                .hint("--trace FILE keeps what was said"),
+        }
+    }
+
+    /// For whoever reads JSON.
+    pub(crate) fn json(&self) -> String {
+        #[derive(Serialize)]
+        struct Outer<'a> {
+            error: Inner<'a>,
+        }
+        #[derive(Serialize)]
+        struct Inner<'a> {
+            exit: u8,
+            step: Option<&'a str>,
+            message: &'a str,
+            seen: Option<&'a str>,
+            #[serde(rename = "try")]
+            hints: &'a [String],
+        }
+        let Self { exit, step, what, seen, hints } = self;
+        let inner = Inner { exit: *exit as u8, step: *step, message: what, seen: seen.as_deref(), hints };
+        serde_json::to_string(&Outer { error: inner }).unwrap_or_default()
+    }
+}
+
+/// What was written could not be. Nobody reading any more is no failure.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::silent(Exit::Fine),
+            _ => Self::usage(format!("cannot write: {error}")),
+        }
+    }
+}
+
+fn unauthorized(challenge: &Challenge) -> Failure {
+    let what = match challenge.status {
+        403 => format!("{} forbids it", challenge.url),
+        _ => format!("{} wants credentials", challenge.url),
+    };
+    let mut seen = format!("HTTP status {}", challenge.status);
+    for header in &challenge.www_authenticate {
+        seen.push_str(", WWW-Authenticate: ");
+        seen.push_str(header);
+    }
+    Failure::new(Exit::Unauthorized, what).at("authorization").seen(seen).hint(CREDENTIALS)
+}
+
+/// What would give the server what it lacks.
+fn missing(mut failure: Failure, required: &ClientCapabilities) -> Failure {
+    if required.sampling.is_some() {
+        failure = failure.hint("--sample TEXT answers for a model; on a terminal you are asked");
+    }
+    if required.roots.is_some() {
+        failure = failure.hint("--root FOLDER lets the server work there");
+    }
+    if required.elicitation.is_some() {
+        failure = failure.hint("run it on a terminal, where you can be asked");
+    }
+    failure
+}
+
+fn step_name(step: Step) -> &'static str {
+    match step {
+        Step::Name => "dns",
+        Step::Tcp => "tcp",
+        Step::Tls => "tls",
+        Step::Http => "http",
+        Step::Start => "start",
+        Step::Revision => "revision",
+        _ => "handshake",
+    }
+}
+
+fn advice_for(step: Step) -> &'static [&'static str] {
+    match step {
+        Step::Name => &["is the host's name spelt right?"],
+        Step::Tcp => &[
+            "is the server running, and is the port right?",
+            "`tsugite serve` starts one at http://127.0.0.1:8808/mcp",
+        ],
+        Step::Tls => &[
+            "does the server speak https at all? Then its address begins with http://",
+            "a certificate this machine does not trust: SSL_CERT_FILE names a file of those it shall",
+        ],
+        Step::Http => &["is it an MCP server that listens there?"],
+        Step::Start => &["`-- COMMAND` is looked for in PATH; a path works too"],
+        _ => &[
+            "does it speak MCP on standard output, and nothing else? -v shows its standard error",
+            "it sees few variables of your environment: -e NAME passes one on, -e NAME=VALUE sets one",
+        ],
+    }
+}
+
+const CREDENTIALS: &str = "-H 'Authorization: Bearer …' sends a token";
+const OLD_SERVER: &str =
+    "an old server may speak only HTTP+SSE: --transport sse, with the address of its stream";

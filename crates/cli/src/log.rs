@@ -1,0 +1,68 @@
+//! What the library has to say, on standard error: warnings always, more with `-v`.
+
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::screen::clean;
+
+/// From now on what is said is written: warnings, with `verbose` of 1 what helps to find a mistake, with 2 everything.
+pub(crate) fn listen(verbose: u8) {
+    let most = match verbose {
+        0 => Level::WARN,
+        1 => Level::DEBUG,
+        _ => Level::TRACE,
+    };
+    // Nobody else can have been faster.
+    let _ = tracing::subscriber::set_global_default(Stderr { most });
+}
+
+struct Stderr {
+    most: Level,
+}
+
+impl Subscriber for Stderr {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= self.most && metadata.target().starts_with("tsugite") && metadata.is_event()
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let level = match *event.metadata().level() {
+            Level::ERROR => "error",
+            Level::WARN => "warning",
+            Level::INFO => "info",
+            _ => "debug",
+        };
+        let mut line = Line(format!("{level}:"));
+        event.record(&mut line);
+        let _ = writeln!(std::io::stderr().lock(), "{}", clean(&line.0));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// What happened, then what belongs to it.
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a `String` cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.0, " {value:?}"),
+            name => write!(self.0, " {name}={value:?}"),
+        };
+    }
+}

@@ -1,0 +1,108 @@
+//! `tsugite`: run, connect and debug MCP servers.
+//!
+//! A verb is a file in `verbs`. `target` finds the server that is meant, `session` connects to it, `asking` answers
+//! what it asks; `screen` and `output` show what came, `fail` says what went wrong. `demo` is the built-in server.
+
+mod arguments;
+mod asking;
+mod demo;
+mod fail;
+mod log;
+mod near;
+mod options;
+mod output;
+mod schema;
+mod screen;
+mod session;
+mod signals;
+mod target;
+mod trace;
+mod verbs;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use fail::{Exit, Failure, Result};
+use screen::Screen;
+use verbs::Verb;
+
+/// Run, connect and debug MCP servers.
+#[derive(Debug, Parser)]
+#[command(name = "tsugite", version, after_help = AFTER, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+fn main() -> ExitCode {
+    let verb = match Cli::try_parse() {
+        Ok(cli) => cli.verb,
+        Err(error) => return not_understood(&error),
+    };
+    log::listen(verb.verbose());
+    let screen = Screen::new(verb.wants_json());
+    let outcome = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(until_interrupted(verb));
+            // Somebody may still be asked something; the answer is not waited for.
+            runtime.shutdown_background();
+            outcome
+        }
+        Err(error) => Err(Failure::usage(format!("cannot begin: {error}"))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            screen.failure(&failure);
+            ExitCode::from(failure.exit as u8)
+        }
+    }
+}
+
+/// Runs a verb until it is done, or until somebody has enough. A server that was started ends with it.
+async fn until_interrupted(verb: Verb) -> Result<()> {
+    // A server that serves ends by itself, and in good order.
+    if verb.ends_politely() {
+        return verb.run().await;
+    }
+    tokio::select! {
+        biased;
+        () = signals::asked_to_stop() => Err(Failure::silent(Exit::Interrupted)),
+        outcome = verb.run() => outcome,
+    }
+}
+
+/// Help was asked for, or the words make no sense.
+fn not_understood(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    // Nobody hears of it if it cannot be written.
+    let _ = match asked {
+        true => std::io::stdout().lock().write_all(text.as_bytes()),
+        false => std::io::stderr().lock().write_all(text.as_bytes()),
+    };
+    ExitCode::from(if asked { Exit::Fine as u8 } else { Exit::Usage as u8 })
+}
+
+const AFTER: &str = "\
+A TARGET is the server to talk to:
+  https://host/mcp     a URL
+  -- COMMAND ARGS…     a program to start; it stands at the end
+  NAME                 from ./.mcp.json, ./mcp.json or ~/.config/tsugite/mcp.json
+  FILE.json:NAME       from a file of Claude, Cursor or VS Code
+  HOST:NAME            from that host's own file: claude-desktop, claude-code, cursor, vscode
+  demo                 the built-in server
+
+Examples:
+  tsugite serve                                 the demo server, at http://127.0.0.1:8808/mcp
+  tsugite list demo                             what a server offers
+  tsugite call demo add a=1 b=2                 call a tool
+  tsugite call add a=1 b=2 -- my-server --fast  start a server and call its tool
+  tsugite info cursor:github                    ask a server of Cursor's what it is
+
+Exit codes:
+  0 fine   1 usage   2 cannot connect   3 protocol error   4 tool error
+  5 refused for lack of authorization   6 timeout   130 interrupted";

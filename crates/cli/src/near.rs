@@ -1,0 +1,69 @@
+//! Which name was meant by one that does not exist.
+
+/// Those of `names` that look like `name`, the nearest first, at most three.
+pub(crate) fn near<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let wanted: Vec<char> = name.to_lowercase().chars().take(LONGEST).collect();
+    let most = (wanted.len() / 3).max(1);
+    let mut found: Vec<(usize, &str)> = names
+        .into_iter()
+        .filter_map(|candidate| {
+            let lower: Vec<char> = candidate.to_lowercase().chars().take(LONGEST).collect();
+            let away = distance(&wanted, &lower);
+            let begins = wanted.len() > 2 && lower.starts_with(&wanted);
+            (away <= most || begins).then_some((if begins { away.min(most) } else { away }, candidate))
+        })
+        .collect();
+    found.sort_by_key(|(away, _)| *away);
+    found.dedup_by(|one, other| one.1 == other.1);
+    found.into_iter().take(3).map(|(_, candidate)| candidate).collect()
+}
+
+/// "did you mean `a` or `b`?", if anything is near.
+pub(crate) fn did_you_mean<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let near: Vec<String> = near(name, names).into_iter().map(|name| format!("`{name}`")).collect();
+    (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")))
+}
+
+/// How many letters must be changed, added, left out or exchanged with their neighbour.
+fn distance(one: &[char], other: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    let mut left = None;
+    for (row, mine) in one.iter().enumerate() {
+        let mut next = vec![row + 1];
+        let mut previous = None;
+        for (column, theirs) in other.iter().enumerate() {
+            let at = |line: &[usize], place: usize| line.get(place).copied().unwrap_or(usize::MAX / 2);
+            let mut best = (at(&last, column) + usize::from(mine != theirs))
+                .min(at(&last, column + 1) + 1)
+                .min(at(&next, column) + 1);
+            if left == Some(theirs) && previous == Some(mine) {
+                best = best.min(at(&before, column.wrapping_sub(1)) + 1);
+            }
+            next.push(best);
+            previous = Some(theirs);
+        }
+        left = Some(mine);
+        before = std::mem::replace(&mut last, next);
+    }
+    last.last().copied().unwrap_or_default()
+}
+
+/// Letters of a name that are looked at: a hostile list must not cost their square.
+const LONGEST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_is_forgiven() {
+        let names = ["add", "count", "picture", "summarize"];
+        assert_eq!(near("ad", names), ["add"]);
+        assert_eq!(near("cuont", names), ["count"]);
+        assert_eq!(near("PICTRE", names), ["picture"]);
+        assert_eq!(near("summ", names), ["summarize"]);
+        assert_eq!(near("nothing", names), [""; 0]);
+        assert_eq!(did_you_mean("adda", names).as_deref(), Some("did you mean `add`?"));
+    }
+}

@@ -1,0 +1,112 @@
+//! The options that every verb has which talks to a server, and the words before and after `--`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tsugite::core::revision::Revision;
+
+use crate::near::did_you_mean;
+
+/// How to reach a server, and how to show what it says.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// The revision to speak: `auto`, or one such as 2025-11-25
+    #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = revision)]
+    pub(crate) rev: Rev,
+    /// What to speak at a URL
+    #[arg(long, value_enum, default_value_t = Transport::Auto)]
+    pub(crate) transport: Transport,
+    /// Send a header with every request, such as -H 'Authorization: Bearer …'
+    #[arg(short = 'H', long = "header", value_name = "K: V", value_parser = header)]
+    pub(crate) headers: Vec<(String, String)>,
+    /// Set a variable of the server's environment, or pass one of ours on (-e NAME)
+    #[arg(short, long = "env", value_name = "K=V", value_parser = variable)]
+    pub(crate) env: Vec<(String, Option<String>)>,
+    /// How long the server may be silent [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+    /// Print results, and failures, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write every message on the wire into a file, as lines of JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Say more on standard error, and show that of the server; twice says all
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// The server to start
+    #[arg(last = true, hide = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Which revision to speak.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rev {
+    Auto,
+    Only(Revision),
+}
+
+/// What to speak at a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// Streamable HTTP, or else HTTP+SSE
+    Auto,
+    /// Streamable HTTP
+    Http,
+    /// HTTP+SSE, as it was in 2024-11-05
+    Sse,
+}
+
+/// `k=v`, for options.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected k=v".to_owned()),
+    }
+}
+
+fn revision(text: &str) -> Result<Rev, String> {
+    if text == "auto" {
+        return Ok(Rev::Auto);
+    }
+    text.parse().map(Rev::Only).map_err(|_| {
+        let all = Revision::ALL.iter().rev().map(|revision| revision.as_str());
+        let advice = did_you_mean(text, all.clone()).map(|advice| format!("; {advice}")).unwrap_or_default();
+        format!("expected auto, {}{advice}", all.collect::<Vec<_>>().join(", "))
+    })
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("expected 'Name: value'".to_owned()),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, Option<String>), String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (text, None),
+    };
+    match name.is_empty() {
+        true => Err("expected NAME=VALUE or NAME".to_owned()),
+        false => Ok((name.to_owned(), value)),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = "expected a number of seconds, such as 10 or 0.5";
+    let seconds: f64 = text.parse().map_err(|_| wrong)?;
+    let time = Duration::try_from_secs_f64(seconds).map_err(|_| wrong)?;
+    match time.is_zero() || time > LONGEST {
+        true => Err(wrong.to_owned()),
+        false => Ok(time),
+    }
+}
+
+/// The longest that can be waited: a year.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);

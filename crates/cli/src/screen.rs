@@ -1,0 +1,212 @@
+//! What a person sees: results on standard output, everything else on standard error, colour and bars only on a
+//! terminal.
+//!
+//! A server's words never reach a terminal as they are: escape sequences in them could do things there.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+use std::sync::{Mutex, PoisonError};
+
+use tsugite::core::protocol::progress::ProgressParams;
+
+use crate::fail::{Failure, Result};
+
+/// Both streams.
+pub(crate) struct Screen {
+    /// Whether results are JSON.
+    pub(crate) json: bool,
+    /// Whether standard output is a terminal.
+    pub(crate) shown: bool,
+    colour: bool,
+    error_shown: bool,
+    error_colour: bool,
+    /// The bar that stands on the last line.
+    bar: Mutex<Option<String>>,
+}
+
+/// How something is shown.
+#[derive(Clone, Copy)]
+pub(crate) enum Style {
+    Bold,
+    Dim,
+    Green,
+    Red,
+}
+
+impl Screen {
+    pub(crate) fn new(json: bool) -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let (shown, error_shown) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        Self {
+            json,
+            shown,
+            colour: wanted && shown,
+            error_shown,
+            error_colour: wanted && error_shown,
+            bar: Mutex::default(),
+        }
+    }
+
+    /// Whether somebody can be asked.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.error_shown && io::stdin().is_terminal()
+    }
+
+    /// A line of the result.
+    pub(crate) fn line(&self, text: &str) -> Result<()> {
+        self.text(&format!("{text}\n"))
+    }
+
+    /// A part of the result. On a terminal it ends with its line.
+    pub(crate) fn text(&self, text: &str) -> Result<()> {
+        self.hide_bar();
+        let mut out = io::stdout().lock();
+        match self.shown {
+            true => {
+                let end = if text.ends_with('\n') { "" } else { "\n" };
+                out.write_all(text.as_bytes())?;
+                out.write_all(end.as_bytes())?;
+            }
+            false => out.write_all(text.as_bytes())?,
+        }
+        Ok(out.flush()?)
+    }
+
+    /// Bytes, as they are.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        Ok(out.flush()?)
+    }
+
+    /// A value as one line of JSON.
+    pub(crate) fn json<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<()> {
+        let text = serde_json::to_string(value).map_err(|error| Failure::usage(error.to_string()))?;
+        self.line(&text)
+    }
+
+    /// Something beside the result.
+    pub(crate) fn note(&self, text: &str) {
+        self.hide_bar();
+        // Nobody hears of it if it cannot be written.
+        let _ = writeln!(io::stderr().lock(), "{}", clean(text));
+    }
+
+    /// How a failure is told.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        self.hide_bar();
+        if failure.what.is_empty() {
+            return;
+        }
+        if self.json {
+            let _ = writeln!(io::stderr().lock(), "{}", failure.json());
+            return;
+        }
+        let mut text = format!("{} {}\n", self.error_paint(Style::Red, "error:"), clean(&failure.what));
+        let mut row = |name: &str, value: &str| {
+            let value = clean(value).trim_end().replace('\n', "\n        ");
+            let _ = writeln!(text, "  {} {value}", self.error_paint(Style::Dim, &format!("{name:<5}")));
+        };
+        if let Some(step) = failure.step {
+            row("step", step);
+        }
+        if let Some(seen) = &failure.seen {
+            row("seen", seen);
+        }
+        for hint in &failure.hints {
+            row("try", hint);
+        }
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    /// A call has come further.
+    pub(crate) fn progress(&self, progress: &ProgressParams) {
+        if !self.error_shown || self.json {
+            return;
+        }
+        let message = progress.message.as_deref().map(clean).unwrap_or_default();
+        let message: String = message.lines().next().unwrap_or_default().chars().take(MESSAGE).collect();
+        let drawn = match progress.total {
+            Some(total) if total > 0.0 => {
+                let part = (progress.progress / total).clamp(0.0, 1.0);
+                // A part of a bar is between none and all of it.
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped")]
+                let filled = (part * BAR as f64).round() as usize;
+                let bar = "█".repeat(filled) + &"░".repeat(BAR.saturating_sub(filled));
+                format!("{bar} {:>3.0} % {message}", part * 100.0)
+            }
+            _ => format!("{} {message}", progress.progress),
+        };
+        let mut shown = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = write!(io::stderr().lock(), "\r\x1b[K{drawn}");
+        let _ = io::stderr().flush();
+        *shown = Some(drawn);
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn hide_bar(&self) {
+        let mut shown = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.take().is_some() {
+            let _ = write!(io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+
+    /// In colour, if standard output is a terminal.
+    pub(crate) fn paint(&self, style: Style, text: &str) -> String {
+        paint(self.colour, style, text)
+    }
+
+    fn error_paint(&self, style: Style, text: &str) -> String {
+        paint(self.error_colour, style, text)
+    }
+
+    /// A server's words: as they are for a program, harmless for a terminal.
+    pub(crate) fn words(&self, text: &str) -> String {
+        if self.shown { clean(text) } else { text.to_owned() }
+    }
+}
+
+fn paint(colour: bool, style: Style, text: &str) -> String {
+    let code = match style {
+        Style::Bold => 1,
+        Style::Dim => 2,
+        Style::Green => 32,
+        Style::Red => 31,
+    };
+    if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// Without what a terminal would obey: control characters, and marks that turn the direction of writing.
+pub(crate) fn clean(text: &str) -> String {
+    let harmless = |letter: char| {
+        let turns =
+            matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+        matches!(letter, '\n' | '\t') || !(letter.is_control() || turns)
+    };
+    let mut out = String::with_capacity(text.len());
+    for letter in text.replace("\r\n", "\n").chars() {
+        match harmless(letter) {
+            true => out.push(letter),
+            false => out.extend(letter.escape_unicode()),
+        }
+    }
+    out
+}
+
+/// Width of a bar.
+const BAR: usize = 24;
+/// Letters of a message beside it.
+const MESSAGE: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_obeys_nothing_a_server_says() {
+        assert_eq!(clean("a\x1b[2Jb\r\nc\td"), "a\\u{1b}[2Jb\nc\td");
+        assert_eq!(clean("\u{202e}gnp.exe\u{9b}"), "\\u{202e}gnp.exe\\u{9b}");
+        assert_eq!(clean("継手 🪵"), "継手 🪵");
+    }
+}

@@ -1,0 +1,180 @@
+//! From a target to a client: what the options say is put together, and a failure says how far it came.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tsugite::client::servers::{UrlTransport, Way};
+use tsugite::client::{Client, Command, Connecting, Kind, Stderr};
+use tsugite::core::protocol::logging::Level;
+use tsugite::core::protocol::{Implementation, ServerCapabilities};
+use tsugite::core::revision::Refusal;
+
+use crate::asking::{Interview, Replies};
+use crate::demo;
+use crate::fail::{Failure, Result};
+use crate::options::{Common, Rev, Transport};
+use crate::screen::Screen;
+use crate::target::{Found, Target};
+use crate::trace::Trace;
+
+/// A server that was connected to.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) screen: Arc<Screen>,
+    /// How long connecting took.
+    pub(crate) took: Duration,
+    /// What carries the messages.
+    pub(crate) over: &'static str,
+    interview: Arc<Interview>,
+}
+
+/// What a server says of itself.
+pub(crate) struct About {
+    pub(crate) server: Option<Implementation>,
+    pub(crate) capabilities: ServerCapabilities,
+    pub(crate) instructions: Option<String>,
+}
+
+impl Session {
+    /// Connects to a server.
+    pub(crate) async fn open(found: Found, common: &Common, replies: Replies) -> Result<Self> {
+        let screen = Arc::new(Screen::new(common.json));
+        let Found { target, place } = found;
+        let over = match &target {
+            Target::Demo => "memory",
+            Target::Command(_) | Target::Listed(Way::Command { .. }) => "stdio",
+            _ => "http",
+        };
+        let interview = Arc::new(Interview::new(replies, Arc::clone(&screen)));
+        let connecting = interview.attend(settle(way(target, common)?, common)?)?;
+        let begun = Instant::now();
+        let client = connecting.await.map_err(|error| Failure::connecting(error, &place))?;
+        let took = begun.elapsed();
+        Ok(Self { client, screen, took, over, interview })
+    }
+
+    /// What the server says of itself; asked, if nothing was said yet.
+    pub(crate) async fn about(&self) -> Result<About> {
+        let client = &self.client;
+        if let Some(capabilities) = client.server_capabilities() {
+            let (server, instructions) = (client.server_info(), client.instructions());
+            return Ok(About { server, capabilities, instructions });
+        }
+        let found = client.discover().await.map_err(|error| Failure::of(error, "handshake"))?;
+        let server = found.meta.as_ref().and_then(|meta| meta.server_info());
+        Ok(About { server, capabilities: found.capabilities, instructions: found.instructions })
+    }
+
+    /// Says good-bye, and what was answered that nobody asked.
+    pub(crate) async fn close(self) -> Result<()> {
+        self.client.close().await;
+        self.screen.hide_bar();
+        self.interview.done()
+    }
+
+    /// What went wrong with an answer comes before what came of it.
+    pub(crate) fn failed(&self, error: tsugite::client::Error, step: &'static str) -> Failure {
+        match self.interview.mistake() {
+            Some(mistake) => mistake,
+            None => Failure::of(error, step),
+        }
+    }
+}
+
+/// Whether the server says that there is no such method.
+pub(crate) fn is_unknown_method(error: &tsugite::client::Error) -> bool {
+    matches!(error.kind(), Kind::Refused { refusal, .. } if matches!(**refusal, Refusal::MethodNotFound { .. }))
+}
+
+fn way(target: Target, common: &Common) -> Result<Connecting> {
+    let connecting = match target {
+        Target::Demo => {
+            return only_started(Client::of(&demo::server()), common).and_then(without_env(common));
+        }
+        Target::Command(words) => return only_started(spawn(Command::from(words), common), common),
+        Target::Listed(Way::Command { program, args, env, unset, cwd, .. }) => {
+            let mut command = Command::new(program).args(args);
+            for name in unset {
+                command = command.without(name);
+            }
+            command = command.envs(env);
+            if let Some(folder) = cwd {
+                command = command.current_dir(folder);
+            }
+            return only_started(spawn(command, common), common);
+        }
+        Target::Listed(Way::Url { url, headers, transport, .. }) => {
+            let connecting = headers
+                .into_iter()
+                .fold(Client::connect(url), |connecting, (name, value)| connecting.header(name, value));
+            match (transport, common.transport) {
+                (UrlTransport::Sse, Transport::Auto) => connecting.http_sse(),
+                _ => connecting,
+            }
+        }
+        Target::Url(url) => without_env(common)(Client::connect(url))?,
+        Target::Listed(_) => return Err(Failure::usage("this server is reached in a way that is not known")),
+    };
+    let connecting =
+        common.headers.iter().fold(connecting, |connecting, (name, value)| connecting.header(name, value));
+    let connecting = match common.timeout {
+        Some(limit) => connecting.connect_time(limit),
+        None => connecting,
+    };
+    Ok(match common.transport {
+        Transport::Auto => connecting,
+        Transport::Http => connecting.streamable_http(),
+        Transport::Sse => connecting.http_sse(),
+    })
+}
+
+fn spawn(command: Command, common: &Common) -> Connecting {
+    let command = common.env.iter().fold(command, |command, (name, value)| match value {
+        Some(value) => command.env(name, value),
+        None => command.pass(name),
+    });
+    Client::spawn(match common.verbose {
+        0 => command,
+        _ => command.stderr(Stderr::Inherit),
+    })
+}
+
+/// What is for URLs is not for servers that are started.
+fn only_started(connecting: Connecting, common: &Common) -> Result<Connecting> {
+    match (common.headers.is_empty(), common.transport) {
+        (false, _) => Err(Failure::usage("-H is for servers with a URL")),
+        (_, Transport::Auto) => Ok(connecting),
+        _ => Err(Failure::usage("--transport is for servers with a URL")),
+    }
+}
+
+/// And the other way round.
+fn without_env(common: &Common) -> impl FnOnce(Connecting) -> Result<Connecting> {
+    let wrong = !common.env.is_empty();
+    move |connecting| match wrong {
+        true => Err(Failure::usage("-e is for servers that are started, and for files with variables")),
+        false => Ok(connecting),
+    }
+}
+
+fn settle(connecting: Connecting, common: &Common) -> Result<Connecting> {
+    let mut connecting =
+        connecting.client_info(Implementation::new("tsugite", env!("CARGO_PKG_VERSION")).title("Tsugite"));
+    if let Rev::Only(revision) = common.rev {
+        connecting = connecting.revision(revision);
+    }
+    if let Some(limit) = common.timeout {
+        connecting = connecting.timeout(limit).probe_time(limit.min(PROBE));
+    }
+    if common.verbose > 0 {
+        connecting = connecting.log_level(Level::Debug);
+    }
+    if let Some(path) = &common.trace {
+        let trace = Trace::begin(path)?;
+        connecting = connecting.on_wire(move |direction, text| trace.write(direction, text));
+    }
+    Ok(connecting)
+}
+
+/// How long a server may be silent when it is asked which revision it speaks.
+const PROBE: Duration = Duration::from_secs(5);

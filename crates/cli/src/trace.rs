@@ -1,0 +1,61 @@
+//! `--trace FILE`: every message on the wire, both ways, one line of JSON each.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use serde::Serialize;
+use tsugite::client::Direction;
+use tsugite::core::jsonrpc::RawJson;
+
+use crate::fail::{Failure, Result};
+
+/// The file, and when it was begun.
+pub(crate) struct Trace {
+    file: Mutex<File>,
+    begun: Instant,
+}
+
+/// One message. What is none stands there as text.
+#[derive(Serialize)]
+struct Line<'a> {
+    ms: f64,
+    direction: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<RawJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+}
+
+impl Trace {
+    /// Begins a file anew.
+    pub(crate) fn begin(path: &Path) -> Result<Self> {
+        let file = File::create(path)
+            .map_err(|error| Failure::usage(format!("--trace: cannot write {}: {error}", path.display())))?;
+        Ok(Self { file: Mutex::new(file), begun: Instant::now() })
+    }
+
+    /// Writes a message down.
+    pub(crate) fn write(&self, direction: Direction, text: &str) {
+        let message = RawJson::parse(text).ok();
+        let line = Line {
+            ms: (self.begun.elapsed().as_secs_f64() * 1e6).round() / 1e3,
+            direction: match direction {
+                Direction::Sent => "sent",
+                _ => "received",
+            },
+            text: message.is_none().then_some(text),
+            message,
+        };
+        let Ok(mut line) = serde_json::to_vec(&line) else { return };
+        // A message may stand on several lines.
+        line.retain(|byte| *byte != b'\n' && *byte != b'\r');
+        line.push(b'\n');
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.write_all(&line) {
+            tracing::warn!(%error, "the trace could not be written");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `tsugite info`: what a server is and can do.
+
+use clap::Args;
+use serde_json::{Value, json};
+use tsugite::core::session::probe::Transport;
+
+use super::no_more;
+use super::ping::milliseconds;
+use crate::asking::Replies;
+use crate::fail::Result;
+use crate::options::Common;
+use crate::screen::Style;
+use crate::session::{About, Session};
+use crate::target;
+
+/// Say what a server is: revision, capabilities, extensions, timings
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "tsugite info [OPTIONS] TARGET\n       tsugite info [OPTIONS] -- COMMAND…",
+    after_help = "Examples:\n  tsugite info demo\n  tsugite info https://example.com/mcp --rev 2025-11-25 --json"
+)]
+pub(crate) struct Info {
+    #[arg(hide = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Info {
+    pub(crate) async fn run(self) -> Result<()> {
+        let (found, rest) = target::find(self.words, &self.common, "info")?;
+        no_more(&rest)?;
+        let session = Session::open(found, &self.common, Replies::default()).await?;
+        let About { server, capabilities, instructions } = session.about().await?;
+        let over = match (session.over, session.client.verdict().map(|verdict| verdict.transport)) {
+            ("http", Some(Transport::HttpSse)) => "http+sse",
+            ("http", _) => "streamable-http",
+            (over, _) => over,
+        };
+        let revision = session.client.revision().as_str();
+        let connect = milliseconds(session.took);
+        let capabilities = serde_json::to_value(&capabilities).unwrap_or_default();
+        let screen = &session.screen;
+        if screen.json {
+            screen.json(&json!({
+                "revision": revision,
+                "transport": over,
+                "server": server,
+                "capabilities": capabilities,
+                "instructions": instructions,
+                "timings": {"connectMs": connect},
+            }))?;
+            return session.close().await;
+        }
+        let row = |name: &str, value: &str| {
+            screen.line(&format!(
+                "{} {}",
+                screen.paint(Style::Bold, &format!("{name:<12}")),
+                screen.words(value)
+            ))
+        };
+        match server {
+            Some(server) => {
+                let title = server.title.map(|title| format!(" ({title})")).unwrap_or_default();
+                row("server", &format!("{} {}{title}", server.name, server.version))?;
+            }
+            None => row("server", "does not say what it is")?,
+        }
+        row("revision", revision)?;
+        row("transport", over)?;
+        let members = capabilities.as_object().into_iter().flatten();
+        for (number, (name, value)) in members.filter(|(name, _)| !is_extra(name)).enumerate() {
+            row(if number == 0 { "can" } else { "" }, &format!("{name}{}", details(value)))?;
+        }
+        for extra in ["extensions", "experimental"] {
+            let members = capabilities.get(extra).and_then(Value::as_object).into_iter().flatten();
+            for (number, (name, value)) in members.enumerate() {
+                row(if number == 0 { extra } else { "" }, &format!("{name}{}", details(value)))?;
+            }
+        }
+        if let Some(instructions) = instructions {
+            row("instructions", &instructions.replace('\n', "\n             "))?;
+        }
+        row("connected in", &format!("{connect} ms"))?;
+        session.close().await
+    }
+}
+
+fn is_extra(name: &str) -> bool {
+    matches!(name, "extensions" | "experimental")
+}
+
+/// What a capability says more: `(listChanged, subscribe)`.
+fn details(value: &Value) -> String {
+    let Some(members) = value.as_object() else { return String::new() };
+    let words: Vec<String> = members
+        .iter()
+        .filter(|(_, value)| **value != Value::Bool(false))
+        .map(|(name, value)| match value {
+            Value::Bool(true) | Value::Object(_) => name.clone(),
+            other => format!("{name}: {other}"),
+        })
+        .collect();
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
+}

@@ -1,0 +1,76 @@
+//! `tsugite listen`: what changes at a server, as it does.
+
+use clap::Args;
+use serde_json::json;
+use tsugite::client::{Change, Watch};
+
+use crate::asking::Replies;
+use crate::fail::{Exit, Failure, Result};
+use crate::options::Common;
+use crate::session::Session;
+use crate::target;
+
+/// Tell what changes at a server, until it is interrupted
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "tsugite listen [OPTIONS] TARGET [URI]…\n       tsugite listen [OPTIONS] [URI]… -- COMMAND…",
+    after_help = "The lists of tools, resources and prompts are watched, and the resources that are named.\n\nExamples:\n  tsugite listen http://127.0.0.1:8808/mcp\n  tsugite listen http://127.0.0.1:8808/mcp demo://counter -n 1 --json"
+)]
+pub(crate) struct Listen {
+    #[arg(hide = true)]
+    words: Vec<String>,
+    /// Stop after so many changes
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    count: Option<u64>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Listen {
+    pub(crate) async fn run(self) -> Result<()> {
+        let (found, uris) = target::find(self.words, &self.common, "listen")?;
+        let session = Session::open(found, &self.common, Replies::default()).await?;
+        let can = session.about().await?.capabilities;
+        let mut watch = Watch::new();
+        watch.tools = can.tools.is_some_and(|list| list.list_changed == Some(true));
+        watch.prompts = can.prompts.is_some_and(|list| list.list_changed == Some(true));
+        watch.resources = can.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
+        if !uris.is_empty() && !can.resources.is_some_and(|list| list.subscribe == Some(true)) {
+            return Err(
+                Failure::new(Exit::Protocol, "the server does not let its resources be watched").at("listen")
+            );
+        }
+        let watch = uris.into_iter().fold(watch, Watch::resource);
+        if watch == Watch::new() {
+            return Err(
+                Failure::new(Exit::Protocol, "nothing at this server says when it changes").at("listen")
+            );
+        }
+        let changes = session.client.listen(watch).await;
+        let mut changes = changes.map_err(|error| Failure::of(error, "listen"))?;
+        let screen = &session.screen;
+        screen.note("listening; Ctrl-C ends it");
+        let mut left = self.count.unwrap_or(u64::MAX);
+        while left > 0
+            && let Some(change) = changes.next().await
+        {
+            let change = change.map_err(|error| Failure::of(error, "listen"))?;
+            let (what, uri) = match &change {
+                Change::Tools => ("tools", None),
+                Change::Prompts => ("prompts", None),
+                Change::Resources => ("resources", None),
+                Change::Resource { uri } => ("resource", Some(uri)),
+                _ => ("everything", None),
+            };
+            match (screen.json, uri) {
+                (true, None) => screen.json(&json!({"change": what}))?,
+                (true, Some(uri)) => screen.json(&json!({"change": what, "uri": uri}))?,
+                (false, None) => screen.line(what)?,
+                (false, Some(uri)) => screen.line(&format!("{what} {}", screen.words(uri)))?,
+            }
+            left -= 1;
+        }
+        drop(changes);
+        session.close().await
+    }
+}

@@ -1,0 +1,96 @@
+//! What one can do: one file per verb.
+
+mod call;
+mod complete;
+mod info;
+mod list;
+mod listen;
+mod ping;
+mod prompt;
+mod raw;
+mod read;
+mod serve;
+
+use clap::Subcommand;
+
+use crate::fail::{Failure, Result};
+use crate::options::Common;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Serve(serve::Serve),
+    List(list::List),
+    Call(call::Call),
+    Read(read::Read),
+    Prompt(prompt::Prompt),
+    Complete(complete::Complete),
+    Listen(listen::Listen),
+    Ping(ping::Ping),
+    Info(info::Info),
+    Raw(raw::Raw),
+}
+
+impl Verb {
+    pub(crate) async fn run(self) -> Result<()> {
+        match self {
+            Verb::Serve(verb) => verb.run().await,
+            Verb::List(verb) => verb.run().await,
+            Verb::Call(verb) => verb.run().await,
+            Verb::Read(verb) => verb.run().await,
+            Verb::Prompt(verb) => verb.run().await,
+            Verb::Complete(verb) => verb.run().await,
+            Verb::Listen(verb) => verb.run().await,
+            Verb::Ping(verb) => verb.run().await,
+            Verb::Info(verb) => verb.run().await,
+            Verb::Raw(verb) => verb.run().await,
+        }
+    }
+
+    pub(crate) fn verbose(&self) -> u8 {
+        match self {
+            Verb::Serve(verb) => verb.verbose,
+            other => other.common().map_or(0, |common| common.verbose),
+        }
+    }
+
+    pub(crate) fn wants_json(&self) -> bool {
+        self.common().is_some_and(|common| common.json)
+    }
+
+    /// Whether it hears signals itself.
+    pub(crate) fn ends_politely(&self) -> bool {
+        matches!(self, Verb::Serve(_))
+    }
+
+    fn common(&self) -> Option<&Common> {
+        match self {
+            Verb::Serve(_) => None,
+            Verb::List(verb) => Some(&verb.common),
+            Verb::Call(verb) => Some(&verb.common),
+            Verb::Read(verb) => Some(&verb.common),
+            Verb::Prompt(verb) => Some(&verb.common),
+            Verb::Complete(verb) => Some(&verb.common),
+            Verb::Listen(verb) => Some(&verb.common),
+            Verb::Ping(verb) => Some(&verb.common),
+            Verb::Info(verb) => Some(&verb.common),
+            Verb::Raw(verb) => Some(&verb.common),
+        }
+    }
+}
+
+/// The first of the words, which must be there.
+fn first(words: &mut Vec<String>, verb: &str, what: &str, example: &str) -> Result<String> {
+    if words.is_empty() {
+        return Err(Failure::usage(format!("`{verb}` needs {what}")).hint(example));
+    }
+    Ok(words.remove(0))
+}
+
+/// There must be no more words.
+fn no_more(words: &[String]) -> Result<()> {
+    match words.first() {
+        None => Ok(()),
+        Some(word) => Err(Failure::usage(format!("{word:?} is one word too many"))),
+    }
+}

@@ -1,0 +1,53 @@
+//! `tsugite ping`: is anybody there, and how far away.
+
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::json;
+
+use super::no_more;
+use crate::asking::Replies;
+use crate::fail::{Failure, Result};
+use crate::options::Common;
+use crate::session::Session;
+use crate::target;
+
+/// Ask a server whether it is there, and measure how long that takes
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "tsugite ping [OPTIONS] TARGET\n       tsugite ping [OPTIONS] -- COMMAND…",
+    after_help = "From 2026-07-28 on there is no ping; `server/discover` is asked instead.\n\nExamples:\n  tsugite ping demo\n  tsugite ping https://example.com/mcp --timeout 2"
+)]
+pub(crate) struct Ping {
+    #[arg(hide = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Ping {
+    pub(crate) async fn run(self) -> Result<()> {
+        let (found, rest) = target::find(self.words, &self.common, "ping")?;
+        no_more(&rest)?;
+        let session = Session::open(found, &self.common, Replies::default()).await?;
+        let client = &session.client;
+        let begun = Instant::now();
+        let (asked, answer) = match client.revision().is_stateless() {
+            true => ("server/discover", client.discover().await.map(drop)),
+            false => ("ping", client.ping().await.map(drop)),
+        };
+        let ms = milliseconds(begun.elapsed());
+        answer.map_err(|error| Failure::of(error, "ping"))?;
+        let revision = client.revision().as_str();
+        match session.screen.json {
+            true => session.screen.json(&json!({"method": asked, "revision": revision, "ms": ms}))?,
+            false => session.screen.line(&format!("{asked} answered in {ms} ms, on {revision}"))?,
+        }
+        session.close().await
+    }
+}
+
+/// To a thousandth.
+pub(super) fn milliseconds(time: std::time::Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}

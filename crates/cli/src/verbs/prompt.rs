@@ -1,0 +1,68 @@
+//! `tsugite prompt`: a prompt, filled in.
+
+use clap::Args;
+use tsugite::core::protocol::Role;
+
+use super::first;
+use crate::arguments;
+use crate::asking::Replies;
+use crate::fail::{Failure, Result};
+use crate::near::did_you_mean;
+use crate::options::Common;
+use crate::output::{self, Piece};
+use crate::screen::Style;
+use crate::session::Session;
+use crate::target;
+
+/// Fill in a prompt
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "tsugite prompt [OPTIONS] TARGET NAME [k=v]…\n       tsugite prompt [OPTIONS] NAME [k=v]… -- COMMAND…",
+    after_help = "Examples:\n  tsugite prompt demo review code='let x = 1;' language=rust\n  tsugite prompt demo review @arguments.json --json"
+)]
+pub(crate) struct Prompt {
+    #[arg(hide = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    replies: Replies,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Prompt {
+    pub(crate) async fn run(self) -> Result<()> {
+        let (found, mut rest) = target::find(self.words, &self.common, "prompt")?;
+        let name = first(&mut rest, "prompt", "the name of a prompt", "tsugite prompt demo review code=x")?;
+        let session = Session::open(found, &self.common, self.replies).await?;
+        let prompts = session.client.list_prompts().await.map_err(|error| Failure::of(error, "list"))?;
+        let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
+            let failure = Failure::usage(format!("the server has no prompt `{name}`")).at("list");
+            return Err(match did_you_mean(&name, prompts.iter().map(|prompt| prompt.name.as_str())) {
+                Some(advice) => failure.hint(advice),
+                None => failure.hint("`tsugite list` shows what there is"),
+            });
+        };
+        let asked = prompt.arguments.as_deref().unwrap_or_default();
+        let arguments = arguments::for_prompt(&rest, asked).map_err(|failure| failure.at("arguments"))?;
+        let filled = session.client.get_prompt(&name, &arguments).await;
+        let filled = filled.map_err(|error| session.failed(error, "prompt"))?;
+        let screen = &session.screen;
+        if screen.json {
+            screen.json(&filled)?;
+            return session.close().await;
+        }
+        for message in &filled.messages {
+            let role = if matches!(message.role, Role::User) { "user:" } else { "assistant:" };
+            let role = screen.paint(Style::Bold, role);
+            for piece in output::of_blocks(std::slice::from_ref(&message.content)) {
+                match piece {
+                    Piece::Words(words) => screen.line(&format!("{role} {}", screen.words(&words)))?,
+                    Piece::Blob { kind, mime_type, .. } => {
+                        screen.line(&format!("{role} ({kind}, {})", screen.words(&mime_type)))?;
+                    }
+                }
+            }
+        }
+        session.close().await
+    }
+}

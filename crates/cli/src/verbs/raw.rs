@@ -1,0 +1,82 @@
+//! `tsugite raw`: any request at all, and what comes back, untouched.
+
+use clap::Args;
+use serde::Deserialize;
+use tsugite::client::Kind;
+use tsugite::core::jsonrpc::RawJson;
+
+use super::{first, no_more};
+use crate::arguments;
+use crate::asking::Replies;
+use crate::fail::{Failure, Result};
+use crate::options::Common;
+use crate::output;
+use crate::session::Session;
+use crate::target;
+
+/// Send any request, and show its result as it came
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "tsugite raw [OPTIONS] TARGET REQUEST\n       tsugite raw [OPTIONS] REQUEST -- COMMAND…",
+    after_help = "A REQUEST is JSON with `method` and `params`, @file.json, or @- for standard input. Its id is ours, and the\nclaims every request of 2026-07-28 must make are put into `_meta` unless they are there.\n\nExamples:\n  tsugite raw demo '{\"method\":\"tools/list\"}'\n  tsugite raw demo '{\"method\":\"tools/call\",\"params\":{\"name\":\"add\",\"arguments\":{\"a\":1,\"b\":2}}}' --json"
+)]
+pub(crate) struct Raw {
+    #[arg(hide = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    replies: Replies,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// What is sent.
+#[derive(Deserialize)]
+struct Request {
+    method: String,
+    params: Option<RawJson>,
+}
+
+impl Raw {
+    pub(crate) async fn run(self) -> Result<()> {
+        let (found, mut rest) = target::find(self.words, &self.common, "raw")?;
+        let word = first(&mut rest, "raw", "a request", "tsugite raw demo '{\"method\":\"tools/list\"}'")?;
+        no_more(&rest)?;
+        let Request { method, params } = read(&word)?;
+        let session = Session::open(found, &self.common, self.replies).await?;
+        let result = match session.client.request_raw(&method, params).await {
+            Ok(result) => result,
+            Err(error) => {
+                // The error is what came back.
+                if let (true, Kind::Refused { error, .. }) = (session.screen.json, error.kind()) {
+                    session.screen.json(error)?;
+                }
+                return Err(session.failed(error, "raw"));
+            }
+        };
+        match session.screen.json {
+            true => session.screen.line(result.text())?,
+            false => session.screen.line(&session.screen.words(&output::pretty(result.text())))?,
+        }
+        session.close().await
+    }
+}
+
+fn read(word: &str) -> Result<Request> {
+    let text = match word.strip_prefix('@') {
+        Some(path) => arguments::file(path)?,
+        None => word.to_owned(),
+    };
+    let wrong = |seen: String| {
+        let failure = Failure::usage("the request is no request").at("arguments").seen(seen);
+        failure.hint("'{\"method\":\"tools/list\"}' is one")
+    };
+    let json = RawJson::parse(text).map_err(|error| wrong(format!("no JSON: {error}")))?;
+    let request: Request = json.read().map_err(|error| wrong(error.to_string()))?;
+    if request.params.as_ref().is_some_and(|params| !params.is_object()) {
+        return Err(wrong("`params` must be an object".to_owned()));
+    }
+    if request.method.starts_with("notifications/") {
+        return Err(wrong("a notification has no answer".to_owned()));
+    }
+    Ok(request)
+}

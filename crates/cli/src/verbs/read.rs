@@ -1,0 +1,88 @@
+//! `tsugite read`: what a resource holds.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tsugite::core::protocol::content::{Body, ResourceContents};
+
+use super::{first, no_more};
+use crate::asking::Replies;
+use crate::fail::Result;
+use crate::options::Common;
+use crate::output;
+use crate::session::Session;
+use crate::target;
+
+/// Read a resource
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "tsugite read [OPTIONS] TARGET URI\n       tsugite read [OPTIONS] URI -- COMMAND…",
+    after_help = "Text is printed as it is; bytes too, unless standard output is a terminal.\n\nExamples:\n  tsugite read demo demo://motto\n  tsugite read demo demo://logo -o logo.png"
+)]
+pub(crate) struct Read {
+    #[arg(hide = true)]
+    words: Vec<String>,
+    /// Save what it holds into a file or a folder (out/)
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    replies: Replies,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Read {
+    pub(crate) async fn run(self) -> Result<()> {
+        let (found, mut rest) = target::find(self.words, &self.common, "read")?;
+        let uri = first(&mut rest, "read", "the URI of a resource", "tsugite read demo demo://motto")?;
+        no_more(&rest)?;
+        let session = Session::open(found, &self.common, self.replies).await?;
+        let result =
+            session.client.read_resource(&uri).await.map_err(|error| session.failed(error, "read"))?;
+        let screen = &session.screen;
+        let to = self.output.as_deref().filter(|to| *to != Path::new("-"));
+        if let Some(to) = to {
+            save(&result.contents, to, &uri)?;
+        }
+        match (screen.json, to) {
+            (true, _) => screen.json(&result)?,
+            (false, Some(to)) => screen.note(&format!("saved in {}", to.display())),
+            (false, None) => {
+                for contents in &result.contents {
+                    match &contents.body {
+                        Body::Text(text) => screen.text(&screen.words(text))?,
+                        Body::Blob(base64) if !screen.shown || self.output.is_some() => {
+                            screen.bytes(&output::decode(base64)?)?;
+                        }
+                        Body::Blob(_) => {
+                            output::show(screen, &[output::of_contents(contents)], None, &uri)?;
+                        }
+                    }
+                }
+            }
+        }
+        session.close().await
+    }
+}
+
+fn save(contents: &[ResourceContents], to: &Path, uri: &str) -> Result<()> {
+    match contents {
+        [ResourceContents { body: Body::Text(text), .. }] if !to.is_dir() => {
+            output::write(to, text.as_bytes())
+        }
+        _ => {
+            let pieces: Vec<_> = contents
+                .iter()
+                .map(|contents| match &contents.body {
+                    Body::Text(text) => {
+                        let mime_type = contents.mime_type.clone().unwrap_or_default();
+                        let base64 = tsugite::core::base64::encode(text.as_bytes());
+                        output::Piece::Blob { kind: "text", mime_type, base64 }
+                    }
+                    Body::Blob(_) => output::of_contents(contents),
+                })
+                .collect();
+            output::save(&pieces, to, uri)
+        }
+    }
+}

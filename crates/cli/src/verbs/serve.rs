@@ -1,0 +1,74 @@
+//! `tsugite serve`: the built-in demo server, over HTTP or on standard input and output.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use tsugite::transport::http::Http;
+
+use crate::demo;
+use crate::fail::{Exit, Failure, Result};
+use crate::screen::Screen;
+use crate::signals;
+
+/// Run the demo server: every feature, in every revision, with a start page at /
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The first line on standard output is the address of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio"
+)]
+pub(crate) struct Serve {
+    /// Where to listen; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8808", conflicts_with = "stdio")]
+    listen: String,
+    /// Serve one client on standard input and output
+    #[arg(long)]
+    stdio: bool,
+    /// Also serve requests that name this host; loopback names and the address itself are served anyway
+    #[arg(long = "allow-host", value_name = "HOST", conflicts_with = "stdio")]
+    hosts: Vec<String>,
+    /// Say more on standard error
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+}
+
+impl Serve {
+    pub(crate) async fn run(self) -> Result<()> {
+        let broken = |error: tsugite::Error| {
+            Failure::new(Exit::Connect, "the server cannot go on").at("serve").seen(error.to_string())
+        };
+        if self.stdio {
+            return demo::server().serve_stdio().await.map_err(broken);
+        }
+        let addresses: Vec<SocketAddr> = match tokio::net::lookup_host(&self.listen).await {
+            Ok(addresses) => addresses.collect(),
+            Err(error) => {
+                let failure = Failure::usage(format!("--listen {}: {error}", self.listen));
+                return Err(failure.hint("an address is HOST:PORT, such as 127.0.0.1:8808"));
+            }
+        };
+        // For clients of 2024-11-05.
+        let http = Http::new().http_sse().page("/", demo::page);
+        let http = self.hosts.into_iter().fold(http, Http::allow_host);
+        let server = demo::server().http(http);
+        let listener = server.bind_http(addresses.as_slice()).await.map_err(|error| {
+            Failure::new(Exit::Connect, format!("cannot listen at {}", self.listen))
+                .at("listen")
+                .seen(error.to_string())
+                .hint("--listen 127.0.0.1:0 takes a port that is free")
+        })?;
+        let local = listener.local_addr();
+        let shown = match local.ip().is_unspecified() {
+            true => SocketAddr::from(([127, 0, 0, 1], local.port())),
+            false => local,
+        };
+        let screen = Screen::new(false);
+        // Whoever has read the address may send a signal at once.
+        let stop = signals::asked_to_stop();
+        // Whoever does not read the address wants to be served all the same.
+        let _ = screen.line(&format!("http://{shown}/mcp"));
+        screen.note(&format!("the demo server, for every revision; http://{shown}/ says how to connect"));
+        if !local.ip().is_loopback() {
+            screen.note("anybody who can reach this address can use the server");
+        }
+        listener.serve_until(stop).await.map_err(broken)
+    }
+}
