@@ -174,7 +174,7 @@ fn typed(text: &str, asked: Option<&Value>, root: &Value) -> Result<RawJson, Str
     if let Some(allowed) = schema::allowed(asked, root) {
         let same = |value: &&Value| match value {
             Value::String(value) => value == text,
-            other => other.to_string() == text,
+            other => serde_json::to_string(other).is_ok_and(|json| json == text),
         };
         return match allowed.iter().find(same) {
             Some(value) => RawJson::of(value).map_err(|wrong| wrong.to_string()),

@@ -1,6 +1,6 @@
 //! Which name was meant by one that does not exist.
 
-/// Those of `names` that look like `name`, the nearest first, at most three.
+/// Those of `names` that look most like `name`, at most three.
 pub(crate) fn near<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted: Vec<char> = name.to_lowercase().chars().take(LONGEST).collect();
     let most = (wanted.len() / 3).max(1);
@@ -15,7 +15,8 @@ pub(crate) fn near<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> 
         .collect();
     found.sort_by_key(|(away, _)| *away);
     found.dedup_by(|one, other| one.1 == other.1);
-    found.into_iter().take(3).map(|(_, candidate)| candidate).collect()
+    let best = found.first().map_or(0, |(away, _)| *away);
+    found.into_iter().take_while(|(away, _)| *away == best).take(3).map(|(_, candidate)| candidate).collect()
 }
 
 /// "did you mean `a` or `b`?", if anything is near.

@@ -35,7 +35,7 @@ impl Listen {
         watch.tools = can.tools.is_some_and(|list| list.list_changed == Some(true));
         watch.prompts = can.prompts.is_some_and(|list| list.list_changed == Some(true));
         watch.resources = can.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
-        if !uris.is_empty() && !can.resources.is_some_and(|list| list.subscribe == Some(true)) {
+        if !uris.is_empty() && can.resources.is_none_or(|list| list.subscribe != Some(true)) {
             return Err(
                 Failure::new(Exit::Protocol, "the server does not let its resources be watched").at("listen")
             );

@@ -1,0 +1,18 @@
+//! The binary itself, as people run it: what it prints, and what it ends with.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod failures;
+mod help;
+mod listening;
+mod questions;
+mod serving;
+mod support;
+mod targets;
+mod verbs;

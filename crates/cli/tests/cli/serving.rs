@@ -1,0 +1,62 @@
+//! `tsugite serve`: the address first, a page for people, and an end in good order.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::support::{Place, Running, Served};
+
+fn get(address: &str, host: &str) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(socket, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn the_start_page_says_how_to_connect_each_host() {
+    let served = Served::start();
+    let page = get(served.address(), served.address());
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(page.contains("content-type: text/html"), "{page}");
+    for words in [
+        "Claude Code",
+        "Claude Desktop",
+        "Cursor",
+        "VS Code",
+        "Windsurf",
+        &format!("claude mcp add --transport http tsugite-demo {}", served.url),
+    ] {
+        assert!(page.contains(words), "{words:?} in {page}");
+    }
+    assert!(get(served.address(), "evil.example").starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn a_signal_ends_it_in_good_order() {
+    let Served { running, .. } = Served::start();
+    running.heard("the demo server");
+    running.signal("-INT");
+    assert_eq!(running.end().code, 0);
+}
+
+#[test]
+fn an_address_that_is_taken_or_none_says_so() {
+    let served = Served::start();
+    let place = Place::new();
+    let err = place.run(["serve", "--listen", served.address()]).failed(2);
+    assert!(err.contains("cannot listen at") && err.contains("try   --listen 127.0.0.1:0"), "{err}");
+    let err = place.run(["serve", "--listen", "nowhere"]).failed(1);
+    assert!(err.contains("an address is HOST:PORT"), "{err}");
+}
+
+#[test]
+fn on_standard_input_and_output_it_ends_with_its_input() {
+    let place = Place::new();
+    place.file("in", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
+    let mut command = place.command(["serve", "--stdio"]);
+    command.stdin(std::fs::File::open(place.path.join("in")).unwrap());
+    assert_eq!(Running::start(command).end().fine(), "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+}

@@ -1,0 +1,231 @@
+//! Runs the binary in a folder of its own, with nobody's configuration. Every wait has an end.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+/// The binary.
+pub(crate) const TSUGITE: &str = env!("CARGO_BIN_EXE_tsugite");
+
+/// What came of a run.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// A folder that is home, configuration and working folder at once.
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let name = format!("cli-{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).unwrap();
+        // Paths are shown as the system knows them.
+        Self { path: path.canonicalize().unwrap() }
+    }
+
+    /// Puts a file into it.
+    pub(crate) fn file(&self, path: &str, text: &str) -> &Self {
+        let path = self.path.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(TSUGITE);
+        command.args(args).current_dir(&self.path).env("HOME", &self.path).env("NO_COLOR", "1");
+        command.env("XDG_CONFIG_HOME", self.path.join("config")).env_remove("CLAUDE_CONFIG_DIR");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Ran {
+        Running::start(self.command(args)).end()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Runs the binary with these words, separated by blanks.
+pub(crate) fn tsugite(words: &str) -> Ran {
+    Place::new().run(words.split_whitespace())
+}
+
+impl Ran {
+    /// Standard output of a run that went well.
+    #[track_caller]
+    pub(crate) fn fine(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    /// Standard error of a run that did not, and printed nothing else.
+    #[track_caller]
+    pub(crate) fn failed(self, code: i32) -> String {
+        assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:?}");
+        self.err
+    }
+}
+
+/// A run that goes on.
+pub(crate) struct Running {
+    child: Child,
+    out: Receiver<String>,
+    err: Receiver<String>,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let out = child.stdout.take().map_or_else(|| mpsc::channel().1, lines);
+        let err = child.stderr.take().map_or_else(|| mpsc::channel().1, lines);
+        Self { child, out, err }
+    }
+
+    /// The next line of standard output.
+    #[track_caller]
+    pub(crate) fn line(&self) -> String {
+        self.out.recv_timeout(LONG).expect("a line of standard output")
+    }
+
+    /// Waits for a line of standard error that holds this.
+    #[track_caller]
+    pub(crate) fn heard(&self, words: &str) -> String {
+        loop {
+            let line = self.err.recv_timeout(LONG).unwrap_or_else(|_| panic!("nobody said {words:?}"));
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end, and for that of everybody who has its standard output or error.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> Ran {
+        let rest = |lines: &Receiver<String>| {
+            let mut text = String::new();
+            loop {
+                match lines.recv_timeout(LONG) {
+                    Ok(line) => text.push_str(&line),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return text,
+                    Err(mpsc::RecvTimeoutError::Timeout) => panic!("it goes on and on: {text}"),
+                }
+            }
+        };
+        let (out, err) = (rest(&self.out), rest(&self.err));
+        // Both streams are closed, so it is about to end.
+        let status: ExitStatus = self.child.wait().unwrap();
+        Ran { code: status.code().unwrap_or(-1), out, err }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The lines of a stream, as they come, each with its end.
+fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut stream = BufReader::new(stream);
+        let mut line = Vec::new();
+        while stream.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+    receiver
+}
+
+/// `tsugite serve` on a port that was free.
+pub(crate) struct Served {
+    pub(crate) url: String,
+    pub(crate) running: Running,
+    _place: Place,
+}
+
+impl Served {
+    pub(crate) fn start() -> Self {
+        let place = Place::new();
+        let running = Running::start(place.command(["serve", "--listen", "127.0.0.1:0"]));
+        let url = running.line().trim().to_owned();
+        Self { url, running, _place: place }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        self.url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp")).expect("an address")
+    }
+}
+
+/// A server that gives every request the same answer: the head, without its last empty line, and a body.
+pub(crate) fn always(head: &'static str, body: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let Ok(mut socket) = socket else { return };
+            let _ = socket.set_read_timeout(Some(LONG));
+            let mut read = Vec::new();
+            let mut chunk = [0; 4096];
+            // All of a request: what is closed with something unread is reset.
+            while !is_whole(&read) {
+                match socket.read(&mut chunk) {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => read.extend_from_slice(&chunk[..count]),
+                }
+            }
+            let length = body.len();
+            let _ = write!(
+                socket,
+                "HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            );
+        }
+    });
+    address
+}
+
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    // What is no HTTP ends at once.
+    if !text.is_empty() && !text.starts_with(|letter: char| letter.is_ascii_uppercase()) {
+        return true;
+    }
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head
+        .lines()
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    body.len() >= length.unwrap_or(0)
+}
+
+/// The longest that anything may take.
+const LONG: Duration = Duration::from_secs(60);

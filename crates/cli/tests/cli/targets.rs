@@ -1,0 +1,119 @@
+//! The target grammar: names from files, of ours and of well-known hosts.
+
+use serde_json::json;
+
+use crate::support::{Place, TSUGITE};
+
+/// A list of servers with one that works, under this name.
+fn listing(list: &str, name: &str) -> String {
+    let demo = json!({"command": TSUGITE, "args": ["serve", "--stdio"]});
+    json!({list: {name: demo}}).to_string()
+}
+
+fn adds(place: &Place, target: &str) {
+    assert_eq!(place.run(["call", target, "add", "a=1", "b=2"]).fine(), "3\n", "{target}");
+}
+
+#[test]
+fn a_name_is_looked_for_in_the_project_and_then_in_the_configuration() {
+    let place = Place::new();
+    place.file(".mcp.json", &listing("mcpServers", "one")).file("mcp.json", &listing("servers", "two"));
+    place.file("config/tsugite/mcp.json", &listing("mcpServers", "three"));
+    for name in ["one", "two", "three"] {
+        adds(&place, name);
+    }
+    let ran = place.run(["list", "thre"]);
+    let here = place.path.display();
+    let expected = format!(
+        "error: no server is called `thre`
+  step  name
+  seen  looked in
+        .mcp.json (lists one other)
+        mcp.json (lists one other)
+        {here}/config/tsugite/mcp.json (lists one other)
+  try   did you mean `three`?
+  try   a server is a URL, a NAME, FILE.json:NAME, HOST:NAME, `demo`, or `-- COMMAND` at the end
+"
+    );
+    assert_eq!(ran.failed(1), expected);
+}
+
+#[test]
+fn a_file_is_read_in_the_form_of_any_host() {
+    let place = Place::new();
+    place.file("claude.json", &listing("mcpServers", "a:b")).file("code.json", &listing("servers", "two"));
+    adds(&place, "claude.json:a:b");
+    adds(&place, "code.json:two");
+    let err = place.run(["list", "code.json"]).failed(1);
+    assert!(err.contains("which server of code.json?") && err.contains("try   code.json:two"), "{err}");
+    let err = place.run(["list", "gone.json:two"]).failed(1);
+    assert!(err.contains("there is no file gone.json"), "{err}");
+}
+
+#[test]
+fn the_files_of_hosts_are_found() {
+    let place = Place::new();
+    let support = if cfg!(target_os = "macos") { "Library/Application Support" } else { "config" };
+    place.file(&format!("{support}/Claude/claude_desktop_config.json"), &listing("mcpServers", "desktop"));
+    place.file(".cursor/mcp.json", &listing("mcpServers", "cursor"));
+    place.file(&format!("{support}/Code/User/mcp.json"), &listing("servers", "code"));
+    let own: serde_json::Value = serde_json::from_str(&listing("mcpServers", "local")).unwrap();
+    let mut claude: serde_json::Value = serde_json::from_str(&listing("mcpServers", "user")).unwrap();
+    claude["projects"] = json!({place.path.to_str().unwrap(): own});
+    place.file(".claude.json", &claude.to_string()).file(".mcp.json", &listing("mcpServers", "project"));
+    let targets = [
+        "claude-desktop:desktop",
+        "cursor:cursor",
+        "vscode:code",
+        "claude-code:local",
+        "claude-code:project",
+        "claude-code:user",
+    ];
+    for target in targets {
+        adds(&place, target);
+    }
+    let err = place.run(["list", "claude-code:proejct"]).failed(1);
+    assert!(err.contains("did you mean `project`?"), "{err}");
+    let err = place.run(["list", "curser:x"]).failed(1);
+    assert!(err.contains("no host is known as `curser`") && err.contains("did you mean `cursor`?"), "{err}");
+}
+
+#[test]
+fn an_entry_or_a_file_that_is_wrong_says_where() {
+    let place = Place::new();
+    let entries = json!({"mcpServers": {
+        "neither": {"args": ["x"]},
+        "number": {"command": "x", "args": [1]},
+        "secret": {"url": "https://example.com/mcp", "headers": {"X-Key": "${NO_SUCH_KEY}"}},
+        "fine": {"command": TSUGITE, "args": ["serve", "--stdio"]},
+    }});
+    place.file(".mcp.json", &entries.to_string()).file("broken.json", "{\n  \"mcpServers\": {,}\n}");
+    let err = place.run(["list", "neither"]).failed(1);
+    assert!(err.contains("mcpServers.neither: it has neither `command` nor `url`"), "{err}");
+    let err = place.run(["list", "number"]).failed(1);
+    assert!(err.contains(".mcp.json cannot be used") && err.contains("mcpServers.number.args[0]"), "{err}");
+    let err = place.run(["list", "secret"]).failed(1);
+    assert!(
+        err.contains("the variable NO_SUCH_KEY is not set") && err.contains("try   -e NO_SUCH_KEY=VALUE"),
+        "{err}"
+    );
+    let err = place.run(["list", "broken.json:x"]).failed(1);
+    assert!(err.contains("broken.json cannot be read") && err.contains("line 2"), "{err}");
+    adds(&place, "fine");
+}
+
+#[test]
+fn variables_are_given_to_files_and_to_servers() {
+    let place = Place::new();
+    let entry = json!({"mcpServers": {"demo2": {"command": "${PROGRAM}", "args": ["serve", "--stdio"]}}});
+    place.file(".mcp.json", &entry.to_string());
+    let program = format!("PROGRAM={TSUGITE}");
+    assert_eq!(place.run(["call", "demo2", "add", "a=1", "b=2", "-e", &program]).fine(), "3\n");
+    let script = format!("test \"$WOOD\" = oak && exec '{TSUGITE}' serve --stdio");
+    let run = |env: &str| {
+        let mut command = place.command(["ping", "-e", env, "--", "sh", "-c", &script]);
+        command.env("WOOD", "oak");
+        crate::support::Running::start(command).end().code
+    };
+    assert_eq!((run("WOOD=oak"), run("WOOD"), run("WOOD=ash"), run("OTHER=x")), (0, 0, 2, 2));
+}

@@ -1,0 +1,261 @@
+//! Every verb against the demo server, however it is reached and in whichever revision.
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, Running, Served, TSUGITE, tsugite};
+
+const LIST: &str = "\
+tools
+  add(a: integer, b: integer) → integer
+      Adds two numbers.
+  measure(text: string) → object
+      Measures a text: an answer with a structure.
+  count(to?: integer = 5, pause_ms?: integer = 200)
+      Counts, and tells how far it is.
+  order()
+      Takes an order, after asking for it.
+  summarize(text: string)
+      Says in one sentence what a text says, by asking the client's model.
+  places() → string[]
+      Where the client lets the server work.
+  chatter()
+      Logs something on every level.
+  picture(size?: integer = 64)
+      Draws a joint of two timbers.
+  sound(hz?: integer = 440)
+      Plays a tone for half a second.
+  links()
+      Points to a resource, and brings another along.
+  touch() → integer
+      Counts the counter up: whoever watches `demo://counter` hears of it.
+  toggle()
+      Adds the tool `surprise`, or takes it away again: the list of tools changes.
+  wait(seconds?: integer = 60)
+      Takes its time, to see what happens when a client has none.
+  fail(why?: string = \"as it was told to\")
+      Fails, with the words it is given.
+resources
+  demo://motto  motto, text/plain
+  demo://logo  logo, image/png
+  demo://counter  counter, text/plain
+      How often `touch` was called.
+templates
+  demo://cities/{country}/{city}  city, text/plain
+      What is known of a city.
+prompts
+  review(code, language?)
+      Asks for a review.
+";
+
+const REVISIONS: [&str; 6] = ["auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+/// The demo server, by each way there is: words before the rest, and words after it.
+fn ways(served: &Served) -> [(Vec<&str>, Vec<&str>); 3] {
+    [
+        (vec!["demo"], vec![]),
+        (vec![served.url.as_str()], vec![]),
+        (vec![], vec!["--", TSUGITE, "serve", "--stdio"]),
+    ]
+}
+
+#[test]
+fn a_server_is_the_same_however_it_is_reached_and_in_every_revision() {
+    let (served, place) = (Served::start(), Place::new());
+    for (before, after) in ways(&served) {
+        for revision in REVISIONS {
+            let run = |verb: &str, words: &[&str]| {
+                let begin = [verb, "--rev", revision];
+                let words = begin.iter().chain(&before).chain(words).chain(&after);
+                place.run(words.copied().collect::<Vec<_>>()).fine()
+            };
+            assert_eq!(run("call", &["add", "a=1", "b=2"]), "3\n", "{before:?} {revision}");
+            assert_eq!(run("read", &["demo://motto"]), "Measure twice, cut once.", "{before:?} {revision}");
+            assert_eq!(
+                run("prompt", &["review", "code=x"]),
+                "user: Review this code: x\n",
+                "{before:?} {revision}"
+            );
+            assert_eq!(
+                run("complete", &["review", "language", "r"]),
+                "ruby\nrust\n",
+                "{before:?} {revision}"
+            );
+            if revision == "auto" {
+                assert_eq!(run("list", &[]), LIST, "{before:?}");
+                assert!(run("ping", &[]).starts_with("server/discover answered in "), "{before:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_old_transport_is_spoken_where_it_is_asked_for() {
+    let served = Served::start();
+    let old = served.url.replace("/mcp", "/sse");
+    let info: Value =
+        serde_json::from_str(&tsugite(&format!("info {old} --transport sse --json")).fine()).unwrap();
+    assert_eq!(info["transport"], "http+sse");
+    assert_eq!(tsugite(&format!("call {old} --transport sse add a=1 b=2")).fine(), "3\n");
+    let new: Value = serde_json::from_str(&tsugite(&format!("info {} --json", served.url)).fine()).unwrap();
+    assert_eq!(new["transport"], "streamable-http");
+    // A stream where messages are posted is no Streamable HTTP.
+    let err = tsugite(&format!("info {old} --transport http")).failed(2);
+    assert!(err.contains("step  http"), "{err}");
+}
+
+#[test]
+fn a_list_as_json_has_all_four_lists() {
+    let list: Value = serde_json::from_str(&tsugite("list demo --json").fine()).unwrap();
+    let keys: Vec<&String> = list.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["tools", "resources", "resourceTemplates", "prompts"]);
+    assert_eq!(list["tools"][0]["name"], "add");
+    assert_eq!(list["tools"][0]["inputSchema"]["properties"]["a"]["type"], "integer");
+    assert_eq!(list["resourceTemplates"][0]["uriTemplate"], "demo://cities/{country}/{city}");
+}
+
+#[test]
+fn results_as_json_are_one_line_each() {
+    let on = |words: &str| tsugite(&format!("{words} --rev 2025-11-25 --json")).fine();
+    assert_eq!(on("call demo add a=1 b=2"), "{\"content\":[{\"type\":\"text\",\"text\":\"3\"}]}\n");
+    assert_eq!(
+        on("read demo demo://motto"),
+        "{\"contents\":[{\"uri\":\"demo://motto\",\"mimeType\":\"text/plain\",\"text\":\"Measure twice, cut once.\"}]}\n"
+    );
+    assert_eq!(
+        on("prompt demo review code=x"),
+        "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"Review this code: x\"}}],\
+         \"description\":\"Asks for a review.\"}\n"
+    );
+    assert_eq!(
+        on("complete demo review language r"),
+        "{\"completion\":{\"values\":[\"ruby\",\"rust\"],\"total\":2,\"hasMore\":false}}\n"
+    );
+    let ping: Value = serde_json::from_str(&on("ping demo")).unwrap();
+    assert_eq!((&ping["method"], &ping["revision"]), (&json!("ping"), &json!("2025-11-25")));
+    assert!(ping["ms"].is_number(), "{ping}");
+}
+
+#[test]
+fn info_says_what_a_server_is() {
+    let out = tsugite("info demo").fine();
+    let (told, time) = out.rsplit_once("connected in ").unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let expected = format!(
+        "\
+server       tsugite-demo {version} (Tsugite's demo server)
+revision     2026-07-28
+transport    memory
+can          tools (listChanged)
+             resources (subscribe, listChanged)
+             prompts (listChanged)
+             completions
+             logging
+instructions Everything here is for trying out. Nothing is kept.
+"
+    );
+    assert_eq!(told, expected);
+    assert!(time.ends_with(" ms\n"), "{time}");
+    for revision in &REVISIONS[1..] {
+        let info: Value =
+            serde_json::from_str(&tsugite(&format!("info demo --json --rev {revision}")).fine()).unwrap();
+        let keys: Vec<&String> = info.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["revision", "transport", "server", "capabilities", "instructions", "timings"]);
+        assert_eq!((&info["revision"], &info["server"]["name"]), (&json!(revision), &json!("tsugite-demo")));
+        assert_eq!(info["capabilities"]["tools"]["listChanged"], true);
+    }
+}
+
+#[test]
+fn arguments_are_typed_by_the_schema_of_the_tool() {
+    let place = Place::new();
+    place.file("sum.json", r#"{"a": 40, "b": 1}"#);
+    assert_eq!(place.run(["call", "demo", "add", "@sum.json", "b=2"]).fine(), "42\n");
+    assert_eq!(place.run(["call", "demo", "add", "a:=-5", "b=7"]).fine(), "2\n");
+    let measured = place.run(["call", "demo", "measure", "text=two words"]).fine();
+    assert_eq!(measured, "{\"letters\":9,\"words\":2,\"lines\":1}\n");
+    // A text stays one, whatever it looks like.
+    let measured = place.run(["call", "demo", "measure", "text=12"]).fine();
+    assert_eq!(measured, "{\"letters\":2,\"words\":1,\"lines\":1}\n");
+    let mut command = place.command(["call", "demo", "add", "@-"]);
+    command.stdin(std::fs::File::open(place.path.join("sum.json")).unwrap());
+    assert_eq!(Running::start(command).end().fine(), "41\n");
+}
+
+#[test]
+fn progress_is_not_drawn_where_nobody_sees_it_and_logs_go_to_standard_error() {
+    let counted = tsugite("call demo count to=3 pause_ms=0");
+    assert_eq!((counted.code, counted.out.as_str(), counted.err.as_str()), (0, "counted to 3\n", ""));
+    let said = tsugite("call demo chatter");
+    assert_eq!(said.out, "said it all\n");
+    let expected = "[info] workshop: measuring\n[notice] workshop: measuring again\n\
+                    [warning] workshop: the wood is damp\n[error] workshop: cut too short\n";
+    assert_eq!(said.err, expected);
+    assert!(tsugite("call demo chatter -v").err.contains("[debug] workshop: sharpening\n"));
+}
+
+#[test]
+fn pictures_sounds_and_bytes_are_saved() {
+    let place = Place::new();
+    let read = |name: &str| std::fs::read(place.path.join(name)).unwrap();
+    assert_eq!(
+        place.run(["call", "demo", "picture", "size=8", "-o", "a.png"]).fine(),
+        "(image, image/png, 268 bytes; saved as a.png)\n"
+    );
+    assert!(read("a.png").starts_with(b"\x89PNG"));
+    place.run(["call", "demo", "sound", "-o", "out/"]).fine();
+    assert!(read("out/sound-1.wav").starts_with(b"RIFF"));
+    let told = place.run(["call", "demo", "sound"]).fine();
+    assert_eq!(told, "(audio, audio/wav, 8044 bytes; -o FILE saves it)\n");
+    place.run(["read", "demo", "demo://logo", "-o", "logo.png"]).fine();
+    assert!(read("logo.png").starts_with(b"\x89PNG"));
+    place.run(["read", "demo", "demo://motto", "-o", "motto.txt"]).fine();
+    assert_eq!(read("motto.txt"), b"Measure twice, cut once.");
+    let json = place.run(["call", "demo", "picture", "size=8", "-o", "b.png", "--json"]).fine();
+    assert!(json.contains("\"type\":\"image\""), "{json}");
+    assert_eq!(read("b.png"), read("a.png"));
+    let links = place.run(["call", "demo", "links"]).fine();
+    assert_eq!(links, "Two things:\n→ demo://logo (logo)\nMeasure twice, cut once.\n");
+}
+
+#[test]
+fn completion_knows_what_was_filled_in_already() {
+    let place = Place::new();
+    let words = ["complete", "demo", "demo://cities/{country}/{city}", "city", "", "country=Norway"];
+    assert_eq!(place.run(words).fine(), "Bergen\nOslo\n");
+    assert_eq!(tsugite("read demo demo://cities/Norway/Oslo").fine(), "Oslo lies in Norway.");
+}
+
+#[test]
+fn a_raw_request_gets_what_the_server_said() {
+    let place = Place::new();
+    let call = r#"{"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2}}}"#;
+    let raw = |more: &[&str]| {
+        place.run(["raw", "demo", call, "--rev", "2025-06-18"].iter().chain(more).collect::<Vec<_>>()).fine()
+    };
+    assert_eq!(raw(&["--json"]), "{\"content\":[{\"type\":\"text\",\"text\":\"3\"}]}\n");
+    let pretty = raw(&[]);
+    assert!(pretty.starts_with("{\n  \"content\": [\n    {\n      \"type\": \"text\",\n"), "{pretty}");
+    place.file("ping.json", r#"{"jsonrpc":"2.0","id":"mine","method":"ping"}"#);
+    let pinged = place.run(["raw", "demo", "@ping.json", "--rev", "2025-06-18"]).fine();
+    assert_eq!(pinged, "{}\n");
+}
+
+#[test]
+fn a_trace_holds_every_message_both_ways() {
+    let served = Served::start();
+    for (before, after) in ways(&served) {
+        let place = Place::new();
+        let words =
+            ["call"].iter().chain(&before).chain(&["add", "a=1", "b=2", "--trace", "t.jsonl"]).chain(&after);
+        place.run(words.copied().collect::<Vec<_>>()).fine();
+        let text = std::fs::read_to_string(place.path.join("t.jsonl")).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let call = lines.iter().find(|line| line["message"]["method"] == "tools/call").unwrap();
+        assert_eq!(call["direction"], "sent");
+        assert!(call["ms"].is_number());
+        let answers = lines.iter().filter(|line| line["direction"] == "received");
+        let answers: Vec<_> = answers.filter(|line| line["message"]["id"] == call["message"]["id"]).collect();
+        assert_eq!(answers.len(), 1, "{text}");
+        assert_eq!(answers[0]["message"]["result"]["structuredContent"], 3);
+    }
+}
