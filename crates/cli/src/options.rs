@@ -15,7 +15,7 @@ pub(crate) struct Common {
     /// The revision to speak: `auto`, or one such as 2025-11-25
     #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = revision)]
     pub(crate) rev: Rev,
-    /// What to speak at a URL
+    /// What to speak at a URL: http is Streamable HTTP, sse is HTTP+SSE, auto tries both
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
     pub(crate) transport: Transport,
     /// Send a header with every request, such as -H 'Authorization: Bearer …'
@@ -51,11 +51,9 @@ pub(crate) enum Rev {
 /// What to speak at a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
-    /// Streamable HTTP, or else HTTP+SSE
+    // What stands here as documentation would be help, and spread all of it over twice the lines.
     Auto,
-    /// Streamable HTTP
     Http,
-    /// HTTP+SSE, as it was in 2024-11-05
     Sse,
 }
 

@@ -83,7 +83,15 @@ impl Screen {
     /// A value as one line of JSON.
     pub(crate) fn json<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<()> {
         let text = serde_json::to_string(value).map_err(|error| Failure::usage(error.to_string()))?;
-        self.line(&text)
+        self.json_text(&text)
+    }
+
+    /// JSON as it came. On a terminal what it would obey is escaped, which means the same in JSON.
+    pub(crate) fn json_text(&self, text: &str) -> Result<()> {
+        match self.shown {
+            true => self.line(&clean_json(text)),
+            false => self.line(text),
+        }
     }
 
     /// Something beside the result.
@@ -179,6 +187,15 @@ fn paint(colour: bool, style: Style, text: &str) -> String {
 
 /// Without what a terminal would obey: control characters, and marks that turn the direction of writing.
 pub(crate) fn clean(text: &str) -> String {
+    escaped(text, |letter| letter.escape_unicode().to_string())
+}
+
+fn clean_json(text: &str) -> String {
+    // All of them have four digits.
+    escaped(text, |letter| format!("\\u{:04x}", u32::from(letter)))
+}
+
+fn escaped(text: &str, escape: impl Fn(char) -> String) -> String {
     let harmless = |letter: char| {
         let turns =
             matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
@@ -188,7 +205,7 @@ pub(crate) fn clean(text: &str) -> String {
     for letter in text.replace("\r\n", "\n").chars() {
         match harmless(letter) {
             true => out.push(letter),
-            false => out.extend(letter.escape_unicode()),
+            false => out.push_str(&escape(letter)),
         }
     }
     out
@@ -208,5 +225,6 @@ mod tests {
         assert_eq!(clean("a\x1b[2Jb\r\nc\td"), "a\\u{1b}[2Jb\nc\td");
         assert_eq!(clean("\u{202e}gnp.exe\u{9b}"), "\\u{202e}gnp.exe\\u{9b}");
         assert_eq!(clean("継手 🪵"), "継手 🪵");
+        assert_eq!(clean_json("{\"a\":\"\u{9b}\u{202e}\"}"), r#"{"a":"\u009b\u202e"}"#);
     }
 }

@@ -164,7 +164,7 @@ fn settle(connecting: Connecting, common: &Common) -> Result<Connecting> {
         connecting = connecting.revision(revision);
     }
     if let Some(limit) = common.timeout {
-        connecting = connecting.timeout(limit).probe_time(limit.min(PROBE));
+        connecting = connecting.timeout(limit).max_time(limit.max(WHOLE)).probe_time(limit.min(PROBE));
     }
     if common.verbose > 0 {
         connecting = connecting.log_level(Level::Debug);
@@ -176,5 +176,7 @@ fn settle(connecting: Connecting, common: &Common) -> Result<Connecting> {
     Ok(connecting)
 }
 
+/// How long a call may take in all, unless more silence is allowed.
+const WHOLE: Duration = Duration::from_secs(10 * 60);
 /// How long a server may be silent when it is asked which revision it speaks.
 const PROBE: Duration = Duration::from_secs(5);

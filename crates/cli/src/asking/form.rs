@@ -73,7 +73,7 @@ fn heading(name: &str, asked: &Field, required: bool) -> String {
     let mut text = String::new();
     let about = [asked.title.as_deref(), asked.description.as_deref()];
     let about: Vec<&str> = about.into_iter().flatten().collect();
-    let optional = if required { "" } else { " (may be left empty)" };
+    let optional = if required || field::preset(asked).is_some() { "" } else { " (may be left empty)" };
     let _ = match about.is_empty() {
         true => writeln!(text, "{name}{optional}"),
         false => writeln!(text, "{}{optional}", about.join(": ")),

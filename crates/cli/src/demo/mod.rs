@@ -26,6 +26,7 @@ pub(crate) fn server() -> Server {
         .tool(tools::measure)
         .tool(tools::count)
         .tool(tools::order)
+        .tool(tools::visit)
         .tool(tools::summarize)
         .tool(tools::places)
         .tool(tools::chatter)

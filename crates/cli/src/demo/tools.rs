@@ -103,6 +103,17 @@ pub(super) async fn order(cx: Context) -> Result<String, ToolError> {
     }
 }
 
+/// Asks the user to visit a web page.
+#[tool(read_only)]
+pub(super) async fn visit(cx: Context) -> Result<&'static str, ToolError> {
+    let page = cx.visit("There you can read what a server may do.", "https://modelcontextprotocol.io/")?;
+    match page.ask().await {
+        Ok(()) => Ok("I hope it was worth reading"),
+        Err(AskError::Declined) => Ok("another time, then"),
+        Err(other) => Err(other.into()),
+    }
+}
+
 /// Says in one sentence what a text says, by asking the client's model.
 #[tool(read_only)]
 pub(super) async fn summarize(text: String, cx: Context) -> Result<String, ToolError> {

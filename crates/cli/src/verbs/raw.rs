@@ -54,7 +54,7 @@ impl Raw {
             }
         };
         match session.screen.json {
-            true => session.screen.line(result.text())?,
+            true => session.screen.json_text(result.text())?,
             false => session.screen.line(&session.screen.words(&output::pretty(result.text())))?,
         }
         session.close().await

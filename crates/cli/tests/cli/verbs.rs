@@ -14,6 +14,8 @@ tools
       Counts, and tells how far it is.
   order()
       Takes an order, after asking for it.
+  visit()
+      Asks the user to visit a web page.
   summarize(text: string)
       Says in one sentence what a text says, by asking the client's model.
   places() → string[]
