@@ -172,8 +172,10 @@ fn file_for(to: &Path, name: &str, mime_type: &str, (number, all): (usize, usize
     let is_folder = to.is_dir() || to.as_os_str().as_encoded_bytes().ends_with(b"/");
     if is_folder {
         // The name may be a server's.
-        let plain: String =
-            name.chars().map(|letter| if letter.is_alphanumeric() { letter } else { '_' }).collect();
+        let plain: String = name
+            .chars()
+            .map(|letter| if letter.is_alphanumeric() || letter == '-' { letter } else { '_' })
+            .collect();
         return to.join(format!("{plain}-{number}.{}", ending(mime_type)));
     }
     if all == 1 {

@@ -128,6 +128,14 @@ impl Interview {
             let filled = form::fill(form, given, &mut io::stdin().lock(), &mut io::stderr().lock());
             return filled.unwrap_or(Answer::Cancel);
         }
+        // Those that must be answered, or else any.
+        let needed: Vec<&String> = schema
+            .required
+            .iter()
+            .flatten()
+            .filter(|name| schema.properties.get(name).is_some_and(|field| field::preset(field).is_none()))
+            .collect();
+        let names = if needed.is_empty() { names.iter().collect() } else { needed };
         let names: Vec<String> = names.iter().map(|name| format!("--answer {name}=…")).collect();
         self.screen.note(&format!(
             "note: the server asks: {}; declined, as there is no terminal. {}",

@@ -21,8 +21,18 @@ pub(crate) struct Folders {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
-    /// The project whose list it is, in a file that has one for each.
-    pub(crate) project: Option<PathBuf>,
+    pub(crate) part: Part,
+}
+
+/// Which part of a file it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The list a file usually has.
+    List,
+    /// The same in a file of Claude Code, which is large: the host keeps all kinds of things in it.
+    Everywhere,
+    /// There, the list of one project.
+    Project(PathBuf),
 }
 
 impl Folders {
@@ -62,9 +72,9 @@ impl Folders {
             ],
             "claude-code" => {
                 // What belongs to one person in one project comes before what the project shares.
-                let own = home(".claude.json").map(|path| Place { path, project: Some(self.here.clone()) });
+                let file = |part: Part| home(".claude.json").map(|path| Place { path, part });
+                let (own, everywhere) = (file(Part::Project(self.here.clone())), file(Part::Everywhere));
                 let shared = whole(Path::new(".mcp.json").to_owned());
-                let everywhere = home(".claude.json").map(whole);
                 return Some([own, Some(shared), everywhere].into_iter().flatten().collect());
             }
             _ => return None,
@@ -74,5 +84,5 @@ impl Folders {
 }
 
 fn whole(path: PathBuf) -> Place {
-    Place { path, project: None }
+    Place { path, part: Part::List }
 }

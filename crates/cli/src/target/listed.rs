@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tsugite::client::servers::{BadServersFile, Listed, ServersFile, Way};
 
-use super::hosts::{Folders, HOSTS, Place};
+use super::hosts::{Folders, HOSTS, Part, Place};
 use crate::fail::{Failure, Result};
 use crate::near::did_you_mean;
 use crate::options::Common;
@@ -38,7 +38,7 @@ pub(super) fn in_host(host: &str, name: &str, folders: &Folders, common: &Common
 
 /// `FILE.json:NAME`.
 pub(super) fn in_file(path: &Path, name: &str, common: &Common) -> Result<Way> {
-    let place = Place { path: path.to_owned(), project: None };
+    let place = Place { path: path.to_owned(), part: Part::List };
     match read(&place, common) {
         Err(error) if error.is_missing() => {
             Err(Failure::usage(format!("there is no file {}", path.display())).at("name"))
@@ -49,7 +49,7 @@ pub(super) fn in_file(path: &Path, name: &str, common: &Common) -> Result<Way> {
 
 /// A file alone, which says too little.
 pub(super) fn without_name(path: &Path, common: &Common) -> Failure {
-    let place = Place { path: path.to_owned(), project: None };
+    let place = Place { path: path.to_owned(), part: Part::List };
     match read(&place, common) {
         Ok(file) => {
             let names = file.servers.iter().map(|listed| format!("{}:{}", path.display(), listed.name));
@@ -116,9 +116,9 @@ fn unreadable(place: &Place, error: &BadServersFile) -> Failure {
 }
 
 fn shown(place: &Place) -> String {
-    match &place.project {
-        Some(project) => format!("{}, for {}", place.path.display(), project.display()),
-        None => place.path.display().to_string(),
+    match &place.part {
+        Part::Project(project) => format!("{}, for {}", place.path.display(), project.display()),
+        Part::List | Part::Everywhere => place.path.display().to_string(),
     }
 }
 
@@ -128,21 +128,33 @@ fn read(place: &Place, common: &Common) -> Result<ServersFile, BadServersFile> {
         let given = common.env.iter().rev().find(|(given, _)| given == name);
         given.and_then(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
     };
-    let Some(project) = &place.project else { return ServersFile::read_with(&place.path, lookup) };
-    // A file that is wrong is found to be so when it is read as a whole, which comes later.
-    let text = std::fs::read_to_string(&place.path).unwrap_or_default();
-    let file: PerProject<'_> = serde_json::from_str(&text).unwrap_or_default();
-    let list = project.to_str().and_then(|project| file.projects.get(project));
-    let text = match list.and_then(|list| list.mcp_servers) {
+    let read = || ServersFile::read_with(&place.path, lookup);
+    let text = match place.part {
+        Part::List => return read(),
+        Part::Everywhere | Part::Project(_) => std::fs::read_to_string(&place.path),
+    };
+    // Whatever is wrong with the file is said by whoever reads files.
+    let Ok(text) = text else { return read() };
+    let Ok(file) = serde_json::from_str::<ClaudeFile<'_>>(&text) else { return read() };
+    let list = match &place.part {
+        Part::Project(project) => {
+            project.to_str().and_then(|project| file.projects.get(project)?.mcp_servers)
+        }
+        Part::Everywhere | Part::List => file.mcp_servers,
+    };
+    let text = match list {
         Some(servers) => format!("{{\"mcpServers\":{}}}", servers.get()),
         None => "{}".to_owned(),
     };
     ServersFile::parse(&text, lookup)
 }
 
-/// A file of Claude Code: its lists for single projects.
-#[derive(Default, Deserialize)]
-struct PerProject<'a> {
+/// A file of Claude Code: its list, and those for single projects.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaudeFile<'a> {
+    #[serde(borrow, default)]
+    mcp_servers: Option<&'a RawValue>,
     #[serde(borrow, default)]
     projects: HashMap<String, Project<'a>>,
 }

@@ -79,7 +79,7 @@ impl Info {
             }
         }
         if let Some(instructions) = instructions {
-            row("instructions", &instructions.replace('\n', "\n             "))?;
+            row("instructions", &instructions.trim_end().replace('\n', "\n             "))?;
         }
         row("connected in", &format!("{connect} ms"))?;
         session.close().await

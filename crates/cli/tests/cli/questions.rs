@@ -25,7 +25,7 @@ fn a_question_without_a_terminal_is_declined_and_says_what_would_answer() {
         let ran = tsugite(&format!("call demo order --rev {revision}"));
         assert_eq!(ran.out, "no planks then\n", "{revision}");
         let expected = "note: the server asks: What shall it be?; declined, as there is no terminal. \
-                        --answer name=… --answer planks=… --answer wood=… --answer wrapped=… would answer.\n";
+                        --answer name=… would answer.\n";
         assert_eq!(ran.err, expected, "{revision}");
     }
 }

@@ -59,6 +59,8 @@ fn the_files_of_hosts_are_found() {
     place.file(&format!("{support}/Code/User/mcp.json"), &listing("servers", "code"));
     let own: serde_json::Value = serde_json::from_str(&listing("mcpServers", "local")).unwrap();
     let mut claude: serde_json::Value = serde_json::from_str(&listing("mcpServers", "user")).unwrap();
+    // Such a file is larger than any list of servers.
+    claude["history"] = json!("x".repeat(5 << 20));
     claude["projects"] = json!({place.path.to_str().unwrap(): own});
     place.file(".claude.json", &claude.to_string()).file(".mcp.json", &listing("mcpServers", "project"));
     let targets = [
