@@ -502,6 +502,7 @@ pub(crate) fn connecting(way: Way) -> Connecting {
             }
             match transport {
                 UrlTransport::Sse => connecting.http_sse(),
+                UrlTransport::StreamableHttp => connecting.streamable_http(),
                 _ => connecting,
             }
         }
