@@ -18,6 +18,7 @@
 //! `(nothing)` is proven by a fence: another request whose answer must be the next message. So is the end. How lines are
 //! said and heard over HTTP is told in `http.rs`.
 
+pub mod client;
 mod http;
 mod sse;
 mod wire;

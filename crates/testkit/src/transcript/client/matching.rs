@@ -1,0 +1,98 @@
+//! Whether what was heard is what was expected, with names for what the client chooses.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+/// What the names in a transcript stand for, as far as it has been heard.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashMap<String, Value>);
+
+impl Names {
+    pub(super) fn set(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    /// Whether both are the same: `"$_"` is anything, and `"$name"` what it was the first time.
+    pub(super) fn fits(&mut self, expected: &Value, heard: &Value) -> bool {
+        match (expected, heard) {
+            (Value::String(name), _) if name == "$_" => true,
+            (Value::String(name), _) if name.starts_with('$') => {
+                let known = self.0.entry(name.clone()).or_insert_with(|| heard.clone());
+                known == heard
+            }
+            (Value::Object(expected), Value::Object(heard)) => {
+                expected.len() == heard.len()
+                    && expected
+                        .iter()
+                        .all(|(key, value)| heard.get(key).is_some_and(|heard| self.fits(value, heard)))
+            }
+            (Value::Array(expected), Value::Array(heard)) => {
+                expected.len() == heard.len()
+                    && expected.iter().zip(heard).all(|(expected, heard)| self.fits(expected, heard))
+            }
+            _ => expected == heard,
+        }
+    }
+
+    /// The same with every name replaced by what it stands for.
+    pub(super) fn filled(&self, value: &Value) -> Result<Value, String> {
+        Ok(match value {
+            Value::String(name) if name.starts_with('$') => {
+                self.0.get(name).cloned().ok_or_else(|| format!("nothing was named {name}"))?
+            }
+            Value::Object(members) => {
+                let filled = members.iter().map(|(key, value)| Ok((key.clone(), self.filled(value)?)));
+                Value::Object(filled.collect::<Result<_, String>>()?)
+            }
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.filled(item)).collect::<Result<_, String>>()?)
+            }
+            other => other.clone(),
+        })
+    }
+}
+
+/// Takes away what every request may carry and the transcript does not speak of: a token for progress, and on 2026-07-28
+/// what a client says of itself; of what is `raw` only params that hold nothing.
+pub(super) fn undress(message: &mut Value, expected: &Value, raw: bool) {
+    let Some(Value::Object(params)) = message.get_mut("params") else { return };
+    if let (false, Some(Value::Object(meta))) = (raw, params.get_mut("_meta")) {
+        let spoken_of = expected.pointer("/params/_meta").and_then(Value::as_object);
+        meta.retain(|key, _| {
+            !DRESS.contains(&key.as_str()) || spoken_of.is_some_and(|it| it.contains_key(key))
+        });
+        if meta.is_empty() && spoken_of.is_none() {
+            params.remove("_meta");
+        }
+    }
+    if params.is_empty()
+        && expected.get("params").is_none()
+        && let Value::Object(members) = message
+    {
+        members.remove("params");
+    }
+}
+
+/// What a result of 2026-07-28 cannot be without.
+pub(super) fn dress(message: &mut Value, method: Option<&str>) {
+    let Some(Value::Object(result)) = message.get_mut("result") else { return };
+    result.entry("resultType").or_insert(json!("complete"));
+    if method.is_some_and(|method| CACHEABLE.contains(&method)) && result["resultType"] == "complete" {
+        result.entry("ttlMs").or_insert(json!(0));
+        result.entry("cacheScope").or_insert(json!("private"));
+    }
+}
+
+pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(super) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(super) const INFO: &str = "io.modelcontextprotocol/clientInfo";
+const DRESS: [&str; 4] = ["progressToken", VERSION, CAPABILITIES, INFO];
+const CACHEABLE: [&str; 6] = [
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+];

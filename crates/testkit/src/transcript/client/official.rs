@@ -1,0 +1,80 @@
+//! The official schemas judge every message of the client.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use tsugite_core::revision::Revision;
+
+/// Fails unless a message that asks or tells something is one of the revision.
+pub(super) fn judge(revision: Revision, message: &Value) -> Result<(), String> {
+    let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
+    let document = document(revision)?;
+    let definitions = document.get(key(document)).and_then(Value::as_object).ok_or("no definitions")?;
+    let is_it = |definition: &Value| definition.pointer("/properties/method/const") == Some(&json!(method));
+    match definitions.iter().find(|(_, definition)| is_it(definition)) {
+        Some((name, _)) => accept(revision, name, message),
+        None => Err(format!("{revision} has no {method}")),
+    }
+}
+
+/// Fails unless the client's answer to a request of the server is one.
+pub(super) fn judge_answer(revision: Revision, method: &str, result: &Value) -> Result<(), String> {
+    let name = match method {
+        "elicitation/create" => "ElicitResult",
+        "sampling/createMessage" => "CreateMessageResult",
+        "roots/list" => "ListRootsResult",
+        "ping" => "EmptyResult",
+        _ => return Ok(()),
+    };
+    accept(revision, name, result)
+}
+
+fn accept(revision: Revision, name: &str, value: &Value) -> Result<(), String> {
+    let errors: Vec<_> = validator(revision, name)?
+        .iter_errors(value)
+        .map(|error| format!("{error} at {}", error.instance_path()))
+        .collect();
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(format!("no {name} of {revision}: {}\n   {value}", errors.join("; "))),
+    }
+}
+
+fn document(revision: Revision) -> Result<&'static Value, String> {
+    static ALL: OnceLock<Result<HashMap<Revision, Value>, String>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let read = Revision::ALL.into_iter().map(|revision| {
+            let path = format!("{}/../core/tests/data/{revision}/schema.json", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+            Ok((revision, serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?))
+        });
+        read.collect()
+    });
+    all.as_ref().map_err(Clone::clone)?.get(&revision).ok_or_else(|| format!("no schema of {revision}"))
+}
+
+/// Compiling a schema takes far longer than using it.
+fn validator(revision: Revision, name: &str) -> Result<Arc<Validator>, String> {
+    type Key = (Revision, String);
+    static MADE: Mutex<BTreeMap<Key, Arc<Validator>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let wanted = (revision, name.to_owned());
+    if let Some(validator) = made.get(&wanted) {
+        return Ok(Arc::clone(validator));
+    }
+    let document = document(revision)?;
+    let key = key(document);
+    let schema = json!({
+        "$schema": document.get("$schema"), key: document.get(key), "$ref": format!("#/{key}/{name}"),
+    });
+    let validator = jsonschema::options().should_validate_formats(false).build(&schema);
+    let validator = Arc::new(validator.map_err(|error| format!("{revision} {name}: {error}"))?);
+    made.insert(wanted, Arc::clone(&validator));
+    Ok(validator)
+}
+
+fn key(document: &Value) -> &'static str {
+    if document.get("$defs").is_some() { "$defs" } else { "definitions" }
+}
