@@ -44,6 +44,8 @@ pub(super) struct Link {
     trusting: AtomicBool,
     /// Why the connection is gone.
     lost: OnceLock<String>,
+    /// The connection is about to be ended by us.
+    hangs_up: AtomicBool,
     /// The connection was ended by us.
     is_ended: AtomicBool,
     ending: Notify,
@@ -143,6 +145,7 @@ impl Link {
             asked: Mutex::new(asked),
             trusting: AtomicBool::new(false),
             lost: OnceLock::new(),
+            hangs_up: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
             ending: Notify::new(),
             tasks: Mutex::default(),
@@ -519,6 +522,11 @@ impl Link {
         tasks.push(task.abort_handle());
     }
 
+    /// The connection is about to be ended: what is under way ends with it, without a word.
+    pub(super) fn hang_up(&self) {
+        self.hangs_up.store(true, Ordering::Release);
+    }
+
     /// Ends the connection politely.
     pub(super) async fn close(self: &Arc<Self>) {
         self.carrier.close(self).await;
@@ -575,8 +583,9 @@ impl Stop<'_> {
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
         // An answer that is there, or a connection that is not, needs no cancellation; neither does what is asked before
-        // anything is agreed, which the server may not even know.
-        if self.link.calls.forget(self.id) && self.link.agreed.get().is_some() {
+        // anything is agreed, which the server may not even know, nor what ends with the connection.
+        let wanted = self.link.agreed.get().is_some() && !self.link.hangs_up.load(Ordering::Acquire);
+        if self.link.calls.forget(self.id) && wanted {
             self.link.carrier.cancel(self.link, self.id);
         }
     }

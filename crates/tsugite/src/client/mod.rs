@@ -195,11 +195,15 @@ impl Client {
     /// Every later call fails with [`Kind::Closed`].
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
+        let link = self.last_link();
+        if let Some(link) = &link {
+            link.hang_up();
+        }
         if let Some(listening) = lock(&self.inner.listening).take() {
             listening.abort();
         }
         self.inner.shared.end();
-        if let Some(link) = self.last_link() {
+        if let Some(link) = link {
             link.close().await;
         }
     }
