@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tsugite::core::protocol::progress::ProgressParams;
 
-use crate::fail::{Failure, Result};
+use crate::fail::{Exit, Failure, Result};
 
 /// Both streams.
 pub(crate) struct Screen {
@@ -20,9 +20,10 @@ pub(crate) struct Screen {
     colour: bool,
     error_shown: bool,
     error_colour: bool,
-    /// The bar that stands on the last line.
-    bar: Mutex<Option<String>>,
 }
+
+/// Whether a bar stands on the last line of the terminal, of which there is only one.
+static BAR: Mutex<bool> = Mutex::new(false);
 
 /// How something is shown.
 #[derive(Clone, Copy)]
@@ -38,14 +39,7 @@ impl Screen {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let (shown, error_shown) = (io::stdout().is_terminal(), io::stderr().is_terminal());
-        Self {
-            json,
-            shown,
-            colour: wanted && shown,
-            error_shown,
-            error_colour: wanted && error_shown,
-            bar: Mutex::default(),
-        }
+        Self { json, shown, colour: wanted && shown, error_shown, error_colour: wanted && error_shown }
     }
 
     /// Whether somebody can be asked.
@@ -104,6 +98,10 @@ impl Screen {
     /// How a failure is told.
     pub(crate) fn failure(&self, failure: &Failure) {
         self.hide_bar();
+        if failure.exit == Exit::Interrupted && self.error_shown {
+            // What was typed last stands on the line of a question.
+            let _ = writeln!(io::stderr().lock());
+        }
         if failure.what.is_empty() {
             return;
         }
@@ -140,22 +138,22 @@ impl Screen {
                 let part = (progress.progress / total).clamp(0.0, 1.0);
                 // A part of a bar is between none and all of it.
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped")]
-                let filled = (part * BAR as f64).round() as usize;
-                let bar = "█".repeat(filled) + &"░".repeat(BAR.saturating_sub(filled));
+                let filled = (part * WIDTH as f64).round() as usize;
+                let bar = "█".repeat(filled) + &"░".repeat(WIDTH.saturating_sub(filled));
                 format!("{bar} {:>3.0} % {message}", part * 100.0)
             }
             _ => format!("{} {message}", progress.progress),
         };
-        let mut shown = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stands = BAR.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = write!(io::stderr().lock(), "\r\x1b[K{drawn}");
         let _ = io::stderr().flush();
-        *shown = Some(drawn);
+        *stands = true;
     }
 
     /// Takes the bar away.
     pub(crate) fn hide_bar(&self) {
-        let mut shown = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.take().is_some() {
+        let mut stands = BAR.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut *stands) {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
         }
     }
@@ -212,7 +210,7 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> String {
 }
 
 /// Width of a bar.
-const BAR: usize = 24;
+const WIDTH: usize = 24;
 /// Letters of a message beside it.
 const MESSAGE: usize = 48;
 

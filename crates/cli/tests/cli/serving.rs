@@ -35,6 +35,17 @@ fn the_start_page_says_how_to_connect_each_host() {
 }
 
 #[test]
+fn a_host_that_is_allowed_is_served() {
+    let place = Place::new();
+    let words = ["serve", "--listen", "127.0.0.1:0", "--allow-host", "workshop.example"];
+    let running = Running::start(place.command(words));
+    let url = running.line();
+    let address = url.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp")).unwrap();
+    let page = get(address, "workshop.example");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("http://workshop.example/mcp"), "{page}");
+}
+
+#[test]
 fn a_signal_ends_it_in_good_order() {
     let Served { running, .. } = Served::start();
     running.heard("the demo server");
