@@ -51,9 +51,12 @@ pub(crate) fn all() -> ExitCode {
 
 fn format() -> Result<(), String> {
     run::must(run::cargo(["fmt", "--all", "--check"]), "`cargo fmt --all`")?;
-    // The fuzz targets are a workspace of their own, which `--all` does not reach.
-    let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml"];
-    run::must(run::cargo(fuzz.into_iter().chain(["--check"])), &format!("`cargo {}`", fuzz.join(" ")))
+    // Workspaces of their own, which `--all` does not reach.
+    for manifest in ["bench/Cargo.toml", "fuzz/Cargo.toml"] {
+        let fmt = ["fmt", "--manifest-path", manifest];
+        run::must(run::cargo(fmt.into_iter().chain(["--check"])), &format!("`cargo {}`", fmt.join(" ")))?;
+    }
+    Ok(())
 }
 
 fn clippy() -> Result<(), String> {

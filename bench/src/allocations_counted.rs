@@ -1,0 +1,28 @@
+//! Allocations of the whole process.
+
+use std::alloc::System;
+
+use alloc_tracker::{Allocator, ProcessSpan, Session};
+
+#[global_allocator]
+static ALLOCATOR: Allocator<System> = Allocator::system();
+
+pub(crate) struct Counting {
+    session: Session,
+    span: ProcessSpan,
+}
+
+impl Counting {
+    pub(crate) fn start() -> Self {
+        let session = Session::new();
+        let span = session.operation("burst").measure_process();
+        Self { session, span }
+    }
+
+    /// How many there were.
+    pub(crate) fn end(self) -> u64 {
+        drop(self.span);
+        let report = self.session.to_report();
+        report.operations().next().map_or(0, |(_, burst)| burst.total_allocations_count())
+    }
+}

@@ -1,0 +1,79 @@
+//! Our client beside rmcp's and a bare one, against a server that does next to nothing.
+//!
+//! ```console
+//! cargo run --release --manifest-path bench/Cargo.toml -- [options]
+//!   --rounds N        visits to each client per scenario; 7
+//!   --calls N         calls of one visit; 4000
+//!   --only A,B        of ours, rmcp, rmcp-pooled, hyper; all of them
+//!   --instructions N  also counts instructions, with callgrind: those of 3N calls less those of N
+//! ```
+//!
+//! Each client is a process of its own with two workers, and so is the server: this program again, in another role. All
+//! clients of a scenario are up at once, and each round visits every one of them, so what disturbs a round disturbs all
+//! alike. A figure is the median of the rounds, a ratio the median of the rounds' own ratios. CPU is that of the client's
+//! process, user and kernel. Every answer is checked.
+
+mod answer;
+#[path = "hyper.rs"]
+mod bare_hyper;
+mod ours;
+mod pipes;
+mod rmcp;
+mod run;
+mod serve;
+mod table;
+mod worker;
+
+#[cfg(feature = "allocations")]
+#[path = "allocations_counted.rs"]
+mod allocations;
+#[cfg(not(feature = "allocations"))]
+#[path = "allocations_not.rs"]
+mod allocations;
+
+use std::process::ExitCode;
+
+/// Whatever goes wrong ends the program.
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let ended = match args[..] {
+        ["serve", "http", delay] => serve::http(delay),
+        ["serve", "stdio", delay] => serve::stdio(delay),
+        ["client", who, era, way, window] => worker::run(who, era, way, window),
+        _ => run::run(&args),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            eprintln!("error: {failed}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How a revision opens an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Era {
+    /// 2025-11-25, with `initialize`.
+    Handshake,
+    /// 2026-07-28, where each request says everything.
+    Stateless,
+}
+
+impl Era {
+    const ALL: [Era; 2] = [Era::Handshake, Era::Stateless];
+
+    fn revision(self) -> &'static str {
+        match self {
+            Era::Handshake => "2025-11-25",
+            Era::Stateless => "2026-07-28",
+        }
+    }
+
+    fn read(text: &str) -> Result<Self, Failed> {
+        Self::ALL.into_iter().find(|era| era.revision() == text).ok_or_else(|| "an era is a revision".into())
+    }
+}

@@ -1,0 +1,31 @@
+//! Our client, used as its documentation shows.
+
+use serde_json::json;
+use tsugite::client::{Client, Command, Connecting};
+use tsugite::core::revision::Revision;
+
+use crate::worker::Caller;
+use crate::{Era, Failed};
+
+pub(crate) async fn over_http(url: &str, era: Era) -> Result<Client, Failed> {
+    connect(Client::connect(url), era).await
+}
+
+pub(crate) async fn over_pipes(delay: &str, era: Era) -> Result<Client, Failed> {
+    let server = Command::new(std::env::current_exe()?).args(["serve", "stdio", delay]);
+    connect(Client::spawn(server), era).await
+}
+
+async fn connect(connecting: Connecting, era: Era) -> Result<Client, Failed> {
+    let revision = match era {
+        Era::Handshake => Revision::V2025_11_25,
+        Era::Stateless => Revision::V2026_07_28,
+    };
+    Ok(connecting.revision(revision).await?)
+}
+
+impl Caller for Client {
+    async fn echo(&mut self, text: String) -> Result<String, Failed> {
+        Ok(self.call("echo", json!({"text": text})).await?)
+    }
+}

@@ -1,0 +1,58 @@
+//! rmcp's client, used as its documentation shows: its default HTTP client, one service, `call_tool`.
+//!
+//! That HTTP client opens a connection for each call, on purpose. [`pooled`] gives it one that does not, which is the
+//! better comparison of what the libraries themselves cost. Both have at most 16 calls under way over HTTP, its default.
+
+use std::sync::Arc;
+
+use rmcp::model::{CallToolRequestParams, ProtocolVersion};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RunningService};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{IntoTransport, StreamableHttpClientTransport, TokioChildProcess};
+use rmcp::{RoleClient, object};
+use tokio::process::Command;
+
+use crate::worker::Caller;
+use crate::{Era, Failed};
+
+#[derive(Clone)]
+pub(crate) struct Client(Arc<RunningService<RoleClient, ()>>);
+
+pub(crate) async fn over_http(url: &str, era: Era) -> Result<Client, Failed> {
+    connect(StreamableHttpClientTransport::from_uri(url), era).await
+}
+
+/// The same with connections that are used again.
+pub(crate) async fn pooled(url: &str, era: Era) -> Result<Client, Failed> {
+    let config = StreamableHttpClientTransportConfig::with_uri(url);
+    connect(StreamableHttpClientTransport::with_client(reqwest::Client::new(), config), era).await
+}
+
+pub(crate) async fn over_pipes(delay: &str, era: Era) -> Result<Client, Failed> {
+    let mut server = Command::new(std::env::current_exe()?);
+    server.args(["serve", "stdio", delay]);
+    connect(TokioChildProcess::new(server)?, era).await
+}
+
+async fn connect<T, E, A>(transport: T, era: Era) -> Result<Client, Failed>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let lifecycle = match era {
+        Era::Handshake => ClientLifecycleMode::Initialize,
+        Era::Stateless => {
+            ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
+        }
+    };
+    Ok(Client(Arc::new(().serve_with_lifecycle(transport, lifecycle).await?)))
+}
+
+impl Caller for Client {
+    async fn echo(&mut self, text: String) -> Result<String, Failed> {
+        let params = CallToolRequestParams::new("echo").with_arguments(object!({"text": text}));
+        let result = self.0.call_tool(params).await?;
+        let text = result.content.into_iter().next().and_then(|first| Some(first.as_text()?.text.clone()));
+        text.ok_or_else(|| "no text came back".into())
+    }
+}

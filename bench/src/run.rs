@@ -1,0 +1,263 @@
+//! The run: servers and clients are started, visited in turn, and what they say becomes tables.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::table::{self, Row, Visit};
+use crate::{Era, Failed};
+
+pub(crate) fn run(args: &[&str]) -> Result<(), Failed> {
+    let plan = Plan::read(args)?;
+    let server = Server::start("0")?;
+    table::head();
+    for scenario in Scenario::all() {
+        let way = if scenario.http { &*server.url } else { "0" };
+        table::rows(&scenario.name(), &plan.measure(scenario, way)?);
+    }
+    drop(server);
+    let slow = Server::start(DELAY)?;
+    table::delay_head(DELAY);
+    for http in [true, false] {
+        for era in Era::ALL {
+            let scenario = Scenario { http, era, window: AT_ONCE };
+            let way = if http { &*slow.url } else { DELAY };
+            for (who, one, many) in plan.measure_delay(scenario, way)? {
+                table::delay_row(&scenario.name(), &shown(&who, http), one, many);
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Plan {
+    rounds: usize,
+    calls: usize,
+    only: Vec<String>,
+    instructions: Option<usize>,
+}
+
+impl Plan {
+    fn read(args: &[&str]) -> Result<Self, Failed> {
+        let only = CLIENTS.map(str::to_owned).to_vec();
+        let mut plan = Self { rounds: 7, calls: 4000, only, instructions: None };
+        for option in args.chunks(2) {
+            match *option {
+                ["--rounds", rounds] => plan.rounds = rounds.parse::<usize>()?.max(1),
+                ["--calls", calls] => plan.calls = calls.parse::<usize>()?.max(1),
+                ["--only", names] => plan.only = names.split(',').map(str::to_owned).collect(),
+                ["--instructions", calls] => plan.instructions = Some(calls.parse::<usize>()?.max(1)),
+                _ => return Err(format!("{} is not understood; see src/main.rs", option.join(" ")).into()),
+            }
+        }
+        match plan.only.iter().find(|name| !CLIENTS.contains(&&***name)) {
+            Some(name) => Err(format!("there is no client {name}; there are {}", CLIENTS.join(", ")).into()),
+            None => Ok(plan),
+        }
+    }
+
+    fn clients(&self, scenario: Scenario, way: &str) -> Result<Vec<Client>, Failed> {
+        let wanted = self.only.iter().filter(|who| scenario.http || *who != POOLED);
+        wanted.map(|who| Client::start(who, scenario, way, Command::new(exe()?))).collect()
+    }
+
+    fn measure(&self, scenario: Scenario, way: &str) -> Result<Vec<Row>, Failed> {
+        let mut clients = self.clients(scenario, way)?;
+        let mut visits = vec![Vec::new(); clients.len()];
+        for client in &mut clients {
+            client.visit(self.calls / 4 + scenario.window)?;
+        }
+        for round in 0..self.rounds {
+            for turn in 0..clients.len() {
+                // Each goes first in its turn.
+                let turn = (turn + round) % clients.len();
+                visits[turn].push(clients[turn].visit(self.calls)?);
+            }
+        }
+        let names: Vec<String> = clients.iter().map(|client| client.who.clone()).collect();
+        // Callgrind's clients want the machine for themselves.
+        drop(clients);
+        let bare = names.iter().position(|who| who == BARE);
+        let mut rows = Vec::new();
+        for (who, of_client) in names.iter().zip(&visits) {
+            let instructions = match self.instructions {
+                Some(calls) => Some(instructions(who, scenario, way, calls)?),
+                None => None,
+            };
+            let of_bare = bare.map(|place| &*visits[place]);
+            rows.push(Row::new(shown(who, scenario.http), of_client, of_bare, instructions));
+        }
+        Ok(rows)
+    }
+
+    /// How long one call takes, and how long as many as the window holds, in milliseconds.
+    fn measure_delay(&self, scenario: Scenario, way: &str) -> Result<Vec<(String, f64, f64)>, Failed> {
+        let mut measured = Vec::new();
+        for mut client in self.clients(scenario, way)? {
+            let mut times = [Vec::new(), Vec::new()];
+            client.visit(scenario.window)?;
+            for _ in 0..self.rounds {
+                for (times, calls) in times.iter_mut().zip([1, scenario.window]) {
+                    times.push(client.visit(calls)?.nanoseconds / 1e6);
+                }
+            }
+            let [one, many] = times.map(table::median);
+            measured.push((client.who.clone(), one, many));
+        }
+        Ok(measured)
+    }
+}
+
+/// Instructions of one call, in user space: what starting and connecting cost falls out.
+fn instructions(who: &str, scenario: Scenario, way: &str, calls: usize) -> Result<f64, Failed> {
+    let mut counts = Vec::new();
+    for times in [1, 3] {
+        let log = log_file(who);
+        let mut valgrind = Command::new("valgrind");
+        valgrind.arg("--tool=callgrind").arg("--callgrind-out-file=/dev/null");
+        valgrind.arg(format!("--log-file={log}")).arg(exe()?);
+        // A large copy is one instruction to the machine and one for each byte to callgrind; have it done in pieces.
+        valgrind.env("GLIBC_TUNABLES", "glibc.cpu.x86_rep_movsb_threshold=100000000");
+        let mut client = Client::start(who, scenario, way, valgrind)?;
+        client.visit(calls * times)?;
+        client.end()?;
+        let said = std::fs::read_to_string(&log)?;
+        std::fs::remove_file(&log)?;
+        let count =
+            said.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
+        counts.push(count.ok_or("callgrind has counted nothing")?);
+    }
+    Ok((counts[1] - counts[0]) / (calls * 2) as f64)
+}
+
+fn log_file(who: &str) -> String {
+    let name = format!("tsugite-bench-{}-{who}.log", std::process::id());
+    std::env::temp_dir().join(name).to_string_lossy().into_owned()
+}
+
+#[derive(Clone, Copy)]
+struct Scenario {
+    http: bool,
+    era: Era,
+    window: usize,
+}
+
+impl Scenario {
+    fn all() -> impl Iterator<Item = Self> {
+        let windows = [(true, 1), (true, 16), (true, 64), (false, 1), (false, 64)];
+        windows.into_iter().flat_map(|(http, window)| Era::ALL.map(|era| Self { http, era, window }))
+    }
+
+    fn name(self) -> String {
+        let way = if self.http { "HTTP" } else { "stdio" };
+        format!("{way} {}, {} at a time", self.era.revision(), self.window)
+    }
+}
+
+/// What the bare client is depends on the way.
+fn shown(who: &str, http: bool) -> String {
+    match who {
+        BARE if !http => "bare pipes".to_owned(),
+        BARE => "bare hyper".to_owned(),
+        _ => who.to_owned(),
+    }
+}
+
+/// A client's process; it ends with this value.
+struct Client {
+    who: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Client {
+    fn start(who: &str, scenario: Scenario, way: &str, mut command: Command) -> Result<Self, Failed> {
+        command.args(["client", who, scenario.era.revision(), way, &scenario.window.to_string()]);
+        let (child, stdin, stdout) = start(command)?;
+        let mut client = Self { who: who.to_owned(), child, stdin: Some(stdin), stdout };
+        match &*client.line()? {
+            "ready" => Ok(client),
+            other => Err(format!("{who} does not start: {other:?}").into()),
+        }
+    }
+
+    fn visit(&mut self, calls: usize) -> Result<Visit, Failed> {
+        if let Some(stdin) = &mut self.stdin {
+            writeln!(stdin, "{calls}")?;
+        }
+        let line = self.line()?;
+        let mut said = line.split(' ').map(str::parse::<f64>);
+        let mut next = || Ok::<_, Failed>(said.next().ok_or("a client said too little")??);
+        Ok(Visit { calls: calls as f64, nanoseconds: next()?, cpu: next()?, allocations: next()? })
+    }
+
+    fn line(&mut self) -> Result<String, Failed> {
+        line(&mut self.stdout).map_err(|error| format!("{}: {error}", self.who).into())
+    }
+
+    /// Lets it end by itself.
+    fn end(mut self) -> Result<(), Failed> {
+        self.stdin = None;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The server's process; it ends with this value.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(delay: &str) -> Result<Self, Failed> {
+        let mut command = Command::new(exe()?);
+        command.args(["serve", "http", delay]);
+        let (child, _, mut stdout) = start(command)?;
+        let mut server = Self { child, url: String::new() };
+        server.url = line(&mut stdout)?;
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start(mut command: Command) -> Result<(Child, ChildStdin, BufReader<ChildStdout>), Failed> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let stdin = child.stdin.take().ok_or("no pipe to a process")?;
+    let stdout = child.stdout.take().ok_or("no pipe from a process")?;
+    Ok((child, stdin, BufReader::new(stdout)))
+}
+
+fn line(from: &mut BufReader<ChildStdout>) -> Result<String, Failed> {
+    let mut line = String::new();
+    match from.read_line(&mut line)? {
+        0 => Err("it ended".into()),
+        _ => Ok(line.trim_end().to_owned()),
+    }
+}
+
+fn exe() -> Result<std::path::PathBuf, Failed> {
+    Ok(std::env::current_exe()?)
+}
+
+const BARE: &str = "hyper";
+/// Over stdio it is the same as without.
+const POOLED: &str = "rmcp-pooled";
+const CLIENTS: [&str; 4] = ["ours", "rmcp", POOLED, BARE];
+/// Milliseconds the slow server takes over an answer.
+const DELAY: &str = "20";
+/// Calls made at once to it.
+const AT_ONCE: usize = 64;

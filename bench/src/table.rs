@@ -1,0 +1,96 @@
+//! What was measured, as markdown.
+
+/// What one client said of one burst.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Visit {
+    pub(crate) calls: f64,
+    pub(crate) nanoseconds: f64,
+    pub(crate) cpu: f64,
+    /// 0 if they were not counted.
+    pub(crate) allocations: f64,
+}
+
+impl Visit {
+    fn rate(&self) -> f64 {
+        self.calls / self.nanoseconds * 1e9
+    }
+
+    fn cpu_per_call(&self) -> f64 {
+        self.cpu / self.calls / 1e3
+    }
+}
+
+/// One client in one scenario: medians, and ratios to the bare client of the same round.
+pub(crate) struct Row {
+    who: String,
+    rate: f64,
+    cpu: f64,
+    ratios: Option<(f64, f64)>,
+    allocations: f64,
+    instructions: Option<f64>,
+}
+
+impl Row {
+    pub(crate) fn new(
+        who: String,
+        visits: &[Visit],
+        bare: Option<&[Visit]>,
+        instructions: Option<f64>,
+    ) -> Self {
+        let all = |of: &dyn Fn(&Visit) -> f64| median(visits.iter().map(of).collect());
+        let ratios = bare.map(|bare| {
+            let ratio = |of: &dyn Fn(&Visit) -> f64| {
+                median(visits.iter().zip(bare).map(|(visit, bare)| of(visit) / of(bare)).collect())
+            };
+            (ratio(&Visit::rate), ratio(&Visit::cpu_per_call))
+        });
+        Self {
+            who,
+            rate: all(&Visit::rate),
+            cpu: all(&Visit::cpu_per_call),
+            ratios,
+            allocations: all(&|visit| visit.allocations / visit.calls),
+            instructions,
+        }
+    }
+}
+
+pub(crate) fn head() {
+    println!(
+        "| scenario | client | calls/s | × bare | CPU µs per call | × bare | instructions | allocations |"
+    );
+    println!("|---|---|---:|---:|---:|---:|---:|---:|");
+}
+
+pub(crate) fn rows(scenario: &str, rows: &[Row]) {
+    for row in rows {
+        let (rates, cpus) = match row.ratios {
+            Some((rate, cpu)) => (format!("{rate:.2}"), format!("{cpu:.2}")),
+            None => ("–".to_owned(), "–".to_owned()),
+        };
+        let instructions = row.instructions.map_or("–".to_owned(), |count| format!("{count:.0}"));
+        let allocations =
+            if row.allocations > 0.0 { format!("{:.1}", row.allocations) } else { "–".to_owned() };
+        println!(
+            "| {scenario} | {} | {:.0} | {rates} | {:.1} | {cpus} | {instructions} | {allocations} |",
+            row.who, row.rate, row.cpu
+        );
+    }
+}
+
+pub(crate) fn delay_head(delay: &str) {
+    println!(
+        "\nA server that takes {delay} ms over each answer. Calls that wait for each other would take 64 times as long.\n"
+    );
+    println!("| scenario | client | one call, ms | as many at once, ms | ratio |");
+    println!("|---|---|---:|---:|---:|");
+}
+
+pub(crate) fn delay_row(scenario: &str, who: &str, one: f64, many: f64) {
+    println!("| {scenario} | {who} | {one:.1} | {many:.1} | {:.2} |", many / one);
+}
+
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
