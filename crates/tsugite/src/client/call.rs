@@ -208,55 +208,63 @@ fn reply<T>(output: Reply<T>) -> Result<T, Asks> {
 
 /// Asks, answers what is asked back, and asks again, until there is a result.
 pub(super) fn followed<M: Rounds>(client: Client, params: M::Params, options: Options) -> Boxed<M::Done> {
-    Box::pin(async move {
-        let rounds = client.inner.shared.settings.rounds;
-        let total = options.patience(&client.inner.shared.settings).total;
-        let (mut params, mut options) = (params, options);
-        let mut pages_shown = false;
-        let mut spent = Duration::ZERO;
-        for round in 0..=rounds {
-            // The time of a person does not count, that of all rounds together does.
-            options.total = total.map(|total| total.saturating_sub(spent));
-            let start = Instant::now();
-            let asked = client.ask::<M>(&params, &options).await;
-            spent += start.elapsed();
-            let output = match asked {
-                Ok(output) => output,
-                Err(error) if total.is_some_and(|total| spent >= total) && error.is_timeout() => {
-                    let limit = total.unwrap_or_default();
-                    return Err(Kind::TimedOut { limit, total: true }.into());
+    Box::pin(follow::<M>(client, params, options))
+}
+
+/// The same for whoever has something to do with the result. What hardly any call needs has a box of its own, so that
+/// those that do not need it do not carry it.
+pub(super) async fn follow<M: Rounds>(
+    client: Client,
+    params: M::Params,
+    options: Options,
+) -> Result<M::Done> {
+    let rounds = client.inner.shared.settings.rounds;
+    let total = options.patience(&client.inner.shared.settings).total;
+    let (mut params, mut options) = (params, options);
+    let mut pages_shown = false;
+    let mut spent = Duration::ZERO;
+    for round in 0..=rounds {
+        // The time of a person does not count, that of all rounds together does.
+        options.total = total.map(|total| total.saturating_sub(spent));
+        let start = Instant::now();
+        let asked = client.ask::<M>(&params, &options).await;
+        spent += start.elapsed();
+        let output = match asked {
+            Ok(output) => output,
+            Err(error) if total.is_some_and(|total| spent >= total) && error.is_timeout() => {
+                let limit = total.unwrap_or_default();
+                return Err(Kind::TimedOut { limit, total: true }.into());
+            }
+            Err(error) => {
+                // 2025-11-25: the user has to visit web pages first.
+                let left = options.total.unwrap_or(Duration::MAX);
+                if pages_shown || !Box::pin(client.visit_pages(&error, left)).await? {
+                    return Err(error);
                 }
-                Err(error) => {
-                    // 2025-11-25: the user has to visit web pages first.
-                    let left = options.total.unwrap_or(Duration::MAX);
-                    if pages_shown || !client.visit_pages(&error, left).await? {
-                        return Err(error);
+                pages_shown = true;
+                continue;
+            }
+        };
+        match M::done(output) {
+            Ok(done) => return Ok(done),
+            Err(Asks::Task) => {
+                let text = "the server answers with a task, which was not asked for";
+                return Err(Kind::Rounds(text.to_owned()).into());
+            }
+            Err(Asks::Input(asked)) => {
+                let answers = match asked.input_requests {
+                    Some(asked) => Some(Box::pin(client.answer(asked)).await?),
+                    // "Come back": the server wants nothing but its state, and some time.
+                    None => {
+                        tokio::time::sleep(COME_BACK * 2_u32.pow((round as u32).min(5))).await;
+                        None
                     }
-                    pages_shown = true;
-                    continue;
-                }
-            };
-            match M::done(output) {
-                Ok(done) => return Ok(done),
-                Err(Asks::Task) => {
-                    let text = "the server answers with a task, which was not asked for";
-                    return Err(Kind::Rounds(text.to_owned()).into());
-                }
-                Err(Asks::Input(asked)) => {
-                    let answers = match asked.input_requests {
-                        Some(asked) => Some(client.answer(asked).await?),
-                        // "Come back": the server wants nothing but its state, and some time.
-                        None => {
-                            tokio::time::sleep(COME_BACK * 2_u32.pow((round as u32).min(5))).await;
-                            None
-                        }
-                    };
-                    M::again(&mut params, answers, asked.request_state);
-                }
+                };
+                M::again(&mut params, answers, asked.request_state);
             }
         }
-        Err(Kind::Rounds(format!("the server has asked back more than {rounds} times for one call")).into())
-    })
+    }
+    Err(Kind::Rounds(format!("the server has asked back more than {rounds} times for one call")).into())
 }
 
 /// How long a server that wants us to come back is left alone at first.

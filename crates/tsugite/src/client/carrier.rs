@@ -63,7 +63,7 @@ impl Carrier {
             // The answer may be there before the server has said that it took the request.
             Carrier::Sse(sse) => tokio::select! {
                 biased;
-                sent = sse.send(outgoing) => sent?,
+                sent = Box::pin(sse.send(outgoing)) => sent?,
                 outcome = waiting.outcome() => return answered(outcome),
             },
             // A pipe that ends settles the call; a request over HTTP would go on.

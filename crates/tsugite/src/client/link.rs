@@ -577,6 +577,8 @@ struct Stop<'a> {
 impl Stop<'_> {
     fn done(self) {
         self.link.calls.forget(self.id);
+        // There is nothing left to stop, and nothing in it to drop.
+        std::mem::forget(self);
     }
 }
 

@@ -231,7 +231,7 @@ impl Client {
             return Ok(link);
         }
         let limit = options.patience(&self.inner.shared.settings).idle;
-        match tokio::time::timeout(limit, self.link()).await {
+        match tokio::time::timeout(limit, Box::pin(self.link())).await {
             Ok(link) => link,
             Err(_) => Err(Kind::TimedOut { limit, total: false }.into()),
         }

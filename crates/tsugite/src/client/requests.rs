@@ -76,7 +76,7 @@ impl Client {
     ) -> Call<tools::Call, T> {
         Call::new(self, call_params(name.into(), &arguments), |client, params, options| {
             Box::pin(async move {
-                let result = call::followed::<tools::Call>(client, params, options).await?;
+                let result = call::follow::<tools::Call>(client, params, options).await?;
                 if result.is_error == Some(true) {
                     return Err(Kind::Tool(Box::new(result)).into());
                 }
@@ -108,7 +108,7 @@ impl Client {
             Box::pin(async move {
                 client.know_tool(&params.name).await?;
                 let schema = client.inner.shared.tools.output(&params.name);
-                let result = call::followed::<tools::Call>(client, params, options).await?;
+                let result = call::follow::<tools::Call>(client, params, options).await?;
                 if result.is_error != Some(true)
                     && let Some(schema) = schema
                 {

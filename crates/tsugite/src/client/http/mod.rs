@@ -141,7 +141,7 @@ impl Http {
         let headers = || self.headers_of(revision, &outgoing);
         let reply = self.door.send(Method::POST, &self.door.endpoint, &headers, body).await?;
         match reply.status {
-            StatusCode::OK if reply.is_stream() => self.follow(link, waiting, reply).await,
+            StatusCode::OK if reply.is_stream() => Box::pin(self.follow(link, waiting, reply)).await,
             StatusCode::OK => {
                 let body = reply.whole(link.limits().message_bytes).await?;
                 self.take_answer(link, waiting, &body).await
@@ -151,7 +151,7 @@ impl Http {
                 reply.discard();
                 settled(waiting).await
             }
-            _ => self.refused(link, waiting, reply, had_session).await,
+            _ => Box::pin(self.refused(link, waiting, reply, had_session)).await,
         }
     }
 

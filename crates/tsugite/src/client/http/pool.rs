@@ -54,7 +54,8 @@ impl Pool {
                 Err(Unsent::Gone(error)) => return Err(lost(&error)),
             }
         }
-        let Dialled { sender, task } = dial(&self.origin, self.tls.as_ref(), self.limit).await?;
+        let dialled = Box::pin(dial(&self.origin, self.tls.as_ref(), self.limit)).await?;
+        let Dialled { sender, task } = dialled;
         let mut lease = Lease { sender: Some(sender), task, idle: Arc::clone(&self.idle) };
         match lease.send(request).await {
             Ok(response) => Ok((response, lease)),
