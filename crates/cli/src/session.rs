@@ -109,6 +109,7 @@ fn way(target: Target, common: &Common) -> Result<Connecting> {
                 .fold(Client::connect(url), |connecting, (name, value)| connecting.header(name, value));
             match (transport, common.transport) {
                 (UrlTransport::Sse, Transport::Auto) => connecting.http_sse(),
+                (UrlTransport::StreamableHttp, Transport::Auto) => connecting.streamable_http(),
                 _ => connecting,
             }
         }

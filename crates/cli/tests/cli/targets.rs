@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Place, TSUGITE};
+use crate::support::{Place, Served, TSUGITE};
 
 /// A list of servers with one that works, under this name.
 fn listing(list: &str, name: &str) -> String {
@@ -118,4 +118,23 @@ fn variables_are_given_to_files_and_to_servers() {
         crate::support::Running::start(command).end().code
     };
     assert_eq!((run("WOOD=oak"), run("WOOD"), run("WOOD=ash"), run("OTHER=x")), (0, 0, 2, 2));
+}
+
+#[test]
+fn an_entry_that_names_its_transport_is_believed() {
+    let served = Served::start();
+    let old = served.url.replace("/mcp", "/sse");
+    let place = Place::new();
+    let entries = json!({"mcpServers": {
+        "new": {"type": "http", "url": served.url},
+        "old": {"type": "sse", "url": old},
+        "wrong": {"type": "http", "url": old},
+    }});
+    place.file(".mcp.json", &entries.to_string());
+    adds(&place, "new");
+    adds(&place, "old");
+    let err = place.run(["list", "wrong"]).failed(2);
+    assert!(err.contains("step  http"), "{err}");
+    // What is said on the command line stands above it.
+    assert_eq!(place.run(["call", "wrong", "add", "a=1", "b=2", "--transport", "sse"]).fine(), "3\n");
 }
