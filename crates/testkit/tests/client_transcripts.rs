@@ -259,8 +259,7 @@ async fn a_transcript_that_is_not_true_fails_over_every_transport() {
         (vec![call, asked, answer], false),
         (vec![call, nothing, asked, answer, three], false),
     ] {
-        let text =
-            format!("on: 2024-11-05 2025-11-25 2026-07-28\nclient: patience 2000\n{}", lines.join("\n"));
+        let text = format!("on: 2024-11-05 2025-11-25 2026-07-28\n{}", lines.join("\n"));
         let transcript = ClientTranscript::parse(&text).unwrap();
         for (place, events) in transcript.places() {
             let played = transcript.play(place, events, SERVER).await;

@@ -122,7 +122,6 @@ impl App {
                 })
             }
             "probe" => connecting.probe_time(Duration::from_millis(parsed(how)?)),
-            "patience" => connecting.timeout(Duration::from_millis(parsed(how)?)),
             "rounds" => connecting.max_rounds(parsed(how)?),
             _ => return Err(format!("what is the setting {setting:?}")),
         })
@@ -152,6 +151,14 @@ impl App {
             "call" => {
                 let arguments = arguments(&rest)?;
                 self.begin(async move { outcome(client.call::<Value>(subject, arguments).await) });
+            }
+            "hurry" => {
+                let limit = Duration::from_millis(parsed(&subject)?);
+                let (name, rest) = split(&rest);
+                let (name, arguments) = (name.to_owned(), arguments(rest)?);
+                self.begin(
+                    async move { outcome(client.call::<Value>(name, arguments).timeout(limit).await) },
+                );
             }
             "check" => {
                 let arguments = arguments(&rest)?;
