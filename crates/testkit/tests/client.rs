@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tsugite::client::{Answer, Client, Command, Direction, Kind, Verdict};
+use tsugite::client::{Answer, Caching, Change, Client, Command, Direction, Kind, Verdict, Watch};
 use tsugite::core::protocol::caching::CacheScope;
 use tsugite::core::session::probe::Transport;
 use tsugite::prelude::*;
@@ -215,6 +215,96 @@ async fn every_message_is_told_as_it_passes() {
             let answers = of(Direction::Received).filter(|(_, received)| received["id"] == call["id"]);
             assert_eq!(answers.count(), 1, "{revision}: {passed:?}");
         }
+    }
+    serving.stop().await.unwrap();
+}
+
+/// A server whose tool promises one thing and gives another: first a list, then a result.
+fn promising(promise: &Value, gives: &Value) -> Command {
+    let tool = json!({"name": "promise", "inputSchema": {"type": "object"}, "outputSchema": promise});
+    let list = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [tool]}});
+    let result = json!({"resultType": "complete", "content": [], "structuredContent": gives});
+    let answer = json!({"jsonrpc": "2.0", "id": 2, "result": result});
+    let script = format!("read line; echo '{list}'; read line; echo '{answer}'; read line");
+    Command::from(["/bin/sh", "-c", &*script])
+}
+
+#[tokio::test]
+async fn output_is_checked_on_request_and_nothing_is_fetched_for_it() {
+    let number =
+        json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]});
+    for (promise, gives, fits) in [
+        (number.clone(), json!({"n": 7}), true),
+        (number.clone(), json!({"n": 0}), false),
+        (number.clone(), json!({"n": "seven"}), false),
+        (number, json!({}), false),
+        (json!({"type": "object", "$ref": "http://127.0.0.1:1/schema.json"}), json!({}), false),
+    ] {
+        let client = Client::spawn(promising(&promise, &gives)).revision(Revision::NEWEST).await.unwrap();
+        let checked = client.call_checked("promise", json!({})).await;
+        assert_eq!(checked.is_ok(), fits, "{promise} {gives} {checked:?}");
+        if let Err(error) = checked {
+            assert!(matches!(error.kind(), Kind::Shape { .. }), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_call_says_whether_memory_may_answer() {
+    let asked = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&asked);
+    let server = fixture::server().cache(std::time::Duration::from_secs(60), CacheScope::Private);
+    let client = Client::of(&server)
+        .on_wire(move |direction, message| {
+            if direction == Direction::Sent && message.contains("tools/list") {
+                *counted.lock().unwrap() += 1;
+            }
+        })
+        .await
+        .unwrap();
+    let asked = || *asked.lock().unwrap();
+    client.list_tools().caching(Caching::Bypass).await.unwrap();
+    assert_eq!(asked(), 1);
+    client.list_tools().await.unwrap();
+    assert_eq!(asked(), 2, "nothing was kept");
+    client.list_tools().await.unwrap();
+    assert_eq!(asked(), 2, "what was kept is used");
+    client.list_tools().caching(Caching::Refresh).await.unwrap();
+    client.list_tools().header("x-who", "else").await.unwrap();
+    assert_eq!(asked(), 4);
+    server.add(Tool::new("new").handler(async || 1)).unwrap();
+    let mut changes = client.listen(Watch::new().tools()).await.unwrap();
+    server.add(Tool::new("newer").handler(async || 1)).unwrap();
+    assert_eq!(changes.next().await.unwrap().unwrap(), Change::Tools);
+    client.list_tools().await.unwrap();
+    assert_eq!(asked(), 5, "a change makes it forget");
+}
+
+#[tokio::test]
+async fn a_call_has_headers_and_meta_of_its_own() {
+    let seen = Tool::new("seen")
+        .handler(|headers: Headers| async move { headers.get("x-trace").unwrap_or("none").to_owned() });
+    let serving = Serving::start(&Server::new("seen", "1").tool(seen)).await;
+    for revision in [Revision::NEWEST, Revision::NEWEST_HANDSHAKE] {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&notes);
+        let client = Client::connect(format!("http://{}/mcp", serving.address))
+            .revision(revision)
+            .header("x-trace", "every")
+            .on_wire(move |direction, message| {
+                let message: Value = serde_json::from_str(message).unwrap();
+                if direction == Direction::Sent && message["method"] == "tools/call" {
+                    noted.lock().unwrap().push(message["params"]["_meta"]["example.com/note"].clone());
+                }
+            })
+            .await
+            .unwrap();
+        let plain: String = client.call("seen", json!({})).await.unwrap();
+        assert_eq!(plain, "every");
+        let own =
+            client.call::<String>("seen", json!({})).header("x-trace", "one").meta("example.com/note", "hi");
+        assert_eq!(own.await.unwrap(), "one");
+        assert_eq!(*notes.lock().unwrap(), [Value::Null, json!("hi")]);
     }
     serving.stop().await.unwrap();
 }

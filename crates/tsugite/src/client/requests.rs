@@ -98,7 +98,8 @@ impl Client {
 
     /// Calls a tool, and checks what it gives against the output schema it declares.
     ///
-    /// The list of tools is read first if it was not yet. Nothing a schema refers to is fetched from anywhere.
+    /// The list of tools is read first if it was not yet. Nothing a schema refers to is fetched from anywhere. Without the
+    /// cargo feature `validate` no schema can be checked, and a tool that has one fails.
     pub fn call_checked(
         &self,
         name: impl Into<String>,
