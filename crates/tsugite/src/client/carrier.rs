@@ -180,7 +180,8 @@ impl Carrier {
     }
 }
 
-fn answered(outcome: Outcome) -> Result<Answered, Trouble> {
+/// What came of a call, for whoever waited for it.
+pub(super) fn answered(outcome: Outcome) -> Result<Answered, Trouble> {
     match outcome {
         Outcome::Answered(answer) => Ok(answer),
         Outcome::Lost(seen) => Err(Trouble::lost(seen)),

@@ -40,8 +40,8 @@ pub(super) use open::{open, start_hearing as hear};
 pub(super) use sse::Sse;
 pub(super) use tls::Tls;
 
-use super::calls::{Outcome, Waiting};
-use super::carrier::{Answered, Outgoing};
+use super::calls::Waiting;
+use super::carrier::{self, Answered, Outgoing};
 use super::error::{Error, Kind, clip};
 use super::link::{Link, Trouble};
 use super::settings::Direction;
@@ -325,10 +325,7 @@ fn hear_body(link: &Link, body: &[u8]) {
 
 /// Waits for an answer that comes elsewhere.
 async fn settled(waiting: &Waiting) -> Result<Answered, Trouble> {
-    match waiting.outcome().await {
-        Outcome::Answered(answer) => Ok(answer),
-        Outcome::Lost(seen) => Err(Trouble::lost(seen)),
-    }
+    carrier::answered(waiting.outcome().await)
 }
 
 /// The error in a body, if it is an answer to this call or to nobody in particular.
