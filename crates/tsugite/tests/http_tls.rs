@@ -28,6 +28,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tsugite::client::{Kind, Step};
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 
@@ -189,4 +190,27 @@ async fn certificates_that_are_not_there_are_named() {
     let server = server().http(Http::new().tls("nowhere.pem", format!("{FOLDER}/key.pem")));
     let error = server.bind_http("127.0.0.1:0").await.err().unwrap().to_string();
     assert!(error.contains("nowhere.pem"), "{error}");
+}
+
+#[tokio::test]
+async fn our_client_speaks_https_to_whom_it_trusts() {
+    let (address, _stop) = start(encrypted()).await;
+    let url = format!("https://localhost:{}/mcp", address.port());
+    for revision in Revision::ALL {
+        let client = Client::connect(&*url)
+            .trust(format!("{FOLDER}/certificate.pem"))
+            .revision(revision)
+            .await
+            .unwrap();
+        let counted: String = client.call("count", json!({})).await.unwrap();
+        assert_eq!((counted.as_str(), client.revision()), ("counted", revision));
+        client.close().await;
+    }
+    let error = Client::connect(&*url).await.unwrap_err();
+    assert!(matches!(error.kind(), Kind::Connect { step: Step::Tls, .. }), "{error}");
+    let error = Client::connect(&*url).trust("/no/such/file.pem").await.unwrap_err();
+    assert!(matches!(error.kind(), Kind::Setting(_)), "{error}");
+    // Whoever does not encrypt is not understood, and says so.
+    let plain = Client::connect(url.replace("https", "http")).await.unwrap_err();
+    assert!(!plain.to_string().is_empty());
 }
