@@ -26,12 +26,15 @@ impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let unusable =
             |why: &str| Error::setting(format!("{:?} is no address of a server: {why}", shown(text)));
+        if !text.contains("://") {
+            return Err(unusable("it must begin with http:// or https://"));
+        }
         let uri: Uri = text.trim().parse().map_err(|_| unusable("it cannot be read as a URL"))?;
         let secure = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
             Some(_) => return Err(unusable("only http and https are spoken")),
-            None => return Err(unusable("it must begin with http:// or https://")),
+            None => return Err(unusable("it names no scheme")),
         };
         let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
         if authority.contains('@') {
