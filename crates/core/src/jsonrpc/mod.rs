@@ -11,6 +11,7 @@ mod id;
 mod line;
 mod message;
 mod parse;
+pub(crate) mod parts;
 mod plain;
 mod raw;
 mod scan;

@@ -89,7 +89,7 @@ pub struct Task {
     pub(crate) spelling: Spelling,
 }
 
-/// Which revision's names a task is written with.
+/// Which revision's names a task is written with: those it was read with, until [`crate::revision`] says otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Spelling {
     /// `ttlMs`, `pollIntervalMs`; creation results are flat.
@@ -335,6 +335,10 @@ impl TaskWire {
     /// The task whose members stand here, taken out.
     fn task<E: serde::de::Error>(&mut self) -> Result<Task, E> {
         let need = |name| move || E::missing_field(name);
+        let spelling = match (self.ttl_ms, self.ttl) {
+            (None, Some(_)) => Spelling::Core,
+            _ => Spelling::Extension,
+        };
         Ok(Task {
             task_id: self.task_id.take().ok_or_else(need("taskId"))?,
             status: self.status.ok_or_else(need("status"))?,
@@ -343,7 +347,7 @@ impl TaskWire {
             last_updated_at: self.last_updated_at.take().ok_or_else(need("lastUpdatedAt"))?,
             ttl_ms: self.ttl_ms.or(self.ttl).flatten(),
             poll_interval_ms: self.poll_interval_ms.or(self.poll_interval),
-            spelling: Spelling::default(),
+            spelling,
         })
     }
 }
@@ -402,7 +406,7 @@ impl<'de> Deserialize<'de> for TaskCreated {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut wire = map_only::read::<TaskWire, D>(deserializer)?;
         let task = match wire.task.take() {
-            Some(task) => task.read().map_err(D::Error::custom)?,
+            Some(task) => Task { spelling: Spelling::Core, ..task.read().map_err(D::Error::custom)? },
             None => wire.task()?,
         };
         Ok(Self { task, meta: wire.meta })

@@ -51,7 +51,7 @@ pub fn methods() -> &'static [Row] {
 }
 
 /// The row of `name`, if any revision has it.
-fn row(name: &str) -> Option<&'static Row> {
+pub(super) fn row(name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
 }
 

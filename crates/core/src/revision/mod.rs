@@ -6,6 +6,7 @@
 //! of `shape`, one per family; which methods exist when, in `methods`; which number an error has, in `refusal`.
 //! No other module compares revisions: it asks one of the questions below.
 
+mod carry;
 mod methods;
 mod negotiate;
 mod refusal;
@@ -15,6 +16,7 @@ mod translate;
 use std::fmt;
 use std::str::FromStr;
 
+pub use carry::{carry_answer, carry_error, carry_notice, carry_params, carry_result};
 pub use methods::{Kind, Row, Sender, canonical, methods};
 pub use negotiate::Revisions;
 pub(crate) use refusal::supported_versions;

@@ -2,7 +2,7 @@
 
 use super::super::Revision::*;
 use super::super::{Revision, Translate, Unsayable};
-use super::{fit_title, same_everywhere};
+use super::{fit_title, no_change_between, same_everywhere};
 use crate::protocol::completion::{CompleteParams, CompleteResult, Reference};
 
 impl Translate for CompleteParams {
@@ -17,6 +17,10 @@ impl Translate for CompleteParams {
     }
 
     fn inward(&mut self, _from: Revision) {}
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2025_06_18])
+    }
 }
 
 same_everywhere!(CompleteResult);

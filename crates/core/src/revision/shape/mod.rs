@@ -26,6 +26,11 @@ use crate::protocol::{
     Annotations, Icon, Meta, NoParams, Output, ResultType, lifecycle, logging, meta, subscriptions,
 };
 
+/// Whether both are older than each of `changes`, or neither is.
+fn no_change_between(one: Revision, other: Revision, changes: &[Revision]) -> bool {
+    changes.iter().all(|change| (one < *change) == (other < *change))
+}
+
 /// `title` came with 2025-06-18.
 fn fit_title(title: &mut Option<String>, to: Revision) {
     if to < V2025_06_18 {
@@ -124,6 +129,11 @@ impl<T: Translate> Translate for Reply<T> {
             Reply::InputRequired(asked) => asked.inward(from),
         }
     }
+
+    /// A question back is written by 2026-07-28 alone.
+    fn alike(one: Revision, other: Revision) -> bool {
+        T::alike(one, other)
+    }
 }
 
 impl<T: Output> Reading for Reply<T> {}
@@ -179,6 +189,10 @@ macro_rules! same_everywhere {
             }
 
             fn inward(&mut self, _from: Revision) {}
+
+            fn alike(_one: Revision, _other: Revision) -> bool {
+                true
+            }
         }
     )*};
 }

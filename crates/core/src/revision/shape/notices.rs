@@ -2,7 +2,7 @@
 
 use super::super::Revision::*;
 use super::super::{Revision, Translate, Unsayable};
-use super::fit_inner_meta;
+use super::{fit_inner_meta, no_change_between};
 use crate::protocol::cancellation::CancelledParams;
 use crate::protocol::progress::ProgressParams;
 use crate::protocol::roots::ListResult;
@@ -16,6 +16,10 @@ impl Translate for ProgressParams {
     }
 
     fn inward(&mut self, _from: Revision) {}
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2025_03_26])
+    }
 }
 
 impl Translate for CancelledParams {
@@ -39,4 +43,8 @@ impl Translate for ListResult {
     }
 
     fn inward(&mut self, _from: Revision) {}
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2025_06_18, V2026_07_28])
+    }
 }

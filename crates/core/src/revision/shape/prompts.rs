@@ -1,7 +1,8 @@
 //! Prompts and their messages.
 
+use super::super::Revision::*;
 use super::super::{Revision, Translate, Unsayable};
-use super::{fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title};
+use super::{fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title, no_change_between};
 use crate::protocol::prompts::{GetParams, GetResult, ListResult, Prompt};
 
 impl Translate for Prompt {
@@ -25,6 +26,10 @@ impl Translate for ListResult {
     }
 
     fn inward(&mut self, _from: Revision) {}
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2025_06_18, V2025_11_25])
+    }
 }
 
 impl Translate for GetParams {
@@ -36,6 +41,10 @@ impl Translate for GetParams {
     fn inward(&mut self, from: Revision) {
         let _ = self.outward(from);
     }
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2026_07_28])
+    }
 }
 
 impl Translate for GetResult {
@@ -44,4 +53,8 @@ impl Translate for GetResult {
     }
 
     fn inward(&mut self, _from: Revision) {}
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2025_03_26, V2025_06_18, V2025_11_25])
+    }
 }

@@ -1,7 +1,11 @@
 //! Resources and their templates.
 
+use super::super::Revision::*;
 use super::super::{Revision, Translate, Unsayable};
-use super::{fit_annotations, fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title, same_everywhere};
+use super::{
+    fit_annotations, fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title, no_change_between,
+    same_everywhere,
+};
 use crate::protocol::resources::{
     ListResult, ListTemplatesResult, ReadParams, ReadResult, Resource, ResourceTemplate, UriParams,
 };
@@ -37,6 +41,10 @@ impl Translate for ListResult {
     }
 
     fn inward(&mut self, _from: Revision) {}
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2025_06_18, V2025_11_25])
+    }
 }
 
 impl Translate for ListTemplatesResult {
@@ -46,6 +54,10 @@ impl Translate for ListTemplatesResult {
     }
 
     fn inward(&mut self, _from: Revision) {}
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2025_06_18, V2025_11_25])
+    }
 }
 
 impl Translate for ReadParams {
@@ -57,6 +69,10 @@ impl Translate for ReadParams {
     fn inward(&mut self, from: Revision) {
         let _ = self.outward(from);
     }
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2026_07_28])
+    }
 }
 
 impl Translate for ReadResult {
@@ -66,6 +82,10 @@ impl Translate for ReadResult {
     }
 
     fn inward(&mut self, _from: Revision) {}
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2025_06_18])
+    }
 }
 
 same_everywhere!(UriParams);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::Revision::*;
 use super::super::{Reading, Revision, Translate, Unsayable};
-use super::{fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title};
+use super::{fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title, no_change_between};
 use crate::jsonrpc::{Raw, RawJson};
 use crate::protocol::tools::{CallOutput, CallParams, CallResult, ListResult, Tool, ToolAnnotations};
 use crate::protocol::{ContentBlock, ResultType, Schema};
@@ -95,6 +95,10 @@ impl Translate for CallParams {
     /// A member the peer's revision does not have is not taken for one that it has elsewhere.
     fn inward(&mut self, from: Revision) {
         let _ = self.outward(from);
+    }
+
+    fn alike(one: Revision, other: Revision) -> bool {
+        no_change_between(one, other, &[V2025_11_25, V2026_07_28])
     }
 }
 

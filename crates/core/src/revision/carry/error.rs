@@ -1,0 +1,61 @@
+//! The error that answers a request, with the number another revision has for it.
+
+use serde::Deserialize;
+
+use super::super::{Refusal, Revision, code};
+use crate::jsonrpc::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
+use crate::jsonrpc::parts;
+use crate::jsonrpc::{ErrorObject, Raw, RawJson};
+use crate::protocol::{Method, resources};
+
+/// An error that answers `method`, as `to` writes it.
+///
+/// Only a number that means something else in `to`, or nothing, is changed. What was said stays: the message, and the
+/// data, to which is added what the new number demands.
+pub fn carry_error(error: ErrorObject, method: &str, from: Revision, to: Revision) -> ErrorObject {
+    if from == to {
+        return error;
+    }
+    // 2026-07-28 has no number of its own for this, but says which resource it is about.
+    if error.code == INVALID_PARAMS && from.is_stateless() && method == resources::Read::NAME {
+        return if names_resource(&error) {
+            ErrorObject { code: code::RESOURCE_NOT_FOUND, ..error }
+        } else {
+            error
+        };
+    }
+    // Every revision has it; what it is said of is between the two ends.
+    if error.code == METHOD_NOT_FOUND {
+        return error;
+    }
+    let refusal = Refusal::read(error.clone(), method, from);
+    let number = refusal.code(to);
+    if number == error.code {
+        return error;
+    }
+    let data = match refusal {
+        Refusal::UrlElicitationRequired { .. } => joined(error.data, refusal.error(to).data),
+        _ => error.data,
+    };
+    ErrorObject { code: number, message: error.message, data }
+}
+
+fn names_resource(error: &ErrorObject) -> bool {
+    #[derive(Deserialize)]
+    struct Data {
+        #[serde(rename = "uri")]
+        _uri: String,
+    }
+    error.data.as_ref().is_some_and(|data| Raw::from(data).read_object::<Data>().is_ok())
+}
+
+/// The members of `ours`, and those of `theirs` that have other names.
+fn joined(theirs: Option<RawJson>, ours: Option<RawJson>) -> Option<RawJson> {
+    let (Some(before), Some(added)) = (&theirs, &ours) else { return theirs.or(ours) };
+    let (Some(before), Some(added)) = (Raw::from(before).members(), Raw::from(added).members()) else {
+        return theirs;
+    };
+    let kept = before.iter().filter(|theirs| !added.iter().any(|ours| ours.name() == theirs.name()));
+    let all: Vec<_> = kept.chain(&added).copied().collect();
+    RawJson::parse(parts::object(&all)).ok().or(theirs)
+}

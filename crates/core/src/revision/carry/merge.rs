@@ -1,0 +1,98 @@
+//! A text with what the rules changed, and nothing else changed.
+//!
+//! Three texts go in: the original, what its type made of it, and what the rules made of that. Where the last two are the
+//! same, the original stays as it is, to the byte. Where they differ it is gone through: a member only the original has
+//! is nobody's and is kept, one that the rules took away goes, one that they set is set.
+//!
+//! Only where a rule changed something is gone deeper, and rules reach no deeper than the types of the protocol do.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use crate::jsonrpc::Raw;
+use crate::jsonrpc::parts::{self, Draft, Member};
+
+/// The members of `original` with what changed from `untouched` to `translated`; `None` unless all are objects.
+pub(super) fn members<'a>(original: Raw<'a>, untouched: Raw<'a>, translated: Raw<'a>) -> Option<Draft<'a>> {
+    let (original, untouched, translated) =
+        (original.members()?, untouched.members()?, translated.members()?);
+    let before: HashMap<_, _> = by_name(&untouched).collect();
+    let mut after: HashMap<_, _> = by_name(&translated).map(|(name, value)| (name, (value, false))).collect();
+    let mut merged = Draft::with_capacity(original.len());
+    for member in original {
+        let Some(name) = member.name() else {
+            merged.push(member.with(Cow::Borrowed(member.value)));
+            continue;
+        };
+        let kept = match (before.get(&name), after.get_mut(&name)) {
+            (_, Some((_, true))) => None,
+            (Some(old), Some((new, placed))) => {
+                *placed = true;
+                Some(value(member.value, old, new))
+            }
+            (None, Some((new, placed))) => {
+                *placed = true;
+                Some(Cow::Borrowed(*new))
+            }
+            (Some(_), None) => None,
+            (None, None) => Some(Cow::Borrowed(member.value)),
+        };
+        merged.extend(kept.map(|value| member.with(value)));
+    }
+    for member in translated {
+        let Some(name) = member.name() else { continue };
+        // What its type always writes was not set by a rule.
+        let set = before.get(&name) != Some(&member.value);
+        if set && after.get(&name).is_some_and(|(_, placed)| !placed) {
+            merged.push(member.with(Cow::Borrowed(member.value)));
+        }
+    }
+    Some(merged)
+}
+
+fn by_name<'a>(members: &[Member<'a>]) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
+    members.iter().filter_map(|member| Some((member.name()?, member.value)))
+}
+
+fn value<'a>(original: &'a str, untouched: &'a str, translated: &'a str) -> Cow<'a, str> {
+    if untouched == translated {
+        return Cow::Borrowed(original);
+    }
+    let (original, untouched, translated) =
+        (Raw::checked(original), Raw::checked(untouched), Raw::checked(translated));
+    if let Some(merged) = members(original, untouched, translated) {
+        return Cow::Owned(parts::object(&merged));
+    }
+    match (original.items(), untouched.items(), translated.items()) {
+        (Some(original), Some(untouched), Some(translated)) => {
+            Cow::Owned(parts::array(items(&original, &untouched, &translated)))
+        }
+        // One that stood in a list stands on its own.
+        (Some(original), Some(untouched), None) => match (original.as_slice(), untouched.as_slice()) {
+            ([original], [untouched]) => value(original, untouched, translated.text()),
+            _ => Cow::Borrowed(translated.text()),
+        },
+        _ => Cow::Borrowed(translated.text()),
+    }
+}
+
+/// Items are paired by their place. Where some came or went, only those before and after that are.
+fn items<'a>(original: &[&'a str], untouched: &[&'a str], translated: &[&'a str]) -> Vec<Cow<'a, str>> {
+    if original.len() != untouched.len() {
+        return translated.iter().map(|item| Cow::Borrowed(*item)).collect();
+    }
+    if untouched.len() == translated.len() {
+        let pairs = original.iter().zip(untouched).zip(translated);
+        return pairs
+            .map(|((original, untouched), translated)| value(original, untouched, translated))
+            .collect();
+    }
+    let same = |(old, new): &(&&str, &&str)| old == new;
+    let head = untouched.iter().zip(translated).take_while(same).count();
+    let most = untouched.len().min(translated.len()) - head;
+    let tail = untouched.iter().rev().zip(translated.iter().rev()).take(most).take_while(same).count();
+    let first = original.iter().take(head);
+    let middle = translated.iter().take(translated.len() - tail).skip(head);
+    let last = original.iter().skip(original.len() - tail);
+    first.chain(middle).chain(last).map(|item| Cow::Borrowed(*item)).collect()
+}

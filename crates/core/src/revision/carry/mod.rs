@@ -1,0 +1,185 @@
+//! From one revision into another without losing anything: what a bridge between two peers passes on.
+//!
+//! The rules are those of `shape`, and what they do not change stays as it was written: members nobody knows, the order
+//! of members, the spelling of numbers. What cannot be read into its type is passed on too; its receiver is the one to
+//! judge it. Only what belongs to an era is always fitted: the kind of a result, its cache hints, and the keys of `_meta`
+//! that 2026-07-28 alone gives a meaning.
+//!
+//! How: the text is read into its type and written twice, as it was read and as the rules leave it. What differs between
+//! the two was changed by a rule; all else is taken from the text itself (`merge`).
+//!
+//! Nothing here recurses as deep as a peer pleases. Cutting a text into parts counts its brackets; reading it into a type
+//! stops at the 128 levels of the JSON reader, and what nests deeper is passed on unread.
+
+mod envelope;
+mod error;
+mod merge;
+mod rules;
+
+pub use error::carry_error;
+
+use super::methods::{self, Kind, Row, Sender};
+use super::{Revision, Unsayable};
+use crate::jsonrpc::parts::{self, Draft};
+use crate::jsonrpc::{BadShape, Raw, RawJson};
+use crate::protocol::{Implementation, ResultType};
+use rules::Change;
+
+/// The params of a request as `to` writes them, whoever sends it.
+///
+/// What a server asks inside a result is carried by this as well: its params are those of the request it stands for. On
+/// 2026-07-28 a request must say who sends it; whoever passes it on adds that.
+///
+/// Fails when `to` has no such method, though some revision has, or no way to say what is asked. What no revision knows
+/// passes.
+///
+/// ```
+/// use tsugite_core::jsonrpc::{Raw, RawJson};
+/// use tsugite_core::revision::{Revision, carry_params};
+///
+/// let params = RawJson::parse(r#"{"name":"add","task":{"ttl":1},"shelf":1.0}"#)?;
+/// let carried = carry_params("tools/call", Raw::from(&params), Revision::V2025_11_25, Revision::V2025_06_18)?;
+/// assert_eq!(carried.text(), r#"{"name":"add","shelf":1.0}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn carry_params(
+    method: &str,
+    params: Raw<'_>,
+    from: Revision,
+    to: Revision,
+) -> Result<RawJson, Unsayable> {
+    if from == to {
+        return Ok(params.to_owned());
+    }
+    known(Kind::Request, method, to)?;
+    let change = match rules::request(method) {
+        Some(rules) => (rules.params)(params, from, to)?,
+        None => None,
+    };
+    write(params, change, |members| leaves(from, to) && envelope::strip_meta(members))
+}
+
+/// The params of a notification as `to` writes them. Fails as [`carry_params`] does.
+pub fn carry_notice(
+    method: &str,
+    params: Raw<'_>,
+    from: Revision,
+    to: Revision,
+) -> Result<RawJson, Unsayable> {
+    if from == to {
+        return Ok(params.to_owned());
+    }
+    known(Kind::Notification, method, to)?;
+    let change = match rules::notice(method) {
+        Some(rules) => (rules.params)(params, from, to)?,
+        None => None,
+    };
+    write(params, change, |members| leaves(from, to) && envelope::strip_meta(members))
+}
+
+/// The result of `method` as `to` writes it.
+///
+/// On 2026-07-28 it says of which kind it is, how long it may be kept and, if it does not say so yet, that `server` made
+/// it; what a client answers is not stamped. Older revisions have none of that, so that only a result that is complete
+/// can lose it.
+///
+/// Fails when `to` has no such method, though some revision has, or no way to say what is answered.
+pub fn carry_result(
+    method: &str,
+    result: Raw<'_>,
+    from: Revision,
+    to: Revision,
+    server: Option<&Implementation>,
+) -> Result<RawJson, Unsayable> {
+    if from == to {
+        return Ok(result.to_owned());
+    }
+    let row = known(Kind::Request, method, to)?;
+    let rules = rules::request(method);
+    let named = if from.is_stateless() { envelope::kind(result) } else { Ok(None) };
+    let (kind, change) = match (rules, named) {
+        (Some(rules), Ok(named)) => {
+            let named = from.is_stateless().then(|| named.unwrap_or(ResultType::Complete));
+            (rules.output)(result, named, from, to)?
+        }
+        // Without its kind it would pass for complete.
+        (Some(_), Err(unknown)) => return Err(unknown.into()),
+        // Nobody but its two ends knows what this is.
+        (None, Ok(named)) => match named {
+            Some(ResultType::InputRequired) => return Err(Unsayable::InputRequired),
+            Some(ResultType::Task) => return Err(Unsayable::Tasks),
+            _ => (ResultType::Complete, None),
+        },
+        (None, Err(_)) => return Ok(result.to_owned()),
+    };
+    let hints = rules.is_some_and(|rules| rules.cacheable);
+    let server = server.filter(|_| row.is_none_or(|row| row.sender != Sender::Server));
+    write(result, change, |members| match (from.is_stateless(), to.is_stateless()) {
+        (true, false) => envelope::strip_result(members, hints) | envelope::strip_meta(members),
+        (false, true) => {
+            let foreign = rules.is_none();
+            envelope::name_kind(members, kind, foreign)
+                | (hints && envelope::add_hints(members))
+                | server.is_some_and(|server| envelope::stamp(members, server))
+        }
+        _ => false,
+    })
+}
+
+/// The answer to something a server asks inside a result, which on 2026-07-28 is a bare object: no kind, no stamp. On
+/// older revisions it is the result of a request.
+///
+/// Fails as [`carry_result`] does.
+pub fn carry_answer(
+    method: &str,
+    answer: Raw<'_>,
+    from: Revision,
+    to: Revision,
+) -> Result<RawJson, Unsayable> {
+    if from == to {
+        return Ok(answer.to_owned());
+    }
+    known(Kind::Request, method, to)?;
+    let bare = from.is_stateless().then_some(ResultType::Complete);
+    let change = match rules::request(method) {
+        Some(rules) => (rules.output)(answer, bare, from, to)?.1,
+        None => None,
+    };
+    write(answer, change, |members| {
+        leaves(from, to) && (envelope::strip_result(members, false) | envelope::strip_meta(members))
+    })
+}
+
+/// The row of a method, if any revision has it; fails when one has it and `to` does not.
+///
+/// Who sends it does not matter here: what a server asks travels inside results on 2026-07-28.
+fn known(kind: Kind, method: &str, to: Revision) -> Result<Option<&'static Row>, Unsayable> {
+    match methods::row(method).filter(|row| row.kind == kind) {
+        Some(row) if to < row.first || to > row.last => Err(Unsayable::Method(row.name)),
+        row => Ok(row),
+    }
+}
+
+/// Whether what only 2026-07-28 has must be left behind.
+fn leaves(from: Revision, to: Revision) -> bool {
+    from.is_stateless() && !to.is_stateless()
+}
+
+/// The text with what the rules changed, and then with what `edit` does to its members, which tells whether it did
+/// anything. The text itself if nothing was done.
+fn write(
+    original: Raw<'_>,
+    change: Option<Change>,
+    edit: impl FnOnce(&mut Draft<'_>) -> bool,
+) -> Result<RawJson, Unsayable> {
+    let merged = change.as_ref().and_then(|change| {
+        merge::members(original, Raw::checked(&change.untouched), Raw::checked(&change.translated))
+    });
+    let changed = merged.is_some();
+    // What is no object has no members to fit.
+    let Some(mut members) = merged.or_else(|| original.draft()) else { return Ok(original.to_owned()) };
+    match edit(&mut members) | changed {
+        true => RawJson::parse(parts::object(&members)).map_err(BadShape::into),
+        false => Ok(original.to_owned()),
+    }
+}

@@ -1,0 +1,181 @@
+//! Which type says how a method is carried: one row for each method of the protocol.
+
+use serde::Serialize;
+
+use super::super::{Reading, Revision, Translate, Unsayable};
+use crate::jsonrpc::{BadShape, Raw};
+use crate::protocol::{
+    Method, Notice, Output, ResultType, cancellation, completion, discover, elicitation, lifecycle, logging,
+    ping, progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
+};
+
+/// A value as its type writes it, before and after the rules.
+pub(super) struct Change {
+    pub(super) untouched: String,
+    pub(super) translated: String,
+}
+
+type Params = fn(Raw<'_>, Revision, Revision) -> Result<Option<Change>, Unsayable>;
+type Outcome =
+    fn(Raw<'_>, Option<ResultType>, Revision, Revision) -> Result<(ResultType, Option<Change>), Unsayable>;
+
+/// How a request is carried.
+pub(super) struct Request {
+    name: &'static str,
+    /// What the rules change in its params; `None` if nothing, or if they cannot be read.
+    pub(super) params: Params,
+    /// The same of its result, and of which kind that is. A kind that is not given is told from the result.
+    pub(super) output: Outcome,
+    /// Whether the result has cache hints on 2026-07-28.
+    pub(super) cacheable: bool,
+}
+
+/// How a notification is carried.
+pub(super) struct Notification {
+    name: &'static str,
+    /// What the rules change in its params; `None` if nothing, or if they cannot be read.
+    pub(super) params: Params,
+}
+
+/// The row of a request, if any revision has it.
+pub(super) fn request(method: &str) -> Option<&'static Request> {
+    REQUESTS.iter().find(|rules| rules.name == method)
+}
+
+/// The row of a notification, if any revision has it.
+pub(super) fn notice(method: &str) -> Option<&'static Notification> {
+    NOTICES.iter().find(|rules| rules.name == method)
+}
+
+fn params<P>(params: Raw<'_>, from: Revision, to: Revision) -> Result<Option<Change>, Unsayable>
+where
+    P: Translate + Serialize + serde::de::DeserializeOwned,
+{
+    if P::alike(from, to) {
+        return Ok(None);
+    }
+    match params.read::<P>() {
+        Ok(params) => change(params, from, to),
+        Err(_) => Ok(None),
+    }
+}
+
+fn output<O: Output + Translate + Reading>(
+    result: Raw<'_>,
+    named: Option<ResultType>,
+    from: Revision,
+    to: Revision,
+) -> Result<(ResultType, Option<Change>), Unsayable> {
+    let kind = match named {
+        Some(ResultType::InputRequired) if !to.is_stateless() => return Err(Unsayable::InputRequired),
+        Some(kind) => kind,
+        None if O::alike(from, to) => ResultType::Complete,
+        None => O::kind_of(result, from),
+    };
+    if kind == ResultType::Complete && O::alike(from, to) {
+        return Ok((kind, None));
+    }
+    match O::read(kind, result) {
+        Ok(output) => Ok((kind, change(output, from, to)?)),
+        Err(_) if kind == ResultType::Complete => Ok((kind, None)),
+        // Whatever it is, it is no answer, and must not be taken for one.
+        Err(_) if kind == ResultType::Task && !to.has_core_tasks() => Err(Unsayable::Tasks),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn change<T: Translate + Serialize>(
+    mut value: T,
+    from: Revision,
+    to: Revision,
+) -> Result<Option<Change>, Unsayable> {
+    let untouched = text(&value)?;
+    value.inward(from);
+    value.outward(to)?;
+    let translated = text(&value)?;
+    Ok((untouched != translated).then_some(Change { untouched, translated }))
+}
+
+fn text(value: &impl Serialize) -> Result<String, BadShape> {
+    serde_json::to_string(value).map_err(BadShape::from)
+}
+
+const fn asks<M: Method>() -> Request
+where
+    M::Params: Translate,
+    M::Output: Translate + Reading,
+{
+    Request { name: M::NAME, params: params::<M::Params>, output: output::<M::Output>, cacheable: false }
+}
+
+const fn cacheable(mut rules: Request) -> Request {
+    rules.cacheable = true;
+    rules
+}
+
+const fn tells<N: Notice>() -> Notification
+where
+    N::Params: Translate,
+{
+    Notification { name: N::NAME, params: params::<N::Params> }
+}
+
+static REQUESTS: [Request; 23] = [
+    asks::<lifecycle::Initialize>(),
+    asks::<ping::Ping>(),
+    cacheable(asks::<discover::Discover>()),
+    cacheable(asks::<tools::List>()),
+    asks::<tools::Call>(),
+    cacheable(asks::<resources::List>()),
+    cacheable(asks::<resources::ListTemplates>()),
+    cacheable(asks::<resources::Read>()),
+    asks::<resources::Subscribe>(),
+    asks::<resources::Unsubscribe>(),
+    cacheable(asks::<prompts::List>()),
+    asks::<prompts::Get>(),
+    asks::<completion::Complete>(),
+    asks::<logging::SetLevel>(),
+    asks::<subscriptions::Listen>(),
+    asks::<sampling::CreateMessage>(),
+    asks::<roots::List>(),
+    asks::<elicitation::Create>(),
+    asks::<tasks::Get>(),
+    asks::<tasks::Cancel>(),
+    asks::<tasks::Payload>(),
+    asks::<tasks::List>(),
+    asks::<tasks::Update>(),
+];
+
+static NOTICES: [Notification; 13] = [
+    tells::<lifecycle::Initialized>(),
+    tells::<cancellation::Cancelled>(),
+    tells::<progress::Progress>(),
+    tells::<logging::Log>(),
+    tells::<tools::ListChanged>(),
+    tells::<prompts::ListChanged>(),
+    tells::<resources::ListChanged>(),
+    tells::<resources::Updated>(),
+    tells::<roots::ListChanged>(),
+    tells::<elicitation::Complete>(),
+    tells::<tasks::StatusChanged>(),
+    tells::<subscriptions::Acknowledged>(),
+    tells::<tasks::Changed>(),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Kind, methods};
+    use super::*;
+
+    #[test]
+    fn every_method_of_the_protocol_has_a_row() {
+        for row in methods() {
+            let found = match row.kind {
+                Kind::Request => request(row.name).is_some(),
+                Kind::Notification => notice(row.name).is_some(),
+            };
+            assert!(found, "{}", row.name);
+        }
+        assert_eq!(REQUESTS.len() + NOTICES.len(), methods().len());
+    }
+}

@@ -1,0 +1,12 @@
+//! What passes from one revision into another.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod errors;
+mod messages;
