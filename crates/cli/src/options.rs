@@ -65,7 +65,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn revision(text: &str) -> Result<Rev, String> {
+pub(crate) fn revision(text: &str) -> Result<Rev, String> {
     if text == "auto" {
         return Ok(Rev::Auto);
     }

@@ -46,7 +46,7 @@ impl Session {
             _ => "http",
         };
         let interview = Arc::new(Interview::new(replies, Arc::clone(&screen)));
-        let connecting = interview.attend(settle(way(target, common)?, common)?)?;
+        let connecting = interview.attend(connecting(target, common)?)?;
         let begun = Instant::now();
         let client = connecting.await.map_err(|error| Failure::connecting(error, &place))?;
         let took = begun.elapsed();
@@ -79,6 +79,11 @@ impl Session {
             None => Failure::of(error, step),
         }
     }
+}
+
+/// How a server is reached, for whoever connects by itself.
+pub(crate) fn connecting(target: Target, common: &Common) -> Result<Connecting> {
+    settle(way(target, common)?, common)
 }
 
 /// Whether the server says that there is no such method.

@@ -20,6 +20,8 @@
 //! [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile. [`Client`]
 //! talks to servers, wherever they are. [`transport`] carries the messages. What a message is stands in [`core`].
 
+#[cfg(feature = "client")]
+pub mod bridge;
 #[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]
 pub mod bus;
 #[cfg(feature = "client")]
@@ -29,7 +31,10 @@ pub mod error;
 mod lock;
 #[cfg(feature = "macros")]
 mod macros;
-#[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]
+#[cfg_attr(
+    not(all(feature = "http", feature = "client")),
+    allow(dead_code, unused_imports, reason = "some of it is there for HTTP, and for bridges")
+)]
 pub mod server;
 #[cfg(feature = "http")]
 pub mod store;

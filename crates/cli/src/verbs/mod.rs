@@ -1,5 +1,6 @@
 //! What one can do: one file per verb.
 
+mod bridge;
 mod call;
 mod complete;
 mod info;
@@ -20,6 +21,7 @@ use crate::options::Common;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Serve(serve::Serve),
+    Bridge(bridge::Bridge),
     List(list::List),
     Call(call::Call),
     Read(read::Read),
@@ -35,6 +37,7 @@ impl Verb {
     pub(crate) async fn run(self) -> Result<()> {
         match self {
             Verb::Serve(verb) => verb.run().await,
+            Verb::Bridge(verb) => verb.run().await,
             Verb::List(verb) => verb.run().await,
             Verb::Call(verb) => verb.run().await,
             Verb::Read(verb) => verb.run().await,
@@ -60,12 +63,13 @@ impl Verb {
 
     /// Whether it hears signals itself.
     pub(crate) fn ends_politely(&self) -> bool {
-        matches!(self, Verb::Serve(_))
+        matches!(self, Verb::Serve(_) | Verb::Bridge(_))
     }
 
     fn common(&self) -> Option<&Common> {
         match self {
             Verb::Serve(_) => None,
+            Verb::Bridge(verb) => Some(&verb.common),
             Verb::List(verb) => Some(&verb.common),
             Verb::Call(verb) => Some(&verb.common),
             Verb::Read(verb) => Some(&verb.common),

@@ -82,6 +82,8 @@ pub enum Refusal {
     UserRejected,
     /// Anything else, with its own number.
     Other(ErrorObject),
+    /// What somebody else has answered, passed on word for word.
+    Relayed(ErrorObject),
 }
 
 /// Numbers that not every revision has.
@@ -137,6 +139,7 @@ impl Refusal {
                 error.data(&json!({"requiredCapabilities": url_capability()}))
             }
             Refusal::Other(object) => ErrorObject { code: error.code, ..object.clone() },
+            Refusal::Relayed(object) => object.clone(),
             _ => error,
         }
     }
@@ -174,7 +177,7 @@ impl Refusal {
                     INTERNAL_ERROR
                 }
             }
-            Refusal::Other(object) => object.code,
+            Refusal::Other(object) | Refusal::Relayed(object) => object.code,
         }
     }
 
@@ -255,7 +258,7 @@ impl Refusal {
             Refusal::TaskRequired { name } => format!("The tool {} runs only as a task", clip(name)).into(),
             Refusal::TaskForbidden { name } => format!("The tool {} cannot run as a task", clip(name)).into(),
             Refusal::UserRejected => "The user rejected the request".into(),
-            Refusal::Other(object) => object.message.clone(),
+            Refusal::Other(object) | Refusal::Relayed(object) => object.message.clone(),
         }
     }
 }

@@ -266,6 +266,7 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
                 None => break,
             }
         }
+        link.room_behind().await;
         if at_end {
             match lines.finish() {
                 Some(Ok(line)) => link.receive(line, None),
@@ -320,6 +321,7 @@ async fn read_memory(link: Arc<Link>, server: Arc<ServerLink>) {
         while let Some(line) = lines.next_line() {
             link.receive(line.unwrap_or_default(), None);
         }
+        link.room_behind().await;
     }
 }
 

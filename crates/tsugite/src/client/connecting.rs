@@ -13,7 +13,7 @@ use tsugite_core::protocol::logging::{Level, LogParams};
 use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::protocol::roots::Root;
 use tsugite_core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
-use tsugite_core::protocol::{Implementation, Object};
+use tsugite_core::protocol::{ClientCapabilities, Implementation, Object};
 use tsugite_core::revision::{Refusal, Revision, Revisions};
 use tsugite_core::session::probe::Verdict;
 
@@ -22,6 +22,7 @@ use super::handler::{Answer, Change, Consent, Handler, asked};
 use super::http::Authorizer;
 use super::settings::{Direction, Settings};
 use super::shared::Shared;
+use super::tap::Tap;
 use super::{Client, Inner, Way};
 use crate::server::Principal;
 
@@ -43,6 +44,7 @@ use crate::server::Principal;
 /// assert_eq!(client.revision(), Revision::V2025_06_18);
 /// # Ok(()) }
 /// ```
+#[derive(Clone)]
 #[must_use = "nothing happens before it is awaited"]
 pub struct Connecting {
     way: Way,
@@ -336,6 +338,19 @@ impl Connecting {
     /// ```
     pub fn on_wire(mut self, told: impl Fn(Direction, &str) + Send + Sync + 'static) -> Self {
         self.settings.wire = Some(Arc::new(told));
+        self
+    }
+
+    /// Lets somebody stand behind the client, who presents itself as `info` and can do what `face` says.
+    pub(crate) fn on_behalf(
+        mut self,
+        tap: Arc<dyn Tap>,
+        info: Implementation,
+        face: ClientCapabilities,
+    ) -> Self {
+        self.settings.tap = Some(tap);
+        self.settings.info = info;
+        self.settings.face = Some(face);
         self
     }
 

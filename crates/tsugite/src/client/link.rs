@@ -38,6 +38,8 @@ pub(super) struct Link {
     pub(super) carrier: Carrier,
     pub(super) calls: Calls,
     agreed: OnceLock<Agreed>,
+    /// What the server said of itself, as it stood there.
+    hello: Mutex<Option<RawJson>>,
     /// What the server asked and has no answer to yet.
     asked: Mutex<Asked>,
     /// Whether the revision was believed and not found out, and nothing has shown yet that it is right.
@@ -142,6 +144,7 @@ impl Link {
             carrier,
             calls: Calls::default(),
             agreed: OnceLock::new(),
+            hello: Mutex::default(),
             asked: Mutex::new(asked),
             trusting: AtomicBool::new(false),
             lost: OnceLock::new(),
@@ -172,6 +175,18 @@ impl Link {
         let agreed = Agreed { revision, server, capabilities, instructions, claims, written_claims };
         // A connection is agreed on once.
         let _ = self.agreed.set(agreed);
+    }
+
+    /// The server has said what it is.
+    pub(super) fn introduce(&self, hello: &RawJson) {
+        // Only whoever stands behind a client wants it word for word.
+        if self.shared.settings.tap.is_some() {
+            *lock(&self.hello) = Some(hello.clone());
+        }
+    }
+
+    pub(super) fn hello(&self) -> Option<RawJson> {
+        lock(&self.hello).clone()
     }
 
     pub(super) fn agreed(&self) -> Option<&Agreed> {
@@ -340,6 +355,7 @@ impl Link {
     }
 
     fn hear_notification(self: &Arc<Self>, notification: &Notification<'_>, via: Option<&Arc<Waiting>>) {
+        self.pass_on(notification, via.map(|waiting| waiting.id()));
         let revision = self.revision();
         let params = notification.params();
         match &*notification.method {
@@ -449,17 +465,24 @@ impl Link {
         };
         let (link, method) = (Arc::clone(self), request.method.clone().into_owned());
         let params = request.params().to_owned();
-        let answered = id.clone();
+        let (answered, call) = (id.clone(), via.map(|waiting| waiting.id()));
         let task = tokio::spawn(async move {
-            let handlers = &link.shared.settings.handlers;
-            let answer = Box::pin(answer::to_request(handlers, &method, &params, revision));
+            let settings = &link.shared.settings;
             // The server waits for an answer, whatever becomes of the handler.
-            let answer = CatchPanic::new(answer).await.unwrap_or(Err(Refusal::Internal));
+            let answer = match &settings.tap {
+                Some(tap) => CatchPanic::new(tap.asked(method.clone(), params, call)).await,
+                None => {
+                    let answer = answer::to_request(&settings.handlers, &method, &params, revision);
+                    let answer = CatchPanic::new(Box::pin(answer)).await;
+                    answer.map(|answer| answer.map_err(|refusal| refusal.error(revision)))
+                }
+            };
+            let answer = answer.unwrap_or_else(|_| Err(Refusal::Internal.error(revision)));
             drop(paused);
             let mut bytes = Vec::new();
             match answer {
                 Ok(answer) => write::raw_result(&mut bytes, &answered, &answer),
-                Err(refusal) => bytes = refused(&answered, &refusal, revision),
+                Err(error) => write::error(&mut bytes, Some(&answered), revision.writes_null_id(), &error),
             }
             // It is open until its answer has left: a server that takes no answers cannot have any number of them wait.
             if let Err(trouble) = link.carrier.tell(&link, bytes).await {
@@ -507,7 +530,10 @@ impl Link {
 
     /// The connection is gone: every call over it ends.
     pub(super) fn lose(&self, seen: &str) {
-        let _ = self.lost.set(seen.to_owned());
+        let first = self.lost.set(seen.to_owned()).is_ok();
+        if let (Some(tap), true, Some(_)) = (&self.shared.settings.tap, first, self.agreed.get()) {
+            tap.lost(seen);
+        }
         self.calls.lose(seen);
         let tasks: Vec<_> = lock(&self.asked).tasks.drain().map(|(_, task)| task).collect();
         for task in tasks {

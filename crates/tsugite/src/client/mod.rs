@@ -39,11 +39,13 @@ mod link;
 mod open;
 mod options;
 mod pages;
+pub(crate) mod relay;
 mod requests;
 pub mod servers;
 mod settings;
 mod shared;
 mod subscription;
+pub(crate) mod tap;
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -293,6 +295,9 @@ impl Client {
     /// A new connection knows nothing of what the old one was told.
     async fn after_break(&self, link: &Arc<Link>) {
         self.inner.shared.changed(Change::Everything, None, link.revision());
+        if let Some(tap) = &self.inner.shared.settings.tap {
+            tap.renewed();
+        }
         if link.revision().is_stateless() {
             return;
         }

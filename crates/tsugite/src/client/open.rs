@@ -101,7 +101,10 @@ async fn heard(probe: &mut StdioProbe, link: &Arc<Link>, ask: Ask) -> Result<Std
         Ask::Initialize(_) => Options::default(),
     };
     Ok(match link.call(&request, &options).await {
-        Ok(Ok(result)) => probe.heard(StdioOutcome::Result((&result).into())),
+        Ok(Ok(result)) => {
+            link.introduce(&result);
+            probe.heard(StdioOutcome::Result((&result).into()))
+        }
         Ok(Err(error)) => probe.heard(StdioOutcome::Error(&error)),
         Err(Trouble::Lost { .. }) => probe.heard(StdioOutcome::Exited),
         Err(Trouble::Final(error)) if error.is_timeout() => probe.heard(StdioOutcome::Silence),

@@ -9,6 +9,7 @@ use tsugite_core::revision::Revisions;
 use tsugite_core::session::pace::Patience;
 
 use super::handler::Handlers;
+use super::tap::Tap;
 
 /// The settings of one client.
 #[derive(Clone)]
@@ -39,6 +40,9 @@ pub(super) struct Settings {
     pub(super) handlers: Handlers,
     /// Told every message.
     pub(super) wire: Option<OnWire>,
+    /// Whoever stands behind the client, and what that one can do.
+    pub(super) tap: Option<Arc<dyn Tap>>,
+    pub(super) face: Option<ClientCapabilities>,
 }
 
 /// Which way a message went.
@@ -70,6 +74,8 @@ impl Default for Settings {
             experimental: None,
             handlers: Handlers::default(),
             wire: None,
+            tap: None,
+            face: None,
         }
     }
 }
@@ -77,6 +83,9 @@ impl Default for Settings {
 impl Settings {
     /// What the server is told.
     pub(super) fn capabilities(&self) -> ClientCapabilities {
+        if let Some(face) = &self.face {
+            return face.clone();
+        }
         let mut capabilities = self.handlers.capabilities();
         capabilities.extensions.clone_from(&self.extensions);
         capabilities.experimental.clone_from(&self.experimental);

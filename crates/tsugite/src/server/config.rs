@@ -10,7 +10,7 @@ use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::{Implementation, Object};
 use tsugite_core::revision::{Revisions, ServerStamp};
 
-use super::layer::Layered;
+use super::layer::{Hearer, Layered};
 use super::lookup::{Rule, Viewed};
 use super::principal::Principal;
 use super::seal::{KeyRing, Keys, SealKey};
@@ -53,6 +53,8 @@ pub(crate) struct Config {
     pub(crate) redact: Option<Redact>,
     pub(crate) extensions: Object,
     pub(crate) layers: Option<Arc<dyn Layered>>,
+    /// Whoever hears what clients say that is no request.
+    pub(crate) hearer: Option<Arc<dyn Hearer>>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) state_age: Duration,
     pub(crate) state_bytes: usize,
@@ -94,6 +96,7 @@ impl Server {
             redact: None,
             extensions: Object::new(),
             layers: None,
+            hearer: None,
             keys: Arc::default(),
             state_age: Duration::from_secs(3_600),
             state_bytes: 64 << 10,

@@ -3,6 +3,7 @@
 //! A request that can be answered at once is; a handler that is not done after its first poll is handed to the
 //! transport as a future of its own. Both eras share one link: a process has one table of ids.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,9 +15,10 @@ use std::task::{self, Poll, Waker};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::{Fault, Id, Incoming, Message, Raw, RawJson, Request, parse};
-use tsugite_core::protocol::lifecycle::Initialize;
+use tsugite_core::protocol::cancellation;
+use tsugite_core::protocol::lifecycle::{Initialize, Initialized};
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
+use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, Notice};
 use tsugite_core::revision::{Refusal, Revision, Translate, read_params};
 use tsugite_core::session::inbound::{Cancellation, Completion, NotTaken};
 use tsugite_core::session::stdio::{Line, decide, decide_request};
@@ -51,6 +53,8 @@ pub(crate) struct Link {
     /// Requests whose answer is not written yet.
     busy: AtomicUsize,
     reach: Reach,
+    /// What somebody keeps for this peer.
+    companion: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     /// Streams of changes end gracefully when the link does.
     closing: AtomicBool,
     closed: Notify,
@@ -275,6 +279,7 @@ impl Link {
             caller: Caller { principal, headers: Headers::default() },
             state: Mutex::new(state),
             busy: AtomicUsize::new(0),
+            companion: Mutex::default(),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
         })
@@ -355,6 +360,12 @@ impl Link {
 
     /// What is no request has come.
     pub(crate) fn hear(self: &Arc<Self>, message: Result<Message<'_>, Fault>, reply: &Reply) {
+        if let (Ok(Message::Notification(said)), Some(hearer)) = (&message, &self.config.hearer)
+            && ![cancellation::Cancelled::NAME, Initialized::NAME].contains(&&*said.method)
+            && self.revision().is_some()
+        {
+            return hearer.hear(self, &said.method, said.params());
+        }
         let message = message.map(Incoming::Single);
         match (decide(self.phase(), self.config.served, &message), message) {
             (Line::Fault(spoken), Err(fault)) => reply.fault(&fault, spoken),
@@ -466,6 +477,25 @@ impl Link {
         }
         self.say::<Initialize>(asked, answer);
         Ok(())
+    }
+
+    /// Begins a session that somebody else answers for.
+    pub(crate) fn open_elsewhere(&self, params: &RawJson, revision: Revision) -> Result<(), Refusal> {
+        let hello = read_params::<Initialize>(Raw::from(params), revision)?;
+        let mut state = self.lock();
+        state.handshake.initialize(&hello.protocol_version)?;
+        state.hello = Some(params.clone());
+        Ok(())
+    }
+
+    /// Keeps something for this peer.
+    pub(crate) fn accompany(&self, companion: Arc<dyn Any + Send + Sync>) {
+        *lock(&self.companion) = Some(companion);
+    }
+
+    /// What is kept for this peer.
+    pub(crate) fn companion<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        lock(&self.companion).clone()?.downcast().ok()
     }
 
     fn ready(&self) {
@@ -834,7 +864,7 @@ impl Link {
 pub(crate) fn binding<M: Method>(asked: Asked<'_>) -> Binding {
     let name = asked.peek.name(M::NAME).flatten().unwrap_or_default().to_owned();
     let arguments = asked.peek.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
-    Binding { method: M::NAME, name, arguments }
+    Binding { method: M::NAME.into(), name, arguments }
 }
 
 impl Running {

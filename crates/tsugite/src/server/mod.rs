@@ -9,7 +9,7 @@
 //! - `registry`, `lookup`, `feed`: what there is, who finds it, who hears that it changed.
 
 mod arguments;
-mod ask;
+pub(crate) mod ask;
 mod completer;
 mod completion;
 mod config;
@@ -62,8 +62,9 @@ pub(crate) use principal::Named;
 pub use principal::{Headers, Principal};
 pub use prompt::Prompt;
 pub use registry::{Kind, Offered};
-pub(crate) use reply::Reply;
+pub(crate) use reply::{Reply, alone};
 pub use resource::Resource;
+pub(crate) use seal::random_name;
 pub use seal::{NoKey, SealKey};
 pub use state::State;
 pub use tool::Tool;

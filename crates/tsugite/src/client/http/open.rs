@@ -49,6 +49,9 @@ pub(in crate::client) async fn open(
             HttpNext::Ask(ask) => {
                 let posted = post(link, ask).await?;
                 (status, said) = (posted.status, posted.said);
+                if let Some(Ok(hello)) = &posted.answer {
+                    link.introduce(hello);
+                }
                 probe.heard(outcome(posted.status, posted.answer.as_ref()))
             }
             HttpNext::OpenSse(_) if url.only_streamable => HttpNext::Fail(ProbeFailure::Status(status)),
@@ -58,6 +61,9 @@ pub(in crate::client) async fn open(
                     return Err(Error::refused(error, Initialize::NAME, offer));
                 }
                 Ok((old, answer)) => {
+                    if let Ok(hello) = &answer {
+                        old.introduce(hello);
+                    }
                     opening = Opening(Some(old));
                     probe.heard(outcome(200, Some(&answer)))
                 }

@@ -130,6 +130,7 @@ async fn read(link: Arc<Link>, mut reply: Reply, told: oneshot::Sender<Result<()
             *lock(&sse.endpoint) = endpoint;
             let _ = told.send(outcome);
         }
+        link.room_behind().await;
     };
     link.lose(&seen);
 }

@@ -150,6 +150,7 @@ pub(super) async fn read(
                 link.receive(event.data, waiting);
             }
         }
+        link.room_behind().await;
         if waiting.is_some_and(|waiting| waiting.is_settled()) {
             reply.discard();
             return Ok(End::Answered);

@@ -37,8 +37,8 @@ use tsugite_core::revision::{Reading, Revision, Translate, read_answer, read_res
 pub(crate) use drive::{Drive, Driven};
 pub use error::AskError;
 pub use form::{Form, FormChoice, FormField, choice, read_choice};
-pub(crate) use questions::Questions;
-pub(crate) use request_state::{Binding, ask_back, resume};
+pub(crate) use questions::{Questions, ask_raw};
+pub(crate) use request_state::{Binding, ask_back, resume, seal, unseal};
 pub(crate) use round::Round;
 pub use visit::Visit;
 

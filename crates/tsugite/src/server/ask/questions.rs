@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tsugite_core::jsonrpc::{ErrorObject, Id, RawJson, Response};
+use tsugite_core::jsonrpc::{ErrorObject, Id, RawJson, Response, write};
 use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
 use tsugite_core::protocol::elicitation::Create;
 use tsugite_core::protocol::mrtr::InputRequest;
@@ -54,9 +54,39 @@ impl Questions {
         table.waiting.clear();
     }
 
+    /// A question is asked; `None` if nobody will answer.
+    fn begin(&self, method: &str) -> Option<(Id<'static>, oneshot::Receiver<Result<RawJson, ErrorObject>>)> {
+        let (sender, answer) = oneshot::channel();
+        let mut table = self.lock();
+        if table.closed {
+            return None;
+        }
+        // The time limit is kept by whoever asks, by the runtime's clock; the table only knows who waits.
+        let id = table.outbound.begin(Instant::now(), method, Patience::new(Duration::MAX));
+        table.waiting.insert(id.clone(), sender);
+        Some((id, answer))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         lock(&self.0)
     }
+}
+
+/// Asks what somebody else wants to know, in that one's words. `None` when the client is gone. Dropping the future tells the
+/// client that nobody waits any more.
+pub(crate) async fn ask_raw(
+    questions: &Arc<Questions>,
+    outbox: &Arc<Outbox>,
+    revision: Revision,
+    method: &str,
+    params: &RawJson,
+) -> Option<Result<RawJson, ErrorObject>> {
+    let (id, answer) = questions.begin(method)?;
+    let mut open = Open { questions: questions.clone(), outbox: outbox.clone(), revision, id, told: false };
+    outbox.room().await;
+    outbox.push(|out| drop(write::request(out, &open.id, method, Some(params))));
+    open.told = true;
+    answer.await.ok()
 }
 
 /// Asks on the stream of the call and waits. Dropping the future tells the client that nobody waits any more.
@@ -66,17 +96,7 @@ pub(super) async fn ask(
     within: Option<Duration>,
 ) -> Result<RawJson, AskError> {
     let (questions, outbox, revision) = (context.questions(), context.outbox(), context.revision());
-    let (sender, answer) = oneshot::channel();
-    let id = {
-        let mut table = questions.lock();
-        if table.closed {
-            return Err(AskError::Closed);
-        }
-        // The time limit is kept here, by the runtime's clock; the table only knows who waits.
-        let id = table.outbound.begin(Instant::now(), request.method(), Patience::new(Duration::MAX));
-        table.waiting.insert(id.clone(), sender);
-        id
-    };
+    let (id, answer) = questions.begin(request.method()).ok_or(AskError::Closed)?;
     let mut open = Open { questions: questions.clone(), outbox: outbox.clone(), revision, id, told: false };
     outbox.room().await;
     let mut written = Ok(());

@@ -1,5 +1,6 @@
 //! What a call has learnt so far, sealed, so that the client can carry it from round to round.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +17,7 @@ use crate::server::seal::Unsealable;
 
 /// What a state is bound to: with anything else it does not open.
 pub(crate) struct Binding {
-    pub(crate) method: &'static str,
+    pub(crate) method: Cow<'static, str>,
     pub(crate) name: String,
     pub(crate) arguments: String,
 }
@@ -48,13 +49,9 @@ pub(crate) fn ask_back(
         answers: known.answers,
         once: known.once,
     };
-    let sealed = serde_json::to_vec(&kept).ok().and_then(|plain| {
-        // An age without end ends some day.
-        let expires = SystemTime::now() + config.state_age.min(Duration::from_secs(1 << 33));
-        let parts = binding.parts(principal);
-        let sealed = config.keys.ring().and_then(|ring| ring.seal(&plain, &slices(&parts), expires));
-        sealed.inspect_err(|error| tracing::error!(%error, "a state could not be sealed")).ok()
-    });
+    let sealed = serde_json::to_vec(&kept)
+        .ok()
+        .and_then(|plain| seal(config, principal, binding, &plain, config.state_age));
     match sealed {
         Some(sealed) if sealed.len() <= config.state_bytes => {
             Ok(InputRequired::new().input_requests(asked).request_state(sealed))
@@ -94,15 +91,7 @@ pub(crate) fn resume(
         return Ok((!answers.is_empty()).then(|| Round::knowing(Known { answers, ..Known::default() })));
     };
     let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
-    let parts = binding.parts(principal);
-    let ring = config.keys.ring();
-    let plain =
-        ring.and_then(|ring| ring.open(&state, &slices(&parts), SystemTime::now(), config.state_bytes));
-    let plain = plain.map_err(|error| match error {
-        Unsealable::Expired => bad("`requestState` has expired; call again without it"),
-        Unsealable::TooLarge => bad("`requestState` is too large"),
-        _ => bad("`requestState` is none of this request"),
-    })?;
+    let plain = unseal(config, principal, binding, &state)?;
     let kept: Kept =
         serde_json::from_slice(&plain).map_err(|_| bad("`requestState` is none of this request"))?;
     let mut known =
@@ -114,6 +103,40 @@ pub(crate) fn resume(
         }
     }
     Ok(Some(Round::knowing(known)))
+}
+
+/// Seals a state that `binding` alone opens, for as long as `age`.
+pub(crate) fn seal(
+    config: &Config,
+    principal: Option<&Principal>,
+    binding: &Binding,
+    plain: &[u8],
+    age: Duration,
+) -> Option<String> {
+    // An age without end ends some day.
+    let expires = SystemTime::now() + age.min(Duration::from_secs(1 << 33));
+    let parts = binding.parts(principal);
+    let sealed = config.keys.ring().and_then(|ring| ring.seal(plain, &slices(&parts), expires));
+    sealed.inspect_err(|error| tracing::error!(%error, "a state could not be sealed")).ok()
+}
+
+/// Opens a state, or says why it does not.
+pub(crate) fn unseal(
+    config: &Config,
+    principal: Option<&Principal>,
+    binding: &Binding,
+    state: &str,
+) -> Result<Vec<u8>, Refusal> {
+    let bad = |text: &str| Refusal::InvalidParams(format!("Invalid params: {text}").into());
+    let parts = binding.parts(principal);
+    let ring = config.keys.ring();
+    let plain =
+        ring.and_then(|ring| ring.open(state, &slices(&parts), SystemTime::now(), config.state_bytes));
+    plain.map_err(|error| match error {
+        Unsealable::Expired => bad("`requestState` has expired; call again without it"),
+        Unsealable::TooLarge => bad("`requestState` is too large"),
+        _ => bad("`requestState` is none of this request"),
+    })
 }
 
 impl Binding {

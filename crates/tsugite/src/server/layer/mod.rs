@@ -50,13 +50,13 @@ pub struct Request {
 }
 
 /// What is needed to answer it.
-struct Job {
-    link: Arc<Link>,
-    id: Id<'static>,
-    params: RawJson,
-    revision: Revision,
-    outbox: Arc<Outbox>,
-    caller: Caller,
+pub(crate) struct Job {
+    pub(crate) link: Arc<Link>,
+    pub(crate) id: Id<'static>,
+    pub(crate) params: RawJson,
+    pub(crate) revision: Revision,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) caller: Caller,
     declared: Declared,
     cancelled: Cancelled,
 }
@@ -92,6 +92,11 @@ impl Request {
         &self.job.params
     }
 
+    /// What is needed to answer it in another way than the server would.
+    pub(crate) fn into_job(self) -> (String, Job) {
+        (self.method, self.job)
+    }
+
     /// Whether it is a stream of changes, which stays open for as long as the client wants it.
     pub fn is_stream(&self) -> bool {
         self.method == subscriptions::Listen::NAME
@@ -117,11 +122,16 @@ pub struct Response {
 /// What layers may fail with. A [`Refusal`] is what the client hears; anything else stays in the log.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response, Refusal>> + Send>>;
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, Refusal>> + Send>>;
 
 /// Something that answers requests, whatever it is made of.
 pub(crate) trait Layered: Send + Sync {
     fn call(&self, request: Request) -> Answering;
+}
+
+/// Something that hears what a client says that is no request, and nothing of the protocol's own machinery.
+pub(crate) trait Hearer: Send + Sync {
+    fn hear(&self, link: &Arc<Link>, method: &str, params: Raw<'_>);
 }
 
 /// What a layer stands around.

@@ -1,0 +1,44 @@
+//! `tsugite bridge`: a server, for clients of any transport and any revision.
+
+use clap::Args;
+use tsugite::bridge::Bridge as Span;
+
+use super::serve::Door;
+use crate::fail::Result;
+use crate::options::Common;
+use crate::session;
+use crate::target;
+
+/// Serve a server on another transport, and for every revision
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --listen the server is served on standard input and output, for hosts that can only start programs.\n\nExamples:\n  tsugite bridge https://host/mcp                            a remote server, as a local program\n  tsugite bridge --listen 127.0.0.1:8808 -- my-server --fast  a local program, as a remote server\n  tsugite bridge --rev 2025-11-25 cursor:github              speak one revision to the server"
+)]
+pub(crate) struct Bridge {
+    /// The server
+    #[arg(value_name = "TARGET")]
+    words: Vec<String>,
+    /// Serve over HTTP at this address instead; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Also serve requests that name this host; loopback names and the address itself are served anyway
+    #[arg(long = "allow-host", value_name = "HOST", requires = "listen")]
+    hosts: Vec<String>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Bridge {
+    pub(crate) async fn run(self) -> Result<()> {
+        let (found, words) = target::find(self.words, &self.common, "bridge")?;
+        super::no_more(&words)?;
+        let mut bridge = Span::to(session::connecting(found.target, &self.common)?);
+        if let Some(limit) = self.common.timeout {
+            bridge = bridge.timeout(limit);
+        }
+        let door = Door { listen: self.listen, hosts: self.hosts };
+        let outcome = door.serve(bridge.server(), &format!("a bridge to {}", found.place), None).await;
+        bridge.close().await;
+        outcome
+    }
+}

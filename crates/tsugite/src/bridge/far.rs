@@ -1,0 +1,374 @@
+//! One connection to one server behind the bridge: kept up with back-off, for one client or for all that have no session.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tsugite_core::jsonrpc::{Id, RawJson};
+use tsugite_core::protocol::logging::Level;
+use tsugite_core::protocol::{ClientCapabilities, Implementation};
+use tsugite_core::revision::{Refusal, Revision, carry_error};
+
+use super::listening::Listening;
+use super::parked::Parking;
+use super::tap::FarTap;
+use super::target::Target;
+use crate::client::relay::Relayed;
+use crate::client::{Client, Error, Kind, Step};
+use crate::lock::lock;
+use crate::server::link::Link;
+use crate::transport::outbox::Outbox;
+
+/// A connection to a server behind the bridge.
+pub(super) struct Far {
+    pub(super) target: Arc<Target>,
+    pub(super) near: Near,
+    client: OnceLock<Client>,
+    state: watch::Sender<State>,
+    calls: Mutex<HashMap<i64, Arc<InFlight>>>,
+    /// Clients without a session that want to hear of changes.
+    pub(super) listening: Mutex<Vec<Weak<Listening>>>,
+    /// The logs the server was last asked for.
+    level: Mutex<Option<Level>>,
+    keeper: OnceLock<AbortHandle>,
+    patience: Duration,
+}
+
+/// For whom the connection is.
+pub(super) enum Near {
+    /// A client with a session.
+    Session(Weak<Link>, Revision),
+    /// Any client without one.
+    Everybody,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    /// It is being opened, for the first time or again.
+    Opening,
+    Up,
+    /// It could not be opened, and will be tried again.
+    Down(String),
+}
+
+/// A request that was sent on and has no answer yet.
+pub(super) struct InFlight {
+    /// The revision of whoever asked.
+    pub(super) revision: Revision,
+    /// Where what is said before the answer goes; nowhere while nobody waits for the answer.
+    pub(super) place: Mutex<Option<Place>>,
+    /// Takes questions, where the client cannot be asked directly.
+    pub(super) parking: Option<Arc<Parking>>,
+}
+
+/// Where what belongs to a request goes.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) id: Id<'static>,
+    pub(super) outbox: Arc<Outbox>,
+    /// The token under which the client wants progress.
+    pub(super) token: Option<Id<'static>>,
+    /// Which logs it wants, where each request says so.
+    pub(super) logs: Option<Level>,
+}
+
+impl InFlight {
+    pub(super) fn new(revision: Revision, place: Place) -> Arc<Self> {
+        Arc::new(Self { revision, place: Mutex::new(Some(place)), parking: None })
+    }
+
+    pub(super) fn place(&self) -> Option<Place> {
+        lock(&self.place).clone()
+    }
+}
+
+/// What a connection is opened with.
+pub(super) struct Face {
+    pub(super) info: Implementation,
+    pub(super) capabilities: ClientCapabilities,
+}
+
+impl Far {
+    /// Begins to open a connection, and keeps it open.
+    pub(super) fn open(target: &Arc<Target>, near: Near, face: Face, patience: Duration) -> Arc<Self> {
+        let far = Arc::new(Self {
+            target: Arc::clone(target),
+            near,
+            client: OnceLock::new(),
+            state: watch::Sender::new(State::Opening),
+            calls: Mutex::default(),
+            listening: Mutex::default(),
+            level: Mutex::default(),
+            keeper: OnceLock::new(),
+            patience,
+        });
+        let keeper = tokio::spawn(keep(Arc::downgrade(&far), Arc::clone(target), face));
+        let _ = far.keeper.set(keeper.abort_handle());
+        far
+    }
+
+    /// The client, when the connection is there; why it is not, when it cannot be opened.
+    pub(super) async fn up(&self) -> Result<&Client, Refusal> {
+        let mut state = self.state.subscribe();
+        loop {
+            match &*state.borrow_and_update() {
+                State::Up => break,
+                State::Down(why) => return Err(self.absent(why)),
+                State::Opening => {}
+            }
+            if state.changed().await.is_err() {
+                return Err(self.absent("the bridge is closed"));
+            }
+        }
+        self.client.get().ok_or_else(|| self.absent("it is not open"))
+    }
+
+    /// The client, if the connection is there right now.
+    pub(super) fn up_now(&self) -> Option<&Client> {
+        match &*self.state.borrow() {
+            State::Up => self.client.get(),
+            _ => None,
+        }
+    }
+
+    /// Waits until it is known whether there is a connection, and a while at most.
+    pub(super) async fn settled(&self, limit: Duration) {
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(|state| !matches!(state, State::Opening));
+        // Whoever waits in vain goes on without.
+        let _ = tokio::time::timeout(limit, settled).await;
+    }
+
+    fn absent(&self, why: &str) -> Refusal {
+        Refusal::failed(format!("{} cannot be reached: {why}", self.target.shown()))
+    }
+
+    /// The revision the server speaks; nothing is known before it was reached.
+    pub(super) fn revision(&self) -> Option<Revision> {
+        self.client.get().map(Client::revision)
+    }
+
+    /// Sends a request on, as `said` writes it. What is said before its answer goes to `flight`.
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        method: &str,
+        (params, said): (&RawJson, Revision),
+        level: Option<Level>,
+        flight: &Arc<InFlight>,
+    ) -> Result<(RawJson, Revision), Refusal> {
+        let client = self.up().await?;
+        let noted =
+            Arc::new(Noted { far: Arc::clone(self), flight: Arc::clone(flight), ids: Mutex::default() });
+        let request = Relayed::new(method, params, said).level(level);
+        let started = Arc::new(move |id| noted.begin(id));
+        let outcome = client.relay(&request, self.patience, started).await;
+        outcome.map_err(|error| self.refusal(error, method, flight.revision))
+    }
+
+    /// What a client of `to` is told about a failure.
+    pub(super) fn refusal(&self, error: Error, method: &str, to: Revision) -> Refusal {
+        let from = self.revision().unwrap_or(Revision::NEWEST);
+        match error.into_kind() {
+            Kind::Refused { error, .. } => Refusal::Relayed(carry_error(error, method, from, to)),
+            Kind::Unsayable(unsayable) => unsaid(&unsayable, method),
+            other => Refusal::failed(format!("{}: {}", self.target.shown(), told(&other.into()))),
+        }
+    }
+
+    /// The request a message belongs to: the one it names, or the only one there is.
+    pub(super) fn flight(&self, call: Option<i64>) -> Option<Arc<InFlight>> {
+        let calls = lock(&self.calls);
+        match call {
+            Some(call) => calls.get(&call).cloned(),
+            None => None,
+        }
+    }
+
+    /// The only request under way that `fits`.
+    pub(super) fn only_flight(&self, fits: impl Fn(&InFlight) -> bool) -> Option<Arc<InFlight>> {
+        let calls = lock(&self.calls);
+        let mut fitting = calls.values().filter(|flight| fits(flight));
+        match (fitting.next(), fitting.next()) {
+            (Some(flight), None) => Some(Arc::clone(flight)),
+            _ => None,
+        }
+    }
+
+    /// Everything under way.
+    pub(super) fn flights(&self) -> Vec<Arc<InFlight>> {
+        lock(&self.calls).values().cloned().collect()
+    }
+
+    /// Whether nobody uses it.
+    pub(super) fn is_idle(&self) -> bool {
+        lock(&self.calls).is_empty() && lock(&self.listening).iter().all(|one| one.strong_count() == 0)
+    }
+
+    /// Whether the server was asked for other logs than these; from now on for these.
+    pub(super) fn wants_level(&self, level: Level) -> bool {
+        lock(&self.level).replace(level) != Some(level)
+    }
+
+    pub(super) fn lost(&self, seen: &str) {
+        tracing::warn!(server = self.target.shown(), seen, "a server behind the bridge is gone");
+        lock(&self.level).take();
+        self.state.send_replace(State::Opening);
+    }
+
+    /// Ends the connection politely.
+    pub(super) async fn close(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.abort();
+        }
+        self.state.send_replace(State::Down("the bridge is closed".to_owned()));
+        if let Some(client) = self.client.get() {
+            client.close().await;
+        }
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.abort();
+        }
+        if let (Some(client), Ok(runtime)) = (self.client.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { client.close().await });
+        }
+    }
+}
+
+/// A client that is told why something cannot be said to the server, or back.
+pub(super) fn unsaid(unsayable: &tsugite_core::revision::Unsayable, method: &str) -> Refusal {
+    use tsugite_core::revision::Unsayable;
+    match unsayable {
+        Unsayable::Method(_) => Refusal::MethodNotFound { method: method.to_owned() },
+        other => Refusal::InvalidParams(format!("this cannot cross the bridge: {other}").into()),
+    }
+}
+
+/// The ids one request had with the server. They are forgotten with it.
+struct Noted {
+    far: Arc<Far>,
+    flight: Arc<InFlight>,
+    ids: Mutex<Vec<i64>>,
+}
+
+impl Noted {
+    fn begin(&self, id: i64) {
+        lock(&self.ids).push(id);
+        lock(&self.far.calls).insert(id, Arc::clone(&self.flight));
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        let mut calls = lock(&self.far.calls);
+        for id in lock(&self.ids).iter() {
+            calls.remove(id);
+        }
+    }
+}
+
+/// Opens the connection, and opens it again whenever it is lost: at once after a long life, later after a short one.
+async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
+    let tap = Arc::new(FarTap(Weak::clone(&far)));
+    let mut failures = 0;
+    let client = loop {
+        let connecting = target.dial().on_behalf(tap.clone(), face.info.clone(), face.capabilities.clone());
+        match connecting.await {
+            Ok(client) => break client,
+            Err(error) => {
+                let Some(far) = far.upgrade() else { return };
+                far.down(&error);
+            }
+        }
+        failures += 1;
+        tokio::time::sleep(pause(failures)).await;
+        if let Some(far) = far.upgrade() {
+            tracing::debug!(server = far.target.shown(), failures, "a server is tried again");
+        }
+    };
+    let Some(mut state) = far.upgrade().map(|far| {
+        let _ = far.client.set(client.clone());
+        let state = far.state.subscribe();
+        far.state.send_replace(State::Up);
+        target.is_up();
+        if failures > 0 {
+            FarTap(Arc::downgrade(&far)).everything_changed();
+        }
+        state
+    }) else {
+        return;
+    };
+    let mut since = Instant::now();
+    loop {
+        if state.wait_for(|state| matches!(state, State::Opening)).await.is_err() {
+            return;
+        }
+        failures = if since.elapsed() > LONG_LIFE { 0 } else { failures + 1 };
+        loop {
+            tokio::time::sleep(pause(failures)).await;
+            let outcome = client.reopen().await;
+            let Some(far) = far.upgrade() else { return };
+            match outcome {
+                Ok(()) => {
+                    since = Instant::now();
+                    far.state.send_replace(State::Up);
+                    target.is_up();
+                    break;
+                }
+                Err(error) if matches!(error.kind(), Kind::Closed) => return,
+                Err(error) => far.down(&error),
+            }
+            failures += 1;
+        }
+    }
+}
+
+impl Far {
+    fn down(&self, error: &Error) {
+        tracing::warn!(server = self.target.shown(), %error, "a server behind the bridge cannot be reached");
+        let why = told(error);
+        self.target.is_down(&why);
+        self.state.send_replace(State::Down(why));
+    }
+}
+
+/// What clients are told of a failure. What a server wrote to its standard error, and where it is, stays here.
+fn told(error: &Error) -> String {
+    match error.kind() {
+        Kind::Connect { step, .. } => match step {
+            Step::Name => "its name is not known",
+            Step::Tcp => "nothing answers at its address",
+            Step::Tls => "no encryption could be agreed on",
+            Step::Http => "it does not speak HTTP",
+            Step::Start => "it could not be started",
+            Step::Revision => "no common revision was found",
+            Step::Handshake => "the handshake failed",
+        }
+        .to_owned(),
+        Kind::Unauthorized(_) => "it wants other credentials than the bridge has".to_owned(),
+        Kind::Status { status, .. } => format!("it answered with HTTP status {status}"),
+        Kind::Setting(_) => "the bridge is not set up to reach it".to_owned(),
+        Kind::Lost { may_have_run: true, .. } => {
+            "the connection was lost, and the call may have been done".to_owned()
+        }
+        Kind::Lost { .. } => "the connection was lost".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Longer with each failure, and never longer than a minute.
+fn pause(failures: u32) -> Duration {
+    match failures {
+        0 => Duration::ZERO,
+        _ => Duration::from_millis(250).saturating_mul(1 << failures.min(8)).min(Duration::from_secs(60)),
+    }
+}
+
+/// A connection that lasted this long is opened again at once.
+const LONG_LIFE: Duration = Duration::from_secs(30);

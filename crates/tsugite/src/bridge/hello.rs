@@ -1,0 +1,146 @@
+//! How a client is greeted: with what the server behind the bridge says of itself.
+
+use std::sync::Arc;
+
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
+use tsugite_core::protocol::discover::{Discover, DiscoverResult};
+use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
+use tsugite_core::protocol::{
+    ClientCapabilities, Implementation, Method, Object, Ordered, ServerCapabilities,
+};
+use tsugite_core::revision::{Refusal, Revision, ServerStamp, carry_result, read_params};
+
+use super::far::{Face, Far, InFlight, unsaid};
+use super::lend;
+use super::relay::{Relay, place};
+use super::session::Session;
+use crate::client::Client;
+use crate::server::alone;
+use crate::server::layer::Job;
+
+/// Begins a session, here and at the server.
+pub(super) async fn initialize(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, Refusal> {
+    let params = read_params::<Initialize>(Raw::from(&job.params), job.revision)?;
+    let face = Face { info: params.client_info, capabilities: params.capabilities };
+    let session = Session::open(relay, job, face).await?;
+    let said = match session.fars.as_slice() {
+        [only] if relay.is_single() => hello_of_one(only, job).await?,
+        all => hello_of_many(all, job)?,
+    };
+    job.link.open_elsewhere(&job.params, job.revision)?;
+    job.link.accompany(session.clone());
+    session.listen().await;
+    Ok(said)
+}
+
+/// A request that stands alone belongs to a session that nobody has opened.
+pub(super) async fn begin_without_handshake(relay: &Arc<Relay>, job: &Job) -> Result<Arc<Session>, Refusal> {
+    let face = Face { info: Implementation::new("unknown", "0"), capabilities: ClientCapabilities::new() };
+    let session = Session::open(relay, job, face).await?;
+    job.link.accompany(session.clone());
+    Ok(session)
+}
+
+/// What the only server says of itself, as the client reads it.
+async fn hello_of_one(far: &Arc<Far>, job: &Job) -> Result<RawJson, Refusal> {
+    let client = far.up().await?;
+    let (from, to) = (client.revision(), job.revision);
+    let hello = match client.hello() {
+        Some(hello) => hello,
+        None => ask_discover(far, client, job).await?,
+    };
+    let mut said: Ordered<RawJson> = match from.is_stateless() {
+        false => {
+            let carried = carry_result(Initialize::NAME, Raw::from(&hello), from, to, None);
+            carried
+                .map_err(|unsayable| unsaid(&unsayable, Initialize::NAME))?
+                .read()
+                .map_err(|_| garbled(far))?
+        }
+        true => {
+            let found: DiscoverResult = hello.read().map_err(|_| garbled(far))?;
+            let server = found.meta.as_ref().and_then(|meta| meta.server_info());
+            let server = server.unwrap_or_else(|| Implementation::new("unknown", "0"));
+            let mut answer = InitializeResult::new(to.as_str(), found.capabilities, server);
+            answer.instructions = found.instructions;
+            let written = alone::<Initialize>(answer, to, &job.link.config.stamp);
+            let written = written.map_err(|unsayable| unsaid(&unsayable, Initialize::NAME))?;
+            written.read().map_err(|_| Refusal::Internal)?
+        }
+    };
+    said.insert("protocolVersion", RawJson::of(to.as_str()).map_err(|_| Refusal::Internal)?);
+    RawJson::of(&said).map_err(|_| Refusal::Internal)
+}
+
+/// A server that was not asked what it is yet, is.
+async fn ask_discover(far: &Arc<Far>, client: &Client, job: &Job) -> Result<RawJson, Refusal> {
+    let found = client.request_raw(Discover::NAME, None).await;
+    found.map_err(|error| far.refusal(error, Discover::NAME, job.revision))
+}
+
+/// Several servers are one that can do what any of them can.
+fn hello_of_many(fars: &[Arc<Far>], job: &Job) -> Result<RawJson, Refusal> {
+    let (capabilities, instructions) = together(fars);
+    let info = job.link.config.info.clone();
+    let mut answer = InitializeResult::new(job.revision.as_str(), capabilities, info);
+    answer.instructions = instructions;
+    alone::<Initialize>(answer, job.revision, &job.link.config.stamp)
+        .map_err(|unsayable| unsaid(&unsayable, Initialize::NAME))
+}
+
+/// Answers a client that asks what there is.
+pub(super) async fn discover(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, Refusal> {
+    let served: Vec<String> = job.link.config.served.names().into_iter().map(str::to_owned).collect();
+    if !relay.is_single() {
+        let fars = lend::all(relay, job).await?;
+        let (capabilities, instructions) = together(&fars);
+        let mut found = DiscoverResult::new(served, capabilities);
+        found.instructions = instructions;
+        return write(found, job.revision, &job.link.config.stamp);
+    }
+    let lent = lend::one(relay, 0, Discover::NAME, job).await?;
+    let client = lent.far.up().await?;
+    if client.revision().is_stateless() {
+        let flight = InFlight::new(job.revision, place(job)?);
+        let (result, _) = lent.far.send(Discover::NAME, (&job.params, job.revision), None, &flight).await?;
+        let mut said: Ordered<RawJson> = result.read().map_err(|_| garbled(&lent.far))?;
+        said.insert("supportedVersions", RawJson::of(&served).map_err(|_| Refusal::Internal)?);
+        return RawJson::of(&said).map_err(|_| Refusal::Internal);
+    }
+    let capabilities = client.server_capabilities().unwrap_or_default();
+    let mut found = DiscoverResult::new(served, capabilities);
+    found.instructions = client.instructions();
+    let server = client.server_info().unwrap_or_else(|| Implementation::new("unknown", "0"));
+    write(found, job.revision, &ServerStamp::new(server))
+}
+
+fn write(found: DiscoverResult, to: Revision, stamp: &ServerStamp) -> Result<RawJson, Refusal> {
+    alone::<Discover>(found, to, stamp).map_err(|unsayable| unsaid(&unsayable, Discover::NAME))
+}
+
+/// What several servers can do together, and how they want to be used.
+fn together(fars: &[Arc<Far>]) -> (ServerCapabilities, Option<String>) {
+    // Those that are away come back, and with them what they offer.
+    let list = || ListCapability::new().list_changed(true);
+    let mut all = ServerCapabilities::new()
+        .tools(list())
+        .prompts(list())
+        .resources(ResourcesCapability::new().subscribe(true).list_changed(true))
+        .logging(Object::new());
+    let mut instructions = String::new();
+    for far in fars {
+        let Some(client) = far.up_now() else { continue };
+        if client.server_capabilities().is_some_and(|offered| offered.completions.is_some()) {
+            all.completions = Some(Object::new());
+        }
+        if let (Some(text), Some(prefix)) = (client.instructions(), &far.target.prefix) {
+            instructions.push_str(&format!("## {prefix}\n\n{}\n\n", text.trim_end()));
+        }
+    }
+    (all, (!instructions.is_empty()).then(|| instructions.trim_end().to_owned()))
+}
+
+fn garbled(far: &Far) -> Refusal {
+    Refusal::failed(format!("{} does not say what it is in a way that can be read", far.target.shown()))
+}

@@ -1,0 +1,147 @@
+//! Connections for clients without sessions.
+//!
+//! To a server without sessions one connection is enough: each request says who sends it. A server with sessions knows one
+//! client per connection, so there is one for each caller that can do the same. And it may ask in the middle of a call
+//! without saying which: so no two calls that may ask share one.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+use tsugite_core::jsonrpc::Raw;
+use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, prompts, resources, tools};
+use tsugite_core::revision::Refusal;
+use tsugite_core::session::Peek;
+
+use super::far::{Face, Far, Near};
+use super::relay::{PATIENCE, Relay};
+use crate::lock::lock;
+use crate::server::layer::Job;
+
+/// The connections to one server.
+#[derive(Default)]
+pub(super) struct Pool {
+    entries: Mutex<Vec<Entry>>,
+    freed: Notify,
+}
+
+struct Entry {
+    /// Who it is for.
+    key: String,
+    far: Arc<Far>,
+    /// Whether a call that may ask runs on it.
+    taken: bool,
+}
+
+/// A connection for one request.
+pub(super) struct Lent {
+    pub(super) far: Arc<Far>,
+    _lease: Option<Lease>,
+}
+
+struct Lease {
+    pool: Arc<Pool>,
+    far: Arc<Far>,
+}
+
+/// A connection to one of the servers.
+pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Job) -> Result<Lent, Refusal> {
+    let (Some(target), Some(pool)) = (relay.targets.get(index), relay.pools.get(index)) else {
+        return Err(Refusal::Internal);
+    };
+    let (key, face) = who(job)?;
+    let may_ask = [tools::Call::NAME, prompts::Get::NAME, resources::Read::NAME].contains(&method)
+        && can_be_asked(&face.capabilities);
+    loop {
+        let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.far));
+        if let Some(first) = first {
+            // What kind of server it is decides how it is shared.
+            first.settled(PATIENCE).await;
+            if first.revision().is_some_and(|revision| revision.is_stateless()) {
+                return Ok(Lent { far: first, _lease: None });
+            }
+        }
+        let freed = pool.freed.notified();
+        {
+            let mut entries = lock(&pool.entries);
+            if let Some(entry) =
+                entries.iter_mut().find(|entry| entry.key == key && !(may_ask && entry.taken))
+            {
+                return Ok(pool.lend(entry, may_ask));
+            }
+            let idle = entries.iter().position(|entry| !entry.taken && entry.far.is_idle());
+            if let (true, Some(idle)) = (entries.len() >= relay.settings.lent, idle) {
+                entries.remove(idle);
+            }
+            if entries.len() < relay.settings.lent {
+                let opening = || Far::open(target, Near::Everybody, copy(&face), relay.settings.patience);
+                let far = relay.admit(opening)?;
+                let mut entry = Entry { key, far, taken: false };
+                let lent = pool.lend(&mut entry, may_ask);
+                entries.push(entry);
+                return Ok(lent);
+            }
+        }
+        freed.await;
+    }
+}
+
+/// A connection to each of the servers that are there.
+pub(super) async fn all(relay: &Arc<Relay>, job: &Job) -> Result<Vec<Arc<Far>>, Refusal> {
+    let mut fars = Vec::with_capacity(relay.targets.len());
+    for index in 0..relay.targets.len() {
+        fars.push(one(relay, index, "", job).await?.far);
+    }
+    for far in &fars {
+        far.settled(PATIENCE).await;
+    }
+    Ok(fars)
+}
+
+impl Pool {
+    fn lend(self: &Arc<Self>, entry: &mut Entry, may_ask: bool) -> Lent {
+        let far = Arc::clone(&entry.far);
+        let _lease = may_ask.then(|| {
+            entry.taken = true;
+            Lease { pool: Arc::clone(self), far: Arc::clone(&far) }
+        });
+        Lent { far, _lease }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut entries = lock(&self.pool.entries);
+        let Some(index) = entries.iter().position(|entry| Arc::ptr_eq(&entry.far, &self.far)) else { return };
+        let mut spare = false;
+        if let Some(entry) = entries.get_mut(index) {
+            entry.taken = false;
+            let key = entry.key.clone();
+            // The first of its kind stays; what was opened beside it for a while goes.
+            spare = entries.iter().take(index).any(|other| other.key == key && !other.taken)
+                && self.far.is_idle();
+        }
+        if spare {
+            entries.remove(index);
+        }
+        drop(entries);
+        self.pool.freed.notify_waiters();
+    }
+}
+
+/// Who calls and what it can do: as text to compare, and as what a server is told.
+fn who(job: &Job) -> Result<(String, Face), Refusal> {
+    let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
+    let sender = peek.sender()?;
+    let info = sender.info().unwrap_or_else(|| Implementation::new("unknown", "0"));
+    let caller = job.caller.principal.as_ref().map(|who| (who.issuer(), who.subject()));
+    let key = serde_json::to_string(&(caller, &info, &sender.capabilities)).map_err(|_| Refusal::Internal)?;
+    Ok((key, Face { info, capabilities: sender.capabilities }))
+}
+
+fn copy(face: &Face) -> Face {
+    Face { info: face.info.clone(), capabilities: face.capabilities.clone() }
+}
+
+pub(super) fn can_be_asked(capabilities: &ClientCapabilities) -> bool {
+    capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
+}

@@ -1,0 +1,166 @@
+//! `subscriptions/listen`, and what stands for it where one side has none.
+
+use std::sync::Arc;
+
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
+use tsugite_core::protocol::{HasMeta, Meta, Method, Notice, ServerCapabilities, prompts, resources, tools};
+use tsugite_core::revision::{Refusal, Revision, read_params, write_notification};
+
+use super::far::{Far, InFlight, Place};
+use super::relay::Relay;
+use super::tap::mark;
+use super::{lend, names};
+use crate::client::{Client, Subscription, Watch};
+use crate::lock::lock;
+use crate::server::alone;
+use crate::server::layer::Job;
+
+/// A client without a session that wants to hear of changes.
+pub(super) struct Listening {
+    pub(super) place: Place,
+    pub(super) revision: Revision,
+    filter: Filter,
+}
+
+impl Listening {
+    /// Whether this is one of the changes it wants to hear of.
+    pub(super) fn wants(&self, method: &str, params: Raw<'_>) -> bool {
+        #[derive(serde::Deserialize)]
+        struct About {
+            uri: String,
+        }
+        let yes = |wish: Option<bool>| wish == Some(true);
+        match method {
+            tools::ListChanged::NAME => yes(self.filter.tools_list_changed),
+            prompts::ListChanged::NAME => yes(self.filter.prompts_list_changed),
+            resources::ListChanged::NAME => yes(self.filter.resources_list_changed),
+            resources::Updated::NAME => params.read::<About>().is_ok_and(|about| {
+                let mut watched = self.filter.resource_subscriptions.iter().flatten();
+                watched.any(|watched| about.uri.starts_with(watched.as_str()))
+            }),
+            _ => false,
+        }
+    }
+}
+
+/// Tells a client without a session of changes until it, or the bridge, ends that.
+pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Result<RawJson, Refusal> {
+    let wish = read_params::<Listen>(Raw::from(&job.params), job.revision)?.notifications;
+    let lent = lend::all(relay, job).await?;
+    if let [only] = lent.as_slice()
+        && only.target.prefix.is_none()
+        && only.up().await?.revision().is_stateless()
+    {
+        return pass_on(only, job, place).await;
+    }
+    let mut granted = Filter::new();
+    let mut open = Vec::new();
+    let mut kept: Vec<(Arc<Far>, Subscription)> = Vec::new();
+    for far in lent {
+        let Some(client) = far.up_now() else { continue };
+        let watch = grant(&far, client, &wish, &mut granted);
+        match client.listen(watch).await {
+            Ok(subscription) => {
+                kept.push((Arc::clone(&far), subscription));
+                open.push(far);
+            }
+            Err(error) if relay.is_single() => return Err(far.refusal(error, Listen::NAME, job.revision)),
+            Err(error) => tracing::warn!(server = far.target.shown(), %error, "a server tells no changes"),
+        }
+    }
+    if let Some(uris) = &wish.resource_subscriptions {
+        granted.resource_subscriptions.get_or_insert_default().retain(|uri| uris.contains(uri));
+    }
+    let mut meta = Meta::new();
+    meta.set_subscription_id(&place.id);
+    let params = AcknowledgedParams::new(granted.clone()).meta(meta.clone());
+    place.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, job.revision)));
+    // Only now, so that nothing comes before the acknowledgement.
+    let listening = Arc::new(Listening { place, revision: job.revision, filter: granted });
+    for far in &open {
+        let mut all = lock(&far.listening);
+        all.retain(|one| one.strong_count() > 0);
+        all.push(Arc::downgrade(&listening));
+    }
+    job.link.closed().await;
+    drop(kept);
+    ended(job, meta)
+}
+
+/// The server has the same subscription.
+async fn pass_on(far: &Arc<Far>, job: &Job, place: Place) -> Result<RawJson, Refusal> {
+    let flight = InFlight::new(job.revision, place.clone());
+    let result = tokio::select! {
+        biased;
+        result = far.send(Listen::NAME, (&job.params, job.revision), None, &flight) => result?.0,
+        () = job.link.closed() => {
+            let mut meta = Meta::new();
+            meta.set_subscription_id(&place.id);
+            return ended(job, meta);
+        }
+    };
+    Ok(mark(Raw::from(&result), &place).unwrap_or(result))
+}
+
+fn ended(job: &Job, meta: Meta) -> Result<RawJson, Refusal> {
+    let mut result = ListenResult::new();
+    *result.meta_mut() = Some(meta);
+    alone::<Listen>(result, job.revision, &job.link.config.stamp).map_err(|_| Refusal::Internal)
+}
+
+/// What of a wish this server can grant; added to what the others do.
+fn grant(far: &Far, client: &Client, wish: &Filter, granted: &mut Filter) -> Watch {
+    let offered = client.server_capabilities();
+    let mut watch = lists(offered.as_ref());
+    let yes = |wish: Option<bool>| wish == Some(true);
+    watch.tools &= yes(wish.tools_list_changed);
+    watch.prompts &= yes(wish.prompts_list_changed);
+    watch.resources &= yes(wish.resources_list_changed);
+    let add = |place: &mut Option<bool>, yes: bool| {
+        if yes {
+            *place = Some(true);
+        }
+    };
+    add(&mut granted.tools_list_changed, watch.tools);
+    add(&mut granted.prompts_list_changed, watch.prompts);
+    add(&mut granted.resources_list_changed, watch.resources);
+    let subscribes = offered.is_none_or(|offered| {
+        offered
+            .resources
+            .is_some_and(|resources| resources.subscribe == Some(true) || client.revision().is_stateless())
+    });
+    for uri in wish.resource_subscriptions.iter().flatten().filter(|_| subscribes) {
+        if let Some(inner) = names::inner_uri(&far.target, uri) {
+            watch = watch.resource(inner);
+            granted.resource_subscriptions.get_or_insert_default().push(uri.clone());
+        }
+    }
+    watch
+}
+
+/// The lists whose changes a server tells.
+fn lists(offered: Option<&ServerCapabilities>) -> Watch {
+    let Some(offered) = offered else { return Watch::lists() };
+    let mut watch = Watch::new();
+    watch.tools = offered.tools.as_ref().is_some_and(|list| list.list_changed == Some(true));
+    watch.prompts = offered.prompts.as_ref().is_some_and(|list| list.list_changed == Some(true));
+    watch.resources = offered.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
+    watch
+}
+
+/// A client with a session is told of changes unasked; a server without asks to be asked.
+pub(super) async fn listen_for_session(far: &Arc<Far>) -> Option<Subscription> {
+    let client = far.up_now().filter(|client| client.revision().is_stateless())?;
+    let watch = lists(client.server_capabilities().as_ref());
+    if watch == Watch::new() {
+        return None;
+    }
+    match client.listen(watch).await {
+        Ok(subscription) => Some(subscription),
+        Err(error) => {
+            tracing::warn!(server = far.target.shown(), %error, "a server tells no changes");
+            None
+        }
+    }
+}

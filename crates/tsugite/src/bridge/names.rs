@@ -1,0 +1,238 @@
+//! Several servers behind one: names have a prefix, from the first server on, so that none changes when another comes.
+
+use std::sync::Arc;
+
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::logging::Level;
+use tsugite_core::protocol::{Method, Notice, Ordered, completion, prompts, resources, tools};
+use tsugite_core::revision::{Refusal, Revision, Revisions, carry_result};
+
+use super::far::{Far, InFlight, unsaid};
+use super::relay::{back, place};
+use super::target::Target;
+use crate::server::Kind;
+use crate::server::layer::Job;
+use crate::server::registry::{inner_name, outer_name};
+
+/// Whether the method asks for a list that several servers answer together.
+pub(super) fn is_list(method: &str) -> bool {
+    list(method).is_some()
+}
+
+/// Where a list stands in its result, what its items are, and which member names them.
+fn list(method: &str) -> Option<(&'static str, Kind, &'static str)> {
+    Some(match method {
+        tools::List::NAME => ("tools", Kind::Tool, "name"),
+        prompts::List::NAME => ("prompts", Kind::Prompt, "name"),
+        resources::List::NAME => ("resources", Kind::Resource, "uri"),
+        resources::ListTemplates::NAME => ("resourceTemplates", Kind::Resource, "uriTemplate"),
+        _ => return None,
+    })
+}
+
+/// Which server a request is for, and the request as that one knows it.
+pub(super) fn inward(
+    targets: &[Arc<Target>],
+    method: &str,
+    params: &RawJson,
+    revision: Revision,
+) -> Result<(usize, RawJson), Refusal> {
+    if let [only] = targets
+        && only.prefix.is_none()
+    {
+        return Ok((0, params.clone()));
+    }
+    let unfit = |error| Refusal::bad_params(&error);
+    let mut members: Ordered<RawJson> = params.read().map_err(unfit)?;
+    if method == completion::Complete::NAME {
+        let reference = members.get("ref").ok_or_else(|| lacking("ref"))?;
+        let mut reference: Ordered<RawJson> = reference.read().map_err(unfit)?;
+        let (member, kind) =
+            if reference.get("uri").is_some() { ("uri", Kind::Resource) } else { ("name", Kind::Prompt) };
+        let name = text(&reference, member)?;
+        let (index, inner) = find(targets, kind, &name).ok_or_else(|| unknown(kind, name, revision))?;
+        reference.insert(member, RawJson::of(&inner).map_err(unfit)?);
+        members.insert("ref", RawJson::of(&reference).map_err(unfit)?);
+        return Ok((index, RawJson::of(&members).map_err(unfit)?));
+    }
+    let (member, kind) = match method {
+        tools::Call::NAME => ("name", Kind::Tool),
+        prompts::Get::NAME => ("name", Kind::Prompt),
+        resources::Read::NAME | resources::Subscribe::NAME | resources::Unsubscribe::NAME => {
+            ("uri", Kind::Resource)
+        }
+        other => return Err(Refusal::MethodNotFound { method: other.to_owned() }),
+    };
+    let name = text(&members, member)?;
+    let (index, inner) = find(targets, kind, &name).ok_or_else(|| unknown(kind, name, revision))?;
+    members.insert(member, RawJson::of(&inner).map_err(unfit)?);
+    Ok((index, RawJson::of(&members).map_err(unfit)?))
+}
+
+/// The server with the longest prefix that fits, and the name it has there.
+fn find(targets: &[Arc<Target>], kind: Kind, name: &str) -> Option<(usize, String)> {
+    let fitting = targets.iter().enumerate().filter_map(|(index, target)| {
+        let prefix = target.prefix.as_deref()?;
+        Some((prefix.len(), index, inner_name(kind, prefix, name)?))
+    });
+    fitting.max_by_key(|(length, ..)| *length).map(|(_, index, inner)| (index, inner))
+}
+
+/// A URI as the server knows it, if it is one of its.
+pub(super) fn inner_uri(target: &Target, uri: &str) -> Option<String> {
+    match &target.prefix {
+        Some(prefix) => inner_name(Kind::Resource, prefix, uri),
+        None => Some(uri.to_owned()),
+    }
+}
+
+/// A notification with the names that clients know; `None` if there are none in it, or no others.
+pub(super) fn outward_notice(target: &Target, method: &str, params: Raw<'_>) -> Option<RawJson> {
+    let prefix = target.prefix.as_deref()?;
+    if method != resources::Updated::NAME {
+        return None;
+    }
+    let mut members: Ordered<RawJson> = params.read().ok()?;
+    rename(&mut members, "uri", Kind::Resource, prefix)?;
+    RawJson::of(&members).ok()
+}
+
+/// A result with the names that clients know; `None` if there are none in it, or no others.
+pub(super) fn outward_result(target: &Target, method: &str, result: &RawJson) -> Option<RawJson> {
+    let prefix = target.prefix.as_deref()?;
+    let mut members: Ordered<RawJson> = result.read().ok()?;
+    match method {
+        resources::Read::NAME => each(&mut members, "contents", |item| {
+            rename(item, "uri", Kind::Resource, prefix);
+        })?,
+        tools::Call::NAME => each(&mut members, "content", |block| rename_block(block, prefix))?,
+        prompts::Get::NAME => each(&mut members, "messages", |message| {
+            if let Some(mut block) =
+                message.get("content").and_then(|block| block.read::<Ordered<RawJson>>().ok())
+            {
+                rename_block(&mut block, prefix);
+                if let Ok(block) = RawJson::of(&block) {
+                    message.insert("content", block);
+                }
+            }
+        })?,
+        _ => return None,
+    }
+    RawJson::of(&members).ok()
+}
+
+/// Links and embedded resources name resources.
+fn rename_block(block: &mut Ordered<RawJson>, prefix: &str) {
+    rename(block, "uri", Kind::Resource, prefix);
+    if let Some(mut resource) = block.get("resource").and_then(|inner| inner.read::<Ordered<RawJson>>().ok())
+    {
+        rename(&mut resource, "uri", Kind::Resource, prefix);
+        if let Ok(resource) = RawJson::of(&resource) {
+            block.insert("resource", resource);
+        }
+    }
+}
+
+fn rename(members: &mut Ordered<RawJson>, member: &str, kind: Kind, prefix: &str) -> Option<()> {
+    let name: String = members.get(member)?.read().ok()?;
+    members.insert(member, RawJson::of(&outer_name(kind, prefix, &name)).ok()?);
+    Some(())
+}
+
+/// Changes every object of a list.
+fn each(members: &mut Ordered<RawJson>, member: &str, change: impl Fn(&mut Ordered<RawJson>)) -> Option<()> {
+    let items: Vec<RawJson> = members.get(member)?.read().ok()?;
+    let changed = items.into_iter().map(|item| match item.read::<Ordered<RawJson>>() {
+        Ok(mut object) => {
+            change(&mut object);
+            RawJson::of(&object).unwrap_or(item)
+        }
+        Err(_) => item,
+    });
+    let changed: Vec<RawJson> = changed.collect();
+    members.insert(member, RawJson::of(&changed).ok()?);
+    Some(())
+}
+
+/// The lists of all servers as one. One that is away, or fails, is left out.
+pub(super) async fn merged(
+    fars: &[Arc<Far>],
+    method: &str,
+    job: &Job,
+    level: Option<Level>,
+) -> Result<RawJson, Refusal> {
+    let Some((member, kind, name)) = list(method) else { return Err(Refusal::Internal) };
+    let mut all: Vec<RawJson> = Vec::new();
+    for far in fars {
+        let Some(prefix) = far.target.prefix.as_deref() else { continue };
+        match whole(far, method, member, job, level).await {
+            Ok(items) => all.extend(items.into_iter().filter_map(|item| {
+                let mut item: Ordered<RawJson> = item.read().ok()?;
+                rename(&mut item, name, kind, prefix)?;
+                RawJson::of(&item).ok()
+            })),
+            Err(refusal) => {
+                tracing::debug!(server = far.target.shown(), %refusal, method, "a list is left out")
+            }
+        }
+    }
+    let mut result: Ordered<RawJson> = Ordered::new();
+    result.insert(member, RawJson::of(&all).map_err(|_| Refusal::Internal)?);
+    let result = RawJson::of(&result).map_err(|_| Refusal::Internal)?;
+    // The items are what the client reads already; a result of the stateless era says more than its items.
+    let newest = Revisions::ALL.handshake().newest_first().next().unwrap_or(Revision::OLDEST);
+    let from = if job.revision.is_stateless() { newest } else { job.revision };
+    let info = Some(&job.link.config.info);
+    carry_result(method, Raw::from(&result), from, job.revision, info)
+        .map_err(|unsayable| unsaid(&unsayable, method))
+}
+
+/// All pages of one server's list.
+async fn whole(
+    far: &Arc<Far>,
+    method: &str,
+    member: &str,
+    job: &Job,
+    level: Option<Level>,
+) -> Result<Vec<RawJson>, Refusal> {
+    // Nobody waits for a server that is away.
+    if far.up_now().is_none() {
+        return Err(Refusal::failed("it is not there"));
+    }
+    let flight = InFlight::new(job.revision, place(job)?);
+    let mut params: Ordered<RawJson> = job.params.read().map_err(|error| Refusal::bad_params(&error))?;
+    let mut items = Vec::new();
+    for _ in 0..PAGES {
+        let page = RawJson::of(&params).map_err(|_| Refusal::Internal)?;
+        let (result, from) = far.send(method, (&page, job.revision), level, &flight).await?;
+        let result = back(far, method, &result, from, job.revision)?;
+        let mut members: Ordered<RawJson> = result.read().map_err(|_| Refusal::Internal)?;
+        if let Some(list) = members.remove(member) {
+            items.extend(list.read::<Vec<RawJson>>().map_err(|_| Refusal::Internal)?);
+        }
+        match members.remove("nextCursor").filter(|cursor| cursor.text() != "null") {
+            Some(cursor) => drop(params.insert("cursor", cursor)),
+            None => break,
+        }
+    }
+    Ok(items)
+}
+
+fn text(members: &Ordered<RawJson>, member: &str) -> Result<String, Refusal> {
+    members.get(member).and_then(|value| value.read().ok()).ok_or_else(|| lacking(member))
+}
+
+fn lacking(member: &str) -> Refusal {
+    Refusal::InvalidParams(format!("Invalid params: `{member}` is missing or malformed").into())
+}
+
+fn unknown(kind: Kind, name: String, _revision: Revision) -> Refusal {
+    match kind {
+        Kind::Tool => Refusal::UnknownTool { name },
+        Kind::Prompt => Refusal::UnknownPrompt { name },
+        Kind::Resource => Refusal::ResourceNotFound { uri: name },
+    }
+}
+
+/// Pages of one list that are read.
+const PAGES: usize = 1_000;

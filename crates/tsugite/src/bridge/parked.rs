@@ -1,0 +1,326 @@
+//! A server with sessions asks in the middle of a call; a client without one is told in the answer, and comes back.
+//!
+//! The call to the server runs in a task of its own. When the server asks, the client gets its questions with a sealed
+//! state, and the call waits here, for a while and not with any number of others, until the client comes back with
+//! answers. A client that goes away while it waits for an answer takes the call with it.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::elicitation::Create;
+use tsugite_core::protocol::logging::SetLevel;
+use tsugite_core::protocol::sampling::CreateMessage;
+use tsugite_core::protocol::{ClientCapabilities, Method, Ordered, ResultType, roots};
+use tsugite_core::revision::{Refusal, Revision, carry_answer, carry_params};
+use tsugite_core::session::Peek;
+
+use super::far::{InFlight, Place, unsaid};
+use super::lend::Lent;
+use super::relay::{Relay, back, place};
+use crate::client::tap::Answered;
+use crate::lock::lock;
+use crate::server::ask::{Binding, seal, unseal};
+use crate::server::layer::Job;
+use crate::server::random_name;
+
+/// A call that is under way at a server, and whatever the server asks meanwhile.
+pub(super) struct Parking {
+    state: Mutex<State>,
+    /// What the client can be asked.
+    can: ClientCapabilities,
+    /// What the client speaks.
+    revision: Revision,
+}
+
+#[derive(Default)]
+struct State {
+    questions: Vec<Question>,
+    asked: usize,
+    outcome: Option<Result<RawJson, Refusal>>,
+    waker: Option<Waker>,
+}
+
+struct Question {
+    key: String,
+    method: String,
+    /// As the client reads it.
+    params: RawJson,
+    answer: oneshot::Sender<Answered>,
+    /// What the server speaks.
+    from: Revision,
+}
+
+/// A call, as whoever waits for it holds it. Dropping it tells the server to stop.
+pub(super) struct Parked {
+    parking: Arc<Parking>,
+    flight: Arc<InFlight>,
+    task: AbortHandle,
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The calls that wait for their clients to come back.
+pub(super) struct ParkedCalls {
+    calls: Mutex<HashMap<String, Waiting>>,
+    most: usize,
+    time: Duration,
+}
+
+struct Waiting {
+    parked: Parked,
+    /// Ends it when the client stays away.
+    end: AbortHandle,
+}
+
+impl ParkedCalls {
+    pub(super) fn new(most: usize, time: Duration) -> Self {
+        Self { calls: Mutex::default(), most, time }
+    }
+
+    /// Keeps a call until its client comes back. Gives the name it is kept under.
+    fn put(self: &Arc<Self>, parked: Parked) -> Result<String, Refusal> {
+        let name = random_name().ok_or(Refusal::Internal)?;
+        let mut calls = lock(&self.calls);
+        if calls.len() >= self.most {
+            return Err(Refusal::failed(format!(
+                "{} calls wait for their clients to come back, as many as may; try again later",
+                calls.len()
+            )));
+        }
+        let (all, key) = (Arc::clone(self), name.clone());
+        let end = tokio::spawn(async move {
+            tokio::time::sleep(all.time).await;
+            let late = lock(&all.calls).remove(&key);
+            if late.is_some() {
+                tracing::debug!("a call is given up: its client did not come back");
+            }
+        });
+        calls.insert(name.clone(), Waiting { parked, end: end.abort_handle() });
+        Ok(name)
+    }
+
+    fn take(&self, name: &str) -> Option<Parked> {
+        let Waiting { parked, end } = lock(&self.calls).remove(name)?;
+        end.abort();
+        Some(parked)
+    }
+}
+
+impl Parking {
+    /// The server asks. The answer comes when the client has come back.
+    pub(super) async fn ask(&self, method: &str, params: &RawJson, from: Revision) -> Answered {
+        let offered = match method {
+            Create::NAME => self.can.elicitation.is_some(),
+            CreateMessage::NAME => self.can.sampling.is_some(),
+            roots::List::NAME => self.can.roots.is_some(),
+            _ => false,
+        };
+        if !offered {
+            return Err(Refusal::MethodNotFound { method: method.to_owned() }.error(from));
+        }
+        let carried = carry_params(method, Raw::from(params), from, self.revision);
+        // No message of this revision, but what a result of it may hold.
+        let params = carried.map_err(|unsayable| unsaid(&unsayable, method).error(from))?;
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut state = lock(&self.state);
+            state.asked += 1;
+            if state.asked > QUESTIONS {
+                let text = format!("more than {QUESTIONS} questions for one call");
+                return Err(Refusal::InvalidRequest(text.into()).error(from));
+            }
+            let key = format!("question-{}", state.asked);
+            state.questions.push(Question { key, method: method.to_owned(), params, answer, from });
+            if let Some(waker) = state.waker.take() {
+                waker.wake();
+            }
+        }
+        answered.await.unwrap_or_else(|_| Err(Refusal::failed("the client is gone").error(from)))
+    }
+
+    fn finish(&self, outcome: Result<RawJson, Refusal>) {
+        let mut state = lock(&self.state);
+        state.outcome = Some(outcome);
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// The outcome, or `None` when the server has asked something.
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<RawJson, Refusal>>> {
+        let mut state = lock(&self.state);
+        if let Some(outcome) = state.outcome.take() {
+            return Poll::Ready(Some(outcome));
+        }
+        // The server may have withdrawn what it asked.
+        state.questions.retain(|question| !question.answer.is_closed());
+        if !state.questions.is_empty() {
+            return Poll::Ready(None);
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// The client has come back.
+    fn answer(&self, answers: &Ordered<RawJson>) {
+        let answered: Vec<_> = {
+            let mut state = lock(&self.state);
+            let (answered, open) =
+                state.questions.drain(..).partition(|question| answers.get(&question.key).is_some());
+            state.questions = open;
+            answered
+        };
+        for Question { key, method, answer, from, .. } in answered {
+            let Some(raw) = answers.get(&key) else { continue };
+            let carried = carry_answer(&method, Raw::from(raw), self.revision, from);
+            // The server may have given up meanwhile.
+            drop(answer.send(carried.map_err(|unsayable| unsaid(&unsayable, &method).error(from))));
+        }
+    }
+
+    /// What is asked, as a result.
+    fn asked(&self, state: String) -> Result<RawJson, Refusal> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Asks<'a> {
+            result_type: &'static str,
+            input_requests: Ordered<Asked<'a>>,
+            request_state: String,
+        }
+        #[derive(Serialize)]
+        struct Asked<'a> {
+            method: &'a str,
+            params: &'a RawJson,
+        }
+        let open = lock(&self.state);
+        let asked = open.questions.iter().map(|question| {
+            let asked = Asked { method: &question.method, params: &question.params };
+            (question.key.clone(), asked)
+        });
+        let (result_type, input_requests) = (ResultType::InputRequired.as_str(), asked.collect());
+        RawJson::of(&Asks { result_type, input_requests, request_state: state })
+            .map_err(|_| Refusal::Internal)
+    }
+}
+
+/// Begins a call in a task of its own.
+pub(super) async fn begin(
+    relay: &Arc<Relay>,
+    lent: Lent,
+    method: &str,
+    params: RawJson,
+    job: &Job,
+    place: Place,
+) -> Result<Parked, Refusal> {
+    let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
+    let can = peek.sender()?.capabilities;
+    let parking = Arc::new(Parking { state: Mutex::default(), can, revision: job.revision });
+    let logs = place.logs;
+    let flight = Arc::new(InFlight {
+        revision: job.revision,
+        place: Mutex::new(Some(place)),
+        parking: Some(Arc::clone(&parking)),
+    });
+    let task = tokio::spawn({
+        let (parking, flight, method, to) =
+            (Arc::clone(&parking), Arc::clone(&flight), method.to_owned(), job.revision);
+        let relay = Arc::clone(relay);
+        async move {
+            let far = &lent.far;
+            // A server with sessions is told once which logs are wanted, not with each request.
+            if let Some(level) = logs
+                && far.wants_level(level)
+                && let Some(client) = far.up_now()
+                && client.server_capabilities().is_some_and(|offered| offered.logging.is_some())
+                && let Err(error) = client.set_log_level(level).await
+            {
+                tracing::debug!(%error, method = SetLevel::NAME, "a server was not told which logs are wanted");
+            }
+            let outcome = match far.send(&method, (&params, to), None, &flight).await {
+                Ok((result, from)) => back(far, &method, &result, from, to),
+                Err(refusal) => Err(refusal),
+            };
+            parking.finish(outcome);
+            // The connection is another's from now on.
+            drop(lent);
+            drop(relay);
+        }
+    });
+    Ok(Parked { parking, flight, task: task.abort_handle() })
+}
+
+/// The call a client comes back for, if it does.
+pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &Job) -> Result<Option<Parked>, Refusal> {
+    let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
+    let Some(state) = peek.request_state() else { return Ok(None) };
+    let bad = |text: &str| Refusal::InvalidParams(format!("Invalid params: {text}").into());
+    let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
+    // What a server without sessions wants back is its own affair.
+    if !state.starts_with(MARK) {
+        return Ok(None);
+    }
+    let config = &job.link.config;
+    let who = job.caller.principal.as_ref();
+    let sealed = state.strip_prefix(MARK).unwrap_or_default();
+    let name = unseal(config, who, &binding(&peek, method), sealed)?;
+    let name = String::from_utf8(name).map_err(|_| bad("`requestState` is none of this request"))?;
+    let parked = relay.parked.take(&name);
+    let parked = parked
+        .ok_or_else(|| bad("the call this `requestState` belongs to is over; call again without it"))?;
+    let answers = match peek.input_responses() {
+        Some(answers) if !answers.is_null() => {
+            answers.read_object().map_err(|error| bad(&format!("`inputResponses`: {error}")))?
+        }
+        _ => Ordered::new(),
+    };
+    *lock(&parked.flight.place) = Some(place(job)?);
+    parked.parking.answer(&answers);
+    Ok(Some(parked))
+}
+
+/// Waits until there is an answer, or a question.
+pub(super) async fn go_on(
+    relay: &Arc<Relay>,
+    parked: Parked,
+    method: &str,
+    job: &Job,
+) -> Result<RawJson, Refusal> {
+    if let Some(outcome) = poll_fn(|cx| parked.parking.poll(cx)).await {
+        return outcome;
+    }
+    let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
+    let (config, who) = (&job.link.config, job.caller.principal.as_ref());
+    let parking = Arc::clone(&parked.parking);
+    // Nobody hears anything while nobody waits.
+    lock(&parked.flight.place).take();
+    let name = relay.parked.put(parked)?;
+    let sealed = seal(config, who, &binding(&peek, method), name.as_bytes(), relay.settings.park_time);
+    let asked = sealed.ok_or(Refusal::Internal).and_then(|sealed| parking.asked(format!("{MARK}{sealed}")));
+    if asked.is_err() {
+        drop(relay.parked.take(&name));
+    }
+    asked
+}
+
+/// What the state of a parked call is bound to.
+fn binding(peek: &Peek<'_>, method: &str) -> Binding {
+    let name = peek.name(method).flatten().unwrap_or_default().to_owned();
+    let arguments = peek.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
+    Binding { method: method.to_owned().into(), name, arguments }
+}
+
+/// What the states of parked calls begin with.
+const MARK: &str = "parked.";
+/// Questions a server may ask in one call.
+const QUESTIONS: usize = 128;

@@ -1,0 +1,234 @@
+//! The walk of a request across the bridge.
+//!
+//! A client with a session has connections of its own ([`Session`]); one without borrows them (`lend`). Where both sides
+//! are of one era a request is sent on and its answer sent back. A server without sessions asks in its results: a client
+//! with a session is then asked directly (`rounds`). The other way round the call is parked (`parked`).
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::discover::Discover;
+use tsugite_core::protocol::lifecycle::Initialize;
+use tsugite_core::protocol::logging::{Level, SetLevel};
+use tsugite_core::protocol::ping::Ping;
+use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
+use tsugite_core::protocol::subscriptions::Listen;
+use tsugite_core::protocol::{Implementation, Method};
+use tsugite_core::revision::{Refusal, Revision, carry_result, read_params};
+use tsugite_core::session::Peek;
+
+use super::far::{Far, InFlight, Place, unsaid};
+use super::lend::{self, Pool};
+use super::parked::{self, ParkedCalls};
+use super::session::Session;
+use super::target::Target;
+use super::{Settings, hello, listening, names, rounds};
+use crate::lock::lock;
+use crate::server::layer::{Answering, Hearer, Job, Layered, Request, Response};
+use crate::server::link::Link;
+
+/// The bridge, as a server sees it.
+pub(super) struct Relay {
+    pub(super) targets: Vec<Arc<Target>>,
+    pub(super) settings: Settings,
+    pub(super) pools: Vec<Arc<Pool>>,
+    pub(super) parked: Arc<ParkedCalls>,
+    /// Every connection there is.
+    open: Mutex<Vec<Weak<Far>>>,
+}
+
+/// What a server is, around the bridge.
+pub(super) struct Plugged(pub(super) Arc<Relay>);
+
+impl Layered for Plugged {
+    fn call(&self, request: Request) -> Answering {
+        let relay = Arc::clone(&self.0);
+        Box::pin(async move {
+            let (method, job) = request.into_job();
+            relay.answer(&method, job).await.map(|result| Response { result })
+        })
+    }
+}
+
+impl Hearer for Plugged {
+    /// What a client with a session says goes to its servers.
+    fn hear(&self, link: &Arc<Link>, method: &str, params: Raw<'_>) {
+        let (Some(session), Some(revision)) = (self.0.session(link), link.revision()) else { return };
+        let (method, params) = (method.to_owned(), params.to_owned());
+        // Behind what was said before it.
+        session.say(Box::pin({
+            let fars = session.fars.clone();
+            async move {
+                for far in fars {
+                    let Some(client) = far.up_now() else { continue };
+                    if let Err(error) = client.relay_notice(&method, Raw::from(&params), revision).await {
+                        tracing::debug!(method, %error, "a notification does not cross");
+                    }
+                }
+            }
+        }));
+    }
+}
+
+impl Relay {
+    pub(super) fn new(targets: Vec<Arc<Target>>, settings: Settings) -> Arc<Self> {
+        let pools = targets.iter().map(|_| Arc::new(Pool::default())).collect();
+        let parked = Arc::new(ParkedCalls::new(settings.parked, settings.park_time));
+        Arc::new(Self { targets, settings, pools, parked, open: Mutex::default() })
+    }
+
+    /// Whether there is one server, whose names are its own.
+    pub(super) fn is_single(&self) -> bool {
+        matches!(self.targets.as_slice(), [target] if target.prefix.is_none())
+    }
+
+    /// Remembers a connection, so that it can be ended politely. Fails if there are too many.
+    pub(super) fn admit(&self, opening: impl FnOnce() -> Arc<Far>) -> Result<Arc<Far>, Refusal> {
+        let mut open = lock(&self.open);
+        open.retain(|far| far.strong_count() > 0);
+        if open.len() >= self.settings.connections {
+            return Err(Refusal::failed(format!(
+                "the bridge has {} connections open, as many as it may; try again later",
+                open.len()
+            )));
+        }
+        let far = opening();
+        open.push(Arc::downgrade(&far));
+        Ok(far)
+    }
+
+    /// Ends every connection politely.
+    pub(super) async fn close(&self) {
+        let open: Vec<_> = lock(&self.open).drain(..).filter_map(|far| far.upgrade()).collect();
+        let closing: Vec<_> =
+            open.into_iter().map(|far| tokio::spawn(async move { far.close().await })).collect();
+        for far in closing {
+            let _ = far.await;
+        }
+    }
+
+    async fn answer(self: &Arc<Self>, method: &str, job: Job) -> Result<RawJson, Refusal> {
+        match method {
+            Initialize::NAME => hello::initialize(self, &job).await,
+            Discover::NAME if job.revision.is_stateless() => hello::discover(self, &job).await,
+            Ping::NAME if !job.revision.is_stateless() => Ok(RawJson::empty_object()),
+            // A method of another era; what no era has may be the server's own.
+            _ if job.revision.is_foreign(method) => {
+                Err(Refusal::MethodNotFound { method: method.to_owned() })
+            }
+            Listen::NAME => listening::listen(self, &job, place(&job)?).await,
+            _ if job.revision.is_stateless() => self.without_session(method, job).await,
+            _ => self.in_session(method, job).await,
+        }
+    }
+
+    /// The session of a client, made when it is first needed: a request that stands alone has had no handshake.
+    pub(super) fn session(&self, link: &Arc<Link>) -> Option<Arc<Session>> {
+        link.companion()
+    }
+
+    async fn in_session(self: &Arc<Self>, method: &str, job: Job) -> Result<RawJson, Refusal> {
+        let session = match self.session(&job.link) {
+            Some(session) => session,
+            None => hello::begin_without_handshake(self, &job).await?,
+        };
+        match method {
+            SetLevel::NAME => {
+                let level = read_params::<SetLevel>(Raw::from(&job.params), job.revision)?.level;
+                session.set_level(level);
+                return self.set_level(&session, &job, level).await;
+            }
+            _ if names::is_list(method) && !self.is_single() => {
+                return names::merged(&session.fars, method, &job, session.level()).await;
+            }
+            _ => {}
+        }
+        let (index, params) = names::inward(&self.targets, method, &job.params, job.revision)?;
+        let far = session.fars.get(index).ok_or(Refusal::Internal)?;
+        if far.up().await?.revision().is_stateless() {
+            match method {
+                Subscribe::NAME => return session.watch(far, &params, &job).await,
+                Unsubscribe::NAME => return session.unwatch(far, &params, &job),
+                _ => {}
+            }
+        }
+        let flight = InFlight::new(job.revision, place(&job)?);
+        let (result, from) = rounds::followed(far, method, params, &session, &job, &flight).await?;
+        back(far, method, &result, from, job.revision)
+    }
+
+    /// Tells every server which logs are wanted. One that is told with each request is not told now.
+    async fn set_level(&self, session: &Session, job: &Job, _level: Level) -> Result<RawJson, Refusal> {
+        let flight = InFlight::new(job.revision, place(job)?);
+        for far in &session.fars {
+            let told = match far.up_now() {
+                Some(client) if client.revision().is_stateless() => continue,
+                Some(client) if !self.is_single() && !logs(client.server_capabilities().as_ref()) => continue,
+                Some(_) => far.send(SetLevel::NAME, (&job.params, job.revision), None, &flight).await,
+                None => continue,
+            };
+            if self.is_single() {
+                let (result, from) = told?;
+                return back(far, SetLevel::NAME, &result, from, job.revision);
+            }
+        }
+        Ok(RawJson::empty_object())
+    }
+
+    async fn without_session(self: &Arc<Self>, method: &str, job: Job) -> Result<RawJson, Refusal> {
+        if names::is_list(method) && !self.is_single() {
+            let lent = lend::all(self, &job).await?;
+            return names::merged(&lent, method, &job, None).await;
+        }
+        if let Some(parked) = parked::taken_up(self, method, &job)? {
+            return parked::go_on(self, parked, method, &job).await;
+        }
+        let (index, params) = names::inward(&self.targets, method, &job.params, job.revision)?;
+        let lent = lend::one(self, index, method, &job).await?;
+        let place = place(&job)?;
+        if lent.far.up().await?.revision().is_stateless() {
+            let flight = InFlight::new(job.revision, place);
+            let (result, from) = lent.far.send(method, (&params, job.revision), None, &flight).await?;
+            return back(&lent.far, method, &result, from, job.revision);
+        }
+        let parked = parked::begin(self, lent, method, params, &job, place).await?;
+        parked::go_on(self, parked, method, &job).await
+    }
+}
+
+/// What a server gave, as the client reads it.
+pub(super) fn back(
+    far: &Far,
+    method: &str,
+    result: &RawJson,
+    from: Revision,
+    to: Revision,
+) -> Result<RawJson, Refusal> {
+    let named = names::outward_result(&far.target, method, result);
+    let result = named.as_ref().unwrap_or(result);
+    let server: Option<Implementation> = match to.is_stateless() && !from.is_stateless() {
+        true => far.up_now().and_then(|client| client.server_info()),
+        false => None,
+    };
+    carry_result(method, Raw::from(result), from, to, server.as_ref())
+        .map_err(|unsayable| unsaid(&unsayable, method))
+}
+
+/// Where what is said before an answer goes.
+pub(super) fn place(job: &Job) -> Result<Place, Refusal> {
+    let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
+    let logs = match job.revision.is_stateless() {
+        true => peek.sender()?.log_level,
+        false => None,
+    };
+    let token = peek.progress_token();
+    Ok(Place { id: job.id.clone(), outbox: job.outbox.clone(), token, logs })
+}
+
+fn logs(offered: Option<&tsugite_core::protocol::ServerCapabilities>) -> bool {
+    offered.is_none_or(|offered| offered.logging.is_some())
+}
+
+/// How long servers are waited for where others are there already.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);

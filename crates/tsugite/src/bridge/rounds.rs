@@ -1,0 +1,111 @@
+//! A server without sessions asks in its results; a client with one is asked directly, and the request repeated.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::{Ordered, ResultType};
+use tsugite_core::revision::{Refusal, Revision, carry_answer, carry_params};
+
+use super::far::{Far, InFlight, unsaid};
+use super::session::Session;
+use crate::server::ask::ask_raw;
+use crate::server::layer::Job;
+
+/// A result that asks.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asks {
+    input_requests: Option<Ordered<Question>>,
+    request_state: Option<RawJson>,
+}
+
+/// What is asked in a result.
+#[derive(Deserialize)]
+struct Question {
+    method: String,
+    params: Option<RawJson>,
+}
+
+/// Sends a request on until there is an answer that asks nothing.
+pub(super) async fn followed(
+    far: &Arc<Far>,
+    method: &str,
+    mut params: RawJson,
+    session: &Session,
+    job: &Job,
+    flight: &Arc<InFlight>,
+) -> Result<(RawJson, Revision), Refusal> {
+    let mut said = job.revision;
+    for round in 0..ROUNDS {
+        let (result, from) = far.send(method, (&params, said), session.level(), flight).await?;
+        if !from.is_stateless() {
+            return Ok((result, from));
+        }
+        let Some(asks) = asks(&result) else { return Ok((result, from)) };
+        // What is said from now on only the server's revision can say.
+        params = carry_params(method, Raw::from(&params), said, from)
+            .map_err(|unsayable| unsaid(&unsayable, method))?;
+        said = from;
+        let mut next: Ordered<RawJson> = params.read().map_err(|error| Refusal::bad_params(&error))?;
+        match asks.input_requests {
+            Some(questions) => {
+                let mut answers = Ordered::new();
+                for (key, question) in questions {
+                    answers.insert(key, answer(job, flight, &question, from).await?);
+                }
+                next.insert("inputResponses", RawJson::of(&answers).map_err(|_| Refusal::Internal)?);
+            }
+            // "Come back": the server wants nothing but its state, and some time.
+            None => {
+                next.remove("inputResponses");
+                tokio::time::sleep(COME_BACK * 2_u32.pow(round.min(5))).await;
+            }
+        }
+        match asks.request_state {
+            Some(state) => drop(next.insert("requestState", state)),
+            None => drop(next.remove("requestState")),
+        }
+        params = RawJson::of(&next).map_err(|_| Refusal::Internal)?;
+    }
+    Err(Refusal::failed(format!("{} has asked back more than {ROUNDS} times", far.target.shown())))
+}
+
+fn asks(result: &RawJson) -> Option<Asks> {
+    // Most results ask nothing, and need not be read for it.
+    if !result.text().contains(ResultType::InputRequired.as_str()) {
+        return None;
+    }
+    let kind = ResultType::named_in(Raw::from(result)).ok()?;
+    result.read::<Asks>().ok().filter(|_| kind == ResultType::InputRequired)
+}
+
+/// Asks the client on the stream of its call.
+async fn answer(
+    job: &Job,
+    flight: &InFlight,
+    question: &Question,
+    from: Revision,
+) -> Result<RawJson, Refusal> {
+    let (method, to) = (question.method.as_str(), job.revision);
+    let empty = RawJson::empty_object();
+    let params = question.params.as_ref().unwrap_or(&empty);
+    let cannot = |why: &dyn std::fmt::Display| {
+        Refusal::failed(format!("the server asks for `{method}`, and the client cannot be asked that: {why}"))
+    };
+    let asked = carry_params(method, Raw::from(params), from, to).map_err(|unsayable| cannot(&unsayable))?;
+    let Some(place) = flight.place() else { return Err(Refusal::Internal) };
+    let answer = ask_raw(job.link.questions(), &place.outbox, to, method, &asked).await;
+    match answer {
+        Some(Ok(answer)) => {
+            carry_answer(method, Raw::from(&answer), to, from).map_err(|unsayable| unsaid(&unsayable, method))
+        }
+        Some(Err(error)) => Err(cannot(&error.message)),
+        None => Err(cannot(&"it is gone")),
+    }
+}
+
+/// How often a server may ask back for one request.
+const ROUNDS: u32 = 32;
+/// How long a server that wants us to come back is left alone at first.
+const COME_BACK: std::time::Duration = std::time::Duration::from_millis(50);

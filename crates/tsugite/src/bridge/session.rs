@@ -1,0 +1,122 @@
+//! A client with a session: the connections that are its own, and what it has asked to hear.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::mpsc;
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::Method;
+use tsugite_core::protocol::logging::Level;
+use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
+use tsugite_core::revision::{Refusal, read_params};
+
+use super::far::{Face, Far, Near};
+use super::listening::listen_for_session;
+use super::relay::{PATIENCE, Relay};
+use crate::client::tap::Later;
+use crate::client::{Subscription, Watch};
+use crate::lock::lock;
+use crate::server::layer::Job;
+
+/// A client with a session.
+pub(super) struct Session {
+    /// Its connections, in the order of the targets.
+    pub(super) fars: Vec<Arc<Far>>,
+    level: Mutex<Level>,
+    /// Resources that are watched at servers without sessions.
+    watched: Mutex<HashMap<(usize, String), Subscription>>,
+    /// What keeps servers without sessions telling of their lists.
+    lists: Mutex<Vec<Subscription>>,
+    /// What the client says that is no request, in its order.
+    saying: mpsc::Sender<Later<()>>,
+}
+
+impl Session {
+    /// Opens the connections of a client. One that stays away holds nobody up for long, unless it is the only one.
+    pub(super) async fn open(relay: &Arc<Relay>, job: &Job, face: Face) -> Result<Arc<Self>, Refusal> {
+        let mut fars = Vec::with_capacity(relay.targets.len());
+        for target in &relay.targets {
+            let near = Near::Session(Arc::downgrade(&job.link), job.revision);
+            let face = Face { info: face.info.clone(), capabilities: face.capabilities.clone() };
+            fars.push(relay.admit(|| Far::open(target, near, face, relay.settings.patience))?);
+        }
+        match fars.as_slice() {
+            [only] if relay.is_single() => drop(only.up().await?),
+            all => {
+                for far in all {
+                    far.settled(PATIENCE).await;
+                }
+            }
+        }
+        let (saying, mut said) = mpsc::channel::<Later<()>>(SAID);
+        tokio::spawn(async move {
+            while let Some(next) = said.recv().await {
+                next.await;
+            }
+        });
+        let session = Arc::new(Self {
+            fars,
+            level: Mutex::new(Level::Info),
+            watched: Mutex::default(),
+            lists: Mutex::default(),
+            saying,
+        });
+        Ok(session)
+    }
+
+    /// Asks servers that tell nothing unasked to tell of changes.
+    pub(super) async fn listen(&self) {
+        for far in &self.fars {
+            if let Some(subscription) = listen_for_session(far).await {
+                lock(&self.lists).push(subscription);
+            }
+        }
+    }
+
+    /// Does something behind what was done before it. A client that says more than can be sent on is not heard.
+    pub(super) fn say(&self, next: Later<()>) {
+        if self.saying.try_send(next).is_err() {
+            tracing::debug!("a client says more than can be sent on");
+        }
+    }
+
+    pub(super) fn level(&self) -> Option<Level> {
+        Some(*lock(&self.level))
+    }
+
+    pub(super) fn set_level(&self, level: Level) {
+        *lock(&self.level) = level;
+    }
+
+    /// Subscribes to a resource of a server without sessions.
+    pub(super) async fn watch(
+        &self,
+        far: &Arc<Far>,
+        params: &RawJson,
+        job: &Job,
+    ) -> Result<RawJson, Refusal> {
+        let uri = read_params::<Subscribe>(Raw::from(params), job.revision)?.uri;
+        let key = (Arc::as_ptr(far) as usize, uri);
+        if lock(&self.watched).contains_key(&key) {
+            return Ok(RawJson::empty_object());
+        }
+        if lock(&self.watched).len() >= WATCHED {
+            return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
+        }
+        let subscription = far.up().await?.listen(Watch::new().resource(key.1.clone())).await;
+        let subscription = subscription.map_err(|error| far.refusal(error, Subscribe::NAME, job.revision))?;
+        lock(&self.watched).insert(key, subscription);
+        Ok(RawJson::empty_object())
+    }
+
+    pub(super) fn unwatch(&self, far: &Arc<Far>, params: &RawJson, job: &Job) -> Result<RawJson, Refusal> {
+        let uri = read_params::<Unsubscribe>(Raw::from(params), job.revision)?.uri;
+        lock(&self.watched).remove(&(Arc::as_ptr(far) as usize, uri));
+        Ok(RawJson::empty_object())
+    }
+}
+
+/// Notifications of a client that may wait to be sent on.
+const SAID: usize = 1_024;
+/// Resources one client may watch.
+const WATCHED: usize = 1_024;

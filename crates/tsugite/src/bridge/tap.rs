@@ -1,0 +1,229 @@
+//! From a server to the clients on the near side: what it says, and what it asks.
+
+use std::sync::{Arc, Weak};
+
+use tsugite_core::jsonrpc::{ErrorObject, Raw, RawJson, write};
+use tsugite_core::protocol::logging::{Level, Log};
+use tsugite_core::protocol::progress::Progress;
+use tsugite_core::protocol::{Meta, Notice, Ordered, meta, prompts, resources, tools};
+use tsugite_core::revision::{Refusal, Revision, carry_answer, carry_error, carry_notice, carry_params};
+
+use super::far::{Far, InFlight, Near, Place, unsaid};
+use super::names;
+use crate::client::tap::{Answered, Later, Tap};
+use crate::lock::lock;
+use crate::server::ask::ask_raw;
+use crate::transport::outbox::Outbox;
+
+/// Hears a server for a connection.
+pub(super) struct FarTap(pub(super) Weak<Far>);
+
+impl Tap for FarTap {
+    fn notified(&self, method: &str, params: Raw<'_>, call: Option<i64>) {
+        let Some(far) = self.0.upgrade() else { return };
+        let Some(from) = far.revision() else { return };
+        let heard = Heard { far: &far, from, method, params };
+        match method {
+            Progress::NAME => heard.progress(call),
+            Log::NAME => heard.log(call),
+            _ => heard.news(call),
+        }
+    }
+
+    fn asked(&self, method: String, params: RawJson, call: Option<i64>) -> Later<Answered> {
+        let far = self.0.upgrade();
+        Box::pin(async move {
+            let Some(far) = far else { return Err(gone()) };
+            ask(&far, &method, &params, call).await
+        })
+    }
+
+    fn full(&self) -> Option<Later<()>> {
+        let far = self.0.upgrade()?;
+        if !matches!(far.near, Near::Session(..)) {
+            // A client without a session must not hold up the others; what it does not read is not kept for it.
+            return None;
+        }
+        let place = far
+            .flights()
+            .into_iter()
+            .filter_map(|flight| flight.place())
+            .find(|place| place.outbox.is_full())?;
+        Some(Box::pin(async move { place.outbox.room().await }))
+    }
+
+    fn lost(&self, seen: &str) {
+        if let Some(far) = self.0.upgrade() {
+            far.lost(seen);
+        }
+    }
+
+    fn renewed(&self) {
+        self.everything_changed();
+    }
+}
+
+impl FarTap {
+    /// Nobody knows what has changed meanwhile.
+    pub(super) fn everything_changed(&self) {
+        let Some(far) = self.0.upgrade() else { return };
+        let Some(from) = far.revision() else { return };
+        for method in [tools::ListChanged::NAME, prompts::ListChanged::NAME, resources::ListChanged::NAME] {
+            Heard { far: &far, from, method, params: Raw::empty_object() }.news(None);
+        }
+    }
+}
+
+/// Something a server said.
+struct Heard<'a> {
+    far: &'a Arc<Far>,
+    from: Revision,
+    method: &'a str,
+    params: Raw<'a>,
+}
+
+impl Heard<'_> {
+    /// Progress goes to whoever asked, under that one's token.
+    fn progress(&self, call: Option<i64>) {
+        let Some(flight) = self.far.flight(call) else { return };
+        let Some(Place { outbox, token: Some(token), .. }) = flight.place() else { return };
+        let Ok(mut params) = self.params.read::<Ordered<RawJson>>() else { return };
+        let Ok(token) = RawJson::of(&token) else { return };
+        params.insert("progressToken", token);
+        if let Ok(params) = RawJson::of(&params) {
+            self.push(&outbox, flight.revision, Raw::from(&params));
+        }
+    }
+
+    /// Logs go to the request they belong to, as far as that can be told, or to the session.
+    fn log(&self, call: Option<i64>) {
+        #[derive(serde::Deserialize)]
+        struct Said {
+            level: Level,
+        }
+        let flight =
+            self.far.flight(call).or_else(|| self.far.only_flight(|flight| flight.place().is_some()));
+        match &self.far.near {
+            Near::Session(link, revision) => {
+                let place = flight.and_then(|flight| flight.place());
+                let outbox = place.map(|place| place.outbox);
+                let outbox = outbox.or_else(|| Some(link.upgrade()?.outbox().clone()));
+                if let Some(outbox) = outbox {
+                    self.push(&outbox, *revision, self.params);
+                }
+            }
+            // A request without a session says which logs it wants, and hears no others.
+            Near::Everybody => {
+                let Some(flight) = flight else { return };
+                let Some(Place { outbox, logs: Some(least), .. }) = flight.place() else { return };
+                if self.params.read::<Said>().is_ok_and(|said| said.level >= least) {
+                    self.push(&outbox, flight.revision, self.params);
+                }
+            }
+        }
+    }
+
+    /// What changed, and whatever else a server says.
+    fn news(&self, call: Option<i64>) {
+        let named = names::outward_notice(&self.far.target, self.method, self.params);
+        let params = named.as_ref().map_or(self.params, Raw::from);
+        if let Some(flight) = self.far.flight(call)
+            && let Some(place) = flight.place()
+        {
+            let marked = with_subscription(params, &place);
+            return self.push(&place.outbox, flight.revision, marked.as_ref().map_or(params, Raw::from));
+        }
+        match &self.far.near {
+            Near::Session(link, revision) => {
+                if let Some(link) = link.upgrade() {
+                    self.push(link.outbox(), *revision, params);
+                }
+            }
+            Near::Everybody => {
+                let listening: Vec<_> = lock(&self.far.listening).iter().filter_map(Weak::upgrade).collect();
+                for one in listening {
+                    if one.wants(self.method, params) {
+                        let marked = mark(params, &one.place);
+                        self.push(&one.place.outbox, one.revision, marked.as_ref().map_or(params, Raw::from));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says it the way `to` does, or not at all. What a client does not read is not kept for it without end.
+    fn push(&self, outbox: &Outbox, to: Revision, params: Raw<'_>) {
+        let Ok(params) = carry_notice(self.method, params, self.from, to) else { return };
+        let mut bytes = Vec::with_capacity(128);
+        let sent = (params.text() != "{}").then_some(&params);
+        if write::notification(&mut bytes, self.method, sent).is_err() {
+            return;
+        }
+        match outbox.is_full()
+            && ![
+                tools::ListChanged::NAME,
+                prompts::ListChanged::NAME,
+                resources::ListChanged::NAME,
+                resources::Updated::NAME,
+            ]
+            .contains(&self.method)
+        {
+            true => tracing::debug!(method = self.method, "a client is too far behind to be told"),
+            false => outbox.push_once(bytes),
+        }
+    }
+}
+
+/// What a server says on a subscription names the one of the client, if it names one at all.
+fn with_subscription(params: Raw<'_>, place: &Place) -> Option<RawJson> {
+    #[derive(serde::Deserialize)]
+    struct Said {
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+    params.read::<Said>().ok()?.meta.get(meta::SUBSCRIPTION_ID)?;
+    mark(params, place)
+}
+
+/// The same with the name of a subscription on it.
+pub(super) fn mark(params: Raw<'_>, place: &Place) -> Option<RawJson> {
+    let mut params: Ordered<RawJson> = params.read().ok()?;
+    let mut meta: Meta = match params.get("_meta") {
+        Some(meta) => meta.read().ok()?,
+        None => Meta::new(),
+    };
+    meta.set_subscription_id(&place.id);
+    params.insert("_meta", RawJson::of(&meta).ok()?);
+    RawJson::of(&params).ok()
+}
+
+/// Asks whoever made the call the server is working on.
+async fn ask(far: &Arc<Far>, method: &str, params: &RawJson, call: Option<i64>) -> Answered {
+    let Some(from) = far.revision() else { return Err(gone()) };
+    let waits = |flight: &InFlight| flight.place().is_some() || flight.parking.is_some();
+    let flight = far.flight(call).or_else(|| far.only_flight(waits));
+    match &far.near {
+        Near::Session(link, to) => {
+            let link = link.upgrade().ok_or_else(gone)?;
+            let asked = carry_params(method, Raw::from(params), from, *to);
+            let asked = asked.map_err(|unsayable| unsaid(&unsayable, method).error(from))?;
+            let place = flight.and_then(|flight| flight.place());
+            let outbox = place.map_or_else(|| link.outbox().clone(), |place| place.outbox);
+            let questions = link.questions().clone();
+            drop(link);
+            match ask_raw(&questions, &outbox, *to, method, &asked).await.ok_or_else(gone)? {
+                Ok(answer) => carry_answer(method, Raw::from(&answer), *to, from)
+                    .map_err(|unsayable| unsaid(&unsayable, method).error(from)),
+                Err(error) => Err(carry_error(error, method, *to, from)),
+            }
+        }
+        Near::Everybody => match flight.and_then(|flight| flight.parking.clone()) {
+            Some(parking) => parking.ask(method, params, from).await,
+            None => Err(Refusal::failed("the bridge cannot tell for which call this is asked").error(from)),
+        },
+    }
+}
+
+fn gone() -> ErrorObject {
+    Refusal::failed("the client is gone").error(Revision::NEWEST)
+}

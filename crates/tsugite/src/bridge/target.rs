@@ -1,0 +1,45 @@
+//! A server behind the bridge: how it is reached, what it is called, and how it is.
+
+use std::sync::Mutex;
+
+use crate::client::Connecting;
+use crate::lock::lock;
+
+/// A server behind the bridge.
+pub(super) struct Target {
+    /// What its names begin with; nothing where it is the only one.
+    pub(super) prefix: Option<String>,
+    way: Connecting,
+    trouble: Mutex<Option<String>>,
+}
+
+impl Target {
+    pub(super) fn new(prefix: Option<String>, way: Connecting) -> Self {
+        Self { prefix, way, trouble: Mutex::default() }
+    }
+
+    pub(super) fn dial(&self) -> Connecting {
+        self.way.clone()
+    }
+
+    /// What it is called in messages.
+    pub(super) fn shown(&self) -> String {
+        match &self.prefix {
+            Some(prefix) => format!("the server `{prefix}`"),
+            None => "the server behind this bridge".to_owned(),
+        }
+    }
+
+    pub(super) fn is_up(&self) {
+        lock(&self.trouble).take();
+    }
+
+    pub(super) fn is_down(&self, why: &str) {
+        *lock(&self.trouble) = Some(why.to_owned());
+    }
+
+    /// Why it could not be reached when that was last tried.
+    pub(super) fn trouble(&self) -> Option<String> {
+        lock(&self.trouble).clone()
+    }
+}

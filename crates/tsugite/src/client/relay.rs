@@ -1,0 +1,140 @@
+//! Requests of another client, sent on as they are: only what the server's revision writes differently is changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tsugite_core::jsonrpc::{Id, Raw, RawJson, write};
+use tsugite_core::protocol::logging::Level;
+use tsugite_core::protocol::{Meta, Method, Ordered, meta, tools};
+use tsugite_core::revision::{Revision, carry_notice, carry_params};
+use tsugite_core::session::Peek;
+
+use super::Client;
+use super::error::{Error, Result};
+use super::link::{Link, Written};
+use super::options::Options;
+
+/// A request of a client that speaks `from`.
+pub(crate) struct Relayed<'a> {
+    method: &'a str,
+    params: &'a RawJson,
+    from: Revision,
+    name: Option<String>,
+    /// Which logs are wanted, where each request says so.
+    level: Option<Level>,
+    /// Whether whoever asked wants to hear of progress.
+    progress: bool,
+}
+
+impl<'a> Relayed<'a> {
+    pub(crate) fn new(method: &'a str, params: &'a RawJson, from: Revision) -> Self {
+        let peek = Peek::at(Raw::from(params)).ok();
+        let name = peek.as_ref().and_then(|peek| peek.name(method).flatten().map(str::to_owned));
+        let progress = peek.is_some_and(|peek| peek.progress_token().is_some());
+        Self { method, params, from, name, level: None, progress }
+    }
+
+    pub(crate) fn level(mut self, level: Option<Level>) -> Self {
+        self.level = level;
+        self
+    }
+}
+
+impl Written for Relayed<'_> {
+    fn method(&self) -> &str {
+        self.method
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &Link, options: &Options) -> Result<()> {
+        let to = link.revision();
+        let unfit = |what| Error::setting(format!("the params of a request are an object: {what}"));
+        let params = carry_params(self.method, Raw::from(self.params), self.from, to)?;
+        let mut params: Ordered<RawJson> = params.read().map_err(unfit)?;
+        let own: Option<Meta> = params.get("_meta").map(RawJson::read).transpose().map_err(unfit)?;
+        let mut place = own.clone();
+        link.stamp(&mut place, id, options);
+        if to.is_stateless() {
+            let meta = place.get_or_insert_default();
+            if let Some(level) = &self.level {
+                meta.insert(meta::LOG_LEVEL, level);
+            }
+            // What the caller says of itself stands.
+            let claims =
+                [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL];
+            for (key, value) in claims.iter().filter_map(|key| Some((*key, own.as_ref()?.get(key)?))) {
+                meta.insert(key, value);
+            }
+        }
+        if let Some(place) = place {
+            params.insert("_meta", RawJson::of(&place).map_err(unfit)?);
+        }
+        write::request(out, id, self.method, Some(&params)).map_err(unfit)
+    }
+
+    fn headers(&self, link: &Link) -> Vec<(String, String)> {
+        match &self.name {
+            Some(name) if self.method == tools::Call::NAME && link.revision().is_stateless() => {
+                let peek = Peek::at(Raw::from(self.params)).ok();
+                let arguments = peek.as_ref().and_then(Peek::arguments);
+                link.shared.tools.headers(name, arguments.map(Raw::text))
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Client {
+    /// Sends a request on and gives what comes back, as it came, with the revision that says it. `started` is told the
+    /// id of each attempt before it leaves.
+    pub(crate) async fn relay(
+        &self,
+        request: &Relayed<'_>,
+        patience: Duration,
+        started: Arc<dyn Fn(i64) + Send + Sync>,
+    ) -> Result<(RawJson, Revision)> {
+        let options = Options {
+            idle: Some(patience),
+            total: Some(patience),
+            asks_progress: request.progress,
+            started: Some(started),
+            ..Options::default()
+        };
+        let (result, revision) = self.send(request, &options).await?;
+        if request.method == tools::List::NAME && revision.is_stateless() {
+            self.learn_tools(&result, revision);
+        }
+        Ok((result, revision))
+    }
+
+    /// Sends a notification of a client that speaks `from` on.
+    pub(crate) async fn relay_notice(&self, method: &str, params: Raw<'_>, from: Revision) -> Result<()> {
+        let link = self.link().await?;
+        let params = carry_notice(method, params, from, link.revision())?;
+        let mut bytes = Vec::with_capacity(128);
+        let unfit = |what| Error::setting(format!("a notification cannot be sent on: {what}"));
+        let sent = (params.text() != "{}").then_some(&params);
+        write::notification(&mut bytes, method, sent).map_err(unfit)?;
+        link.carrier.tell(&link, bytes).await.map_err(Error::from)
+    }
+
+    /// What the server said of itself when it was first asked, as it stood there.
+    pub(crate) fn hello(&self) -> Option<RawJson> {
+        self.last_link()?.hello()
+    }
+
+    /// Opens the connection again if it is lost.
+    pub(crate) async fn reopen(&self) -> Result<()> {
+        self.link().await.map(drop)
+    }
+
+    fn learn_tools(&self, result: &RawJson, revision: Revision) {
+        if let Ok(mut list) = super::call::read::<tools::List>(result, revision) {
+            let over_http = matches!(self.inner.way, super::Way::Http(_));
+            self.inner.shared.tools.learn(&mut list.tools, revision, over_http);
+        }
+    }
+}
