@@ -71,6 +71,14 @@ impl Failure {
         self
     }
 
+    /// All of it but the hints, where there is room for no more.
+    pub(crate) fn in_one_line(&self) -> String {
+        match &self.seen {
+            Some(seen) => format!("{}: {seen}", self.what),
+            None => self.what.clone(),
+        }
+    }
+
     /// A server that could not be connected to.
     pub(crate) fn connecting(error: Error, place: &str) -> Self {
         let what = format!("cannot connect to {place}");

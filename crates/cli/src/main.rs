@@ -1,16 +1,20 @@
 //! `tsugite`: run, connect and debug MCP servers.
 //!
 //! A verb is a file in `verbs`. `target` finds the server that is meant, `session` connects to it, `asking` answers
-//! what it asks; `screen` and `output` show what came, `fail` says what went wrong. `demo` is the built-in server.
+//! what it asks; `screen` and `output` show what came, `fail` says what went wrong. `demo` is the built-in server, `page` the
+//! page that is served beside a server.
 
 mod arguments;
 mod asking;
 mod demo;
+mod door;
 mod fail;
 mod log;
 mod near;
+mod offered;
 mod options;
 mod output;
+mod page;
 mod schema;
 mod screen;
 mod session;

@@ -53,16 +53,9 @@ impl Session {
         Ok(Self { client, screen, took, over, interview })
     }
 
-    /// What the server says of itself; asked, if nothing was said yet.
+    /// What the server says of itself.
     pub(crate) async fn about(&self) -> Result<About> {
-        let client = &self.client;
-        if let Some(capabilities) = client.server_capabilities() {
-            let (server, instructions) = (client.server_info(), client.instructions());
-            return Ok(About { server, capabilities, instructions });
-        }
-        let found = client.discover().await.map_err(|error| Failure::of(error, "handshake"))?;
-        let server = found.meta.as_ref().and_then(|meta| meta.server_info());
-        Ok(About { server, capabilities: found.capabilities, instructions: found.instructions })
+        About::by(&self.client).await
     }
 
     /// Says good-bye, and what was answered that nobody asked.
@@ -78,6 +71,19 @@ impl Session {
             Some(mistake) => mistake,
             None => Failure::of(error, step),
         }
+    }
+}
+
+impl About {
+    /// What the server of this client says of itself; asked, if nothing was said yet.
+    pub(crate) async fn by(client: &Client) -> Result<Self> {
+        if let Some(capabilities) = client.server_capabilities() {
+            let (server, instructions) = (client.server_info(), client.instructions());
+            return Ok(Self { server, capabilities, instructions });
+        }
+        let found = client.discover().await.map_err(|error| Failure::of(error, "handshake"))?;
+        let server = found.meta.as_ref().and_then(|meta| meta.server_info());
+        Ok(Self { server, capabilities: found.capabilities, instructions: found.instructions })
     }
 }
 

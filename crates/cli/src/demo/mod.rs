@@ -2,7 +2,6 @@
 
 mod media;
 mod offers;
-mod page;
 mod tools;
 
 use std::sync::Arc;
@@ -10,8 +9,6 @@ use std::sync::atomic::AtomicU64;
 
 use tsugite::core::protocol::Implementation;
 use tsugite::prelude::*;
-
-pub(crate) use page::page;
 
 /// What `touch` counts up and `demo://counter` shows.
 type Counter = Arc<AtomicU64>;

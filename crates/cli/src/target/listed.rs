@@ -60,6 +60,17 @@ pub(super) fn without_name(path: &Path, common: &Common) -> Failure {
     }
 }
 
+/// All servers of a file, with their names: each as it is reached, or what is wrong with it.
+pub(super) fn all(path: &Path, common: &Common) -> Result<Vec<(String, Result<Way>)>> {
+    let place = Place { path: path.to_owned(), part: Part::List };
+    let file = read(&place, common).map_err(|error| match error.is_missing() {
+        true => Failure::usage(format!("there is no file {}", path.display())).at("name"),
+        false => unreadable(&place, &error),
+    })?;
+    let used = file.servers.into_iter().filter(|listed| !listed.disabled);
+    Ok(used.map(|listed| (listed.name.clone(), usable(listed, &place))).collect())
+}
+
 fn search(name: &str, places: &[Place], common: &Common) -> Result<Way> {
     let mut looked = String::from("looked in");
     let mut names = Vec::new();

@@ -43,6 +43,75 @@ pub(crate) fn find(words: Vec<String>, common: &Common, verb: &str) -> Result<(F
     Ok((found, words.collect()))
 }
 
+/// A server, and what its names begin with where there are several.
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) target: Target,
+}
+
+/// The servers that words name, and the one after `--`.
+pub(crate) fn several(words: &[String], common: &Common) -> Result<Vec<Named>> {
+    let mut named = Vec::with_capacity(words.len());
+    for word in words {
+        let (name, word) = match word.split_once('=') {
+            Some((name, rest)) if is_name(name) => (Some(name.to_owned()), rest),
+            _ => (None, word.as_str()),
+        };
+        let found = read(word, common)?;
+        let name = name.unwrap_or_else(|| short(word));
+        named.push(Named { name, target: found.target });
+    }
+    if let Some(program) = common.command.first() {
+        let program = std::path::Path::new(program).file_stem().unwrap_or_default();
+        let name = plain(&program.to_string_lossy());
+        named.push(Named { name, target: Target::Command(common.command.clone()) });
+    }
+    Ok(named)
+}
+
+/// Every server of a file that is not switched off; or why it cannot be used.
+pub(crate) fn all_in(path: &std::path::Path, common: &Common) -> Result<Vec<Result<Named>>> {
+    let listed = listed::all(path, common)?;
+    Ok(listed
+        .into_iter()
+        .map(|(name, way)| Ok(Named { name: plain(&name), target: Target::Listed(way?) }))
+        .collect())
+}
+
+/// What a server is called by its target: the last part of a name, or the first of a host that says something.
+fn short(word: &str) -> String {
+    let name = match word.split_once("://") {
+        Some((_, rest)) => {
+            let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+            let host = host.rsplit('@').next().unwrap_or_default();
+            let host = host.split(':').next().unwrap_or_default();
+            let mut parts = host.split('.').filter(|part| !["www", "mcp", "api"].contains(part));
+            match host.parse::<std::net::IpAddr>() {
+                Ok(_) => host,
+                Err(_) => parts.next().unwrap_or(host),
+            }
+        }
+        None => word.rsplit(':').next().unwrap_or(word),
+    };
+    plain(name)
+}
+
+/// Letters, digits, `-` and `_` only: it stands in names of tools, and in URIs.
+fn plain(name: &str) -> String {
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' })
+        .collect();
+    match plain.is_empty() {
+        true => "server".to_owned(),
+        false => plain,
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+}
+
 fn read(word: &str, common: &Common) -> Result<Found> {
     if word == "demo" {
         return Ok(Found { target: Target::Demo, place: "the built-in demo server".to_owned() });

@@ -3,7 +3,7 @@
 use clap::Args;
 use tsugite::bridge::Bridge as Span;
 
-use super::serve::Door;
+use crate::door::Door;
 use crate::fail::Result;
 use crate::options::Common;
 use crate::session;

@@ -51,10 +51,7 @@ impl Verb {
     }
 
     pub(crate) fn verbose(&self) -> u8 {
-        match self {
-            Verb::Serve(verb) => verb.verbose,
-            other => other.common().map_or(0, |common| common.verbose),
-        }
+        self.common().map_or(0, |common| common.verbose)
     }
 
     pub(crate) fn wants_json(&self) -> bool {
@@ -68,7 +65,7 @@ impl Verb {
 
     fn common(&self) -> Option<&Common> {
         match self {
-            Verb::Serve(_) => None,
+            Verb::Serve(verb) => Some(&verb.common),
             Verb::Bridge(verb) => Some(&verb.common),
             Verb::List(verb) => Some(&verb.common),
             Verb::Call(verb) => Some(&verb.common),

@@ -1,23 +1,35 @@
-//! `tsugite serve`: the built-in demo server, over HTTP or on standard input and output.
+//! `tsugite serve`: the built-in demo server, or any number of others behind one address.
 
-use std::net::SocketAddr;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
-use tsugite::Server;
-use tsugite::transport::http::Http;
+use tsugite::bridge::Bridge;
+use tsugite::client::{Client, Watch};
+use tsugite::core::protocol::Implementation;
 
 use crate::demo;
-use crate::fail::{Exit, Failure, Result};
-use crate::options::Rev;
+use crate::door::Door;
+use crate::fail::{Failure, Result};
+use crate::offered::Offered;
+use crate::options::{Common, Rev};
+use crate::page::{About, Live, Runs};
 use crate::screen::Screen;
-use crate::signals;
+use crate::session;
+use crate::target::{self, Named};
 
-/// Run the demo server: every feature, in every revision, with a start page at /
+/// Run the demo server, or several servers behind one address, with a start page at /
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The first line on standard output is the address of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio"
+    after_help = "Without a target this is the demo server: every feature, in every revision. With targets, all of them stand behind one\naddress, and their names begin with theirs: the tool `add` of `demo` is `demo_add`. NAME=TARGET names one.\nThe first line on standard output is the address of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server"
 )]
 pub(crate) struct Serve {
+    /// The servers to put behind the address
+    #[arg(value_name = "TARGET")]
+    words: Vec<String>,
+    /// All servers that a file lists
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Where to listen; port 0 is any that is free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8808", conflicts_with = "stdio")]
     listen: String,
@@ -27,80 +39,135 @@ pub(crate) struct Serve {
     /// Also serve requests that name this host; loopback names and the address itself are served anyway
     #[arg(long = "allow-host", value_name = "HOST", conflicts_with = "stdio")]
     hosts: Vec<String>,
-    /// Serve one revision only, to try clients with
-    #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = crate::options::revision)]
-    rev: Rev,
-    /// Say more on standard error
-    #[arg(short, long, action = clap::ArgAction::Count)]
-    pub(super) verbose: u8,
+    #[command(flatten)]
+    pub(super) common: Common,
 }
 
 impl Serve {
     pub(crate) async fn run(self) -> Result<()> {
+        let named = self.targets()?;
         let listen = (!self.stdio).then_some(self.listen);
         let door = Door { listen, hosts: self.hosts };
-        let server = match self.rev {
-            Rev::Auto => demo::server(),
-            Rev::Only(revision) => demo::server().revisions([revision].into_iter().collect()),
-        };
-        door.serve(server, "the demo server", Some(demo::page)).await
+        match named {
+            None => serve_demo(door, &self.common).await,
+            Some(named) => {
+                let again = again(&self.words, &self.common.command, self.config);
+                serve_many(door, named, &self.common, again).await
+            }
+        }
+    }
+
+    /// The servers that were named; none for the demo server.
+    fn targets(&self) -> Result<Option<Vec<Named>>> {
+        let screen = Screen::new(false);
+        let mut named = target::several(&self.words, &self.common)?;
+        if let Some(path) = &self.config {
+            for listed in target::all_in(path, &self.common)? {
+                match listed {
+                    Ok(server) => named.push(server),
+                    // One that cannot be used does not keep the others from being served.
+                    Err(failure) => screen.note(&format!("left out: {}", failure.in_one_line())),
+                }
+            }
+        } else if named.is_empty() {
+            return Ok(None);
+        }
+        if named.is_empty() {
+            return Err(Failure::usage("there is no server to serve"));
+        }
+        for (index, server) in named.iter().enumerate() {
+            if named.iter().take(index).any(|other| other.name == server.name) {
+                let failure = Failure::usage(format!("two servers are called `{}`", server.name));
+                return Err(failure.hint("NAME=TARGET gives one another name"));
+            }
+        }
+        Ok(Some(named))
     }
 }
 
-/// Where a server is served: at an address, or on standard input and output.
-pub(super) struct Door {
-    pub(super) listen: Option<String>,
-    pub(super) hosts: Vec<String>,
+async fn serve_demo(door: Door, common: &Common) -> Result<()> {
+    let server = match common.rev {
+        Rev::Auto => demo::server(),
+        Rev::Only(revision) => demo::server().revisions([revision].into_iter().collect()),
+    };
+    let page = Live::new(About {
+        name: "tsugite-demo".to_owned(),
+        servers: Vec::new(),
+        stdio: ["serve", "--stdio"].map(str::to_owned).into(),
+        example: Some("add a=1 b=2".to_owned()),
+        is_open: false,
+    });
+    if door.listen.is_some() {
+        let client = Client::of(&server).await.map_err(|error| Failure::of(error, "serve"))?;
+        let runs = Runs::seen_by(&client).await;
+        page.change(|about| about.servers.push(runs));
+        tokio::spawn(page.clone().follow(client, 0));
+    }
+    door.serve(server, "the demo server", Some(page)).await
 }
 
-impl Door {
-    /// Serves until somebody wants it to stop, or until the only client is gone.
-    pub(super) async fn serve(
-        self,
-        server: Server,
-        what: &str,
-        page: Option<fn(&str) -> String>,
-    ) -> Result<()> {
-        let broken = |error: tsugite::Error| {
-            Failure::new(Exit::Connect, "the server cannot go on").at("serve").seen(error.to_string())
+async fn serve_many(door: Door, named: Vec<Named>, common: &Common, again: Vec<String>) -> Result<()> {
+    let info = Implementation::new("tsugite", env!("CARGO_PKG_VERSION")).title("Tsugite");
+    let mut bridge = Bridge::to_many().info(info);
+    if let Some(limit) = common.timeout {
+        bridge = bridge.timeout(limit);
+    }
+    let names: Vec<String> = named.iter().map(|server| server.name.clone()).collect();
+    for server in named {
+        bridge = bridge.target(server.name, session::connecting(server.target, common)?);
+    }
+    let server = bridge.server();
+    let page = Live::new(About {
+        name: "tsugite".to_owned(),
+        servers: names.iter().map(|name| Runs::beginning(name)).collect(),
+        stdio: ["serve".to_owned(), "--stdio".to_owned()].into_iter().chain(again).collect(),
+        example: None,
+        is_open: false,
+    });
+    let bridge = std::sync::Arc::new(bridge);
+    if door.listen.is_some() {
+        let client = Client::of(&server).await.map_err(|error| Failure::of(error, "serve"))?;
+        tokio::spawn(follow(page.clone(), client, bridge.clone(), names.clone()));
+    }
+    let what = match names.as_slice() {
+        [name] => format!("the server {name}"),
+        names => format!("{} servers ({})", names.len(), names.join(", ")),
+    };
+    let outcome = door.serve(server, &what, Some(page)).await;
+    bridge.close().await;
+    outcome
+}
+
+/// The words that name the same servers once more.
+fn again(words: &[String], command: &[OsString], config: Option<PathBuf>) -> Vec<String> {
+    let config = config.into_iter().flat_map(|path| {
+        let path = path.canonicalize().unwrap_or(path);
+        ["--config".to_owned(), path.display().to_string()]
+    });
+    let command = command.iter().map(|word| word.to_string_lossy().into_owned());
+    let mark = (command.len() > 0).then(|| "--".to_owned());
+    config.chain(words.iter().cloned()).chain(mark).chain(command).collect()
+}
+
+/// Tells on the page how each server is, now and whenever something changes.
+async fn follow(page: Live, client: Client, bridge: std::sync::Arc<Bridge>, names: Vec<String>) {
+    let mut changes = client.listen(Watch::lists()).await.ok();
+    loop {
+        let all = match session::About::by(&client).await {
+            Ok(about) => Offered::by(&client, &about.capabilities).await.ok(),
+            Err(_) => None,
         };
-        let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(broken) };
-        let addresses: Vec<SocketAddr> = match tokio::net::lookup_host(&listen).await {
-            Ok(addresses) => addresses.collect(),
-            Err(error) => {
-                let failure = Failure::usage(format!("--listen {listen}: {error}"));
-                return Err(failure.hint("an address is HOST:PORT, such as 127.0.0.1:8808"));
-            }
-        };
-        // For clients of 2024-11-05.
-        let mut http = Http::new().http_sse();
-        if let Some(page) = page {
-            http = http.page("/", page);
-        }
-        let http = self.hosts.into_iter().fold(http, Http::allow_host);
-        let listener = server.http(http).bind_http(addresses.as_slice()).await.map_err(|error| {
-            Failure::new(Exit::Connect, format!("cannot listen at {listen}"))
-                .at("listen")
-                .seen(error.to_string())
-                .hint("--listen 127.0.0.1:0 takes a port that is free")
-        })?;
-        let local = listener.local_addr();
-        let shown = match local.ip().is_unspecified() {
-            true => SocketAddr::from(([127, 0, 0, 1], local.port())),
-            false => local,
-        };
-        let screen = Screen::new(false);
-        // Whoever has read the address may send a signal at once.
-        let stop = signals::asked_to_stop();
-        // Whoever does not read the address wants to be served all the same.
-        let _ = screen.line(&format!("http://{shown}/mcp"));
-        screen.note(&match page {
-            Some(_) => format!("{what}, for every revision; http://{shown}/ says how to connect"),
-            None => format!("{what}, for every revision"),
+        let troubles = bridge.troubles();
+        let servers = names.iter().map(|name| {
+            let trouble = troubles.iter().find(|(known, _)| known == name).and_then(|(_, why)| why.clone());
+            Runs::behind(name, trouble, all.as_ref())
         });
-        if !local.ip().is_loopback() {
-            screen.note("anybody who can reach this address can use the server");
-        }
-        listener.serve_until(stop).await.map_err(broken)
+        let servers: Vec<Runs> = servers.collect();
+        page.change(|about| about.servers = servers);
+        let next = match &mut changes {
+            Some(changes) => changes.next().await,
+            None => None,
+        };
+        let Some(Ok(_)) = next else { return };
     }
 }

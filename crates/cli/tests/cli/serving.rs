@@ -2,13 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::Instant;
 
-use crate::support::{Place, Running, Served};
+use crate::support::{LONG, Place, Running, Served};
 
 fn get(address: &str, host: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
     write!(socket, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).unwrap();
@@ -27,11 +27,26 @@ fn the_start_page_says_how_to_connect_each_host() {
         "Cursor",
         "VS Code",
         "Windsurf",
-        &format!("claude mcp add --transport http tsugite-demo {}", served.url),
+        &format!("claude mcp add --transport http tsugite-demo</span> <span>{}<", served.url),
     ] {
         assert!(page.contains(words), "{words:?} in {page}");
     }
     assert!(get(served.address(), "evil.example").starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn the_start_page_shows_what_is_offered_now() {
+    let served = Served::start();
+    let page = || get(served.address(), served.address());
+    let before = page();
+    for words in ["tsugite-demo", ">runs<", ">15 tools<", "add(a: integer, b: integer)", "demo://motto"] {
+        assert!(before.contains(words), "{words:?} in {before}");
+    }
+    Place::new().run(["call", &served.url, "toggle"]).fine();
+    let begun = Instant::now();
+    while !page().contains(">16 tools<") {
+        assert!(begun.elapsed() < LONG, "{}", page());
+    }
 }
 
 #[test]

@@ -228,4 +228,4 @@ fn is_whole(request: &[u8]) -> bool {
 }
 
 /// The longest that anything may take.
-const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);

@@ -282,8 +282,8 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
         match connecting.await {
             Ok(client) => break client,
             Err(error) => {
-                let Some(far) = far.upgrade() else { return };
-                far.down(&error);
+                let Some(up) = far.upgrade() else { return };
+                up.down(&error, &far);
             }
         }
         failures += 1;
@@ -295,8 +295,7 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
     let Some(mut state) = far.upgrade().map(|far| {
         let _ = far.client.set(client.clone());
         let state = far.state.subscribe();
-        far.state.send_replace(State::Up);
-        target.is_up();
+        far.is_up();
         if failures > 0 {
             FarTap(Arc::downgrade(&far)).everything_changed();
         }
@@ -313,16 +312,15 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
         loop {
             tokio::time::sleep(pause(failures)).await;
             let outcome = client.reopen().await;
-            let Some(far) = far.upgrade() else { return };
+            let Some(up) = far.upgrade() else { return };
             match outcome {
                 Ok(()) => {
                     since = Instant::now();
-                    far.state.send_replace(State::Up);
-                    target.is_up();
+                    up.is_up();
                     break;
                 }
                 Err(error) if matches!(error.kind(), Kind::Closed) => return,
-                Err(error) => far.down(&error),
+                Err(error) => up.down(&error, &far),
             }
             failures += 1;
         }
@@ -330,11 +328,20 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
 }
 
 impl Far {
-    fn down(&self, error: &Error) {
+    pub(super) fn is_up(&self) {
+        self.target.is_up();
+        self.state.send_replace(State::Up);
+    }
+
+    fn down(&self, error: &Error, weak: &Weak<Self>) {
         tracing::warn!(server = self.target.shown(), %error, "a server behind the bridge cannot be reached");
         let why = told(error);
         self.target.is_down(&why);
-        self.state.send_replace(State::Down(why));
+        let before = self.state.send_replace(State::Down(why));
+        // What it offered is in no list any more, where there are others.
+        if matches!(before, State::Opening) && self.target.prefix.is_some() && self.client.get().is_some() {
+            FarTap(Weak::clone(weak)).everything_changed();
+        }
     }
 }
 

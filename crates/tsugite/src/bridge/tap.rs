@@ -59,6 +59,9 @@ impl Tap for FarTap {
     }
 
     fn renewed(&self) {
+        if let Some(far) = self.0.upgrade() {
+            far.is_up();
+        }
         self.everything_changed();
     }
 }

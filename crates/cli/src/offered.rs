@@ -1,0 +1,124 @@
+//! All that a server offers, and how it is shown in a line each.
+
+use serde::Serialize;
+use serde_json::Value;
+use tsugite::client::{Client, Error, Listing, Pages};
+use tsugite::core::protocol::ServerCapabilities;
+use tsugite::core::protocol::prompts::Prompt;
+use tsugite::core::protocol::resources::{Resource, ResourceTemplate};
+use tsugite::core::protocol::tools::Tool;
+
+use crate::fail::{Failure, Result};
+use crate::schema;
+use crate::session::is_unknown_method;
+
+/// Every list of a server.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Offered {
+    tools: Vec<Tool>,
+    resources: Vec<Resource>,
+    resource_templates: Vec<ResourceTemplate>,
+    prompts: Vec<Prompt>,
+}
+
+/// One thing that is offered.
+pub(crate) struct Entry<'a> {
+    pub(crate) name: &'a str,
+    /// How it is called, or where it is.
+    pub(crate) line: String,
+    /// What its server says of it.
+    pub(crate) about: Option<&'a str>,
+}
+
+impl Offered {
+    /// Asks for each list that the server says it has.
+    pub(crate) async fn by(client: &Client, can: &ServerCapabilities) -> Result<Self> {
+        Ok(Self {
+            tools: all(can.tools.is_some(), || client.list_tools()).await?,
+            resources: all(can.resources.is_some(), || client.list_resources()).await?,
+            resource_templates: all(can.resources.is_some(), || client.list_resource_templates()).await?,
+            prompts: all(can.prompts.is_some(), || client.list_prompts()).await?,
+        })
+    }
+
+    /// What of it belongs to the server whose names begin with `prefix`.
+    pub(crate) fn under(&self, prefix: &str) -> Self {
+        let name = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('_'));
+        let uri = |uri: &str| {
+            let rest = uri.split_once(':').map_or(uri, |(_, rest)| rest.trim_start_matches("//"));
+            rest.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'))
+        };
+        Self {
+            tools: self.tools.iter().filter(|tool| name(&tool.name)).cloned().collect(),
+            resources: self.resources.iter().filter(|resource| uri(&resource.uri)).cloned().collect(),
+            resource_templates: self
+                .resource_templates
+                .iter()
+                .filter(|template| uri(&template.uri_template))
+                .cloned()
+                .collect(),
+            prompts: self.prompts.iter().filter(|prompt| name(&prompt.name)).cloned().collect(),
+        }
+    }
+
+    /// The lists, each with its title.
+    pub(crate) fn lists(&self) -> [(&'static str, Vec<Entry<'_>>); 4] {
+        let tools =
+            self.tools.iter().map(|tool| entry(&tool.name, signature(tool), tool.description.as_ref()));
+        let resources = self.resources.iter().map(|resource| {
+            let place = place(&resource.uri, &resource.name, resource.mime_type.as_ref());
+            entry(&resource.name, place, resource.description.as_ref())
+        });
+        let templates = self.resource_templates.iter().map(|template| {
+            let place = place(&template.uri_template, &template.name, template.mime_type.as_ref());
+            entry(&template.name, place, template.description.as_ref())
+        });
+        let prompts = self
+            .prompts
+            .iter()
+            .map(|prompt| entry(&prompt.name, filled(prompt), prompt.description.as_ref()));
+        [
+            ("tools", tools.collect()),
+            ("resources", resources.collect()),
+            ("templates", templates.collect()),
+            ("prompts", prompts.collect()),
+        ]
+    }
+}
+
+/// A list, if the server has it. Some say that they have one and do not know all of its methods.
+async fn all<M: Pages>(has: bool, list: impl FnOnce() -> Listing<M>) -> Result<Vec<M::Item>> {
+    if !has {
+        return Ok(Vec::new());
+    }
+    match list().await {
+        Err(error) if is_unknown_method(&error) => Ok(Vec::new()),
+        listed => listed.map_err(|error: Error| Failure::of(error, "list")),
+    }
+}
+
+fn entry<'a>(name: &'a str, line: String, about: Option<&'a String>) -> Entry<'a> {
+    Entry { name, line, about: about.map(String::as_str) }
+}
+
+fn signature(tool: &Tool) -> String {
+    let input = Value::Object(tool.input_schema.keywords().clone());
+    let output = tool.output_schema.as_ref().map(|schema| Value::Object(schema.keywords().clone()));
+    schema::signature(&tool.name, &input, output.as_ref())
+}
+
+fn place(uri: &str, name: &str, mime_type: Option<&String>) -> String {
+    match mime_type {
+        Some(mime_type) => format!("{uri}  {name}, {mime_type}"),
+        None => format!("{uri}  {name}"),
+    }
+}
+
+fn filled(prompt: &Prompt) -> String {
+    let arguments = prompt.arguments.iter().flatten().map(|argument| match argument.required {
+        Some(true) => argument.name.clone(),
+        _ => format!("{}?", argument.name),
+    });
+    format!("{}({})", prompt.name, arguments.collect::<Vec<_>>().join(", "))
+}
