@@ -1,4 +1,4 @@
-//! Binaries of the testkit, built and found.
+//! Binaries of ours, built and found.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,9 +7,18 @@ use serde_json::Value;
 
 use crate::run;
 
-/// Builds one. What cargo says of it goes to a file in `folder`.
+/// Builds one of the testkit. What cargo says of it goes to a file in `folder`.
 pub(crate) fn build(binary: &str, folder: &Path) -> Result<PathBuf, String> {
-    let options = ["--locked", "--package", "tsugite-testkit", "--bin", binary];
+    built("tsugite-testkit", binary, folder)
+}
+
+/// Builds `tsugite` itself.
+pub(crate) fn tsugite(folder: &Path) -> Result<PathBuf, String> {
+    built("tsugite-cli", "tsugite", folder)
+}
+
+fn built(package: &str, binary: &str, folder: &Path) -> Result<PathBuf, String> {
+    let options = ["--locked", "--package", package, "--bin", binary];
     let command =
         run::cargo(["build", "--message-format", "json-render-diagnostics"].into_iter().chain(options));
     let (status, said) = run::output_within(A_BUILD, command, &folder.join("build.txt"))?;

@@ -3,12 +3,15 @@
 //! A fresh machine with a Rust toolchain needs nothing else: `cargo xtask test` adds what is missing, and a
 //! contributor and CI run the same thing.
 
+mod base64;
 mod binary;
+mod browser;
 mod conformance;
 mod count;
 mod fuzz;
 mod msrv;
 mod node;
+mod page;
 mod peers;
 mod python;
 mod run;
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         ["peers", "servers", "--driver", program] => {
             outcome(peers::servers::run(Some(program), &mut Count::default()))
         }
+        ["page"] => outcome(page::run(&mut Count::default())),
         ["msrv"] => outcome(msrv::check()),
         _ => misused(&format!("there is no command `{}`", args.join(" "))),
     }
@@ -78,5 +82,6 @@ cargo xtask <command>
   peers clients [--url URL]      their clients against our server, or against one that runs already
   peers servers [--driver PROGRAM]
                                  their servers against our client, or against another that is driven alike
+  page                           the start page of `tsugite serve`, looked at in a browser
   msrv                           check that rust-version is what the dependencies ask for
 ";

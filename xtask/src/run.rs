@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::mem;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -111,6 +111,11 @@ impl Running {
         let mut running = Self::start(command)?;
         running.with_children = true;
         Ok(running)
+    }
+
+    /// Its standard input and output, once, if they are pipes.
+    pub(crate) fn pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
+        Some((self.child.stdin.take()?, self.child.stdout.take()?))
     }
 
     /// How it ended, if it has.

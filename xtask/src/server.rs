@@ -1,16 +1,16 @@
-//! A server of ours under test: built, started on a free port, and stopped whatever happens.
+//! Servers under test: started on a free port, and stopped whatever happens.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::binary;
 use crate::run::{self, Running};
 
-/// A server that answers. It ends with this value.
+/// A server of the testkit that answers. It ends with this value.
 pub(crate) struct Server {
     running: Running,
     address: SocketAddr,
@@ -50,6 +50,44 @@ impl Server {
     }
 }
 
+/// A server that says where it listens. It ends with this value, and if it ends with its standard input, with us.
+pub(crate) struct Listening<T> {
+    pub(crate) running: Running,
+    pub(crate) place: T,
+}
+
+impl<T> Listening<T> {
+    /// Starts one; `read` finds the place in one of the lines it says. They all go to a file.
+    pub(crate) fn start(
+        mut command: Command,
+        file: &Path,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Self, String> {
+        let log = run::log(file)?;
+        let errors = log.try_clone().map_err(|error| format!("{}: {error}", file.display()))?;
+        command.stdin(Stdio::piped()).stdout(log).stderr(errors);
+        let mut running = Running::with_children(command)?;
+        let start = Instant::now();
+        loop {
+            let said = fs::read_to_string(file).unwrap_or_default();
+            if let Some(place) = whole_lines(&said).find_map(&read) {
+                return Ok(Self { running, place });
+            }
+            let ended = running.ended()?;
+            if ended.is_some() || start.elapsed() >= SLOW_BEGINNING {
+                let how = ended.map_or("is not ready".to_owned(), |status| format!("ended with {status}"));
+                return Err(format!("the server {how}\n  it said: {}", said.trim()));
+            }
+            thread::sleep(run::LOOK);
+        }
+    }
+}
+
+/// Without one that is still being written.
+fn whole_lines(said: &str) -> impl Iterator<Item = &str> {
+    said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
+}
+
 /// A port that was free a moment ago.
 fn free_address() -> Result<SocketAddr, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
@@ -58,3 +96,17 @@ fn free_address() -> Result<SocketAddr, String> {
 }
 
 const BEGINNING: Duration = Duration::from_secs(10);
+
+/// Node and Python on a slow machine, with all they import.
+const SLOW_BEGINNING: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_counts_when_it_is_whole() {
+        assert_eq!(whole_lines("Starting\nready 80").collect::<Vec<_>>(), ["Starting"]);
+        assert_eq!(whole_lines("ready 8080\nServer is running\n").count(), 2);
+    }
+}

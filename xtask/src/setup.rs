@@ -12,7 +12,8 @@ pub(crate) fn check() -> Result<(), String> {
     component("clippy", "clippy")?;
     cxx_compiler()?;
     npm()?;
-    python()
+    python()?;
+    browser()
 }
 
 /// The fuzz targets are linked with libFuzzer, which is C++ and is built from source.
@@ -55,6 +56,20 @@ pub(crate) fn python() -> Result<(), String> {
          try: install one with pip and venv (Debian: `apt-get install python3-venv` as root)"
         .to_owned())
 }
+
+/// The start page of the binary is looked at in a browser.
+pub(crate) fn browser() -> Result<(), String> {
+    if there_or_installed("Chromium", || runs(CHROMIUM), &["chromium"]) {
+        return Ok(());
+    }
+    Err(format!(
+        "there is no Chromium: `{CHROMIUM} --version` does not run, and the start page is looked at in it\n  \
+         try: install it (Debian: `apt-get install chromium` as root)"
+    ))
+}
+
+/// What Debian calls it.
+pub(crate) const CHROMIUM: &str = "chromium";
 
 fn runs(name: &str) -> bool {
     run::works(run::program(name, ["--version"]))

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::{conformance, fuzz, msrv, peers, run, setup};
+use crate::{conformance, fuzz, msrv, page, peers, run, setup};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 12] = [
+const STEPS: [(&str, Step); 13] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
@@ -21,6 +21,7 @@ const STEPS: [(&str, Step); 12] = [
     ("without features", without_features),
     ("default features", default_features),
     ("docs", |_| docs()),
+    ("start page", page::run),
     ("conformance", conformance::everything),
     ("peers", peers::run),
     ("fuzz", |_| fuzz::Plan::in_passing()?.run()),

@@ -14,8 +14,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -25,6 +24,7 @@ use super::{Installed, REVISIONS, judge};
 use crate::binary;
 use crate::count::Count;
 use crate::run::{self, Running};
+use crate::server::Listening;
 
 /// Runs our client against every server, over every transport and on every revision, and adds every cell to `count`.
 ///
@@ -102,9 +102,9 @@ impl Visits<'_> {
             return drive(limit, driver, file);
         }
         server.args([&format!("--{}", row.transport), "0"]);
-        let mut server = Listening::start(server, &file.with_extension("server.txt"))?;
+        let mut server = Listening::start(server, &file.with_extension("server.txt"), ready)?;
         let path = if row.transport == "sse" { "sse" } else { "mcp" };
-        driver.arg(format!("http://127.0.0.1:{}/{path}", server.port));
+        driver.arg(format!("http://127.0.0.1:{}/{path}", server.place));
         drive(limit, driver, file)?;
         match server.running.ended()? {
             None => Ok(()),
@@ -113,45 +113,15 @@ impl Visits<'_> {
     }
 }
 
+/// The port, if the whole line is there.
+fn ready(line: &str) -> Option<u16> {
+    line.strip_prefix("ready ")?.parse().ok()
+}
+
 fn drive(limit: Duration, mut driver: Command, file: &Path) -> Result<(), String> {
     driver.stdout(run::log(file)?);
     let status = Running::with_children(driver)?.end_within(limit)?;
     if status.success() { Ok(()) } else { Err(format!("the driver ended with {status}")) }
-}
-
-/// A server of another project that listens. It ends with this value, and with us.
-struct Listening {
-    running: Running,
-    port: u16,
-}
-
-impl Listening {
-    /// Starts one, which says `ready PORT` when it listens. What else it says goes to the same file.
-    fn start(mut command: Command, file: &Path) -> Result<Self, String> {
-        let log = run::log(file)?;
-        let errors = log.try_clone().map_err(|error| format!("{}: {error}", file.display()))?;
-        command.stdin(Stdio::piped()).stdout(log).stderr(errors);
-        let mut running = Running::with_children(command)?;
-        let start = Instant::now();
-        loop {
-            let said = fs::read_to_string(file).unwrap_or_default();
-            if let Some(port) = ready(&said) {
-                return Ok(Self { running, port });
-            }
-            let ended = running.ended()?;
-            if ended.is_some() || start.elapsed() >= BEGINNING {
-                let how = ended.map_or("is not ready".to_owned(), |status| format!("ended with {status}"));
-                return Err(format!("the server {how}\n  it said: {}", said.trim()));
-            }
-            thread::sleep(run::LOOK);
-        }
-    }
-}
-
-/// The port, if the whole line is there.
-fn ready(said: &str) -> Option<u16> {
-    let lines = said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    lines.filter_map(|line| line.strip_prefix("ready ")).find_map(|port| port.parse().ok())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,9 +215,6 @@ const FEATURES: [&str; 14] = [
 
 const DRIVER: &str = "peers-client";
 
-/// Node and Python on a slow machine, with all they import.
-const BEGINNING: Duration = Duration::from_secs(30);
-
 /// Each feature has a limit of its own in the driver.
 const A_REVISION: Duration = Duration::from_secs(300);
 
@@ -286,12 +253,5 @@ mod tests {
         files.sort();
         files.dedup();
         assert_eq!(files.len(), rows().len());
-    }
-
-    #[test]
-    fn a_port_is_read_when_its_line_is_whole() {
-        assert_eq!(ready("Starting\nready 80"), None);
-        assert_eq!(ready("Starting\nready 8080\nServer is running"), Some(8080));
-        assert_eq!(ready("ready steady\n"), None);
     }
 }

@@ -1,0 +1,241 @@
+//! `cargo xtask page`: the start page of `tsugite serve`, looked at in a browser.
+//!
+//! What a test of the text cannot see: whether anything is asked of somebody else, whether the boxes can be copied,
+//! and whether it can be read on a telephone, in the dark, and without a mouse.
+
+mod snippets;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::browser::Browser;
+use crate::count::Count;
+use crate::server::Listening;
+use crate::{base64, binary, run};
+
+/// Looks at the page and adds every look to `count`. Pictures of it lie below the target folder.
+pub(crate) fn run(count: &mut Count) -> Result<(), String> {
+    let folder = run::target_folder()?.join("page");
+    run::make_folder(&folder)?;
+    let program = binary::tsugite(&folder)?;
+    let mut server = serve(&program, &folder)?;
+    let browser = Browser::start(&folder, HOST)?;
+    let port = server.place;
+    let mut visit = Visit { browser, program, port, folder: &folder, failures: Vec::new(), passed: 0 };
+    visit.everything()?;
+    if server.running.ended()?.is_some() {
+        visit.failures.push("the server has ended while it was looked at".to_owned());
+    }
+    let Visit { failures, passed, .. } = visit;
+    *count += Count { passed, failed: failures.len() as u64, skipped: 0 };
+    println!("{passed} looks are fine, {} are not; pictures: {}", failures.len(), folder.display());
+    match failures.as_slice() {
+        [] => Ok(()),
+        failures => Err(format!("the page is not as it should be\n- {}", failures.join("\n- "))),
+    }
+}
+
+/// `tsugite serve` at a port that is free.
+pub(crate) fn serve(program: &Path, folder: &Path) -> Result<Listening<u16>, String> {
+    let words = ["serve", "--listen", "127.0.0.1:0", "--allow-host", HOST];
+    Listening::start(run::program(program, words), &folder.join("server.txt"), |line| {
+        line.strip_prefix("http://127.0.0.1:")?.strip_suffix("/mcp")?.parse().ok()
+    })
+}
+
+struct Visit<'a> {
+    browser: Browser,
+    program: PathBuf,
+    port: u16,
+    folder: &'a Path,
+    failures: Vec<String>,
+    passed: u64,
+}
+
+impl Visit<'_> {
+    fn everything(&mut self) -> Result<(), String> {
+        // Loopback names, for which browsers have a clipboard, and another, for which they have none.
+        for host in ["127.0.0.1", "localhost", HOST] {
+            println!("-- as {host}");
+            let host = format!("{host}:{}", self.port);
+            self.browser.wear(SIZES[0], "light")?;
+            self.browser.open(&format!("http://{host}/"))?;
+            let found = self.words(&host);
+            self.note(&format!("what is said to {host}"), found);
+            let copied = self.copying();
+            // What they do counts too.
+            let found = self.quiet(&host);
+            self.note(&format!("what is asked for as {host}"), found);
+            let found = copied.and_then(|text| self.pasted(&text));
+            self.note(&format!("the buttons for {host}"), found);
+        }
+        for size in SIZES {
+            for scheme in ["light", "dark"] {
+                let name = format!("{} px, {scheme}", size.0);
+                println!("-- {name}");
+                self.browser.wear(size, scheme)?;
+                self.browser.open(&format!("http://127.0.0.1:{}/", self.port))?;
+                let picture =
+                    base64::decode(&self.browser.picture(true)?).ok_or("the picture is no base64")?;
+                let file = self.folder.join(format!("{}-{scheme}.png", size.0));
+                fs::write(&file, picture).map_err(|error| format!("{}: {error}", file.display()))?;
+                let found = self.probe("unfold()").and_then(|_| self.room());
+                self.note(&format!("room, at {name}"), found);
+                let found = self.contrast();
+                self.note(&format!("contrast, at {name}"), found);
+                let found = self.keyboard();
+                self.note(&format!("the keyboard, at {name}"), found);
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, what: &str, found: Result<(), String>) {
+        match found {
+            Ok(()) => self.passed += 1,
+            Err(why) => self.failures.push(format!("{what}: {why}")),
+        }
+    }
+
+    fn probe(&mut self, call: &str) -> Result<Value, String> {
+        self.browser.value(&format!("({PROBE}).{call}"))
+    }
+
+    /// Title, address, and what each host is to be told.
+    fn words(&mut self, host: &str) -> Result<(), String> {
+        let title = self.browser.value("document.title")?;
+        same(&title, &format!("An MCP server runs here: http://{host}/mcp").into())?;
+        let found = self.probe("snippets()")?;
+        snippets::check(&found, host, &self.program)?;
+        match host.starts_with(HOST) {
+            // Only the browser knows where that is.
+            true => Ok(()),
+            false => snippets::follow(&found, &self.program, self.folder),
+        }
+    }
+
+    /// Each button copies what stands in its box. Gives what the last has copied.
+    fn copying(&mut self) -> Result<Value, String> {
+        let boxes = self.browser.value("document.querySelectorAll('.snippet').length")?.as_u64().unwrap_or(0);
+        let buttons = self.browser.value("document.querySelectorAll('.snippet button').length")?;
+        if boxes < 7 || buttons.as_u64() != Some(boxes) {
+            return Err(format!("{buttons} buttons for {boxes} boxes"));
+        }
+        let is_loopback = self.browser.value("isSecureContext")? == Value::Bool(true);
+        let mut last = Value::Null;
+        for number in 0..boxes {
+            let button = self.probe(&format!("button({number})"))?;
+            let at = |side: &str| button.get(side).and_then(Value::as_f64).unwrap_or(-1.0);
+            self.browser.click(at("x"), at("y"))?;
+            same(&self.probe(&format!("said({number})"))?, &"Copied".into())?;
+            last = button.get("text").cloned().unwrap_or_default();
+            // Elsewhere nothing can be read.
+            if is_loopback {
+                same(&self.browser.value("navigator.clipboard.readText()")?, &last)?;
+            }
+        }
+        Ok(last)
+    }
+
+    /// What was copied, read by another page.
+    fn pasted(&mut self, text: &Value) -> Result<(), String> {
+        self.browser.open(&format!("http://127.0.0.1:{}/", self.port))?;
+        same(&self.browser.value("navigator.clipboard.readText()")?, text)
+    }
+
+    /// Nothing is asked of anybody else, nothing fails, and nobody complains.
+    fn quiet(&mut self, host: &str) -> Result<(), String> {
+        let text = |event: &Value, path: &str| {
+            event.pointer(path).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        };
+        let browser = &self.browser;
+        let mut wrong = Vec::new();
+        for asked in browser.events("Network.requestWillBeSent") {
+            let url = text(asked, "/request/url").unwrap_or_default();
+            if !url.starts_with(&format!("http://{host}/")) && !url.starts_with("data:") {
+                wrong.push(format!("{url} is asked for"));
+            }
+        }
+        for answer in browser.events("Network.responseReceived") {
+            let status = answer.pointer("/response/status").and_then(Value::as_u64).unwrap_or(0);
+            if status != 200 {
+                wrong.push(format!("{:?} is answered with {status}", text(answer, "/response/url")));
+            }
+        }
+        let complaints = [
+            ("Network.loadingFailed", "/errorText"),
+            ("Runtime.exceptionThrown", "/exceptionDetails/exception/description"),
+            ("Runtime.consoleAPICalled", "/args"),
+            ("Log.entryAdded", "/entry/text"),
+        ];
+        for (kind, path) in complaints {
+            wrong.extend(browser.events(kind).map(|event| format!("{kind}: {:?}", text(event, path))));
+        }
+        if browser.events("Network.requestWillBeSent").next().is_none() {
+            wrong.push("nothing was heard of the page itself".to_owned());
+        }
+        none(&wrong)
+    }
+
+    fn room(&mut self) -> Result<(), String> {
+        let wrong = self.probe("crowded()")?;
+        none(&strings(&wrong)?)
+    }
+
+    fn contrast(&mut self) -> Result<(), String> {
+        let found = self.probe("pale()")?;
+        if found.get("count").and_then(Value::as_u64).unwrap_or(0) < 50 {
+            return Err(format!("there are too few words on the page: {found}"));
+        }
+        none(&strings(found.get("wrong").unwrap_or(&Value::Null))?)
+    }
+
+    /// Everything that can be used is reached, and one sees where one is.
+    fn keyboard(&mut self) -> Result<(), String> {
+        let stops = self.probe("stops()")?.as_u64().unwrap_or(0);
+        if stops < 7 {
+            return Err(format!("there are only {stops} things to use"));
+        }
+        let mut wrong = Vec::new();
+        let mut reached = 0;
+        // Boxes that scroll are stops too.
+        for _ in 0..stops * 3 {
+            self.browser.tab()?;
+            let focused = self.probe("focused()")?;
+            if focused.is_null() {
+                break;
+            }
+            if let Some(why) = focused.get("wrong").and_then(Value::as_str) {
+                wrong.push(format!("{}: {why}", focused.get("name").unwrap_or(&Value::Null)));
+            }
+            reached += u64::from(focused.get("tag").is_some_and(|tag| tag != "PRE"));
+        }
+        if reached != stops {
+            wrong.push(format!("{reached} of {stops} things are reached"));
+        }
+        none(&wrong)
+    }
+}
+
+fn strings(list: &Value) -> Result<Vec<String>, String> {
+    let list = list.as_array().ok_or_else(|| format!("this is no list: {list}"))?;
+    Ok(list.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect())
+}
+
+fn none(wrong: &[String]) -> Result<(), String> {
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+}
+
+fn same(seen: &Value, expected: &Value) -> Result<(), String> {
+    if seen == expected { Ok(()) } else { Err(format!("{seen} instead of {expected}")) }
+}
+
+const PROBE: &str = include_str!("probe.js");
+
+/// A name that is no loopback name.
+const HOST: &str = "workshop.example";
+
+/// A screen and a telephone.
+const SIZES: [(u32, u32); 2] = [(1280, 900), (390, 844)];

@@ -1,0 +1,62 @@
+//! What each host is to be told, as its own documentation wants it, and whether that leads to the server.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::same;
+use crate::run;
+
+/// Compares what stands in the boxes with what hosts read.
+pub(super) fn check(found: &Value, host: &str, program: &Path) -> Result<(), String> {
+    let url = format!("http://{host}/mcp");
+    let text = |id: &str| found.get(id).and_then(Value::as_str).ok_or_else(|| format!("nothing for {id}"));
+    let is = |id: &str, expected: String| same(&text(id)?.into(), &expected.into());
+    is("address", url.clone())?;
+    is("terminal", format!("tsugite info {url}\ntsugite list {url}\ntsugite call {url} add a=1 b=2"))?;
+    is("claude-code", format!("claude mcp add --transport http {NAME} {url}"))?;
+    for (id, key, entry) in [
+        ("cursor", "mcpServers", json!({ "url": url })),
+        ("vscode", "servers", json!({ "type": "http", "url": url })),
+        ("windsurf", "mcpServers", json!({ "serverUrl": url })),
+        ("claude-desktop", "mcpServers", json!({ "command": program, "args": ["serve", "--stdio"] })),
+    ] {
+        let read: Value = serde_json::from_str(text(id)?).map_err(|error| format!("{id}: {error}"))?;
+        same(&read, &json!({ key: { NAME: entry } }))?;
+    }
+    Ok(())
+}
+
+/// Does with `tsugite` what the boxes say: its own lines as they are, and each file as a file that lists servers.
+pub(super) fn follow(found: &Value, program: &Path, folder: &Path) -> Result<(), String> {
+    let text = |id: &str| found.get(id).and_then(Value::as_str).unwrap_or_default();
+    let succeeds = |words: &[&str]| {
+        let said = folder.join("said.txt");
+        let (status, said) = run::output_within(LIMIT, run::program(program, words.iter().copied()), &said)?;
+        match status.success() {
+            true => Ok(said),
+            false => Err(format!("`tsugite {}` ended with {status}", words.join(" "))),
+        }
+    };
+    for line in text("terminal").lines() {
+        let words: Vec<&str> = line.split(' ').skip(1).collect();
+        succeeds(&words)?;
+    }
+    for id in ["cursor", "vscode", "windsurf", "claude-desktop"] {
+        let file = folder.join(format!("{id}.json"));
+        fs::write(&file, text(id)).map_err(|error| format!("{}: {error}", file.display()))?;
+        let said = succeeds(&["info", &format!("{}:{NAME}", file.display()), "--json"])?;
+        let said: Value = serde_json::from_str(&said).map_err(|error| format!("{id}: {error}"))?;
+        same(said.pointer("/server/name").unwrap_or(&Value::Null), &NAME.into())?;
+        let transport = if id == "claude-desktop" { "stdio" } else { "streamable-http" };
+        same(said.get("transport").unwrap_or(&Value::Null), &transport.into())?;
+    }
+    Ok(())
+}
+
+/// What the demo server is called.
+const NAME: &str = "tsugite-demo";
+
+const LIMIT: Duration = Duration::from_secs(60);
