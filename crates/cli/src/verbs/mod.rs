@@ -3,9 +3,11 @@
 mod bridge;
 mod call;
 mod complete;
+mod completions;
 mod info;
 mod list;
 mod listen;
+mod man;
 mod ping;
 mod prompt;
 mod raw;
@@ -31,6 +33,8 @@ pub(crate) enum Verb {
     Ping(ping::Ping),
     Info(info::Info),
     Raw(raw::Raw),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Verb {
@@ -47,6 +51,8 @@ impl Verb {
             Verb::Ping(verb) => verb.run().await,
             Verb::Info(verb) => verb.run().await,
             Verb::Raw(verb) => verb.run().await,
+            Verb::Completions(verb) => verb.run(),
+            Verb::Man(verb) => verb.run(),
         }
     }
 
@@ -65,6 +71,7 @@ impl Verb {
 
     fn common(&self) -> Option<&Common> {
         match self {
+            Verb::Completions(_) | Verb::Man(_) => None,
             Verb::Serve(verb) => Some(&verb.common),
             Verb::Bridge(verb) => Some(&verb.common),
             Verb::List(verb) => Some(&verb.common),

@@ -4,17 +4,40 @@ use std::process::Stdio;
 
 use crate::support::{Place, Running, tsugite};
 
-const VERBS: [&str; 10] =
-    ["serve", "list", "call", "read", "prompt", "complete", "listen", "ping", "info", "raw"];
+/// Every verb there is with its help, those inside of others too: `call`, `config list`.
+pub(crate) fn verbs() -> Vec<(String, String)> {
+    fn inside(verb: &str, help: &str, found: &mut Vec<(String, String)>) {
+        let listed = help.split_once("\nCommands:\n").map(|(_, rest)| rest).unwrap_or_default();
+        for line in listed.lines().take_while(|line| !line.is_empty()) {
+            // What a long description needs more lines for stands further in.
+            let Some(name) = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')) else { continue };
+            let name = name.split_whitespace().next().unwrap();
+            let nested = format!("{verb} {name}").trim_start().to_owned();
+            let help = tsugite(&format!("{nested} --help")).fine();
+            inside(&nested, &help, found);
+            found.push((nested, help));
+        }
+    }
+    let mut found = Vec::new();
+    inside("", &tsugite("--help").fine(), &mut found);
+    found
+}
 
 #[test]
 fn every_verb_has_an_example_and_the_exit_codes_are_told() {
-    let help = tsugite("--help").fine();
-    for verb in VERBS {
-        assert!(help.contains(&format!("\n  {verb} ")), "{verb} in {help}");
-        let about = tsugite(&format!("{verb} --help")).fine();
-        assert!(about.contains(&format!("Examples:\n  tsugite {verb}")), "{about}");
+    let (help, verbs) = (tsugite("--help").fine(), verbs());
+    for verb in ["serve", "list", "call", "raw", "completions", "man"] {
+        assert!(verbs.iter().any(|(name, _)| name == verb), "{verb} in {help}");
+    }
+    for (verb, about) in verbs {
         assert!(about.contains(&format!("Usage: tsugite {verb}")), "{about}");
+        let examples = about.split_once("\nExamples:\n").map(|(_, examples)| examples);
+        let begins = |line: &str| line.starts_with(&format!("  tsugite {verb}"));
+        // What has verbs of its own is shown by theirs.
+        assert!(
+            about.contains("\nCommands:\n") || examples.is_some_and(|all| all.lines().any(begins)),
+            "{verb} has no example: {about}"
+        );
     }
     for promised in [
         "0 fine",
@@ -33,9 +56,8 @@ fn every_verb_has_an_example_and_the_exit_codes_are_told() {
 #[test]
 fn the_page_about_the_binary_knows_every_verb_and_option() {
     let page = include_str!("../../../../docs/cli.md");
-    for verb in VERBS {
+    for (verb, about) in verbs() {
         assert!(page.contains(&format!("tsugite {verb}")), "{verb}");
-        let about = tsugite(&format!("{verb} --help")).fine();
         let options = about.split_whitespace().filter_map(|word| word.strip_prefix("--"));
         for option in options.filter(|option| option.starts_with(char::is_alphabetic)) {
             let option = option.trim_end_matches(|letter: char| !letter.is_alphanumeric());

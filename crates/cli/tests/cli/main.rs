@@ -10,6 +10,7 @@
 
 mod failures;
 mod help;
+mod installing;
 mod listening;
 mod questions;
 mod serving;

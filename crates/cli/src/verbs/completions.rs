@@ -1,0 +1,27 @@
+//! `tsugite completions`: what a shell needs to complete our words.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::Cli;
+use crate::fail::Result;
+use crate::screen::Screen;
+
+/// Print a script that lets a shell complete verbs and options
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tsugite completions bash > ~/.local/share/bash-completion/completions/tsugite\n  tsugite completions zsh > ~/.zfunc/_tsugite     # with ~/.zfunc in fpath\n  tsugite completions fish > ~/.config/fish/completions/tsugite.fish\n  source <(tsugite completions bash)              # for this session alone"
+)]
+pub(crate) struct Completions {
+    /// The shell that is to read it
+    #[arg(value_name = "SHELL", value_enum)]
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(self) -> Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "tsugite", &mut script);
+        Screen::new(false).bytes(&script)
+    }
+}

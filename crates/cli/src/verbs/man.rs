@@ -1,0 +1,99 @@
+//! `tsugite man`: what `--help` says, as pages for `man`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory};
+use clap_mangen::Man as Page;
+use clap_mangen::roff::{Roff, roman};
+
+use crate::Cli;
+use crate::fail::{Failure, Result};
+use crate::screen::Screen;
+
+/// Print the manual page, or write one for each verb
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tsugite man | man -l -\n  tsugite man --dir ~/.local/share/man/man1     then: man tsugite-call"
+)]
+pub(crate) struct Man {
+    /// Write a page for the program and for each verb into this folder, and say which
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+}
+
+impl Man {
+    pub(crate) fn run(self) -> Result<()> {
+        let mut program = Cli::command();
+        program.build();
+        let screen = Screen::new(false);
+        match self.dir {
+            None => screen.bytes(&page(&program)?),
+            Some(folder) => {
+                let wrong = |path: &Path, error: std::io::Error| {
+                    Failure::usage(format!("--dir: cannot write {}: {error}", path.display()))
+                };
+                std::fs::create_dir_all(&folder).map_err(|error| wrong(&folder, error))?;
+                for verb in with_nested(&program) {
+                    let path = folder.join(format!("{}.1", name(verb)));
+                    std::fs::write(&path, page(verb)?).map_err(|error| wrong(&path, error))?;
+                    screen.line(&path.display().to_string())?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A command, and all there are in it.
+fn with_nested(command: &Command) -> Vec<&Command> {
+    let nested = command.get_subcommands().filter(|verb| !verb.is_hide_set()).flat_map(with_nested);
+    std::iter::once(command).chain(nested).collect()
+}
+
+/// `tsugite-call`.
+fn name(command: &Command) -> String {
+    command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
+}
+
+fn page(command: &Command) -> Result<Vec<u8>> {
+    let title = name(command);
+    let page = Page::new(command.clone())
+        .title(title)
+        .source(concat!("tsugite ", env!("CARGO_PKG_VERSION")))
+        .manual("Tsugite");
+    let mut out = Vec::new();
+    page.render_title(&mut out)?;
+    page.render_name_section(&mut out)?;
+    page.render_synopsis_section(&mut out)?;
+    page.render_description_section(&mut out)?;
+    page.render_options_section(&mut out)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(&mut out)?;
+    }
+    if let Some(more) = command.get_after_help() {
+        closing(&more.to_string()).to_writer(&mut out)?;
+    }
+    Ok(out)
+}
+
+/// What stands below the help: a block with a heading is a section, and its lines stay as they are.
+fn closing(text: &str) -> Roff {
+    let mut roff = Roff::new();
+    for block in text.split("\n\n") {
+        let (heading, lines) = match block.split_once(":\n") {
+            Some((heading, lines)) if !heading.contains('\n') => (Some(heading), lines),
+            _ => (None, block),
+        };
+        match heading {
+            Some(heading) => roff.control("SH", [heading.to_uppercase().as_str()]).control("nf", []),
+            None => roff.control("SH", ["NOTES"]),
+        };
+        for line in lines.lines() {
+            roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
+        }
+        if heading.is_some() {
+            roff.control("fi", []);
+        }
+    }
+    roff
+}
