@@ -13,13 +13,13 @@ use crate::schema;
 use crate::session::is_unknown_method;
 
 /// Every list of a server.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Offered {
-    tools: Vec<Tool>,
-    resources: Vec<Resource>,
-    resource_templates: Vec<ResourceTemplate>,
-    prompts: Vec<Prompt>,
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) resource_templates: Vec<ResourceTemplate>,
+    pub(crate) prompts: Vec<Prompt>,
 }
 
 /// One thing that is offered.

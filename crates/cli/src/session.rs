@@ -11,13 +11,13 @@ use tsugite::core::revision::Refusal;
 
 use crate::asking::{Interview, Replies};
 use crate::demo;
-use crate::fail::{Failure, Result};
+use crate::fail::{Exit, Failure, Result};
 use crate::options::{Common, Rev, Transport};
 use crate::screen::Screen;
 use crate::target::{Found, Target};
 use crate::trace::Trace;
 
-/// A server that was connected to.
+/// A server that was connected to. What verbs do is done on one of these.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) screen: Arc<Screen>,
@@ -58,8 +58,19 @@ impl Session {
         About::by(&self.client).await
     }
 
+    /// Says good-bye after what came of a verb. One that broke off is not waited for.
+    pub(crate) async fn finish(self, outcome: Result<()>) -> Result<()> {
+        match outcome {
+            Err(failure) if failure.exit != Exit::Tool => Err(failure),
+            outcome => {
+                self.close().await?;
+                outcome
+            }
+        }
+    }
+
     /// Says good-bye, and what was answered that nobody asked.
-    pub(crate) async fn close(self) -> Result<()> {
+    async fn close(self) -> Result<()> {
         self.client.close().await;
         self.screen.hide_bar();
         self.interview.done()

@@ -36,31 +36,51 @@ pub(crate) struct Call {
     pub(super) common: Common,
 }
 
+/// A tool to call.
+pub(crate) struct Job {
+    name: String,
+    words: Vec<String>,
+    output: Option<PathBuf>,
+}
+
 impl Call {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, mut rest) = target::find(self.words, &self.common, "call")?;
-        let name = first(&mut rest, "call", "the name of a tool", "tsugite call demo add a=1 b=2")?;
+        let (found, rest) = target::find(self.words, &self.common, "call")?;
+        let job = Job::new(rest, self.output)?;
         let session = Session::open(found, &self.common, self.replies).await?;
-        let tool = find(&session, &name).await?;
+        let outcome = job.on(&session).await;
+        session.finish(outcome).await
+    }
+}
+
+impl Job {
+    /// `words` are the name of the tool and its arguments, `output` is where bytes go.
+    pub(crate) fn new(mut words: Vec<String>, output: Option<PathBuf>) -> Result<Self> {
+        let name = first(&mut words, "call", "the name of a tool", "add a=1 b=2")?;
+        Ok(Self { name, words, output })
+    }
+
+    pub(crate) async fn on(&self, session: &Session) -> Result<()> {
+        let Self { name, words, output } = self;
+        let tool = find(session, name).await?;
         let schema = Value::Object(tool.input_schema.keywords().clone());
-        let arguments = arguments::for_tool(&rest, &schema).map_err(|failure| failure.at("arguments"))?;
+        let arguments = arguments::for_tool(words, &schema).map_err(|failure| failure.at("arguments"))?;
         let bar = Arc::clone(&session.screen);
         let call =
-            session.client.call_raw(&name, &arguments).on_progress(move |progress| bar.progress(&progress));
+            session.client.call_raw(name, &arguments).on_progress(move |progress| bar.progress(&progress));
         let result = call.await.map_err(|error| session.failed(error, "call"))?;
         session.screen.hide_bar();
-        self.output.as_deref().map_or(Ok(()), |to| match session.screen.json {
-            true => output::save(&output::of_blocks(&result.content), to, &name),
+        output.as_deref().map_or(Ok(()), |to| match session.screen.json {
+            true => output::save(&output::of_blocks(&result.content), to, name),
             false => Ok(()),
         })?;
         let failed = result.is_error == Some(true);
         match (session.screen.json, failed) {
             (true, _) => session.screen.json(&result)?,
             (false, true) => {}
-            (false, false) => show(&session.screen, &result, self.output.as_deref(), &name)?,
+            (false, false) => show(&session.screen, &result, output.as_deref(), name)?,
         }
-        session.close().await?;
-        match (failed, self.common.json) {
+        match (failed, session.screen.json) {
             (false, _) => Ok(()),
             (true, true) => Err(Failure::silent(Exit::Tool)),
             (true, false) => {
@@ -77,7 +97,7 @@ async fn find(session: &Session, name: &str) -> Result<Tool> {
         let failure = Failure::usage(format!("the server has no tool `{name}`")).at("list");
         match did_you_mean(name, names.iter().map(String::as_str)) {
             Some(advice) => failure.hint(advice),
-            None => failure.hint("`tsugite list` shows what there is"),
+            None => failure.hint("`list` shows what there is"),
         }
     })
 }

@@ -24,14 +24,27 @@ pub(crate) struct Complete {
     pub(super) common: Common,
 }
 
+/// An argument to complete.
+pub(crate) struct Job(CompleteParams);
+
 impl Complete {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, mut rest) = target::find(self.words, &self.common, "complete")?;
-        let example = "tsugite complete demo review language r";
-        let about = first(&mut rest, "complete", "a prompt or a template", example)?;
-        let name = first(&mut rest, "complete", "the name of an argument", example)?;
-        let begun = if rest.is_empty() { String::new() } else { rest.remove(0) };
-        let others = arguments::plain_pairs(&rest).map_err(|failure| failure.at("arguments"))?;
+        let (found, rest) = target::find(self.words, &self.common, "complete")?;
+        let job = Job::new(rest)?;
+        let session = Session::open(found, &self.common, Replies::default()).await?;
+        let outcome = job.on(&session).await;
+        session.finish(outcome).await
+    }
+}
+
+impl Job {
+    /// `words` are the prompt or template, the argument, how it begins, and what is filled in already.
+    pub(crate) fn new(mut words: Vec<String>) -> Result<Self> {
+        let example = "review language r";
+        let about = first(&mut words, "complete", "a prompt or a template", example)?;
+        let name = first(&mut words, "complete", "the name of an argument", example)?;
+        let begun = if words.is_empty() { String::new() } else { words.remove(0) };
+        let others = arguments::plain_pairs(&words).map_err(|failure| failure.at("arguments"))?;
         let reference = match about.contains(':') {
             true => Reference::resource(about),
             false => Reference::prompt(about),
@@ -40,13 +53,15 @@ impl Complete {
         if !others.is_empty() {
             params = params.context(CompletionContext::new().arguments(others));
         }
-        let session = Session::open(found, &self.common, Replies::default()).await?;
-        let result = session.client.complete(params).await;
+        Ok(Self(params))
+    }
+
+    pub(crate) async fn on(&self, session: &Session) -> Result<()> {
+        let result = session.client.complete(self.0.clone()).await;
         let result = result.map_err(|error| Failure::of(error, "complete"))?;
         let screen = &session.screen;
         if screen.json {
-            screen.json(&result)?;
-            return session.close().await;
+            return screen.json(&result);
         }
         for value in &result.completion.values {
             screen.line(&screen.words(value))?;
@@ -57,6 +72,6 @@ impl Complete {
             (_, Some(true)) => screen.note("note: there are more"),
             _ => {}
         }
-        session.close().await
+        Ok(())
     }
 }

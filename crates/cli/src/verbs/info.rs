@@ -31,59 +31,58 @@ impl Info {
         let (found, rest) = target::find(self.words, &self.common, "info")?;
         no_more(&rest)?;
         let session = Session::open(found, &self.common, Replies::default()).await?;
-        let About { server, capabilities, instructions } = session.about().await?;
-        let over = match (session.over, session.client.verdict().map(|verdict| verdict.transport)) {
-            ("http", Some(Transport::HttpSse)) => "http+sse",
-            ("http", _) => "streamable-http",
-            (over, _) => over,
-        };
-        let revision = session.client.revision().as_str();
-        let connect = milliseconds(session.took);
-        let capabilities = serde_json::to_value(&capabilities).unwrap_or_default();
-        let screen = &session.screen;
-        if screen.json {
-            screen.json(&json!({
-                "revision": revision,
-                "transport": over,
-                "server": server,
-                "capabilities": capabilities,
-                "instructions": instructions,
-                "timings": {"connectMs": connect},
-            }))?;
-            return session.close().await;
-        }
-        let row = |name: &str, value: &str| {
-            screen.line(&format!(
-                "{} {}",
-                screen.paint(Style::Bold, &format!("{name:<12}")),
-                screen.words(value)
-            ))
-        };
-        match server {
-            Some(server) => {
-                let title = server.title.map(|title| format!(" ({title})")).unwrap_or_default();
-                row("server", &format!("{} {}{title}", server.name, server.version))?;
-            }
-            None => row("server", "does not say what it is")?,
-        }
-        row("revision", revision)?;
-        row("transport", over)?;
-        let members = capabilities.as_object().into_iter().flatten();
-        for (number, (name, value)) in members.filter(|(name, _)| !is_extra(name)).enumerate() {
-            row(if number == 0 { "can" } else { "" }, &format!("{name}{}", details(value)))?;
-        }
-        for extra in ["extensions", "experimental"] {
-            let members = capabilities.get(extra).and_then(Value::as_object).into_iter().flatten();
-            for (number, (name, value)) in members.enumerate() {
-                row(if number == 0 { extra } else { "" }, &format!("{name}{}", details(value)))?;
-            }
-        }
-        if let Some(instructions) = instructions {
-            row("instructions", &instructions.trim_end().replace('\n', "\n             "))?;
-        }
-        row("connected in", &format!("{connect} ms"))?;
-        session.close().await
+        let outcome = show(&session).await;
+        session.finish(outcome).await
     }
+}
+
+pub(crate) async fn show(session: &Session) -> Result<()> {
+    let About { server, capabilities, instructions } = session.about().await?;
+    let over = match (session.over, session.client.verdict().map(|verdict| verdict.transport)) {
+        ("http", Some(Transport::HttpSse)) => "http+sse",
+        ("http", _) => "streamable-http",
+        (over, _) => over,
+    };
+    let revision = session.client.revision().as_str();
+    let connect = milliseconds(session.took);
+    let capabilities = serde_json::to_value(&capabilities).unwrap_or_default();
+    let screen = &session.screen;
+    if screen.json {
+        return screen.json(&json!({
+            "revision": revision,
+            "transport": over,
+            "server": server,
+            "capabilities": capabilities,
+            "instructions": instructions,
+            "timings": {"connectMs": connect},
+        }));
+    }
+    let row = |name: &str, value: &str| {
+        screen.line(&format!("{} {}", screen.paint(Style::Bold, &format!("{name:<12}")), screen.words(value)))
+    };
+    match server {
+        Some(server) => {
+            let title = server.title.map(|title| format!(" ({title})")).unwrap_or_default();
+            row("server", &format!("{} {}{title}", server.name, server.version))?;
+        }
+        None => row("server", "does not say what it is")?,
+    }
+    row("revision", revision)?;
+    row("transport", over)?;
+    let members = capabilities.as_object().into_iter().flatten();
+    for (number, (name, value)) in members.filter(|(name, _)| !is_extra(name)).enumerate() {
+        row(if number == 0 { "can" } else { "" }, &format!("{name}{}", details(value)))?;
+    }
+    for extra in ["extensions", "experimental"] {
+        let members = capabilities.get(extra).and_then(Value::as_object).into_iter().flatten();
+        for (number, (name, value)) in members.enumerate() {
+            row(if number == 0 { extra } else { "" }, &format!("{name}{}", details(value)))?;
+        }
+    }
+    if let Some(instructions) = instructions {
+        row("instructions", &instructions.trim_end().replace('\n', "\n             "))?;
+    }
+    row("connected in", &format!("{connect} ms"))
 }
 
 fn is_extra(name: &str) -> bool {

@@ -29,17 +29,21 @@ impl List {
         let (found, rest) = target::find(self.words, &self.common, "list")?;
         no_more(&rest)?;
         let session = Session::open(found, &self.common, Replies::default()).await?;
-        let can = session.about().await?.capabilities;
-        let offered = Offered::by(&session.client, &can).await?;
-        match session.screen.json {
-            true => session.screen.json(&offered)?,
-            false => show(&offered, &session.screen)?,
-        }
-        session.close().await
+        let outcome = show(&session).await;
+        session.finish(outcome).await
     }
 }
 
-fn show(offered: &Offered, screen: &Screen) -> Result<()> {
+pub(crate) async fn show(session: &Session) -> Result<()> {
+    let can = session.about().await?.capabilities;
+    let offered = Offered::by(&session.client, &can).await?;
+    match session.screen.json {
+        true => session.screen.json(&offered),
+        false => present(&offered, &session.screen),
+    }
+}
+
+fn present(offered: &Offered, screen: &Screen) -> Result<()> {
     let mut text = String::new();
     for (title, entries) in offered.lists() {
         if entries.is_empty() {

@@ -30,47 +30,50 @@ impl Listen {
     pub(crate) async fn run(self) -> Result<()> {
         let (found, uris) = target::find(self.words, &self.common, "listen")?;
         let session = Session::open(found, &self.common, Replies::default()).await?;
-        let can = session.about().await?.capabilities;
-        let mut watch = Watch::new();
-        watch.tools = can.tools.is_some_and(|list| list.list_changed == Some(true));
-        watch.prompts = can.prompts.is_some_and(|list| list.list_changed == Some(true));
-        watch.resources = can.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
-        if !uris.is_empty() && can.resources.is_none_or(|list| list.subscribe != Some(true)) {
-            return Err(
-                Failure::new(Exit::Protocol, "the server does not let its resources be watched").at("listen")
-            );
-        }
-        let watch = uris.into_iter().fold(watch, Watch::resource);
-        if watch == Watch::new() {
-            return Err(
-                Failure::new(Exit::Protocol, "nothing at this server says when it changes").at("listen")
-            );
-        }
-        let changes = session.client.listen(watch).await;
-        let mut changes = changes.map_err(|error| Failure::of(error, "listen"))?;
-        let screen = &session.screen;
-        screen.note("listening; Ctrl-C ends it");
-        let mut left = self.count.unwrap_or(u64::MAX);
-        while left > 0
-            && let Some(change) = changes.next().await
-        {
-            let change = change.map_err(|error| Failure::of(error, "listen"))?;
-            let (what, uri) = match &change {
-                Change::Tools => ("tools", None),
-                Change::Prompts => ("prompts", None),
-                Change::Resources => ("resources", None),
-                Change::Resource { uri } => ("resource", Some(uri)),
-                _ => ("everything", None),
-            };
-            match (screen.json, uri) {
-                (true, None) => screen.json(&json!({"change": what}))?,
-                (true, Some(uri)) => screen.json(&json!({"change": what, "uri": uri}))?,
-                (false, None) => screen.line(what)?,
-                (false, Some(uri)) => screen.line(&format!("{what} {}", screen.words(uri)))?,
-            }
-            left -= 1;
-        }
-        drop(changes);
-        session.close().await
+        let outcome = show(&session, uris, self.count).await;
+        session.finish(outcome).await
     }
+}
+
+/// Tells what changes: the lists, and these resources.
+pub(crate) async fn show(session: &Session, uris: Vec<String>, count: Option<u64>) -> Result<()> {
+    let can = session.about().await?.capabilities;
+    let mut watch = Watch::new();
+    watch.tools = can.tools.is_some_and(|list| list.list_changed == Some(true));
+    watch.prompts = can.prompts.is_some_and(|list| list.list_changed == Some(true));
+    watch.resources = can.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
+    if !uris.is_empty() && can.resources.is_none_or(|list| list.subscribe != Some(true)) {
+        return Err(
+            Failure::new(Exit::Protocol, "the server does not let its resources be watched").at("listen")
+        );
+    }
+    let watch = uris.into_iter().fold(watch, Watch::resource);
+    if watch == Watch::new() {
+        return Err(Failure::new(Exit::Protocol, "nothing at this server says when it changes").at("listen"));
+    }
+    let changes = session.client.listen(watch).await;
+    let mut changes = changes.map_err(|error| Failure::of(error, "listen"))?;
+    let screen = &session.screen;
+    screen.note("listening; Ctrl-C ends it");
+    let mut left = count.unwrap_or(u64::MAX);
+    while left > 0
+        && let Some(change) = changes.next().await
+    {
+        let change = change.map_err(|error| Failure::of(error, "listen"))?;
+        let (what, uri) = match &change {
+            Change::Tools => ("tools", None),
+            Change::Prompts => ("prompts", None),
+            Change::Resources => ("resources", None),
+            Change::Resource { uri } => ("resource", Some(uri)),
+            _ => ("everything", None),
+        };
+        match (screen.json, uri) {
+            (true, None) => screen.json(&json!({"change": what}))?,
+            (true, Some(uri)) => screen.json(&json!({"change": what, "uri": uri}))?,
+            (false, None) => screen.line(what)?,
+            (false, Some(uri)) => screen.line(&format!("{what} {}", screen.words(uri)))?,
+        }
+        left -= 1;
+    }
+    Ok(())
 }

@@ -1,4 +1,6 @@
 //! What one can do: one file per verb.
+//!
+//! A verb reads its words, connects, and does its work on a session; that part of it knows nothing of targets.
 
 mod bridge;
 mod call;
@@ -87,10 +89,10 @@ impl Verb {
     }
 }
 
-/// The first of the words, which must be there.
+/// The first of the words after the target, which must be there.
 fn first(words: &mut Vec<String>, verb: &str, what: &str, example: &str) -> Result<String> {
     if words.is_empty() {
-        return Err(Failure::usage(format!("`{verb}` needs {what}")).hint(example));
+        return Err(Failure::usage(format!("`{verb}` needs {what}")).hint(format!("such as {example}")));
     }
     Ok(words.remove(0))
 }

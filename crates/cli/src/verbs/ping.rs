@@ -30,20 +30,24 @@ impl Ping {
         let (found, rest) = target::find(self.words, &self.common, "ping")?;
         no_more(&rest)?;
         let session = Session::open(found, &self.common, Replies::default()).await?;
-        let client = &session.client;
-        let begun = Instant::now();
-        let (asked, answer) = match client.revision().is_stateless() {
-            true => ("server/discover", client.discover().await.map(drop)),
-            false => ("ping", client.ping().await.map(drop)),
-        };
-        let ms = milliseconds(begun.elapsed());
-        answer.map_err(|error| Failure::of(error, "ping"))?;
-        let revision = client.revision().as_str();
-        match session.screen.json {
-            true => session.screen.json(&json!({"method": asked, "revision": revision, "ms": ms}))?,
-            false => session.screen.line(&format!("{asked} answered in {ms} ms, on {revision}"))?,
-        }
-        session.close().await
+        let outcome = show(&session).await;
+        session.finish(outcome).await
+    }
+}
+
+pub(crate) async fn show(session: &Session) -> Result<()> {
+    let client = &session.client;
+    let begun = Instant::now();
+    let (asked, answer) = match client.revision().is_stateless() {
+        true => ("server/discover", client.discover().await.map(drop)),
+        false => ("ping", client.ping().await.map(drop)),
+    };
+    let ms = milliseconds(begun.elapsed());
+    answer.map_err(|error| Failure::of(error, "ping"))?;
+    let revision = client.revision().as_str();
+    match session.screen.json {
+        true => session.screen.json(&json!({"method": asked, "revision": revision, "ms": ms})),
+        false => session.screen.line(&format!("{asked} answered in {ms} ms, on {revision}")),
     }
 }
 

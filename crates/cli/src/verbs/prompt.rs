@@ -29,27 +29,46 @@ pub(crate) struct Prompt {
     pub(super) common: Common,
 }
 
+/// A prompt to fill in.
+pub(crate) struct Job {
+    name: String,
+    words: Vec<String>,
+}
+
 impl Prompt {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, mut rest) = target::find(self.words, &self.common, "prompt")?;
-        let name = first(&mut rest, "prompt", "the name of a prompt", "tsugite prompt demo review code=x")?;
+        let (found, rest) = target::find(self.words, &self.common, "prompt")?;
+        let job = Job::new(rest)?;
         let session = Session::open(found, &self.common, self.replies).await?;
+        let outcome = job.on(&session).await;
+        session.finish(outcome).await
+    }
+}
+
+impl Job {
+    /// `words` are the name of the prompt and its arguments.
+    pub(crate) fn new(mut words: Vec<String>) -> Result<Self> {
+        let name = first(&mut words, "prompt", "the name of a prompt", "review code=x")?;
+        Ok(Self { name, words })
+    }
+
+    pub(crate) async fn on(&self, session: &Session) -> Result<()> {
+        let Self { name, words } = self;
         let prompts = session.client.list_prompts().await.map_err(|error| Failure::of(error, "list"))?;
-        let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
+        let Some(prompt) = prompts.iter().find(|prompt| prompt.name == *name) else {
             let failure = Failure::usage(format!("the server has no prompt `{name}`")).at("list");
-            return Err(match did_you_mean(&name, prompts.iter().map(|prompt| prompt.name.as_str())) {
+            return Err(match did_you_mean(name, prompts.iter().map(|prompt| prompt.name.as_str())) {
                 Some(advice) => failure.hint(advice),
-                None => failure.hint("`tsugite list` shows what there is"),
+                None => failure.hint("`list` shows what there is"),
             });
         };
         let asked = prompt.arguments.as_deref().unwrap_or_default();
-        let arguments = arguments::for_prompt(&rest, asked).map_err(|failure| failure.at("arguments"))?;
-        let filled = session.client.get_prompt(&name, &arguments).await;
+        let arguments = arguments::for_prompt(words, asked).map_err(|failure| failure.at("arguments"))?;
+        let filled = session.client.get_prompt(name, &arguments).await;
         let filled = filled.map_err(|error| session.failed(error, "prompt"))?;
         let screen = &session.screen;
         if screen.json {
-            screen.json(&filled)?;
-            return session.close().await;
+            return screen.json(&filled);
         }
         for message in &filled.messages {
             let role = if matches!(message.role, Role::User) { "user:" } else { "assistant:" };
@@ -63,6 +82,6 @@ impl Prompt {
                 }
             }
         }
-        session.close().await
+        Ok(())
     }
 }

@@ -31,19 +31,32 @@ pub(crate) struct Raw {
 
 /// What is sent.
 #[derive(Deserialize)]
-struct Request {
+pub(crate) struct Request {
     method: String,
     params: Option<RawJson>,
 }
 
 impl Raw {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, mut rest) = target::find(self.words, &self.common, "raw")?;
-        let word = first(&mut rest, "raw", "a request", "tsugite raw demo '{\"method\":\"tools/list\"}'")?;
-        no_more(&rest)?;
-        let Request { method, params } = read(&word)?;
+        let (found, rest) = target::find(self.words, &self.common, "raw")?;
+        let request = Request::new(rest)?;
         let session = Session::open(found, &self.common, self.replies).await?;
-        let result = match session.client.request_raw(&method, params).await {
+        let outcome = request.on(&session).await;
+        session.finish(outcome).await
+    }
+}
+
+impl Request {
+    /// `words` are the request, or where it stands.
+    pub(crate) fn new(mut words: Vec<String>) -> Result<Self> {
+        let word = first(&mut words, "raw", "a request", "'{\"method\":\"tools/list\"}'")?;
+        no_more(&words)?;
+        read(&word)
+    }
+
+    pub(crate) async fn on(&self, session: &Session) -> Result<()> {
+        let Self { method, params } = self;
+        let result = match session.client.request_raw(method, params.clone()).await {
             Ok(result) => result,
             Err(error) => {
                 // The error is what came back.
@@ -54,10 +67,9 @@ impl Raw {
             }
         };
         match session.screen.json {
-            true => session.screen.json_text(result.text())?,
-            false => session.screen.line(&session.screen.words(&output::pretty(result.text())))?,
+            true => session.screen.json_text(result.text()),
+            false => session.screen.line(&session.screen.words(&output::pretty(result.text()))),
         }
-        session.close().await
     }
 }
 

@@ -31,18 +31,38 @@ pub(crate) struct Read {
     pub(super) common: Common,
 }
 
+/// A resource to read.
+pub(crate) struct Job {
+    uri: String,
+    output: Option<PathBuf>,
+}
+
 impl Read {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, mut rest) = target::find(self.words, &self.common, "read")?;
-        let uri = first(&mut rest, "read", "the URI of a resource", "tsugite read demo demo://motto")?;
-        no_more(&rest)?;
+        let (found, rest) = target::find(self.words, &self.common, "read")?;
+        let job = Job::new(rest, self.output)?;
         let session = Session::open(found, &self.common, self.replies).await?;
+        let outcome = job.on(&session).await;
+        session.finish(outcome).await
+    }
+}
+
+impl Job {
+    /// `words` are the URI, `output` is where it goes.
+    pub(crate) fn new(mut words: Vec<String>, output: Option<PathBuf>) -> Result<Self> {
+        let uri = first(&mut words, "read", "the URI of a resource", "demo://motto")?;
+        no_more(&words)?;
+        Ok(Self { uri, output })
+    }
+
+    pub(crate) async fn on(&self, session: &Session) -> Result<()> {
+        let Self { uri, output } = self;
         let result =
-            session.client.read_resource(&uri).await.map_err(|error| session.failed(error, "read"))?;
+            session.client.read_resource(uri).await.map_err(|error| session.failed(error, "read"))?;
         let screen = &session.screen;
-        let to = self.output.as_deref().filter(|to| *to != Path::new("-"));
+        let to = output.as_deref().filter(|to| *to != Path::new("-"));
         if let Some(to) = to {
-            save(&result.contents, to, &uri)?;
+            save(&result.contents, to, uri)?;
         }
         match (screen.json, to) {
             (true, _) => screen.json(&result)?,
@@ -51,17 +71,17 @@ impl Read {
                 for contents in &result.contents {
                     match &contents.body {
                         Body::Text(text) => screen.text(&screen.words(text))?,
-                        Body::Blob(base64) if !screen.shown || self.output.is_some() => {
+                        Body::Blob(base64) if !screen.shown || output.is_some() => {
                             screen.bytes(&output::decode(base64)?)?;
                         }
                         Body::Blob(_) => {
-                            output::show(screen, &[output::of_contents(contents)], None, &uri)?;
+                            output::show(screen, &[output::of_contents(contents)], None, uri)?;
                         }
                     }
                 }
             }
         }
-        session.close().await
+        Ok(())
     }
 }
 
