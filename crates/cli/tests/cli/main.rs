@@ -8,10 +8,12 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
+mod bridging;
 mod failures;
 mod help;
 mod installing;
 mod listening;
+mod many;
 mod questions;
 mod serving;
 mod support;

@@ -1,0 +1,53 @@
+//! `tsugite bridge`, as people run it. What crosses, and between whom, is a table of its own.
+
+use crate::support::{Place, Running, TSUGITE};
+
+#[test]
+fn a_server_over_http_becomes_a_program_and_a_program_a_server_over_http() {
+    let place = Place::new();
+    let words = ["bridge", "--listen", "127.0.0.1:0", "--", TSUGITE, "serve", "--stdio"];
+    let running = Running::start(place.command(words));
+    let url = running.line().trim().to_owned();
+    running.heard("a bridge to");
+    let over_two = ["call", "add", "a=1", "b=2", "--", TSUGITE, "bridge", &url];
+    assert_eq!(place.run(over_two).fine(), "3\n");
+    running.signal("-INT");
+    assert_eq!(running.end().code, 0);
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_said_to_client_and_log() {
+    let place = Place::new();
+    let ran = place.run(["info", "--rev", "2025-11-25", "--", TSUGITE, "bridge", "http://127.0.0.1:1/mcp"]);
+    let err = ran.failed(3);
+    assert!(err.contains("cannot be reached: nothing answers at its address"), "{err}");
+    let ran = place.run(["info", "-v", "--", TSUGITE, "bridge", "--", "/no/such/program"]);
+    let err = ran.failed(3);
+    assert!(err.contains("it could not be started") && err.contains("/no/such/program"), "{err}");
+}
+
+#[test]
+fn words_are_checked_before_anything_is_served() {
+    let place = Place::new();
+    assert!(place.run(["bridge"]).failed(1).contains("`bridge` needs a server"));
+    assert!(place.run(["bridge", "nobody"]).failed(1).contains("no server is called `nobody`"));
+    assert!(place.run(["bridge", "demo", "demo"]).failed(1).contains("one word too many"));
+    assert!(place.run(["bridge", "demo", "--allow-host", "x"]).failed(1).contains("--listen"));
+}
+
+#[test]
+fn it_ends_with_its_input_and_leaves_nothing() {
+    let place = Place::new();
+    place.file("in", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"n\",\"version\":\"1\"}}}\n");
+    let pid = place.path.join("pid");
+    let script = format!("echo $$ > \"$0\"; exec {TSUGITE} serve --stdio");
+    let mut command = place.command(["bridge", "--", "sh", "-c", &script, pid.to_str().unwrap()]);
+    command.stdin(std::fs::File::open(place.path.join("in")).unwrap());
+    let said = Running::start(command).end().fine();
+    assert!(
+        said.contains("\"tsugite-demo\"") && said.contains("\"protocolVersion\":\"2025-11-25\""),
+        "{said}"
+    );
+    let pid = std::fs::read_to_string(pid).unwrap();
+    assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
+}

@@ -1,0 +1,147 @@
+//! `tsugite serve` with targets: several servers behind one address.
+
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::support::{LONG, Place, Running, TSUGITE};
+
+/// Serves what a file lists, until it is dropped.
+fn serve(place: &Place, more: &[&str]) -> (Running, String) {
+    let words = ["serve", "--listen", "127.0.0.1:0", "--config", "many.json"];
+    let running = Running::start(place.command(words.iter().chain(more)));
+    let url = running.line().trim().to_owned();
+    (running, url)
+}
+
+fn demo(more: &[&str]) -> serde_json::Value {
+    let args: Vec<&str> = ["serve", "--stdio"].iter().chain(more).copied().collect();
+    json!({ "command": TSUGITE, "args": args })
+}
+
+fn listed(place: &Place, servers: serde_json::Value) {
+    place.file("many.json", &json!({ "mcpServers": servers }).to_string());
+}
+
+fn until(mut there: impl FnMut() -> bool, what: &str) {
+    let begun = Instant::now();
+    while !there() {
+        assert!(begun.elapsed() < LONG, "{what}");
+    }
+}
+
+#[test]
+fn all_servers_are_one_under_their_names() {
+    let place = Place::new();
+    listed(&place, json!({ "old": demo(&["--rev", "2025-06-18"]), "new": demo(&["--rev", "2026-07-28"]) }));
+    let (_running, url) = serve(&place, &[]);
+    for rev in ["2026-07-28", "2025-11-25", "2024-11-05"] {
+        let run = |words: &[&str]| place.run([words, &["--rev", rev]].concat()).fine();
+        let list = run(&["list", &url]);
+        for words in ["old_add(a: integer, b: integer)", "new_add(", "demo://old/motto", "new_review("] {
+            assert!(list.contains(words), "{rev}: {words:?} in {list}");
+        }
+        assert_eq!(run(&["call", &url, "old_add", "a=1", "b=2"]), "3\n");
+        assert_eq!(run(&["call", &url, "new_add", "a=2", "b=3"]), "5\n");
+        assert_eq!(run(&["read", &url, "demo://new/motto"]), "Measure twice, cut once.");
+        assert!(run(&["prompt", &url, "old_review", "code=x"]).contains('x'));
+    }
+    for rev in ["2026-07-28", "2025-11-25", "2025-06-18"] {
+        for server in ["old", "new"] {
+            let tool = format!("{server}_order");
+            let said = place.run(["call", &url, &tool, "--answer", "name=Kiku", "--rev", rev]).fine();
+            assert_eq!(said, "2 planks of cedar for Kiku\n", "{rev} {server}");
+        }
+    }
+}
+
+#[test]
+fn a_link_in_a_result_is_the_name_clients_know() {
+    let place = Place::new();
+    listed(&place, json!({ "shop": demo(&[]) }));
+    let (_running, url) = serve(&place, &[]);
+    let said = place.run(["call", &url, "shop_links", "--json"]).fine();
+    assert!(said.contains("\"uri\":\"demo://shop/motto\""), "{said}");
+    assert!(!said.contains("\"uri\":\"demo://motto\""), "{said}");
+}
+
+#[test]
+fn a_dead_server_harms_no_other() {
+    let place = Place::new();
+    listed(
+        &place,
+        json!({ "one": demo(&[]), "dead": { "command": "/no/such/program" }, "unset": { "command": "${NOBODY_SET_THIS}" },
+                "nowhere": { "url": "http://127.0.0.1:1/mcp" }, "ends": { "command": "false" } }),
+    );
+    let (running, url) = serve(&place, &[]);
+    running.heard("left out: many.json cannot be used: mcpServers.unset.command: the variable NOBODY_SET_THIS is not set");
+    let list = place.run(["list", &url]).fine();
+    assert!(list.contains("one_add(") && !list.contains("dead_"), "{list}");
+    assert_eq!(place.run(["call", &url, "one_add", "a=1", "b=2"]).fine(), "3\n");
+    let raw = r#"{"method":"tools/call","params":{"name":"dead_add","arguments":{}}}"#;
+    let err = place.run(["raw", &url, raw]).failed(3);
+    assert!(err.contains("the server `dead` cannot be reached: it could not be started"), "{err}");
+    assert!(!err.contains("/no/such"), "{err}");
+}
+
+#[test]
+fn a_server_that_ends_is_started_again_and_the_others_never_notice() {
+    let place = Place::new();
+    let script = format!("echo $$ > \"$0\"; exec {TSUGITE} serve --stdio");
+    let pid_file = place.path.join("pid");
+    let mortal = json!({ "command": "sh", "args": ["-c", script, pid_file] });
+    listed(&place, json!({ "one": demo(&[]), "mortal": mortal }));
+    let (_running, url) = serve(&place, &[]);
+    let call = |tool: &str| place.run(["call", &url, tool, "a=1", "b=2"]);
+    assert_eq!(call("mortal_add").fine(), "3\n");
+    let first = fs::read_to_string(&pid_file).unwrap();
+    assert!(Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
+    assert_eq!(call("one_add").fine(), "3\n");
+    until(|| call("mortal_add").code == 0, "it is not started again");
+    assert_ne!(fs::read_to_string(&pid_file).unwrap(), first);
+}
+
+#[test]
+fn nothing_is_left_when_it_ends() {
+    let place = Place::new();
+    let script = format!("echo $$ > \"$0\"; exec {TSUGITE} serve --stdio");
+    let pid_file = place.path.join("pid");
+    listed(&place, json!({ "one": { "command": "sh", "args": ["-c", script, pid_file] } }));
+    let (running, url) = serve(&place, &[]);
+    place.run(["call", &url, "one_add", "a=1", "b=2", "--rev", "2025-11-25"]).fine();
+    running.signal("-TERM");
+    assert_eq!(running.end().code, 0);
+    let pid = fs::read_to_string(&pid_file).unwrap();
+    until(|| !std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
+}
+
+#[test]
+fn words_name_servers_too() {
+    let place = Place::new();
+    listed(&place, json!({ "one": demo(&[]) }));
+    let words =
+        ["serve", "--listen", "127.0.0.1:0", "many.json:one", "two=demo", "--", TSUGITE, "serve", "--stdio"];
+    let running = Running::start(place.command(words));
+    let url = running.line().trim().to_owned();
+    running.heard("3 servers (one, two, tsugite)");
+    for tool in ["one_add", "two_add", "tsugite_add"] {
+        assert_eq!(place.run(["call", &url, tool, "a=1", "b=2"]).fine(), "3\n");
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_said_before_anything_is() {
+    let place = Place::new();
+    let err = place.run(["serve", "demo", "demo"]).failed(1);
+    assert!(err.contains("two servers are called `demo`") && err.contains("NAME=TARGET"), "{err}");
+    let err = place.run(["serve", "--config", "none.json"]).failed(1);
+    assert!(err.contains("there is no file none.json"), "{err}");
+    place.file("many.json", "{\n  \"mcpServers\": {\n    \"a\": { \"command\": 1 },,\n  }\n}");
+    let err = place.run(["serve", "--config", "many.json"]).failed(1);
+    assert!(err.contains("many.json cannot be read") && err.contains("line 3"), "{err}");
+    listed(&place, json!({}));
+    let err = place.run(["serve", "--config", "many.json"]).failed(1);
+    assert!(err.contains("no server"), "{err}");
+}
