@@ -34,6 +34,8 @@ pub(super) struct Far {
     /// The logs the server was last asked for.
     level: Mutex<Option<Level>>,
     keeper: OnceLock<AbortHandle>,
+    /// When it was last begun to be opened.
+    begun: Mutex<Instant>,
     patience: Duration,
 }
 
@@ -103,6 +105,7 @@ impl Far {
             listening: Mutex::default(),
             level: Mutex::default(),
             keeper: OnceLock::new(),
+            begun: Mutex::new(Instant::now()),
             patience,
         });
         let keeper = tokio::spawn(keep(Arc::downgrade(&far), Arc::clone(target), face));
@@ -134,12 +137,13 @@ impl Far {
         }
     }
 
-    /// Waits until it is known whether there is a connection, and a while at most.
-    pub(super) async fn settled(&self, limit: Duration) {
+    /// Waits until it is known whether there is a connection; but nobody waits for long for one that hangs.
+    pub(super) async fn settled(&self) {
         let mut state = self.state.subscribe();
+        let deadline = *lock(&self.begun) + HANGING;
         let settled = state.wait_for(|state| !matches!(state, State::Opening));
         // Whoever waits in vain goes on without.
-        let _ = tokio::time::timeout(limit, settled).await;
+        let _ = tokio::time::timeout_at(deadline, settled).await;
     }
 
     fn absent(&self, why: &str) -> Refusal {
@@ -213,8 +217,13 @@ impl Far {
     }
 
     pub(super) fn lost(&self, seen: &str) {
+        // One that we end ourselves is not lost.
+        if self.up_now().is_none() {
+            return;
+        }
         tracing::warn!(server = self.target.shown(), seen, "a server behind the bridge is gone");
         lock(&self.level).take();
+        *lock(&self.begun) = Instant::now();
         self.state.send_replace(State::Opening);
     }
 
@@ -280,8 +289,12 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
     let client = loop {
         let connecting = target.dial().on_behalf(tap.clone(), face.info.clone(), face.capabilities.clone());
         match connecting.await {
-            Ok(client) => break client,
+            Ok(client) => {
+                target.learn(client.verdict());
+                break client;
+            }
             Err(error) => {
+                target.learn(None);
                 let Some(up) = far.upgrade() else { return };
                 up.down(&error, &far);
             }
@@ -377,5 +390,7 @@ fn pause(failures: u32) -> Duration {
     }
 }
 
+/// How long a connection that is neither there nor refused is waited for by those who can do without.
+const HANGING: Duration = Duration::from_secs(10);
 /// A connection that lasted this long is opened again at once.
 const LONG_LIFE: Duration = Duration::from_secs(30);

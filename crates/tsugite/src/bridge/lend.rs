@@ -13,7 +13,7 @@ use tsugite_core::revision::Refusal;
 use tsugite_core::session::Peek;
 
 use super::far::{Face, Far, Near};
-use super::relay::{PATIENCE, Relay};
+use super::relay::Relay;
 use crate::lock::lock;
 use crate::server::layer::Job;
 
@@ -55,7 +55,7 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
         let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.far));
         if let Some(first) = first {
             // What kind of server it is decides how it is shared.
-            first.settled(PATIENCE).await;
+            first.settled().await;
             if first.revision().is_some_and(|revision| revision.is_stateless()) {
                 return Ok(Lent { far: first, _lease: None });
             }
@@ -92,7 +92,7 @@ pub(super) async fn all(relay: &Arc<Relay>, job: &Job) -> Result<Vec<Arc<Far>>, 
         fars.push(one(relay, index, "", job).await?.far);
     }
     for far in &fars {
-        far.settled(PATIENCE).await;
+        far.settled().await;
     }
     Ok(fars)
 }

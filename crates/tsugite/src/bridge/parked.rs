@@ -18,7 +18,7 @@ use tsugite_core::protocol::elicitation::Create;
 use tsugite_core::protocol::logging::SetLevel;
 use tsugite_core::protocol::sampling::CreateMessage;
 use tsugite_core::protocol::{ClientCapabilities, Method, Ordered, ResultType, roots};
-use tsugite_core::revision::{Refusal, Revision, carry_answer, carry_params};
+use tsugite_core::revision::{Refusal, Revision, Revisions, carry_answer, carry_params};
 use tsugite_core::session::Peek;
 
 use super::far::{InFlight, Place, unsaid};
@@ -149,6 +149,34 @@ impl Parking {
         answered.await.unwrap_or_else(|_| Err(Refusal::failed("the client is gone").error(from)))
     }
 
+    /// A server of 2025-11-25 may refuse a call until the user has visited web pages. True when the user says so.
+    async fn visited(&self, refusal: &Refusal) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Pages {
+            elicitations: Vec<RawJson>,
+        }
+        let Refusal::Relayed(error) = refusal else { return false };
+        let Some(Pages { elicitations }) = error.data.as_ref().and_then(|data| data.read().ok()) else {
+            return false;
+        };
+        if !self.can.elicitation.as_ref().is_some_and(|can| can.url.is_some()) || elicitations.is_empty() {
+            return false;
+        }
+        let from = Revisions::ALL.handshake().newest_first().next().unwrap_or(self.revision);
+        for page in elicitations {
+            #[derive(serde::Deserialize)]
+            struct Answer {
+                action: String,
+            }
+            let answer = self.ask(Create::NAME, &page, from).await;
+            let accepted = answer.ok().and_then(|answer| answer.read::<Answer>().ok());
+            if accepted.is_none_or(|answer| answer.action != "accept") {
+                return false;
+            }
+        }
+        true
+    }
+
     fn finish(&self, outcome: Result<RawJson, Refusal>) {
         let mut state = lock(&self.state);
         state.outcome = Some(outcome);
@@ -247,10 +275,13 @@ pub(super) async fn begin(
             {
                 tracing::debug!(%error, method = SetLevel::NAME, "a server was not told which logs are wanted");
             }
-            let outcome = match far.send(&method, (&params, to), None, &flight).await {
-                Ok((result, from)) => back(far, &method, &result, from, to),
-                Err(refusal) => Err(refusal),
-            };
+            let mut outcome = far.send(&method, (&params, to), None, &flight).await;
+            if let Err(refusal) = &outcome
+                && parking.visited(refusal).await
+            {
+                outcome = far.send(&method, (&params, to), None, &flight).await;
+            }
+            let outcome = outcome.and_then(|(result, from)| back(far, &method, &result, from, to));
             parking.finish(outcome);
             // The connection is another's from now on.
             drop(lent);

@@ -5,7 +5,6 @@
 //! with a session is then asked directly (`rounds`). The other way round the call is parked (`parked`).
 
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::discover::Discover;
@@ -14,6 +13,7 @@ use tsugite_core::protocol::logging::{Level, SetLevel};
 use tsugite_core::protocol::ping::Ping;
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::protocol::subscriptions::Listen;
+use tsugite_core::protocol::tools::Call;
 use tsugite_core::protocol::{Implementation, Method};
 use tsugite_core::revision::{Refusal, Revision, carry_result, read_params};
 use tsugite_core::session::Peek;
@@ -187,6 +187,9 @@ impl Relay {
         let (index, params) = names::inward(&self.targets, method, &job.params, job.revision)?;
         let lent = lend::one(self, index, method, &job).await?;
         let place = place(&job)?;
+        if method == Call::NAME && job.caller.headers.are_there() {
+            mirrored(&lent.far, &params, &job).await?;
+        }
         if lent.far.up().await?.revision().is_stateless() {
             let flight = InFlight::new(job.revision, place);
             let (result, from) = lent.far.send(method, (&params, job.revision), None, &flight).await?;
@@ -215,6 +218,19 @@ pub(super) fn back(
         .map_err(|unsayable| unsaid(&unsayable, method))
 }
 
+/// Fails unless the headers of a call repeat what its arguments say, where the tool wants that.
+async fn mirrored(far: &Far, params: &RawJson, job: &Job) -> Result<(), Refusal> {
+    let peek = Peek::at(Raw::from(params)).map_err(|error| Refusal::bad_params(&error))?;
+    let Some(Some(name)) = peek.name(Call::NAME) else { return Ok(()) };
+    let arguments = match peek.arguments() {
+        Some(arguments) => arguments,
+        None => Raw::empty_object(),
+    };
+    let headers = &job.caller.headers;
+    let lookup = |name: &str| headers.once(&format!("mcp-param-{name}"));
+    far.up().await?.check_mirrored(name, arguments, lookup).await
+}
+
 /// Where what is said before an answer goes.
 pub(super) fn place(job: &Job) -> Result<Place, Refusal> {
     let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
@@ -229,6 +245,3 @@ pub(super) fn place(job: &Job) -> Result<Place, Refusal> {
 fn logs(offered: Option<&tsugite_core::protocol::ServerCapabilities>) -> bool {
     offered.is_none_or(|offered| offered.logging.is_some())
 }
-
-/// How long servers are waited for where others are there already.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::{Ordered, ResultType};
-use tsugite_core::revision::{Refusal, Revision, carry_answer, carry_params};
+use tsugite_core::revision::{Refusal, Revision, Unsayable, carry_answer, carry_params};
 
 use super::far::{Far, InFlight, unsaid};
 use super::session::Session;
 use crate::server::ask::ask_raw;
 use crate::server::layer::Job;
+use crate::server::random_name;
 
 /// A result that asks.
 #[derive(Deserialize)]
@@ -93,7 +94,16 @@ async fn answer(
     let cannot = |why: &dyn std::fmt::Display| {
         Refusal::failed(format!("the server asks for `{method}`, and the client cannot be asked that: {why}"))
     };
-    let asked = carry_params(method, Raw::from(params), from, to).map_err(|unsayable| cannot(&unsayable))?;
+    let mut asked = carry_params(method, Raw::from(params), from, to);
+    if let Err(Unsayable::Missing(ID)) = asked {
+        // A page has a name there, by which the client could be told that it is done with.
+        let mut named: Ordered<RawJson> = params.read().map_err(|error| cannot(&error))?;
+        let id = RawJson::of(&random_name().ok_or(Refusal::Internal)?).map_err(|error| cannot(&error))?;
+        named.insert(ID, id);
+        let named = RawJson::of(&named).map_err(|error| cannot(&error))?;
+        asked = carry_params(method, Raw::from(&named), to, to);
+    }
+    let asked = asked.map_err(|unsayable| cannot(&unsayable))?;
     let Some(place) = flight.place() else { return Err(Refusal::Internal) };
     let answer = ask_raw(job.link.questions(), &place.outbox, to, method, &asked).await;
     match answer {
@@ -105,6 +115,8 @@ async fn answer(
     }
 }
 
+/// The name of a web page the user is sent to.
+const ID: &str = "elicitationId";
 /// How often a server may ask back for one request.
 const ROUNDS: u32 = 32;
 /// How long a server that wants us to come back is left alone at first.

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::logging::Level;
@@ -12,7 +14,7 @@ use tsugite_core::revision::{Refusal, read_params};
 
 use super::far::{Face, Far, Near};
 use super::listening::listen_for_session;
-use super::relay::{PATIENCE, Relay};
+use super::relay::Relay;
 use crate::client::tap::Later;
 use crate::client::{Subscription, Watch};
 use crate::lock::lock;
@@ -44,7 +46,7 @@ impl Session {
             [only] if relay.is_single() => drop(only.up().await?),
             all => {
                 for far in all {
-                    far.settled(PATIENCE).await;
+                    far.settled().await;
                 }
             }
         }
@@ -64,12 +66,22 @@ impl Session {
         Ok(session)
     }
 
-    /// Asks servers that tell nothing unasked to tell of changes.
-    pub(super) async fn listen(&self) {
+    /// Asks servers that tell nothing unasked to tell of changes. One that takes its time over it is not waited for.
+    pub(super) async fn listen(self: &Arc<Self>) {
+        let mut begun = Vec::new();
         for far in &self.fars {
-            if let Some(subscription) = listen_for_session(far).await {
-                lock(&self.lists).push(subscription);
-            }
+            let (far, session) = (Arc::clone(far), Arc::downgrade(self));
+            begun.push(tokio::spawn(async move {
+                let subscription = listen_for_session(&far).await;
+                drop(far);
+                if let (Some(subscription), Some(session)) = (subscription, session.upgrade()) {
+                    lock(&session.lists).push(subscription);
+                }
+            }));
+        }
+        let deadline = Instant::now() + ACKNOWLEDGING;
+        for one in begun {
+            let _ = tokio::time::timeout_at(deadline, one).await;
         }
     }
 
@@ -118,5 +130,7 @@ impl Session {
 
 /// Notifications of a client that may wait to be sent on.
 const SAID: usize = 1_024;
+/// How long servers are waited for that are to tell of changes.
+const ACKNOWLEDGING: Duration = Duration::from_secs(1);
 /// Resources one client may watch.
 const WATCHED: usize = 1_024;

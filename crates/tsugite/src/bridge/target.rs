@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use crate::client::Connecting;
+use crate::client::{Connecting, Verdict};
 use crate::lock::lock;
 
 /// A server behind the bridge.
@@ -10,16 +10,26 @@ pub(super) struct Target {
     /// What its names begin with; nothing where it is the only one.
     pub(super) prefix: Option<String>,
     way: Connecting,
+    /// What was found out about it: the next connection need not ask again.
+    verdict: Mutex<Option<Verdict>>,
     trouble: Mutex<Option<String>>,
 }
 
 impl Target {
     pub(super) fn new(prefix: Option<String>, way: Connecting) -> Self {
-        Self { prefix, way, trouble: Mutex::default() }
+        Self { prefix, way, verdict: Mutex::default(), trouble: Mutex::default() }
     }
 
     pub(super) fn dial(&self) -> Connecting {
-        self.way.clone()
+        match *lock(&self.verdict) {
+            Some(verdict) => self.way.clone().verdict(verdict),
+            None => self.way.clone(),
+        }
+    }
+
+    /// What was found out about it; nothing when that turned out to be wrong.
+    pub(super) fn learn(&self, verdict: Option<Verdict>) {
+        *lock(&self.verdict) = verdict;
     }
 
     /// What it is called in messages.

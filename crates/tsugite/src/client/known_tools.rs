@@ -77,6 +77,14 @@ impl KnownTools {
         lock(&self.tools).get(name)?.output.clone()
     }
 
+    /// The arguments of a tool that are mirrored in headers, if there are any.
+    pub(super) fn header_params(&self, name: &str) -> Option<HeaderParams> {
+        lock(&self.tools)
+            .get(name)
+            .filter(|known| !known.headers.is_empty())
+            .map(|known| known.headers.clone())
+    }
+
     /// The headers that mirror arguments of a call.
     pub(super) fn headers(&self, name: &str, arguments: Option<&str>) -> Vec<(String, String)> {
         let known = lock(&self.tools);

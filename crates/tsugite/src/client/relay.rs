@@ -6,8 +6,9 @@ use std::time::Duration;
 use tsugite_core::jsonrpc::{Id, Raw, RawJson, write};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{Meta, Method, Ordered, meta, tools};
-use tsugite_core::revision::{Revision, carry_notice, carry_params};
+use tsugite_core::revision::{Refusal, Revision, carry_notice, carry_params};
 use tsugite_core::session::Peek;
+use tsugite_core::session::http::Header;
 
 use super::Client;
 use super::error::{Error, Result};
@@ -129,6 +130,21 @@ impl Client {
     /// Opens the connection again if it is lost.
     pub(crate) async fn reopen(&self) -> Result<()> {
         self.link().await.map(drop)
+    }
+
+    /// Fails unless the headers of a call repeat what its arguments say, where the tool wants that. The list of tools is
+    /// read if it has not shown this one.
+    pub(crate) async fn check_mirrored<'h>(
+        &self,
+        name: &str,
+        arguments: Raw<'_>,
+        lookup: impl Fn(&str) -> Header<'h>,
+    ) -> Result<(), Refusal> {
+        // Without a list the server itself is left to judge.
+        let _ = self.know_tool(name).await;
+        let Some(params) = self.inner.shared.tools.header_params(name) else { return Ok(()) };
+        let arguments: serde_json::Value = arguments.read().map_err(|error| Refusal::bad_params(&error))?;
+        params.check(&arguments, lookup)
     }
 
     fn learn_tools(&self, result: &RawJson, revision: Revision) {
