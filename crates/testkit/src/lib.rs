@@ -56,5 +56,9 @@ pub struct Client;
 pub struct Host;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/bridge.md")]
+pub struct Bridge;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/testing.md")]
 pub struct Testing;

@@ -96,12 +96,9 @@ fn short(word: &str) -> String {
     plain(name)
 }
 
-/// Letters, digits, `-` and `_` only: it stands in names of tools, and in URIs.
+/// Letters, digits, `-`, `.` and `_` only: it stands in names of tools, and in URIs.
 fn plain(name: &str) -> String {
-    let plain: String = name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' })
-        .collect();
+    let plain: String = name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect();
     match plain.is_empty() {
         true => "server".to_owned(),
         false => plain,
@@ -109,7 +106,11 @@ fn plain(name: &str) -> String {
 }
 
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+    !text.is_empty() && text.chars().all(fits)
+}
+
+fn fits(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&letter)
 }
 
 fn read(word: &str, common: &Common) -> Result<Found> {
