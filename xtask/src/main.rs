@@ -49,6 +49,7 @@ fn main() -> ExitCode {
             outcome(peers::servers::run(Some(program), &mut Count::default()))
         }
         ["page"] => outcome(page::run(&mut Count::default())),
+        ["peers", "binary"] => outcome(peers::binary::run(&mut Count::default())),
         ["msrv"] => outcome(msrv::check()),
         _ => misused(&format!("there is no command `{}`", args.join(" "))),
     }
@@ -78,10 +79,11 @@ cargo xtask <command>
                                  the official suite against our server, or against one that runs already;
                                  sets are 2025-11-25, 2026-07-28 and all, and all three unless told
   conformance client [SET...]    the official suite against our client; both revisions unless told
-  peers                          clients and servers of other projects against ours: both of the following
+  peers                          clients and servers of other projects against ours: all of the following
   peers clients [--url URL]      their clients against our server, or against one that runs already
   peers servers [--driver PROGRAM]
                                  their servers against our client, or against another that is driven alike
+  peers binary                   both against the binary `tsugite`: its demo server, and its verbs
   page                           the start page of `tsugite serve`, looked at in a browser
   msrv                           check that rust-version is what the dependencies ask for
 ";

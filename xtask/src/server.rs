@@ -63,10 +63,17 @@ impl<T> Listening<T> {
         file: &Path,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Self, String> {
-        let log = run::log(file)?;
-        let errors = log.try_clone().map_err(|error| format!("{}: {error}", file.display()))?;
-        command.stdin(Stdio::piped()).stdout(log).stderr(errors);
-        let mut running = Running::with_children(command)?;
+        overhear(&mut command, file)?;
+        // Theirs start others, and end with their standard input.
+        command.stdin(Stdio::piped());
+        Self::when_ready(Running::with_children(command)?, file, read)
+    }
+
+    fn when_ready(
+        mut running: Running,
+        file: &Path,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Self, String> {
         let start = Instant::now();
         loop {
             let said = fs::read_to_string(file).unwrap_or_default();
@@ -81,6 +88,27 @@ impl<T> Listening<T> {
             thread::sleep(run::LOOK);
         }
     }
+}
+
+impl Listening<u16> {
+    /// `tsugite serve` at a port that is free, with these options.
+    pub(crate) fn tsugite(program: &Path, options: &[&str], file: &Path) -> Result<Self, String> {
+        let words = ["serve", "--listen", "127.0.0.1:0"].iter().chain(options);
+        let mut command = run::program(program, words.copied());
+        overhear(&mut command, file)?;
+        // A terminal that stops us stops it too.
+        Self::when_ready(Running::start(command)?, file, |line| {
+            line.strip_prefix("http://127.0.0.1:")?.strip_suffix("/mcp")?.parse().ok()
+        })
+    }
+}
+
+/// Lets all it says go to a file.
+fn overhear(command: &mut Command, file: &Path) -> Result<(), String> {
+    let log = run::log(file)?;
+    let errors = log.try_clone().map_err(|error| format!("{}: {error}", file.display()))?;
+    command.stdout(log).stderr(errors);
+    Ok(())
 }
 
 /// Without one that is still being written.

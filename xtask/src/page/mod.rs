@@ -20,7 +20,7 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     let folder = run::target_folder()?.join("page");
     run::make_folder(&folder)?;
     let program = binary::tsugite(&folder)?;
-    let mut server = serve(&program, &folder)?;
+    let mut server = Listening::tsugite(&program, &["--allow-host", HOST], &folder.join("server.txt"))?;
     let browser = Browser::start(&folder, HOST)?;
     let port = server.place;
     let mut visit = Visit { browser, program, port, folder: &folder, failures: Vec::new(), passed: 0 };
@@ -35,14 +35,6 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
         [] => Ok(()),
         failures => Err(format!("the page is not as it should be\n- {}", failures.join("\n- "))),
     }
-}
-
-/// `tsugite serve` at a port that is free.
-pub(crate) fn serve(program: &Path, folder: &Path) -> Result<Listening<u16>, String> {
-    let words = ["serve", "--listen", "127.0.0.1:0", "--allow-host", HOST];
-    Listening::start(run::program(program, words), &folder.join("server.txt"), |line| {
-        line.strip_prefix("http://127.0.0.1:")?.strip_suffix("/mcp")?.parse().ok()
-    })
 }
 
 struct Visit<'a> {

@@ -60,16 +60,16 @@ fn visit(installed: &Installed, url: &str, folder: &Path) -> Table {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Peer {
+pub(super) enum Peer {
     TypeScript2,
     TypeScript1,
     Python,
 }
 
 impl Peer {
-    const ALL: [Self; 3] = [Self::TypeScript2, Self::TypeScript1, Self::Python];
+    pub(super) const ALL: [Self; 3] = [Self::TypeScript2, Self::TypeScript1, Self::Python];
 
-    fn package(self) -> &'static str {
+    pub(super) fn package(self) -> &'static str {
         match self {
             Self::TypeScript2 => "@modelcontextprotocol/client",
             Self::TypeScript1 => "@modelcontextprotocol/sdk",
@@ -77,7 +77,7 @@ impl Peer {
         }
     }
 
-    fn script(self, installed: &Installed) -> Command {
+    pub(super) fn script(self, installed: &Installed) -> Command {
         match self {
             Self::TypeScript2 => installed.typescript("client-v2.mjs"),
             Self::TypeScript1 => installed.typescript("client-v1.mjs"),

@@ -1,8 +1,9 @@
 //! `cargo xtask peers`: what other projects speak against what we speak, over real sockets and pipes.
 //!
-//! `clients.rs` runs their clients against our server, `servers.rs` our client against their servers. Both fill a table
-//! of which every cell is written down beforehand.
+//! `clients.rs` runs their clients against our server, `servers.rs` our client against their servers, and `binary/` both
+//! with the binary `tsugite`. Each fills a table of which every cell is written down beforehand.
 
+pub(crate) mod binary;
 pub(crate) mod clients;
 pub(crate) mod servers;
 mod table;
@@ -17,14 +18,15 @@ use crate::count::Count;
 use crate::{node, python, run};
 use table::Table;
 
-/// Both directions. The second is tried even if the first has failed.
+/// All of it. The rest is tried even if something has failed.
 pub(crate) fn run(count: &mut Count) -> Result<(), String> {
-    let clients = clients::run(None, count);
-    let servers = servers::run(None, count);
-    match (clients, servers) {
-        (Err(clients), Err(servers)) => Err(format!("{clients}\n  and {servers}")),
-        (clients, servers) => clients.and(servers),
-    }
+    all([clients::run(None, count), servers::run(None, count), binary::run(count)])
+}
+
+/// Everything that failed.
+fn all<const N: usize>(outcomes: [Result<(), String>; N]) -> Result<(), String> {
+    let failures: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n  and ")) }
 }
 
 /// What other projects have written, installed.
@@ -109,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_version_of_each_peer_is_pinned() {
-        for row in clients::rows().into_iter().chain(servers::rows()) {
+        let rows = clients::rows().into_iter().chain(servers::rows());
+        for row in rows.chain(binary::clients::rows()).chain(binary::servers::rows()) {
             let version = version(row.package);
             let numbers: Vec<_> = version.split('.').map(str::parse::<u32>).collect();
             assert!(numbers.len() == 3 && numbers.iter().all(Result::is_ok), "{}: {version}", row.package);

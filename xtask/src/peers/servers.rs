@@ -114,7 +114,7 @@ impl Visits<'_> {
 }
 
 /// The port, if the whole line is there.
-fn ready(line: &str) -> Option<u16> {
+pub(super) fn ready(line: &str) -> Option<u16> {
     line.strip_prefix("ready ")?.parse().ok()
 }
 
@@ -125,7 +125,7 @@ fn drive(limit: Duration, mut driver: Command, file: &Path) -> Result<(), String
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Peer {
+pub(super) enum Peer {
     TypeScript2,
     TypeScript1,
     Python,
@@ -135,7 +135,7 @@ enum Peer {
 impl Peer {
     const ALL: [Self; 4] = [Self::TypeScript2, Self::TypeScript1, Self::Python, Self::Everything];
 
-    fn package(self) -> &'static str {
+    pub(super) fn package(self) -> &'static str {
         match self {
             Self::TypeScript2 => "@modelcontextprotocol/server",
             Self::TypeScript1 => "@modelcontextprotocol/sdk",
@@ -144,7 +144,7 @@ impl Peer {
         }
     }
 
-    fn server(self, installed: &Installed) -> Command {
+    pub(super) fn server(self, installed: &Installed) -> Command {
         match self {
             Self::TypeScript2 => installed.typescript("server-v2.mjs"),
             Self::TypeScript1 => installed.typescript("server-v1.mjs"),
@@ -159,7 +159,7 @@ pub(super) fn rows() -> Vec<Row> {
     places().map(|(peer, transport, revision)| row(peer, transport, revision)).collect()
 }
 
-fn places() -> impl Iterator<Item = (Peer, &'static str, &'static str)> {
+pub(super) fn places() -> impl Iterator<Item = (Peer, &'static str, &'static str)> {
     let transports = |revision| match revision {
         "2024-11-05" => ["stdio", "sse"],
         _ => ["stdio", "http"],

@@ -83,10 +83,21 @@ impl Table {
         if (text("peer")?, text("revision")?) != (row.package, row.revision) {
             return Err("this is another peer or revision");
         }
-        if !row.features().contains(&feature) {
+        let outcome = if ok { Ok(()) } else { Err(text("note")?.to_owned()) };
+        self.put(number, feature, outcome)
+    }
+
+    /// Takes what was found out of a cell without anybody's report.
+    pub(crate) fn note(&mut self, number: usize, feature: &'static str, outcome: Result<(), String>) {
+        if let Err(why) = self.put(number, feature, outcome) {
+            self.complain_of(number, &format!("{why}: {feature}"));
+        }
+    }
+
+    fn put(&mut self, number: usize, feature: &str, outcome: Result<(), String>) -> Result<(), &'static str> {
+        if !self.rows.get(number).is_some_and(|row| row.features().contains(&feature)) {
             return Err("nobody has asked for this");
         }
-        let outcome = if ok { Ok(()) } else { Err(text("note")?.to_owned()) };
         match self.cells.insert((number, feature.to_owned()), outcome) {
             None => Ok(()),
             Some(_) => Err("this was said before"),
@@ -262,6 +273,18 @@ mod tests {
             let mut table = good();
             table.hear(number, said);
             assert_eq!(table.count(), Count { passed: 8, failed: 1, skipped: 0 }, "{said}");
+        }
+    }
+
+    #[test]
+    fn what_was_found_out_is_a_cell_too() {
+        let mut table = Table::new("client", rows());
+        table.note(0, "list", Ok(()));
+        assert_eq!(table.count(), Count { passed: 1, failed: 7, skipped: 0 });
+        for (number, feature) in [(0, "list"), (1, "progress"), (9, "list")] {
+            let mut table = good();
+            table.note(number, feature, Ok(()));
+            assert_eq!(table.count(), Count { passed: 8, failed: 1, skipped: 0 }, "{number} {feature}");
         }
     }
 

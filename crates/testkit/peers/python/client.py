@@ -1,6 +1,7 @@
-"""The client of the Python package `mcp`, in every revision; in the first over HTTP+SSE.
+"""The client of the Python package `mcp`, in every revision, over HTTP (in the first HTTP+SSE) and stdio.
 
-A run is `client.py URL REVISION FEATURE…`; each feature becomes one line of JSON on standard output.
+A run is `client.py [--demo] SERVER REVISION FEATURE…`; each feature becomes one line of JSON on standard output. SERVER
+is a URL or a command as a list in JSON, and offers what `peers-server` or, with `--demo`, `tsugite serve` offers.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ import mcp.client.session
 import mcp_types as types
 from mcp import Client
 from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
@@ -24,10 +26,31 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 LIMIT = 20
 STATELESS = "2026-07-28"
 SSE = "2024-11-05"
-MOTTO = "notes://motto"
+
+# What the two servers offer, as far as it differs. The last is what `touch` changes.
+PEERS = {
+    "tools": ["add", "count", "order", "hold", "release", "touch"],
+    "form": {"name": "Ada", "planks": 3, "size": "large", "sure": True},
+    "ordered": "3 large planks for Ada, surely",
+    "resources": ["notes://motto"],
+    "template": "notes://{owner}/{number}",
+    "templated": ("notes://ada/7", "note 7 of ada"),
+    "touched": "notes://motto",
+}
+DEMO = {
+    "tools": "add measure count order visit summarize places chatter picture sound links touch toggle wait fail".split(),
+    "form": {"name": "Ada", "planks": 3, "wood": "oak", "wrapped": True},
+    "ordered": "3 planks of oak for Ada, wrapped",
+    "resources": ["demo://motto", "demo://logo", "demo://counter"],
+    "template": "demo://cities/{country}/{city}",
+    "templated": ("demo://cities/Japan/Nara", "Nara lies in Japan."),
+    "touched": "demo://counter",
+}
+offers = PEERS
 
 
 async def main(url, revision, *features):
+    """`url` is where the server is, or the command that starts it."""
     # What 2026-07-28 has no longer is called here for the revisions that have it.
     warnings.simplefilter("ignore", MCPDeprecationWarning)
     # It looks for a tool only on the first page of the list, and warns of those on the others.
@@ -48,6 +71,13 @@ async def main(url, revision, *features):
 async def connected(url, revision, wire, **heard):
     """One connection, which ends its session when it is left."""
     mode = "auto" if revision == STATELESS else "legacy"
+    if url.startswith("["):
+        command, *args = json.loads(url)
+        parameters = StdioServerParameters(command=command, args=args)
+        async with Client(stdio_client(parameters), mode=mode, **heard) as client:
+            equal(client.protocol_version, revision)
+            yield client
+        return
     if revision == SSE:
         transport = sse_client(urljoin(url, "/sse"), httpx_client_factory=lambda **_: wire.client())
         async with Client(transport, mode=mode, **heard) as client:
@@ -136,7 +166,7 @@ class Noted(httpx2.AsyncByteStream):
 async def list_tools(url, revision):
     async with connected(url, revision, Wire()) as client:
         tools = await pages(client.list_tools, "tools")
-        equal([tool.name for tool in tools], ["add", "count", "order", "hold", "release", "touch"])
+        equal([tool.name for tool in tools], offers["tools"])
         equal(tools[0].input_schema["required"], ["a", "b"])
 
 
@@ -163,13 +193,12 @@ async def elicitation(url, revision):
 
     async def elicit(context, question):
         asked.append(question)
-        content = {"name": "Ada", "planks": 3, "size": "large", "sure": True}
-        return types.ElicitResult(action="accept", content=content)
+        return types.ElicitResult(action="accept", content=offers["form"])
 
     async with connected(url, revision, Wire(), elicitation_callback=elicit) as client:
-        equal(text(await client.call_tool("order")), "3 large planks for Ada, surely")
+        equal(text(await client.call_tool("order")), offers["ordered"])
         equal([question.message for question in asked], ["What shall it be?"])
-        equal(list(asked[0].requested_schema["properties"]), ["name", "planks", "size", "sure"])
+        equal(list(asked[0].requested_schema["properties"]), list(offers["form"]))
 
 
 async def resources(url, revision):
@@ -181,22 +210,25 @@ async def resources(url, revision):
             updates.put_nowait(str(message.params.uri))
 
     async with connected(url, revision, wire, message_handler=hear) as client:
-        equal([str(one.uri) for one in await pages(client.list_resources, "resources")], [MOTTO])
+        equal([str(one.uri) for one in await pages(client.list_resources, "resources")], offers["resources"])
         templates = await pages(client.list_resource_templates, "resource_templates")
-        equal([one.uri_template for one in templates], ["notes://{owner}/{number}"])
-        equal((await client.read_resource(MOTTO)).contents[0].text, "Measure twice, cut once.")
-        equal((await client.read_resource("notes://ada/7")).contents[0].text, "note 7 of ada")
+        equal([one.uri_template for one in templates], [offers["template"]])
+        equal((await client.read_resource(offers["resources"][0])).contents[0].text, "Measure twice, cut once.")
+        uri, words = offers["templated"]
+        equal((await client.read_resource(uri)).contents[0].text, words)
+        touched = offers["touched"]
         if revision == STATELESS:
-            async with client.listen(resource_subscriptions=[MOTTO]) as news:
+            async with client.listen(resource_subscriptions=[touched]) as news:
                 await client.call_tool("touch")
-                equal(str((await anext(news)).uri), MOTTO)
+                equal(str((await anext(news)).uri), touched)
             return
         # News come on a stream of their own, which this client opens without waiting for it.
-        await wire.listening.wait()
-        await client.subscribe_resource(MOTTO)
+        if not url.startswith("["):
+            await wire.listening.wait()
+        await client.subscribe_resource(touched)
         await client.call_tool("touch")
-        equal(await updates.get(), MOTTO)
-        await client.unsubscribe_resource(MOTTO)
+        equal(await updates.get(), touched)
+        await client.unsubscribe_resource(touched)
         await client.call_tool("touch")
         equal(updates.qsize(), 0)
 
@@ -305,4 +337,8 @@ FEATURES = {
 }
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    words = sys.argv[1:]
+    if words[0] == "--demo":
+        offers = DEMO
+        words.pop(0)
+    asyncio.run(main(*words))

@@ -1,31 +1,39 @@
-// The client of @modelcontextprotocol/sdk, in the revisions of the handshake; in the first of them over HTTP+SSE.
+// The client of @modelcontextprotocol/sdk, in the revisions of the handshake, over HTTP (in the first of them HTTP+SSE)
+// and stdio.
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema, ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
-import { QUICKLY, run, SSE, sseUrl } from './features.mjs';
+import { QUICKLY, run, SSE, sseUrl, started } from './features.mjs';
 
-await run('@modelcontextprotocol/sdk', async (url, revision, wire, heard) => {
+await run('@modelcontextprotocol/sdk', async (server, revision, wire, heard) => {
   const client = new Client({ name: 'peers', version: '1.0.0' }, { capabilities: { elicitation: {} } });
   client.onerror = error => heard.errors.push(error);
   client.setRequestHandler(ElicitRequestSchema, ({ params }) => heard.elicit(params));
   client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => heard.updated(params.uri));
 
-  const transport = revision === SSE
-    ? new SSEClientTransport(sseUrl(url), { fetch: wire.fetch })
-    : new StreamableHTTPClientTransport(new URL(url), { fetch: wire.fetch, reconnectionOptions: QUICKLY });
+  const overHttp = () => revision === SSE
+    ? new SSEClientTransport(sseUrl(server), { fetch: wire.fetch })
+    : new StreamableHTTPClientTransport(new URL(server), { fetch: wire.fetch, reconnectionOptions: QUICKLY });
+  const transport = started(server) ? new StdioClientTransport(started(server)) : overHttp();
   // It always offers its newest revision and has no option for another, so the offer is rewritten on its way.
   const send = transport.send.bind(transport);
   transport.send = (message, options) => {
     if (message.method === 'initialize') message.params.protocolVersion = revision;
     return send(message, options);
   };
-  // Only one of the two transports says what was agreed on.
+  // Only one of the transports says what was agreed on, but all can be told.
   let agreed;
-  const agree = transport.setProtocolVersion.bind(transport);
-  transport.setProtocolVersion = version => agree(agreed = version);
+  const agree = transport.setProtocolVersion?.bind(transport);
+  transport.setProtocolVersion = version => agree?.(agreed = version) ?? (agreed = version);
   await client.connect(transport);
+  const hear = transport.onmessage;
+  transport.onmessage = (message, ...more) => {
+    heard.message(message);
+    return hear(message, ...more);
+  };
 
   const pages = async (list, key) => {
     const all = [];

@@ -1,9 +1,10 @@
-// The client of @modelcontextprotocol/client, in every revision; in the first over HTTP+SSE.
+// The client of @modelcontextprotocol/client, in every revision, over HTTP (in the first HTTP+SSE) and stdio.
 
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { QUICKLY, run, SSE, sseUrl } from './features.mjs';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { QUICKLY, run, SSE, sseUrl, started } from './features.mjs';
 
-await run('@modelcontextprotocol/client', async (url, revision, wire, heard) => {
+await run('@modelcontextprotocol/client', async (server, revision, wire, heard) => {
   const stateless = revision === '2026-07-28';
   const client = new Client({ name: 'peers', version: '1.0.0' }, {
     capabilities: { elicitation: {} },
@@ -15,10 +16,16 @@ await run('@modelcontextprotocol/client', async (url, revision, wire, heard) => 
   client.setRequestHandler('elicitation/create', ({ params }) => heard.elicit(params));
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => heard.updated(params.uri));
 
-  const transport = revision === SSE
-    ? new SSEClientTransport(sseUrl(url), { fetch: wire.fetch })
-    : new StreamableHTTPClientTransport(new URL(url), { fetch: wire.fetch, reconnectionOptions: QUICKLY });
+  const overHttp = () => revision === SSE
+    ? new SSEClientTransport(sseUrl(server), { fetch: wire.fetch })
+    : new StreamableHTTPClientTransport(new URL(server), { fetch: wire.fetch, reconnectionOptions: QUICKLY });
+  const transport = started(server) ? new StdioClientTransport(started(server)) : overHttp();
   await client.connect(transport);
+  const hear = transport.onmessage;
+  transport.onmessage = (message, ...more) => {
+    heard.message(message);
+    return hear(message, ...more);
+  };
 
   // Its lists follow cursors by themselves.
   return {

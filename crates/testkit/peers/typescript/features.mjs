@@ -1,7 +1,9 @@
 // What each TypeScript client is made to do, written once over the few verbs that client-v1.mjs and client-v2.mjs
 // give, so that both are asked for the same.
 //
-// A run is `node client-vN.mjs URL REVISION FEATURE…`; each feature becomes one line of JSON on standard output.
+// A run is `node client-vN.mjs [--demo] SERVER REVISION FEATURE…`; each feature becomes one line of JSON on standard
+// output. SERVER is a URL or a command as a list in JSON, and offers what `peers-server` or, with `--demo`, `tsugite
+// serve` offers.
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
@@ -9,7 +11,30 @@ import { Wire } from './wire.mjs';
 
 // A client that has not done a feature by then hangs.
 const LIMIT_MS = 20_000;
-const MOTTO = 'notes://motto';
+
+// What the two servers offer, as far as it differs.
+const PEERS = {
+  tools: ['add', 'count', 'order', 'hold', 'release', 'touch'],
+  form: { name: 'Ada', planks: 3, size: 'large', sure: true },
+  ordered: '3 large planks for Ada, surely',
+  resources: ['notes://motto'],
+  template: 'notes://{owner}/{number}',
+  templated: ['notes://ada/7', 'note 7 of ada'],
+  // What `touch` changes.
+  touched: 'notes://motto',
+};
+const DEMO = {
+  tools: [
+    'add', 'measure', 'count', 'order', 'visit', 'summarize', 'places', 'chatter', 'picture', 'sound', 'links', 'touch',
+    'toggle', 'wait', 'fail',
+  ],
+  form: { name: 'Ada', planks: 3, wood: 'oak', wrapped: true },
+  ordered: '3 planks of oak for Ada, wrapped',
+  resources: ['demo://motto', 'demo://logo', 'demo://counter'],
+  template: 'demo://cities/{country}/{city}',
+  templated: ['demo://cities/Japan/Nara', 'Nara lies in Japan.'],
+  touched: 'demo://counter',
+};
 
 // How a client comes back if the server does not say when: soon, so that nobody waits for nothing.
 export const QUICKLY = {
@@ -20,22 +45,33 @@ export const QUICKLY = {
 export const SSE = '2024-11-05';
 export const sseUrl = url => new URL('/sse', url);
 
-// `connect(url, revision, wire, heard)` gives the verbs of one connection: `tools`, `call`, `resources`, `templates`,
+// The command of a server that is to be started, as the packages want it; nothing if it has a URL.
+export const started = server => {
+  if (!server.startsWith('[')) return undefined;
+  const [command, ...args] = JSON.parse(server);
+  return { command, args, stderr: 'ignore' };
+};
+
+// `connect(server, revision, wire, heard)` gives the verbs of one connection: `tools`, `call`, `resources`, `templates`,
 // `read`, `watch`, `prompts`, `prompt`, `complete`, `close`. `heard` is where it says what came by itself.
 export async function run(peer, connect) {
-  const [url, revision, ...features] = process.argv.slice(2);
+  const words = process.argv.slice(2);
+  const offers = words[0] === '--demo' && words.shift() ? DEMO : PEERS;
+  const [server, revision, ...features] = words;
   for (const feature of features) {
     const errors = [];
     let last;
     const open = async (wire, heard = {}) => {
       last = wire;
-      const session = await connect(url, revision, wire, { errors, elicit: refuse, updated: () => {}, ...heard });
+      const session = await connect(server, revision, wire, {
+        errors, elicit: refuse, updated: () => {}, message: () => {}, ...heard,
+      });
       assert.equal(session.revision, revision, 'another revision was agreed on');
       return session;
     };
     let said;
     try {
-      const note = await limited(FEATURES[feature](open, revision), feature);
+      const note = await limited(FEATURES[feature](open, revision, offers, !started(server)), feature);
       said = { ok: true, note: note ?? '' };
     } catch (error) {
       said = { ok: false, note: inWords([error, ...errors], last) };
@@ -47,10 +83,10 @@ export async function run(peer, connect) {
 }
 
 const FEATURES = {
-  async list(open) {
+  async list(open, _, offers) {
     const session = await open(new Wire());
     const tools = await session.tools();
-    assert.deepEqual(tools.map(tool => tool.name), ['add', 'count', 'order', 'hold', 'release', 'touch']);
+    assert.deepEqual(tools.map(tool => tool.name), offers.tools);
     assert.deepEqual(tools[0].inputSchema.required, ['a', 'b']);
     await session.close();
   },
@@ -62,46 +98,56 @@ const FEATURES = {
     await session.close();
   },
 
-  async progress(open) {
-    const session = await open(new Wire());
+  async progress(open, _, __, overHttp) {
     const steps = [];
-    const answer = await session.call('count', { to: 3 }, step => steps.push(step));
+    const said = [];
+    const session = await open(new Wire(), { message: message => said.push(message.params?.progress ?? 'answer') });
+    said.length = 0;
+    const answer = await session.call('count', { to: 3 }, step => steps.push([step.progress, step.total]));
     assert.equal(text(answer), 'counted to 3');
-    assert.deepEqual(steps.map(step => [step.progress, step.total]), [[1, 3], [2, 3], [3, 3]]);
+    const all = [[1, 3], [2, 3], [3, 3]];
+    if (overHttp) {
+      assert.deepEqual(steps, all);
+    } else {
+      // These clients take an answer before what was said just ahead of it in the same read (typescript-sdk#2580).
+      assert.deepEqual(said, [1, 2, 3, 'answer']);
+      assert.deepEqual(steps, all.slice(0, steps.length));
+    }
     await session.close();
   },
 
-  async elicitation(open) {
+  async elicitation(open, _, offers) {
     const asked = [];
     const elicit = async question => {
       asked.push(question);
-      return { action: 'accept', content: { name: 'Ada', planks: 3, size: 'large', sure: true } };
+      return { action: 'accept', content: offers.form };
     };
     const session = await open(new Wire(), { elicit });
-    assert.equal(text(await session.call('order', {})), '3 large planks for Ada, surely');
+    assert.equal(text(await session.call('order', {})), offers.ordered);
     assert.deepEqual(asked.map(question => question.message), ['What shall it be?']);
-    assert.deepEqual(Object.keys(asked[0].requestedSchema.properties), ['name', 'planks', 'size', 'sure']);
+    assert.deepEqual(Object.keys(asked[0].requestedSchema.properties), Object.keys(offers.form));
     await session.close();
   },
 
-  async resources(open, revision) {
+  async resources(open, revision, offers, overHttp) {
     const wire = new Wire();
     const updates = [];
     let told;
     const session = await open(wire, { updated: uri => { updates.push(uri); told?.(); } });
-    assert.deepEqual((await session.resources()).map(one => one.uri), [MOTTO]);
-    assert.deepEqual((await session.templates()).map(one => one.uriTemplate), ['notes://{owner}/{number}']);
-    assert.equal((await session.read(MOTTO)).contents[0].text, 'Measure twice, cut once.');
-    assert.equal((await session.read('notes://ada/7')).contents[0].text, 'note 7 of ada');
+    assert.deepEqual((await session.resources()).map(one => one.uri), offers.resources);
+    assert.deepEqual((await session.templates()).map(one => one.uriTemplate), [offers.template]);
+    assert.equal((await session.read(offers.resources[0])).contents[0].text, 'Measure twice, cut once.');
+    const [uri, words] = offers.templated;
+    assert.equal((await session.read(uri)).contents[0].text, words);
     // News come on a stream of their own, which these clients open without waiting for it.
-    if (revision !== '2026-07-28') await wire.listening;
-    const stop = await session.watch(MOTTO);
+    if (overHttp && revision !== '2026-07-28') await wire.listening;
+    const stop = await session.watch(offers.touched);
     const update = new Promise(resolve => { told = resolve; });
     await session.call('touch', {});
     await update;
     await stop();
     await session.call('touch', {});
-    assert.deepEqual(updates, [MOTTO]);
+    assert.deepEqual(updates, [offers.touched]);
     await session.close();
   },
 
