@@ -2,7 +2,8 @@
 //!
 //! Everything else in Tsugite wears the newest shape ([`crate::protocol`]). A value leaves through [`write_request`],
 //! [`write_notification`] or [`write_result`], which put the peer's older coat on, and comes in through
-//! [`read_params`], [`read_notice`] or [`read_result`], which take it off. What differs in shape stands in the files
+//! [`read_params`], [`read_notice`] or [`read_result`], which take it off. What only passes through, from one peer to
+//! another, goes by [`carry_params`] and its siblings and stays text. What differs in shape stands in the files
 //! of `shape`, one per family; which methods exist when, in `methods`; which number an error has, in `refusal`.
 //! No other module compares revisions: it asks one of the questions below.
 

@@ -1,1 +1,102 @@
 //! The numbers of errors.
+
+use tsugite_core::jsonrpc::{ErrorObject, RawJson};
+use tsugite_core::revision::Revision::*;
+use tsugite_core::revision::{Revision, carry_error};
+
+fn error(code: i64, data: &str) -> ErrorObject {
+    let mut error = ErrorObject::new(code, "as it was said");
+    error.data = (!data.is_empty()).then(|| RawJson::parse(data).unwrap());
+    error
+}
+
+/// The number and the data it has then; the message must be the same.
+#[track_caller]
+fn carried(code: i64, data: &str, method: &str, from: Revision, to: Revision) -> (i64, String) {
+    let error = carry_error(error(code, data), method, from, to);
+    assert_eq!(error.message, "as it was said");
+    (error.code, error.data.map(|data| data.text().to_owned()).unwrap_or_default())
+}
+
+fn older() -> impl Iterator<Item = Revision> {
+    Revision::ALL.into_iter().filter(|revision| !revision.is_stateless())
+}
+
+#[test]
+fn an_error_is_the_same_in_the_same_revision_and_wherever_its_number_means_the_same() {
+    let data = r#"{"uri":"a:b", "x":1.0}"#;
+    let codes = [-32700, -32600, -32601, -32602, -32603, -32002, -32000, -32042, -32021, -1, 0, 7, -32801];
+    for from in Revision::ALL {
+        for code in codes {
+            for method in ["tools/call", "resources/read", "no/such"] {
+                assert_eq!(carried(code, data, method, from, from), (code, data.to_owned()));
+            }
+        }
+        for to in Revision::ALL {
+            for code in [-32700, -32600, -32601, -32603, -1, 0, 7, -32801] {
+                for method in ["tools/call", "resources/read", "no/such"] {
+                    assert_eq!(carried(code, data, method, from, to), (code, data.to_owned()), "{from} {to}");
+                }
+            }
+        }
+    }
+    for from in older() {
+        for to in older() {
+            for code in [-32002, -32000, -32020, -32021, -32022, -32099] {
+                assert_eq!(carried(code, data, "resources/read", from, to), (code, data.to_owned()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_missing_resource_has_a_number_of_its_own_up_to_2025_11_25() {
+    let data = r#"{"x":1.0,"uri":"a:b"}"#;
+    for older in older() {
+        for data in [data, "", "1.0", "{}"] {
+            let told = carried(-32002, data, "resources/read", older, V2026_07_28);
+            assert_eq!(told, (-32602, data.to_owned()));
+        }
+        let told = |data: &str, method: &str| carried(-32602, data, method, V2026_07_28, older);
+        assert_eq!(told(data, "resources/read"), (-32002, data.to_owned()));
+        // Who does not say which resource may mean anything.
+        for other in ["", "{}", "[\"a:b\"]", r#"{"uri":1}"#] {
+            assert_eq!(told(other, "resources/read"), (-32602, other.to_owned()));
+        }
+        assert_eq!(told(data, "tools/call"), (-32602, data.to_owned()));
+        // A server that lags behind.
+        assert_eq!(carried(-32002, data, "resources/read", V2026_07_28, older), (-32002, data.to_owned()));
+    }
+}
+
+#[test]
+fn the_numbers_2026_07_28_keeps_for_itself_are_given_up() {
+    let data = r#"{"x":1.0}"#;
+    for older in older() {
+        for code in [-32000, -32001, -32020, -32022, -32099] {
+            assert_eq!(carried(code, data, "tools/call", older, V2026_07_28), (-32603, data.to_owned()));
+        }
+        let told = |code, data: &str| carried(code, data, "tools/call", V2026_07_28, older);
+        assert_eq!(told(-32020, data), (-32600, data.to_owned()));
+        let versions = r#"{"supported":["2026-07-28","later"],"requested":"1","x":1.0}"#;
+        assert_eq!(told(-32022, versions), (-32602, versions.to_owned()));
+        let capability = r#"{"requiredCapabilities":{"sampling":{},"x":1.0},"y":1}"#;
+        assert_eq!(told(-32021, capability), (-32602, capability.to_owned()));
+        // Older revisions leave these numbers to the server.
+        assert_eq!(told(-32021, "1"), (-32021, "1".to_owned()));
+    }
+}
+
+#[test]
+fn pages_to_visit_first_are_a_number_of_2025_11_25_alone() {
+    let page = r#"{"mode":"url","message":"m","url":"a:b","elicitationId":"e","x":1.0}"#;
+    let data = format!(r#"{{"elicitations":[{page}],"y":1.0}}"#);
+    let more = format!(
+        r#"{{"elicitations":[{page}],"y":1.0,"requiredCapabilities":{{"elicitation":{{"url":{{}}}}}}}}"#
+    );
+    let told = |to| carried(-32042, &data, "tools/call", V2025_11_25, to);
+    assert_eq!(told(V2026_07_28), (-32021, more.clone()));
+    assert_eq!(told(V2025_06_18), (-32602, more));
+    assert_eq!(carried(-32042, "{}", "tools/call", V2025_11_25, V2026_07_28), (-32603, "{}".to_owned()));
+    assert_eq!(carried(-32042, &data, "tools/call", V2025_06_18, V2026_07_28), (-32603, data.clone()));
+}

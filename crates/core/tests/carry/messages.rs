@@ -3,7 +3,9 @@
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::Implementation;
 use tsugite_core::revision::Revision::*;
-use tsugite_core::revision::{Revision, Unsayable, carry_answer, carry_notice, carry_params, carry_result};
+use tsugite_core::revision::{
+    Kind, Revision, Unsayable, carry_answer, carry_notice, carry_params, carry_result, methods,
+};
 
 type Carried = Result<String, Unsayable>;
 
@@ -105,4 +107,233 @@ fn claims_are_left_behind_and_nothing_else_of_meta_is() {
     // What was empty before is nobody's to clear away.
     let empty = r#"{"_meta":{},"uri":"a:b"}"#;
     assert_eq!(notice("notifications/resources/updated", empty, V2026_07_28, V2025_11_25), same(empty));
+}
+
+#[test]
+fn a_method_that_the_other_revision_lacks_cannot_be_carried_and_one_nobody_knows_passes() {
+    let text = r#"{"a" : 1.0,"task":{},"title":"t"}"#;
+    for (from, to) in pairs() {
+        for row in methods() {
+            let lacks = to < row.first || to > row.last;
+            let carried = match row.kind {
+                Kind::Request => [params(row.name, text, from, to), answer(row.name, text, from, to)],
+                Kind::Notification => [notice(row.name, text, from, to), notice(row.name, text, from, to)],
+            };
+            for carried in carried {
+                assert_eq!(carried == Err(Unsayable::Method(row.name)), lacks, "{} {from} {to}", row.name);
+            }
+            if row.kind == Kind::Request && lacks {
+                assert_eq!(result(row.name, text, from, to), Err(Unsayable::Method(row.name)));
+            }
+        }
+        assert_eq!(params("no/such", text, from, to), same(text));
+        assert_eq!(notice("no/such", text, from, to), same(text));
+        assert_eq!(answer("no/such", text, from, to), same(text));
+        if from.era() == to.era() {
+            assert_eq!(stamped("no/such", text, from, to), same(text));
+        }
+        // The name of a request is no notification of ours, and the other way round.
+        assert_eq!(notice("tools/call", text, from, to), same(text));
+        assert_eq!(params("notifications/progress", text, from, to), same(text));
+        assert_eq!(notice("ping", text, from, to), same(text));
+        assert_eq!(params("notifications/initialized", text, from, to), same(text));
+    }
+    assert_eq!(
+        result("no/such", text, V2025_11_25, V2026_07_28),
+        same(r#"{"resultType":"complete","a":1.0,"task":{},"title":"t"}"#)
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_passed_on_in_the_envelope_of_its_era() {
+    let strange = r#"{"content":[{"type":"video","data":1e400},{"type":"text","text":"t","_meta":{"a":1}}],"isError":"no"}"#;
+    assert_eq!(result("tools/call", strange, V2025_11_25, V2024_11_05), same(strange));
+    let new = format!(r#"{{"resultType":"complete",{}"#, &strange[1..]);
+    assert_eq!(result("tools/call", strange, V2024_11_05, V2026_07_28), same(&new));
+    assert_eq!(result("tools/call", &new, V2026_07_28, V2024_11_05), same(strange));
+    let list = r#"{"tools":{},"ttlMs":null}"#;
+    let new = r#"{"resultType":"complete","tools":{},"ttlMs":0,"cacheScope":"private"}"#;
+    assert_eq!(result("tools/list", list, V2024_11_05, V2026_07_28), same(new));
+    assert_eq!(result("tools/list", new, V2026_07_28, V2024_11_05), same(r#"{"tools":{}}"#));
+    for text in ["null", "[]", "[{}]", "1.0", "\"resultType\"", "true"] {
+        for (from, to) in pairs() {
+            assert_eq!(stamped("tools/call", text, from, to), same(text));
+            assert_eq!(stamped("tools/list", text, from, to), same(text));
+            assert_eq!(params("tools/call", text, from, to), same(text));
+            assert_eq!(notice("notifications/progress", text, from, to), same(text));
+            assert_eq!(answer("roots/list", text, from, to), same(text));
+        }
+    }
+    // A known member twice, a lone surrogate, a `_meta` that is none.
+    for text in [
+        r#"{"name":"a","name":"b","task":{}}"#,
+        r#"{"name":"\ud800","task":{}}"#,
+        r#"{"\ud800":1,"name":1,"task":{}}"#,
+        r#"{"_meta":[{"io.modelcontextprotocol/protocolVersion":1}],"name":"a","task":{}}"#,
+    ] {
+        assert_eq!(params("tools/call", text, V2025_11_25, V2024_11_05), same(text));
+        assert_eq!(params("tools/call", text, V2026_07_28, V2024_11_05), same(text));
+    }
+    let meta = r#"{"resultType":"complete","_meta":[],"content":[]}"#;
+    assert_eq!(stamped("tools/call", meta, V2025_11_25, V2026_07_28), same(meta));
+}
+
+#[test]
+fn only_a_complete_result_can_lose_its_kind() {
+    let task = r#"{"resultType":"task","taskId":"t","status":"working","createdAt":"a","lastUpdatedAt":"b","ttlMs":5.0,"x":1.0}"#;
+    for to in Revision::ALL.into_iter().filter(|to| !to.is_stateless()) {
+        for text in [
+            r#"{"resultType":"input_required","requestState":"s"}"#,
+            r#"{"resultType":"input_required"}"#,
+            r#"{"content":[],"resultType":"input_required"}"#,
+        ] {
+            for method in ["tools/call", "tools/list", "prompts/get", "resources/read", "no/such"] {
+                assert_eq!(result(method, text, V2026_07_28, to), Err(Unsayable::InputRequired), "{method}");
+            }
+        }
+        if !to.has_core_tasks() {
+            assert_eq!(result("tools/call", task, V2026_07_28, to), Err(Unsayable::Tasks));
+            let broken = r#"{"resultType":"task"}"#;
+            assert_eq!(result("tools/call", broken, V2026_07_28, to), Err(Unsayable::Tasks));
+            assert_eq!(result("resources/list", broken, V2026_07_28, to), Err(Unsayable::Tasks));
+        }
+        for kind in ["\"later\"", "1", "null", "\"Complete\""] {
+            let text = format!(r#"{{"resultType":{kind},"content":[],"resources":[]}}"#);
+            for method in ["tools/call", "resources/list"] {
+                assert!(matches!(result(method, &text, V2026_07_28, to), Err(Unsayable::Shape(_))), "{kind}");
+            }
+            // Only the two ends know what this means.
+            assert_eq!(result("no/such", &text, V2026_07_28, to), same(&text));
+        }
+        assert_eq!(result("no/such", r#"{"resultType":"task"}"#, V2026_07_28, to), Err(Unsayable::Tasks));
+    }
+    assert_eq!(
+        result("tools/call", task, V2026_07_28, V2025_11_25),
+        same(
+            r#"{"x":1.0,"task":{"taskId":"t","status":"working","createdAt":"a","lastUpdatedAt":"b","ttl":5}}"#
+        )
+    );
+    assert!(matches!(
+        result("tools/call", r#"{"resultType":"task"}"#, V2026_07_28, V2025_11_25),
+        Err(Unsayable::Shape(_))
+    ));
+}
+
+#[test]
+fn what_an_older_revision_does_not_have_is_not_believed_from_it() {
+    let asks = r#"{"content":[],"resultType":"input_required","requestState":"s"}"#;
+    assert_eq!(
+        result("tools/call", asks, V2025_11_25, V2026_07_28),
+        same(r#"{"resultType":"complete","content":[],"requestState":"s"}"#)
+    );
+    let again = r#"{"name":"n","requestState":"s","inputResponses":{},"x":1,"task":{}}"#;
+    assert_eq!(params("tools/call", again, V2025_06_18, V2026_07_28), same(r#"{"name":"n","x":1}"#));
+    assert_eq!(params("tools/call", again, V2025_06_18, V2025_11_25), same(r#"{"name":"n","x":1}"#));
+}
+
+#[test]
+fn an_answer_is_bare() {
+    let old = r#"{"action":"accept","content":{"n":1.0,"m":[ "a" ]},"x":1e1}"#;
+    assert_eq!(answer("elicitation/create", old, V2025_11_25, V2026_07_28), same(old));
+    assert_eq!(answer("elicitation/create", old, V2026_07_28, V2025_11_25), same(old));
+    assert_eq!(answer("elicitation/create", old, V2026_07_28, V2025_06_18), Err(Unsayable::MultipleChoice));
+    let said =
+        r#"{"resultType":"complete","action":"decline","_meta":{"io.modelcontextprotocol/clientInfo":{}}}"#;
+    assert_eq!(answer("elicitation/create", said, V2026_07_28, V2025_11_25), same(r#"{"action":"decline"}"#));
+    let promise =
+        r#"{"task":{"taskId":"t","status":"working","createdAt":"a","lastUpdatedAt":"b","ttl":null}}"#;
+    for method in ["elicitation/create", "sampling/createMessage"] {
+        assert_eq!(answer(method, promise, V2025_11_25, V2026_07_28), Err(Unsayable::Tasks));
+    }
+    // As a result it has a kind; who made it is the client.
+    let roots = r#"{"roots":[]}"#;
+    assert_eq!(
+        stamped("roots/list", roots, V2025_11_25, V2026_07_28),
+        same(r#"{"resultType":"complete","roots":[]}"#)
+    );
+}
+
+#[test]
+fn a_block_in_other_words_keeps_what_nobody_knows() {
+    let content = r#"{"content":[{"type":"audio","x":1.0,"data":"AA==","mimeType":"audio/wav"},{"uri":"a:b","type":"resource_link","name":"n","y":{"z":1.0},"text":"not ours","size":1}],"w":1.0}"#;
+    assert_eq!(
+        result("tools/call", content, V2025_11_25, V2024_11_05),
+        same(
+            r#"{"content":[{"type":"resource","x":1.0,"resource":{"uri":"attachment:audio","mimeType":"audio/wav","blob":"AA=="}},{"type":"text","y":{"z":1.0},"text":"n: a:b"}],"w":1.0}"#
+        )
+    );
+}
+
+#[test]
+fn a_conversation_that_is_cut_keeps_what_stands_around_the_cut() {
+    let text = |more: &str| format!(r#"{{"type":"text","text":"t"{more}}}"#);
+    let message = |content: &str, more: &str| format!(r#"{{"role":"user","content":{content}{more}}}"#);
+    let cut =
+        |messages: &[String]| format!(r#"{{"messages":[{}],"maxTokens":1.0,"z":1}}"#, messages.join(","));
+    let (odd, many) = (text(r#","x":1.0"#), format!("[{},{}]", text(r#","x":1"#), text("")));
+    let (first, last) = (message(&odd, r#","y":1.0"#), message(&odd, r#","w":1e1"#));
+    let whole = cut(&[first.clone(), message(&many, r#","v":1"#), last.clone()]);
+    let one = message(&text(""), "");
+    let expected = cut(&[first, one.clone(), one, last]);
+    assert_eq!(params("sampling/createMessage", &whole, V2025_11_25, V2025_06_18), Ok(expected));
+    // A single block leaves its list with all it has.
+    let listed = cut(&[message(&format!("[{odd}]"), r#","y":1.0"#)]);
+    let alone = cut(&[message(&odd, r#","y":1.0"#)]);
+    assert_eq!(params("sampling/createMessage", &listed, V2026_07_28, V2025_03_26), Ok(alone));
+}
+
+#[test]
+fn members_that_move_are_found_by_what_they_say() {
+    let old = r#"{"tools":[{"name":"n","annotations":{"x":1.0,"title":"T","readOnlyHint":true},"inputSchema":{"type":"object"},"y":1}]}"#;
+    let new = r#"{"tools":[{"name":"n","annotations":{"x":1.0,"readOnlyHint":true},"inputSchema":{"type":"object"},"y":1,"title":"T"}]}"#;
+    assert_eq!(result("tools/list", old, V2025_03_26, V2025_11_25), same(new));
+    let back = r#"{"tools":[{"name":"n","annotations":{"x":1.0,"readOnlyHint":true,"title":"T"},"inputSchema":{"type":"object"},"y":1}]}"#;
+    assert_eq!(result("tools/list", new, V2025_11_25, V2025_03_26), same(back));
+    // An escape in a name hides nothing, and a strange member may stand there twice.
+    let escaped =
+        r#"{"tools":[{"name":"n","\u0074itle":"T","\u0078":1,"x":2,"x":2,"inputSchema":{"type":"object"}}]}"#;
+    let without = r#"{"tools":[{"name":"n","\u0078":1,"x":2,"x":2,"inputSchema":{"type":"object"}}]}"#;
+    assert_eq!(result("tools/list", escaped, V2025_11_25, V2024_11_05), same(without));
+    let twice = |more: &str| {
+        format!(
+            r#"{{"tools":[{{"name":"n"{more},"inputSchema":{{"x":1,"type":"object","x":2.0,"properties":{{"p":{}}}}}}}]}}"#,
+            if more.is_empty() { "{}" } else { "true" }
+        )
+    };
+    assert_eq!(result("tools/list", &twice(r#","title":"T""#), V2025_11_25, V2024_11_05), Ok(twice("")));
+    let form = r#"{"message":"m","requestedSchema":{"type":"object","properties":{"f":{"oneOf":[{"const":"a","title":"A","x":1}],"type":"string","y":1.0}}},"mode":"form"}"#;
+    let older = r#"{"message":"m","requestedSchema":{"type":"object","properties":{"f":{"type":"string","y":1.0,"enum":["a"],"enumNames":["A"]}}}}"#;
+    assert_eq!(params("elicitation/create", form, V2026_07_28, V2025_06_18), same(older));
+}
+
+#[test]
+fn nesting_does_not_exhaust_the_stack_and_size_does_not_square() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let deep_objects = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
+    for deep in [&deep, &deep_objects] {
+        // Beside what is changed, in what is kept as text, and where it cannot be read.
+        let list = |title: &str| {
+            format!(r#"{{"tools":[{{"name":"n",{title}"x":{deep},"inputSchema":{{"type":"object"}}}}]}}"#)
+        };
+        assert_eq!(result("tools/list", &list(r#""title":"T","#), V2025_11_25, V2024_11_05), Ok(list("")));
+        let call = |more: &str| format!(r#"{{"name":"n","arguments":{{"a":{deep}}}{more}}}"#);
+        assert_eq!(params("tools/call", &call(r#","task":{}"#), V2025_11_25, V2024_11_05), Ok(call("")));
+        for text in [
+            format!(r#"{{"tools":[{{"name":"n","title":"T","inputSchema":{deep}}}]}}"#),
+            format!(r#"{{"tools":{deep}}}"#),
+        ] {
+            assert_eq!(result("tools/list", &text, V2025_11_25, V2024_11_05), same(&text));
+        }
+        let content = format!(r#"{{"content":{deep}}}"#);
+        assert_eq!(result("tools/call", &content, V2025_11_25, V2024_11_05), same(&content));
+    }
+    let many =
+        |value: &str| (0..50_000).map(|at| format!(r#""m{at}":{value}"#)).collect::<Vec<_>>().join(",");
+    let list = |value: &str| {
+        let (meta, properties) = (many("1.0"), many(value));
+        format!(
+            r#"{{"_meta":{{{meta}}},{meta},"tools":[{{"name":"n","inputSchema":{{"type":"object","properties":{{{properties}}}}},{meta}}}]}}"#
+        )
+    };
+    assert_eq!(result("tools/list", &list("true"), V2026_07_28, V2025_11_25), Ok(list("{}")));
 }

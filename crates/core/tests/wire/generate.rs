@@ -9,11 +9,18 @@ use crate::official::Official;
 
 pub(crate) struct Choices<'a> {
     bytes: std::slice::Iter<'a, u8>,
+    /// How many strange members there are so far; `None` if there are to be none.
+    strange: Option<usize>,
 }
 
 impl<'a> Choices<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes: bytes.iter() }
+        Self { bytes: bytes.iter(), strange: None }
+    }
+
+    /// The same, with a member nobody knows in every object that is open, each with a name of its own.
+    pub(crate) fn with_strange_members(bytes: &'a [u8]) -> Self {
+        Self { bytes: bytes.iter(), strange: Some(0) }
     }
 
     fn below(&mut self, options: usize) -> usize {
@@ -103,7 +110,16 @@ impl<'a> Choices<'a> {
         {
             meta.insert("com.example/shelf".to_owned(), self.anything());
         }
-        match schema.get("additionalProperties") {
+        let additional = schema.get("additionalProperties");
+        let open = additional.is_none_or(|additional| *additional == json!({}) || *additional == json!(true));
+        if let Some(count) = &mut self.strange
+            && open
+        {
+            members.insert(format!("{STRANGE}{count}"), json!({"count": count}));
+            *count += 1;
+            return Value::Object(members);
+        }
+        match additional {
             Some(Value::Bool(false)) | None => {}
             Some(extra) if depth <= 8 => {
                 for name in STRAY.into_iter().take(self.below(3)) {
@@ -151,6 +167,9 @@ impl<'a> Choices<'a> {
         ])
     }
 }
+
+/// How the names of strange members begin.
+pub(crate) const STRANGE: &str = "x-strange-";
 
 /// Names for members that an open object holds beside its own.
 const STRAY: [&str; 3] = ["extra", "b", "a"];

@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
+mod carried;
 mod errors;
 mod examples;
 mod generate;

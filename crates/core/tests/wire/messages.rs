@@ -53,7 +53,7 @@ fn may_fail(error: &Unsayable, to: Revision) -> bool {
 }
 
 /// The first byte chooses among the revisions that have the definition, so that each of them is a source.
-fn source(definition: &str, bytes: &[u8]) -> Revision {
+pub(crate) fn source(definition: &str, bytes: &[u8]) -> Revision {
     let known: Vec<_> = Revision::ALL.into_iter().filter(|to| Official::of(*to).has(definition)).collect();
     known[usize::from(bytes.first().copied().unwrap_or(u8::MAX)) % known.len()]
 }

@@ -7,7 +7,7 @@
 //! Only where a rule changed something is gone deeper, and rules reach no deeper than the types of the protocol do.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::jsonrpc::Raw;
 use crate::jsonrpc::parts::{self, Draft, Member};
@@ -17,36 +17,25 @@ pub(super) fn members<'a>(original: Raw<'a>, untouched: Raw<'a>, translated: Raw
     let (original, untouched, translated) =
         (original.members()?, untouched.members()?, translated.members()?);
     let before: HashMap<_, _> = by_name(&untouched).collect();
-    let mut after: HashMap<_, _> = by_name(&translated).map(|(name, value)| (name, (value, false))).collect();
+    let after: HashMap<_, _> = by_name(&translated).collect();
+    let mut placed = HashSet::new();
     let mut merged = Draft::with_capacity(original.len());
     for member in original {
         let Some(name) = member.name() else {
             merged.push(member.with(Cow::Borrowed(member.value)));
             continue;
         };
-        let kept = match (before.get(&name), after.get_mut(&name)) {
-            (_, Some((_, true))) => None,
-            (Some(old), Some((new, placed))) => {
-                *placed = true;
-                Some(value(member.value, old, new))
-            }
-            (None, Some((new, placed))) => {
-                *placed = true;
-                Some(Cow::Borrowed(*new))
-            }
+        let kept = match (before.get(&name), after.get(&name)) {
+            (Some(old), Some(new)) => Some(value(member.value, old, new)),
+            (None, Some(new)) => Some(Cow::Borrowed(*new)),
             (Some(_), None) => None,
             (None, None) => Some(Cow::Borrowed(member.value)),
         };
         merged.extend(kept.map(|value| member.with(value)));
+        placed.insert(name);
     }
-    for member in translated {
-        let Some(name) = member.name() else { continue };
-        // What its type always writes was not set by a rule.
-        let set = before.get(&name) != Some(&member.value);
-        if set && after.get(&name).is_some_and(|(_, placed)| !placed) {
-            merged.push(member.with(Cow::Borrowed(member.value)));
-        }
-    }
+    let set = translated.iter().filter(|member| member.name().is_some_and(|name| !placed.contains(&name)));
+    merged.extend(set.map(|member| member.with(Cow::Borrowed(member.value))));
     Some(merged)
 }
 

@@ -56,7 +56,7 @@ pub fn carry_params(
         Some(rules) => (rules.params)(params, from, to)?,
         None => None,
     };
-    write(params, change, |members| leaves(from, to) && envelope::strip_meta(members))
+    write(params, change, leaves(from, to), envelope::strip_meta)
 }
 
 /// The params of a notification as `to` writes them. Fails as [`carry_params`] does.
@@ -74,7 +74,7 @@ pub fn carry_notice(
         Some(rules) => (rules.params)(params, from, to)?,
         None => None,
     };
-    write(params, change, |members| leaves(from, to) && envelope::strip_meta(members))
+    write(params, change, leaves(from, to), envelope::strip_meta)
 }
 
 /// The result of `method` as `to` writes it.
@@ -114,15 +114,13 @@ pub fn carry_result(
     };
     let hints = rules.is_some_and(|rules| rules.cacheable);
     let server = server.filter(|_| row.is_none_or(|row| row.sender != Sender::Server));
-    write(result, change, |members| match (from.is_stateless(), to.is_stateless()) {
-        (true, false) => envelope::strip_result(members, hints) | envelope::strip_meta(members),
-        (false, true) => {
-            let foreign = rules.is_none();
-            envelope::name_kind(members, kind, foreign)
+    write(result, change, from.era() != to.era(), |members| match to.is_stateless() {
+        false => envelope::strip_result(members, hints) | envelope::strip_meta(members),
+        true => {
+            envelope::name_kind(members, kind, rules.is_none())
                 | (hints && envelope::add_hints(members))
                 | server.is_some_and(|server| envelope::stamp(members, server))
         }
-        _ => false,
     })
 }
 
@@ -145,8 +143,8 @@ pub fn carry_answer(
         Some(rules) => (rules.output)(answer, bare, from, to)?.1,
         None => None,
     };
-    write(answer, change, |members| {
-        leaves(from, to) && (envelope::strip_result(members, false) | envelope::strip_meta(members))
+    write(answer, change, leaves(from, to), |members| {
+        envelope::strip_result(members, false) | envelope::strip_meta(members)
     })
 }
 
@@ -165,20 +163,24 @@ fn leaves(from: Revision, to: Revision) -> bool {
     from.is_stateless() && !to.is_stateless()
 }
 
-/// The text with what the rules changed, and then with what `edit` does to its members, which tells whether it did
-/// anything. The text itself if nothing was done.
+/// The text with what the rules changed, and then, where it `crosses` from one era into the other, with what `fit` does
+/// to its members, which tells whether it did anything. The text itself if nothing was done.
 fn write(
     original: Raw<'_>,
     change: Option<Change>,
-    edit: impl FnOnce(&mut Draft<'_>) -> bool,
+    crosses: bool,
+    fit: impl FnOnce(&mut Draft<'_>) -> bool,
 ) -> Result<RawJson, Unsayable> {
+    if change.is_none() && !crosses {
+        return Ok(original.to_owned());
+    }
     let merged = change.as_ref().and_then(|change| {
         merge::members(original, Raw::checked(&change.untouched), Raw::checked(&change.translated))
     });
     let changed = merged.is_some();
     // What is no object has no members to fit.
     let Some(mut members) = merged.or_else(|| original.draft()) else { return Ok(original.to_owned()) };
-    match edit(&mut members) | changed {
+    match (crosses && fit(&mut members)) | changed {
         true => RawJson::parse(parts::object(&members)).map_err(BadShape::into),
         false => Ok(original.to_owned()),
     }

@@ -1,0 +1,387 @@
+//! Every message with a strange member in every open object, carried from each revision that has it into every other.
+//!
+//! Three judges: the official schema of the target, what reading and writing by type gives, and the strange members, each
+//! of which must still stand where it stood.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use tsugite_core::jsonrpc::{Id, Incoming, Limits, Message, Raw, RawJson, Response, parse};
+use tsugite_core::protocol::meta::Claims;
+use tsugite_core::protocol::{
+    ClientCapabilities, HasMeta, Implementation, Method, Notice, cancellation, completion, discover,
+    elicitation, lifecycle, logging, ping, progress, prompts, resources, roots, sampling, subscriptions,
+    tasks, tools,
+};
+use tsugite_core::revision::{
+    Kind, Reading, Revision, Sender, ServerStamp, Translate, Unsayable, carry_answer, carry_notice,
+    carry_params, carry_result, read_answer, read_notice, read_params, read_result, write_answer,
+    write_notification, write_request, write_result,
+};
+
+use crate::generate::{Choices, STRANGE};
+use crate::messages::source;
+use crate::official::Official;
+
+type Path = Vec<String>;
+
+/// Fails unless `carried` is `original` in the words of `typed`, with every strange member in its place.
+#[track_caller]
+fn judge(original: &Value, typed: &Value, carried: &Value, what: &str) {
+    let shown = || format!("{what}\nbefore {original:#}\nafter {carried:#}\nby type {typed:#}");
+    assert_eq!(plain(carried), plain(typed), "{}", shown());
+    let (before, after) = (strange(original), strange(carried));
+    for path in &before {
+        assert!(after.contains(path) || restructured(path, original, typed), "lost {path:?}: {}", shown());
+    }
+    for path in &after {
+        assert!(
+            before.contains(path) || restructured(path, carried, original),
+            "moved {path:?}: {}",
+            shown()
+        );
+    }
+}
+
+/// The same without strange members.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let known = members.iter().filter(|(name, _)| !name.starts_with(STRANGE));
+            known.map(|(name, value)| (name.clone(), plain(value))).collect::<Map<_, _>>().into()
+        }
+        Value::Array(items) => items.iter().map(plain).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Where strange members stand.
+fn strange(value: &Value) -> Vec<Path> {
+    fn walk(value: &Value, path: &mut Path, found: &mut Vec<Path>) {
+        let parts: Vec<(String, &Value)> = match value {
+            Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(at, value)| (at.to_string(), value)).collect()
+            }
+            _ => return,
+        };
+        for (name, value) in parts {
+            path.push(name);
+            match path.last().is_some_and(|name| name.starts_with(STRANGE)) {
+                true => found.push(path.clone()),
+                false => walk(value, path, found),
+            }
+            path.pop();
+        }
+    }
+    let mut found = Vec::new();
+    walk(value, &mut Vec::new(), &mut found);
+    found
+}
+
+/// Whether what holds the member is gone in `after`, is of another kind or has more or fewer items: a rule did that.
+fn restructured(path: &[String], before: &Value, after: &Value) -> bool {
+    let (mut before, mut after) = (before, after);
+    for step in &path[..path.len() - 1] {
+        let next = match (before, after) {
+            (Value::Object(before), Value::Object(after)) => (before.get(step), after.get(step)),
+            (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
+                let at: usize = step.parse().unwrap();
+                (before.get(at), after.get(at))
+            }
+            _ => return true,
+        };
+        let (Some(inner_before), Some(inner_after)) = next else { return true };
+        (before, after) = (inner_before, inner_after);
+    }
+    before.is_object() != after.is_object()
+}
+
+fn value_of(definition: &str, bytes: &[u8]) -> (Revision, Value) {
+    let source = source(definition, bytes);
+    (source, Choices::with_strange_members(bytes).value_of(Official::of(source), definition))
+}
+
+fn raw(value: &Value) -> RawJson {
+    RawJson::from(value.clone())
+}
+
+fn json(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap()
+}
+
+fn claims(to: Revision) -> Claims {
+    Claims::new(to.as_str(), ClientCapabilities::new())
+}
+
+/// Compares a failure with a failure and gives two values back.
+#[track_caller]
+fn both<T>(
+    typed: Result<T, Unsayable>,
+    carried: Result<RawJson, Unsayable>,
+    what: &str,
+) -> Option<(T, Value)> {
+    match (typed, carried) {
+        (Ok(typed), Ok(carried)) => Some((typed, carried.read().unwrap())),
+        (Err(typed), Err(carried)) => {
+            assert_eq!(typed, carried, "{what}");
+            None
+        }
+        (typed, carried) => panic!("{what}: {:?} by type, {:?} carried", typed.err(), carried.err()),
+    }
+}
+
+fn request<M: Method>(definition: &str, bytes: &[u8])
+where
+    M::Params: Translate + Clone,
+{
+    let (source, mut original) = value_of(definition, bytes);
+    let params = original.get("params").cloned().unwrap_or(json!({}));
+    for to in Revision::ALL {
+        let what = format!("{definition} {source} {to}");
+        let carried = carry_params(M::NAME, Raw::from(&raw(&params)), source, to);
+        if to == source {
+            assert_eq!(carried.unwrap().text(), raw(&params).text());
+            continue;
+        }
+        let mut read = read_params::<M>(Raw::from(&raw(&params)), source).unwrap();
+        let claims = to.is_stateless().then(|| claims(to));
+        let typed = match to.is_stateless() && !to.has(Kind::Request, M::NAME, Sender::Client) {
+            // It is asked inside a result.
+            true if to.extension_of(M::NAME).is_none() && asked(M::NAME) => {
+                read.outward(to).map(|()| serde_json::to_value(&read).unwrap())
+            }
+            _ => {
+                if let Some(claims) = &claims {
+                    read.meta_mut().get_or_insert_default().set_claims(claims);
+                }
+                let mut out = Vec::new();
+                write_request::<M>(&mut out, &Id::from(1), read, to)
+                    .map(|()| json(&out).get("params").cloned().unwrap_or(json!({})))
+            }
+        };
+        let Some((typed, mut carried)) = both(typed, carried, &what) else { continue };
+        // Whoever passes a request on says who it is.
+        if let Some(claims) = claims.filter(|_| !asked(M::NAME)) {
+            let mut meta: tsugite_core::protocol::Meta =
+                serde_json::from_value(carried.get("_meta").cloned().unwrap_or(json!({}))).unwrap();
+            meta.set_claims(&claims);
+            carried["_meta"] = serde_json::to_value(meta).unwrap();
+        }
+        judge(&params, &typed, &carried, &what);
+        if Official::of(to).has(definition) {
+            original["params"] = carried;
+            original["jsonrpc"] = json!("2.0");
+            original["id"] = json!(1);
+            Official::of(to).accept_open(definition, &original);
+        }
+    }
+}
+
+/// Whether a server asks it.
+fn asked(method: &str) -> bool {
+    Revision::V2025_11_25.has(Kind::Request, method, Sender::Server)
+        && !Revision::V2025_11_25.has(Kind::Request, method, Sender::Client)
+}
+
+fn notification<N: Notice>(definition: &str, bytes: &[u8])
+where
+    N::Params: Translate + Clone,
+{
+    let (source, mut original) = value_of(definition, bytes);
+    let params = original.get("params").cloned().unwrap_or(json!({}));
+    for to in Revision::ALL {
+        let what = format!("{definition} {source} {to}");
+        let carried = carry_notice(N::NAME, Raw::from(&raw(&params)), source, to);
+        if to == source {
+            assert_eq!(carried.unwrap().text(), raw(&params).text());
+            continue;
+        }
+        let read = read_notice::<N>(Raw::from(&raw(&params)), source).unwrap();
+        let mut out = Vec::new();
+        let typed = write_notification::<N>(&mut out, read, to)
+            .map(|()| json(&out).get("params").cloned().unwrap_or(json!({})));
+        let Some((typed, carried)) = both(typed, carried, &what) else { continue };
+        judge(&params, &typed, &carried, &what);
+        original["params"] = carried;
+        original["jsonrpc"] = json!("2.0");
+        Official::of(to).accept_open(definition, &original);
+    }
+}
+
+fn result<M: Method>(definition: &str, bytes: &[u8])
+where
+    M::Output: Translate + Reading + Clone,
+{
+    let (source, mut original) = value_of(definition, bytes);
+    if source.is_stateless() {
+        // What a client answers is no result there.
+        if asked(M::NAME) {
+            return;
+        }
+        let asks = definition == "InputRequiredResult";
+        original["resultType"] = json!(if asks { "input_required" } else { "complete" });
+        if asks && original.get("inputRequests").is_none() {
+            original["requestState"] = json!("state");
+        }
+    }
+    let server = Implementation::new("s", "1");
+    for to in Revision::ALL {
+        let what = format!("{definition} {source} {to}");
+        let carried = carry_result(M::NAME, Raw::from(&raw(&original)), source, to, Some(&server));
+        if to == source {
+            assert_eq!(carried.unwrap().text(), raw(&original).text());
+            continue;
+        }
+        if to.is_stateless() && asked(M::NAME) {
+            continue;
+        }
+        let read = read_result::<M>(Raw::from(&raw(&original)), source)
+            .unwrap_or_else(|error| panic!("{error}\n{original:#}"));
+        let mut out = Vec::new();
+        let stamp = ServerStamp::new(server.clone());
+        let typed = write_result::<M>(&mut out, &Id::from(1), read, to, Some(&stamp)).map(|()| {
+            let Ok(Incoming::Single(Message::Response(Response { outcome: Ok(raw), .. }))) =
+                parse(&out, &Limits::default())
+            else {
+                panic!()
+            };
+            raw.read::<Value>().unwrap()
+        });
+        let Some((typed, carried)) = both(typed, carried, &what) else { continue };
+        judge(&original, &typed, &carried, &what);
+        if Official::of(to).has(definition) && definition != "CreateTaskResult" {
+            Official::of(to).accept_open(definition, &carried);
+        }
+    }
+}
+
+/// What a client answers: a result, and on 2026-07-28 a bare object inside the next attempt.
+fn answer<M: Method>(definition: &str, bytes: &[u8])
+where
+    M::Output: Translate + Reading + Clone,
+{
+    let (source, original) = value_of(definition, bytes);
+    for to in Revision::ALL {
+        let what = format!("{definition} {source} {to}");
+        let text = raw(&original);
+        let carried = carry_answer(M::NAME, Raw::from(&text), source, to);
+        if to == source {
+            assert_eq!(carried.unwrap().text(), text.text());
+            continue;
+        }
+        let read = match source.is_stateless() {
+            true => read_answer::<M>(&text).unwrap(),
+            false => read_result::<M>(Raw::from(&text), source).unwrap(),
+        };
+        let typed = match to.is_stateless() {
+            true => write_answer::<M>(read).map(|json| json.read::<Value>().unwrap()),
+            false => {
+                let mut out = Vec::new();
+                write_result::<M>(&mut out, &Id::from(1), read, to, None)
+                    .map(|()| json(&out)["result"].take())
+            }
+        };
+        let Some((typed, carried)) = both(typed, carried, &what) else { continue };
+        judge(&original, &typed, &carried, &what);
+        Official::of(to).accept_open(definition, &carried);
+    }
+}
+
+macro_rules! carried {
+    ($($name:ident: $check:ident::<$ty:ty>($definition:literal);)*) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+            $(
+                #[test]
+                fn $name(bytes in proptest::collection::vec(any::<u8>(), 0..160)) {
+                    $check::<$ty>($definition, &bytes);
+                }
+            )*
+        }
+
+        #[test]
+        fn nothing_is_forgotten() {
+            let carried = [$((stringify!($check), <$ty>::NAME)),*];
+            for row in tsugite_core::revision::methods() {
+                // The tasks extension has no schema.
+                let unknown = row.first.is_stateless() && row.extension;
+                let wanted: &[_] = match row.kind {
+                    Kind::Request => &["request", "result"],
+                    Kind::Notification => &["notification"],
+                };
+                for check in wanted {
+                    assert!(unknown || carried.contains(&(check, row.name)), "{check} {}", row.name);
+                }
+                if row.kind == Kind::Request && asked(row.name) {
+                    assert!(carried.contains(&("answer", row.name)), "answer {}", row.name);
+                }
+            }
+        }
+    };
+}
+
+carried! {
+    initialize_requests_are_carried: request::<lifecycle::Initialize>("InitializeRequest");
+    initialize_results_are_carried: result::<lifecycle::Initialize>("InitializeResult");
+    pings_are_carried: request::<ping::Ping>("PingRequest");
+    pongs_are_carried: result::<ping::Ping>("EmptyResult");
+    discover_requests_are_carried: request::<discover::Discover>("DiscoverRequest");
+    discover_results_are_carried: result::<discover::Discover>("DiscoverResult");
+    tool_list_requests_are_carried: request::<tools::List>("ListToolsRequest");
+    tool_lists_are_carried: result::<tools::List>("ListToolsResult");
+    tool_calls_are_carried: request::<tools::Call>("CallToolRequest");
+    tool_results_are_carried: result::<tools::Call>("CallToolResult");
+    tool_results_that_ask_back_are_carried: result::<tools::Call>("InputRequiredResult");
+    tool_results_that_are_tasks_are_carried: result::<tools::Call>("CreateTaskResult");
+    resource_list_requests_are_carried: request::<resources::List>("ListResourcesRequest");
+    resource_lists_are_carried: result::<resources::List>("ListResourcesResult");
+    template_list_requests_are_carried: request::<resources::ListTemplates>("ListResourceTemplatesRequest");
+    template_lists_are_carried: result::<resources::ListTemplates>("ListResourceTemplatesResult");
+    read_requests_are_carried: request::<resources::Read>("ReadResourceRequest");
+    read_results_are_carried: result::<resources::Read>("ReadResourceResult");
+    reads_that_ask_back_are_carried: result::<resources::Read>("InputRequiredResult");
+    subscribe_requests_are_carried: request::<resources::Subscribe>("SubscribeRequest");
+    subscribe_results_are_carried: result::<resources::Subscribe>("EmptyResult");
+    unsubscribe_requests_are_carried: request::<resources::Unsubscribe>("UnsubscribeRequest");
+    unsubscribe_results_are_carried: result::<resources::Unsubscribe>("EmptyResult");
+    prompt_list_requests_are_carried: request::<prompts::List>("ListPromptsRequest");
+    prompt_lists_are_carried: result::<prompts::List>("ListPromptsResult");
+    prompt_requests_are_carried: request::<prompts::Get>("GetPromptRequest");
+    prompt_results_are_carried: result::<prompts::Get>("GetPromptResult");
+    prompts_that_ask_back_are_carried: result::<prompts::Get>("InputRequiredResult");
+    completion_requests_are_carried: request::<completion::Complete>("CompleteRequest");
+    completion_results_are_carried: result::<completion::Complete>("CompleteResult");
+    level_requests_are_carried: request::<logging::SetLevel>("SetLevelRequest");
+    level_results_are_carried: result::<logging::SetLevel>("EmptyResult");
+    listen_requests_are_carried: request::<subscriptions::Listen>("SubscriptionsListenRequest");
+    listen_results_are_carried: result::<subscriptions::Listen>("SubscriptionsListenResult");
+    sampling_requests_are_carried: request::<sampling::CreateMessage>("CreateMessageRequest");
+    sampling_results_are_carried: result::<sampling::CreateMessage>("CreateMessageResult");
+    sampling_answers_are_carried: answer::<sampling::CreateMessage>("CreateMessageResult");
+    roots_requests_are_carried: request::<roots::List>("ListRootsRequest");
+    roots_results_are_carried: result::<roots::List>("ListRootsResult");
+    roots_answers_are_carried: answer::<roots::List>("ListRootsResult");
+    elicitation_requests_are_carried: request::<elicitation::Create>("ElicitRequest");
+    elicitation_results_are_carried: result::<elicitation::Create>("ElicitResult");
+    elicitation_answers_are_carried: answer::<elicitation::Create>("ElicitResult");
+    task_requests_are_carried: request::<tasks::Get>("GetTaskRequest");
+    task_states_are_carried: result::<tasks::Get>("GetTaskResult");
+    task_cancellations_are_carried: request::<tasks::Cancel>("CancelTaskRequest");
+    cancelled_tasks_are_carried: result::<tasks::Cancel>("CancelTaskResult");
+    task_payload_requests_are_carried: request::<tasks::Payload>("GetTaskPayloadRequest");
+    task_payloads_are_carried: result::<tasks::Payload>("GetTaskPayloadResult");
+    task_list_requests_are_carried: request::<tasks::List>("ListTasksRequest");
+    task_lists_are_carried: result::<tasks::List>("ListTasksResult");
+    ready_notices_are_carried: notification::<lifecycle::Initialized>("InitializedNotification");
+    cancellations_are_carried: notification::<cancellation::Cancelled>("CancelledNotification");
+    progress_notices_are_carried: notification::<progress::Progress>("ProgressNotification");
+    log_notices_are_carried: notification::<logging::Log>("LoggingMessageNotification");
+    tool_list_notices_are_carried: notification::<tools::ListChanged>("ToolListChangedNotification");
+    prompt_list_notices_are_carried: notification::<prompts::ListChanged>("PromptListChangedNotification");
+    resource_list_notices_are_carried: notification::<resources::ListChanged>("ResourceListChangedNotification");
+    update_notices_are_carried: notification::<resources::Updated>("ResourceUpdatedNotification");
+    roots_notices_are_carried: notification::<roots::ListChanged>("RootsListChangedNotification");
+    page_notices_are_carried: notification::<elicitation::Complete>("ElicitationCompleteNotification");
+    task_notices_are_carried: notification::<tasks::StatusChanged>("TaskStatusNotification");
+    acknowledgements_are_carried: notification::<subscriptions::Acknowledged>("SubscriptionsAcknowledgedNotification");
+}
