@@ -5,7 +5,9 @@ use std::process::Stdio;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tsugite::bridge::Bridge;
 use tsugite::transport::http::Http;
+use tsugite::{Client, Server};
 use tsugite_core::revision::Revision;
 
 use super::http::Streams;
@@ -59,13 +61,25 @@ pub enum Wire {
 impl Wire {
     /// The fixture over a transport; `program` is the one for stdio.
     pub async fn to_fixture(transport: Transport, program: &str) -> Result<Self, String> {
-        let server = crate::fixture::server();
+        match transport {
+            Transport::Stdio => Self::spawn(program),
+            _ => Self::to(transport, crate::fixture::server()).await,
+        }
+    }
+
+    /// The fixture behind a bridge that speaks `far` to it. Over stdio it would take a program.
+    pub async fn across_bridge(transport: Transport, far: Revision) -> Result<Self, String> {
+        let bridge = Bridge::to(Client::of(&crate::fixture::server()).revision(far));
+        Self::to(transport, bridge.server()).await
+    }
+
+    async fn to(transport: Transport, server: Server) -> Result<Self, String> {
         Ok(match transport {
+            Transport::Stdio => return Err("there is no program".to_owned()),
             Transport::Memory => {
                 let wire = tsugite::transport::memory::connect(&server).map_err(|error| error.to_string())?;
                 Wire::Memory(Box::new(wire))
             }
-            Transport::Stdio => Self::spawn(program)?,
             Transport::Http => Wire::Http(Box::new(Streams::new(Serving::start(&server).await))),
             Transport::Sse => {
                 let serving = Serving::start(&server.http(Http::new().http_sse())).await;

@@ -243,8 +243,7 @@ impl Parking {
 }
 
 /// Begins a call in a task of its own.
-pub(super) async fn begin(
-    relay: &Arc<Relay>,
+pub(super) fn begin(
     lent: Lent,
     method: &str,
     params: RawJson,
@@ -263,7 +262,6 @@ pub(super) async fn begin(
     let task = tokio::spawn({
         let (parking, flight, method, to) =
             (Arc::clone(&parking), Arc::clone(&flight), method.to_owned(), job.revision);
-        let relay = Arc::clone(relay);
         async move {
             let far = &lent.far;
             // A server with sessions is told once which logs are wanted, not with each request.
@@ -282,10 +280,9 @@ pub(super) async fn begin(
                 outcome = far.send(&method, (&params, to), None, &flight).await;
             }
             let outcome = outcome.and_then(|(result, from)| back(far, &method, &result, from, to));
-            parking.finish(outcome);
-            // The connection is another's from now on.
+            // The connection is another's before the client can call again.
             drop(lent);
-            drop(relay);
+            parking.finish(outcome);
         }
     });
     Ok(Parked { parking, flight, task: task.abort_handle() })

@@ -53,16 +53,18 @@ impl Layered for Plugged {
 
 impl Hearer for Plugged {
     /// What a client with a session says goes to its servers.
-    fn hear(&self, link: &Arc<Link>, method: &str, params: Raw<'_>) {
+    fn hear(&self, link: &Arc<Link>, method: &str, params: Option<Raw<'_>>) {
         let (Some(session), Some(revision)) = (self.0.session(link), link.revision()) else { return };
-        let (method, params) = (method.to_owned(), params.to_owned());
+        let (method, params) = (method.to_owned(), params.map(Raw::to_owned));
         // Behind what was said before it.
         session.say(Box::pin({
             let fars = session.fars.clone();
             async move {
                 for far in fars {
                     let Some(client) = far.up_now() else { continue };
-                    if let Err(error) = client.relay_notice(&method, Raw::from(&params), revision).await {
+                    if let Err(error) =
+                        client.relay_notice(&method, params.as_ref().map(Raw::from), revision).await
+                    {
                         tracing::debug!(method, %error, "a notification does not cross");
                     }
                 }
@@ -195,7 +197,7 @@ impl Relay {
             let (result, from) = lent.far.send(method, (&params, job.revision), None, &flight).await?;
             return back(&lent.far, method, &result, from, job.revision);
         }
-        let parked = parked::begin(self, lent, method, params, &job, place).await?;
+        let parked = parked::begin(lent, method, params, &job, place)?;
         parked::go_on(self, parked, method, &job).await
     }
 }

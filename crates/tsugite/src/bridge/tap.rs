@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use tsugite_core::jsonrpc::{ErrorObject, Raw, RawJson, write};
+use tsugite_core::protocol::cancellation::Cancelled;
 use tsugite_core::protocol::logging::{Level, Log};
 use tsugite_core::protocol::progress::Progress;
 use tsugite_core::protocol::{Meta, Notice, Ordered, meta, prompts, resources, tools};
@@ -19,13 +20,16 @@ use crate::transport::outbox::Outbox;
 pub(super) struct FarTap(pub(super) Weak<Far>);
 
 impl Tap for FarTap {
-    fn notified(&self, method: &str, params: Raw<'_>, call: Option<i64>) {
+    fn notified(&self, method: &str, params: Option<Raw<'_>>, call: Option<i64>) {
         let Some(far) = self.0.upgrade() else { return };
         let Some(from) = far.revision() else { return };
-        let heard = Heard { far: &far, from, method, params };
+        let (bare, params) = (params.is_none(), params.unwrap_or(EMPTY));
+        let heard = Heard { far: &far, from, method, params, bare };
         match method {
             Progress::NAME => heard.progress(call),
             Log::NAME => heard.log(call),
+            // It names a request by the id it has there; whoever asks here withdraws the question by itself.
+            Cancelled::NAME => {}
             _ => heard.news(call),
         }
     }
@@ -72,7 +76,7 @@ impl FarTap {
         let Some(far) = self.0.upgrade() else { return };
         let Some(from) = far.revision() else { return };
         for method in [tools::ListChanged::NAME, prompts::ListChanged::NAME, resources::ListChanged::NAME] {
-            Heard { far: &far, from, method, params: Raw::empty_object() }.news(None);
+            Heard { far: &far, from, method, params: EMPTY, bare: true }.news(None);
         }
     }
 }
@@ -83,6 +87,8 @@ struct Heard<'a> {
     from: Revision,
     method: &'a str,
     params: Raw<'a>,
+    /// Whether it came without params.
+    bare: bool,
 }
 
 impl Heard<'_> {
@@ -158,7 +164,7 @@ impl Heard<'_> {
     fn push(&self, outbox: &Outbox, to: Revision, params: Raw<'_>) {
         let Ok(params) = carry_notice(self.method, params, self.from, to) else { return };
         let mut bytes = Vec::with_capacity(128);
-        let sent = (params.text() != "{}").then_some(&params);
+        let sent = (!self.bare || params.text() != "{}").then_some(&params);
         if write::notification(&mut bytes, self.method, sent).is_err() {
             return;
         }
@@ -226,6 +232,9 @@ async fn ask(far: &Arc<Far>, method: &str, params: &RawJson, call: Option<i64>) 
         },
     }
 }
+
+/// What no params at all stand for.
+const EMPTY: Raw<'static> = Raw::empty_object();
 
 fn gone() -> ErrorObject {
     Refusal::failed("the client is gone").error(Revision::NEWEST)

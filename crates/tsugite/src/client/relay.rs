@@ -112,12 +112,18 @@ impl Client {
     }
 
     /// Sends a notification of a client that speaks `from` on.
-    pub(crate) async fn relay_notice(&self, method: &str, params: Raw<'_>, from: Revision) -> Result<()> {
+    pub(crate) async fn relay_notice(
+        &self,
+        method: &str,
+        params: Option<Raw<'_>>,
+        from: Revision,
+    ) -> Result<()> {
         let link = self.link().await?;
-        let params = carry_notice(method, params, from, link.revision())?;
+        let bare = params.is_none();
+        let params = carry_notice(method, params.unwrap_or(Raw::empty_object()), from, link.revision())?;
         let mut bytes = Vec::with_capacity(128);
         let unfit = |what| Error::setting(format!("a notification cannot be sent on: {what}"));
-        let sent = (params.text() != "{}").then_some(&params);
+        let sent = (!bare || params.text() != "{}").then_some(&params);
         write::notification(&mut bytes, method, sent).map_err(unfit)?;
         link.carrier.tell(&link, bytes).await.map_err(Error::from)
     }

@@ -18,7 +18,7 @@ pub(crate) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Hears what a server says, beside the client. Calls are named by the ids they have with the server.
 pub(crate) trait Tap: Send + Sync {
     /// The server says something; for `call`, as far as that can be told.
-    fn notified(&self, method: &str, params: Raw<'_>, call: Option<i64>);
+    fn notified(&self, method: &str, params: Option<Raw<'_>>, call: Option<i64>);
 
     /// The server asks something.
     fn asked(&self, method: String, params: RawJson, call: Option<i64>) -> Later<Answered>;
@@ -53,7 +53,7 @@ impl Link {
             },
             _ => named(params).subscription.and_then(|id| id.as_i64()).or(via),
         };
-        tap.notified(&notification.method, params, call);
+        tap.notified(&notification.method, notification.params, call);
     }
 }
 

@@ -364,7 +364,7 @@ impl Link {
             && ![cancellation::Cancelled::NAME, Initialized::NAME].contains(&&*said.method)
             && self.revision().is_some()
         {
-            return hearer.hear(self, &said.method, said.params());
+            return hearer.hear(self, &said.method, said.params);
         }
         let message = message.map(Incoming::Single);
         match (decide(self.phase(), self.config.served, &message), message) {

@@ -131,7 +131,7 @@ pub(crate) trait Layered: Send + Sync {
 
 /// Something that hears what a client says that is no request, and nothing of the protocol's own machinery.
 pub(crate) trait Hearer: Send + Sync {
-    fn hear(&self, link: &Arc<Link>, method: &str, params: Raw<'_>);
+    fn hear(&self, link: &Arc<Link>, method: &str, params: Option<Raw<'_>>);
 }
 
 /// What a layer stands around.
