@@ -15,6 +15,8 @@ pub(crate) struct Folders {
     config: Option<PathBuf>,
     /// For programs that follow those of the system.
     support: Option<PathBuf>,
+    /// Of Claude Code.
+    claude: Option<PathBuf>,
 }
 
 /// A list of servers, in a file.
@@ -49,7 +51,10 @@ impl Folders {
             () if cfg!(windows) => folder("APPDATA"),
             () => config.clone(),
         };
-        Self { here: env::current_dir().unwrap_or_default(), home, config, support }
+        // By its documentation all that lies in the home folder lies there instead.
+        let claude =
+            folder("CLAUDE_CONFIG_DIR").or_else(|| home.clone()).map(|home| home.join(".claude.json"));
+        Self { here: env::current_dir().unwrap_or_default(), home, config, support, claude }
     }
 
     /// Where a name without anything before it is looked for.
@@ -72,7 +77,7 @@ impl Folders {
             ],
             "claude-code" => {
                 // What belongs to one person in one project comes before what the project shares.
-                let file = |part: Part| home(".claude.json").map(|path| Place { path, part });
+                let file = |part: Part| self.claude.clone().map(|path| Place { path, part });
                 let (own, everywhere) = (file(Part::Project(self.here.clone())), file(Part::Everywhere));
                 let shared = whole(Path::new(".mcp.json").to_owned());
                 return Some([own, Some(shared), everywhere].into_iter().flatten().collect());

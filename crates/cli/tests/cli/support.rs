@@ -48,7 +48,7 @@ impl Place {
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(TSUGITE);
         command.args(args).current_dir(&self.path).env("HOME", &self.path).env("NO_COLOR", "1");
-        command.env("XDG_CONFIG_HOME", self.path.join("config"));
+        command.env("XDG_CONFIG_HOME", self.path.join("config")).env_remove("CLAUDE_CONFIG_DIR");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -81,6 +81,15 @@ fn the_files_of_hosts_are_found() {
 }
 
 #[test]
+fn claude_code_may_keep_its_file_elsewhere() {
+    let place = Place::new();
+    place.file("claude/.claude.json", &listing("mcpServers", "there"));
+    let mut command = place.command(["call", "claude-code:there", "add", "a=1", "b=2"]);
+    command.env("CLAUDE_CONFIG_DIR", place.path.join("claude"));
+    assert_eq!(crate::support::Running::start(command).end().fine(), "3\n");
+}
+
+#[test]
 fn an_entry_or_a_file_that_is_wrong_says_where() {
     let place = Place::new();
     let entries = json!({"mcpServers": {
