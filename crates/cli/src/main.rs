@@ -8,6 +8,7 @@ mod arguments;
 mod asking;
 mod demo;
 mod door;
+mod edit;
 mod fail;
 mod log;
 mod near;

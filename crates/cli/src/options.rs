@@ -41,6 +41,23 @@ pub(crate) struct Common {
     pub(crate) command: Vec<OsString>,
 }
 
+impl Common {
+    /// As if nothing had been said.
+    pub(crate) fn plain() -> Self {
+        Self {
+            rev: Rev::Auto,
+            transport: Transport::Auto,
+            headers: Vec::new(),
+            env: Vec::new(),
+            timeout: None,
+            json: false,
+            trace: None,
+            verbose: 0,
+            command: Vec::new(),
+        }
+    }
+}
+
 /// Which revision to speak.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Rev {
@@ -76,7 +93,7 @@ pub(crate) fn revision(text: &str) -> Result<Rev, String> {
     })
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
+pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
@@ -85,7 +102,7 @@ fn header(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn variable(text: &str) -> Result<(String, Option<String>), String> {
+pub(crate) fn variable(text: &str) -> Result<(String, Option<String>), String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (text, None),
@@ -96,7 +113,7 @@ fn variable(text: &str) -> Result<(String, Option<String>), String> {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = "expected a number of seconds, such as 10 or 0.5";
     let seconds: f64 = text.parse().map_err(|_| wrong)?;
     let time = Duration::try_from_secs_f64(seconds).map_err(|_| wrong)?;

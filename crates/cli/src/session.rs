@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// Says good-bye, and what was answered that nobody asked.
-    async fn close(self) -> Result<()> {
+    pub(crate) async fn close(self) -> Result<()> {
         self.client.close().await;
         self.screen.hide_bar();
         self.interview.done()

@@ -1,19 +1,20 @@
 //! A server that some file lists under a name.
 
-use std::collections::HashMap;
 use std::path::Path;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tsugite::client::servers::{BadServersFile, Listed, ServersFile, Way};
 
 use super::hosts::{Folders, HOSTS, Part, Place};
+use crate::edit::Document;
 use crate::fail::{Failure, Result};
 use crate::near::did_you_mean;
 use crate::options::Common;
 
+/// What a file says under a name, and which list it stands in.
+pub(crate) type Hit = (Listed, Place);
+
 /// A name without anything before it.
-pub(super) fn by_name(name: &str, folders: &Folders, common: &Common) -> Result<Way> {
+pub(super) fn by_name(name: &str, folders: &Folders, common: &Common) -> Result<Hit> {
     let hint = match Path::new(name).exists() {
         true => format!("`-- {name}` starts a program"),
         false => super::SPELLINGS.to_owned(),
@@ -22,7 +23,7 @@ pub(super) fn by_name(name: &str, folders: &Folders, common: &Common) -> Result<
 }
 
 /// `HOST:NAME`.
-pub(super) fn in_host(host: &str, name: &str, folders: &Folders, common: &Common) -> Result<Way> {
+pub(super) fn in_host(host: &str, name: &str, folders: &Folders, common: &Common) -> Result<Hit> {
     match folders.of(host) {
         Some(places) => search(name, &places, common),
         None => {
@@ -37,7 +38,7 @@ pub(super) fn in_host(host: &str, name: &str, folders: &Folders, common: &Common
 }
 
 /// `FILE.json:NAME`.
-pub(super) fn in_file(path: &Path, name: &str, common: &Common) -> Result<Way> {
+pub(super) fn in_file(path: &Path, name: &str, common: &Common) -> Result<Hit> {
     let place = Place { path: path.to_owned(), part: Part::List };
     match read(&place, common) {
         Err(error) if error.is_missing() => {
@@ -68,10 +69,10 @@ pub(super) fn all(path: &Path, common: &Common) -> Result<Vec<(String, Result<Wa
         false => unreadable(&place, &error),
     })?;
     let used = file.servers.into_iter().filter(|listed| !listed.disabled);
-    Ok(used.map(|listed| (listed.name.clone(), usable(listed, &place))).collect())
+    Ok(used.map(|listed| (listed.name.clone(), usable((listed, place.clone())))).collect())
 }
 
-fn search(name: &str, places: &[Place], common: &Common) -> Result<Way> {
+fn search(name: &str, places: &[Place], common: &Common) -> Result<Hit> {
     let mut looked = String::from("looked in");
     let mut names = Vec::new();
     for place in places {
@@ -85,7 +86,7 @@ fn search(name: &str, places: &[Place], common: &Common) -> Result<Way> {
                     }
                 }
                 if let Some(listed) = hit {
-                    return usable(listed, place);
+                    return Ok((listed, place.clone()));
                 }
                 let found = match others.len() {
                     0 => "lists none".to_owned(),
@@ -99,7 +100,7 @@ fn search(name: &str, places: &[Place], common: &Common) -> Result<Way> {
             Err(error) if error.lists_nothing() => "lists none".to_owned(),
             Err(error) => return Err(unreadable(place, &error)),
         };
-        looked.push_str(&format!("\n{} ({found})", shown(place)));
+        looked.push_str(&format!("\n{} ({found})", place.shown()));
     }
     let failure = Failure::usage(format!("no server is called `{name}`")).at("name").seen(looked);
     Err(match did_you_mean(name, names.iter().map(String::as_str)) {
@@ -108,12 +109,13 @@ fn search(name: &str, places: &[Place], common: &Common) -> Result<Way> {
     })
 }
 
-fn usable(listed: Listed, place: &Place) -> Result<Way> {
+/// How to reach it, if that can be told.
+pub(super) fn usable((listed, place): Hit) -> Result<Way> {
     if listed.disabled {
         tracing::info!(name = listed.name, "the file says that this server is not to be used");
     }
     listed.way.map_err(|wrong| {
-        let failure = Failure::usage(format!("{} cannot be used", shown(place)));
+        let failure = Failure::usage(format!("{} cannot be used", place.shown()));
         let failure = failure.at("name").seen(wrong.to_string());
         match wrong.unset_variable() {
             Some(variable) => failure.hint(format!("-e {variable}=VALUE sets it")),
@@ -123,14 +125,7 @@ fn usable(listed: Listed, place: &Place) -> Result<Way> {
 }
 
 fn unreadable(place: &Place, error: &BadServersFile) -> Failure {
-    Failure::usage(format!("{} cannot be read", shown(place))).at("name").seen(error.to_string())
-}
-
-fn shown(place: &Place) -> String {
-    match &place.part {
-        Part::Project(project) => format!("{}, for {}", place.path.display(), project.display()),
-        Part::List | Part::Everywhere => place.path.display().to_string(),
-    }
+    Failure::usage(format!("{} cannot be read", place.shown())).at("name").seen(error.to_string())
 }
 
 /// Reads a list. Variables that were given with `-e` come first.
@@ -139,42 +134,28 @@ fn read(place: &Place, common: &Common) -> Result<ServersFile, BadServersFile> {
         let given = common.env.iter().rev().find(|(given, _)| given == name);
         given.and_then(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
     };
-    let read = || ServersFile::read_with(&place.path, lookup);
-    let text = match place.part {
-        Part::List => return read(),
-        Part::Everywhere | Part::Project(_) => std::fs::read_to_string(&place.path),
+    servers(place, lookup)
+}
+
+/// Reads a list, of a large file only the part that is meant.
+pub(crate) fn servers(
+    place: &Place,
+    lookup: impl Fn(&str) -> Option<String>,
+) -> Result<ServersFile, BadServersFile> {
+    let path = match &place.part {
+        Part::List => return ServersFile::read_with(&place.path, lookup),
+        Part::Everywhere => vec!["mcpServers"],
+        // A folder with another name than text has no list.
+        Part::Project(project) => vec!["projects", project.to_str().unwrap_or_default(), "mcpServers"],
     };
     // Whatever is wrong with the file is said by whoever reads files.
-    let Ok(text) = text else { return read() };
-    let Ok(file) = serde_json::from_str::<ClaudeFile<'_>>(&text) else { return read() };
-    let list = match &place.part {
-        Part::Project(project) => {
-            project.to_str().and_then(|project| file.projects.get(project)?.mcp_servers)
-        }
-        Part::Everywhere | Part::List => file.mcp_servers,
-    };
-    let text = match list {
-        Some(servers) => format!("{{\"mcpServers\":{}}}", servers.get()),
-        None => "{}".to_owned(),
+    let text = std::fs::read_to_string(&place.path).ok().map(Document::parse);
+    let Some(Ok(document)) = text else { return ServersFile::read_with(&place.path, lookup) };
+    let text = match document.find(&path) {
+        Ok(Some(list)) => format!("{{\"mcpServers\":{}}}", document.text_of(list)),
+        _ => "{}".to_owned(),
     };
     ServersFile::parse(&text, lookup)
-}
-
-/// A file of Claude Code: its list, and those for single projects.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ClaudeFile<'a> {
-    #[serde(borrow, default)]
-    mcp_servers: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    projects: HashMap<String, Project<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Project<'a> {
-    #[serde(borrow, default)]
-    mcp_servers: Option<&'a RawValue>,
 }
 
 /// Names that are shown of a file.

@@ -1,7 +1,7 @@
 //! Which server is meant: one grammar for every verb.
 
-mod hosts;
-mod listed;
+pub(crate) mod hosts;
+pub(crate) mod listed;
 
 use std::ffi::OsString;
 
@@ -117,26 +117,36 @@ fn read(word: &str, common: &Common) -> Result<Found> {
     if word == "demo" {
         return Ok(Found { target: Target::Demo, place: "the built-in demo server".to_owned() });
     }
-    if let Some((scheme, _)) = word.split_once("://") {
-        return match scheme.to_ascii_lowercase().as_str() {
-            "http" | "https" => Ok(Found { target: Target::Url(word.to_owned()), place: word.to_owned() }),
-            _ => Err(Failure::usage(format!("`{scheme}` is nothing a server speaks"))
-                .at("name")
-                .hint("URLs of servers begin with http:// or https://")),
-        };
+    if is_url(word)? {
+        return Ok(Found { target: Target::Url(word.to_owned()), place: word.to_owned() });
     }
+    let hit = look_up(word, common)?;
+    let place = format!("`{}`", hit.0.name);
+    Ok(Found { target: Target::Listed(listed::usable(hit)?), place })
+}
+
+/// A server that some file lists: `NAME`, `FILE.json:NAME` or `HOST:NAME`.
+pub(crate) fn look_up(word: &str, common: &Common) -> Result<listed::Hit> {
     let folders = Folders::of_this_process();
-    let (name, way) = match word.split_once(".json:") {
-        Some((file, name)) => (name, listed::in_file(format!("{file}.json").as_ref(), name, common)?),
+    match word.split_once(".json:") {
+        Some((file, name)) => listed::in_file(format!("{file}.json").as_ref(), name, common),
         None => match word.split_once(':') {
-            Some((host, name)) => (name, listed::in_host(host, name, &folders, common)?),
-            None if word.ends_with(".json") => {
-                return Err(listed::without_name(word.as_ref(), common));
-            }
-            None => (word, listed::by_name(word, &folders, common)?),
+            Some((host, name)) => listed::in_host(host, name, &folders, common),
+            None if word.ends_with(".json") => Err(listed::without_name(word.as_ref(), common)),
+            None => listed::by_name(word, &folders, common),
         },
-    };
-    Ok(Found { target: Target::Listed(way), place: format!("`{name}`") })
+    }
+}
+
+/// Whether a word is a URL; one that nobody speaks is refused.
+pub(crate) fn is_url(word: &str) -> Result<bool> {
+    let Some((scheme, _)) = word.split_once("://") else { return Ok(false) };
+    match scheme.to_ascii_lowercase().as_str() {
+        "http" | "https" => Ok(true),
+        _ => Err(Failure::usage(format!("`{scheme}` is nothing a server speaks"))
+            .at("name")
+            .hint("URLs of servers begin with http:// or https://")),
+    }
 }
 
 pub(crate) const SPELLINGS: &str =

@@ -6,6 +6,7 @@ mod bridge;
 mod call;
 mod complete;
 mod completions;
+mod config;
 mod info;
 mod list;
 mod listen;
@@ -37,6 +38,7 @@ pub(crate) enum Verb {
     Raw(raw::Raw),
     Completions(completions::Completions),
     Man(man::Man),
+    Config(config::Config),
 }
 
 impl Verb {
@@ -55,6 +57,7 @@ impl Verb {
             Verb::Raw(verb) => verb.run().await,
             Verb::Completions(verb) => verb.run(),
             Verb::Man(verb) => verb.run(),
+            Verb::Config(verb) => verb.run().await,
         }
     }
 
@@ -63,7 +66,10 @@ impl Verb {
     }
 
     pub(crate) fn wants_json(&self) -> bool {
-        self.common().is_some_and(|common| common.json)
+        match self {
+            Verb::Config(verb) => verb.wants_json(),
+            other => other.common().is_some_and(|common| common.json),
+        }
     }
 
     /// Whether it hears signals itself.
@@ -73,7 +79,7 @@ impl Verb {
 
     fn common(&self) -> Option<&Common> {
         match self {
-            Verb::Completions(_) | Verb::Man(_) => None,
+            Verb::Completions(_) | Verb::Man(_) | Verb::Config(_) => None,
             Verb::Serve(verb) => Some(&verb.common),
             Verb::Bridge(verb) => Some(&verb.common),
             Verb::List(verb) => Some(&verb.common),

@@ -9,6 +9,7 @@
 )]
 
 mod bridging;
+mod config;
 mod failures;
 mod help;
 mod installing;

@@ -1,0 +1,341 @@
+//! Cuts and insertions: what is not the entry itself stays, byte for byte.
+//!
+//! Beside the entry only the comma that divides it from its neighbour is touched, and the blanks of lines that would be
+//! left empty. Comments outside of an entry stay, also those that speak of one that is removed.
+
+use serde_json::{Map, Value};
+
+use super::layout::{Layout, begins_line, indent_of, is_indent, line_start};
+use super::scan::{BLANK, Member, Node};
+use super::{BadPlace, Document};
+
+/// Some bytes, and what stands there instead.
+type Splice = (usize, usize, String);
+
+pub(super) fn set(document: &Document, path: &[&str], name: &str, value: &Value) -> Result<String, BadPlace> {
+    let layout = Layout::of(&document.text, &document.root);
+    let mut node = &document.root;
+    for (depth, part) in path.iter().enumerate() {
+        let (above, below) = path.split_at_checked(depth).unwrap_or_default();
+        match document.member(node, part, above)? {
+            Some(member) => node = &member.value,
+            None => {
+                let entry = (name.to_owned(), value.clone());
+                let inner = Value::Object(Map::from_iter([entry]));
+                let nested =
+                    below.iter().skip(1).rev().fold(inner, |inner, part| {
+                        Value::Object(Map::from_iter([((*part).to_owned(), inner)]))
+                    });
+                return Ok(spliced(layout.text, appended(&layout, node, part, &nested)));
+            }
+        }
+    }
+    let splices = match document.member(node, name, path)? {
+        Some(member) => vec![replaced(&layout, member, value)],
+        None => appended(&layout, node, name, value),
+    };
+    Ok(spliced(layout.text, splices))
+}
+
+pub(super) fn without(document: &Document, path: &[&str], name: &str) -> Result<Option<String>, BadPlace> {
+    let Some(node) = document.find(path)? else { return Ok(None) };
+    if document.member(node, name, path)?.is_none() {
+        return Ok(None);
+    }
+    let at = node.members().iter().position(|member| member.name == name).unwrap_or_default();
+    Ok(Some(spliced(&document.text, removed(&document.text, node, at))))
+}
+
+fn replaced(layout: &Layout<'_>, member: &Member, value: &Value) -> Splice {
+    let text = match begins_line(layout.text, member.start) {
+        Some(indent) => layout.tall_value(value, indent),
+        None => layout.flat_value(value),
+    };
+    (member.value.start, member.value.end, text)
+}
+
+/// A new member, after all others.
+fn appended(layout: &Layout<'_>, object: &Node, name: &str, value: &Value) -> Vec<Splice> {
+    match object.members().split_last() {
+        Some((last, before)) => after_last(layout, object, last, before, name, value),
+        None => vec![into_empty(layout, object, name, value)],
+    }
+}
+
+fn after_last(
+    layout: &Layout<'_>,
+    object: &Node,
+    last: &Member,
+    before: &[Member],
+    name: &str,
+    value: &Value,
+) -> Vec<Splice> {
+    let text = layout.text;
+    let close = object.end.saturating_sub(1);
+    let tail = last.comma.map_or(last.value.end, |comma| comma + 1);
+    // Comments behind the last member stay with it.
+    let (said, rest) = split_blank_end(text, tail, close);
+    let member = match begins_line(text, last.start) {
+        Some(indent) => {
+            let unit = indent.strip_prefix(indent_of(text, object.start)).filter(|unit| !unit.is_empty());
+            let layout = Layout { unit: unit.unwrap_or(layout.unit), ..*layout };
+            format!("{}{indent}{}", layout.newline, layout.tall(name, value, indent))
+        }
+        // A comment that ends with its line would swallow what follows it there.
+        None if said > tail && rest.contains(['\n', '\r']) => {
+            let indent = format!("{}{}", indent_of(text, object.start), layout.unit);
+            format!("{}{indent}{}", layout.newline, layout.tall(name, value, &indent))
+        }
+        None => {
+            let gap = before.last().and_then(|neighbour| text.get(neighbour.comma? + 1..last.start));
+            let gap = gap.filter(|gap| gap.chars().all(is_indent));
+            let gap = gap.unwrap_or(if layout.spaced { " " } else { "" });
+            format!("{gap}{}", layout.flat(name, value))
+        }
+    };
+    match last.comma {
+        Some(_) => vec![(said, said, format!("{member},"))],
+        None => vec![(last.value.end, last.value.end, ",".to_owned()), (said, said, member)],
+    }
+}
+
+fn into_empty(layout: &Layout<'_>, object: &Node, name: &str, value: &Value) -> Splice {
+    let text = layout.text;
+    let (open, close) = (object.start + 1, object.end.saturating_sub(1));
+    let (said, rest) = split_blank_end(text, open, close);
+    let outer = begins_line(text, close).unwrap_or_else(|| indent_of(text, object.start));
+    let indent = format!("{outer}{}", layout.unit);
+    let newline = layout.newline;
+    if said == open {
+        let inside = match layout.lines {
+            true => format!("{newline}{indent}{}{newline}{outer}", layout.tall(name, value, &indent)),
+            false => layout.flat(name, value),
+        };
+        return (open, close, inside);
+    }
+    let member = match layout.lines || rest.contains(['\n', '\r']) {
+        true => format!("{newline}{indent}{}", layout.tall(name, value, &indent)),
+        false => format!(" {}", layout.flat(name, value)),
+    };
+    (said, said, member)
+}
+
+/// Cuts one member out, with one comma.
+fn removed(text: &str, object: &Node, at: usize) -> Vec<Splice> {
+    let members = object.members();
+    let Some(member) = members.get(at) else { return Vec::new() };
+    let blank = |from: usize, to: usize| text.get(from..to).is_some_and(is_blank);
+    let (open, close) = (object.start + 1, object.end.saturating_sub(1));
+    let tail = member.comma.map_or(member.value.end, |comma| comma + 1);
+    let alone = members.len() == 1 && blank(open, member.start) && blank(tail, close);
+    if alone && blank(member.value.end, member.comma.unwrap_or(member.value.end)) {
+        return vec![cut(open, close)];
+    }
+    let neighbour = at.checked_sub(1).and_then(|before| members.get(before)?.comma);
+    match (member.comma, neighbour) {
+        (Some(comma), _) if blank(member.value.end, comma) => vec![line(text, member.start, comma + 1)],
+        (Some(comma), _) => vec![cut(member.start, member.value.end), cut(comma, comma + 1)],
+        // The last one takes the comma before it along.
+        (None, Some(comma)) if blank(comma + 1, member.start) => vec![cut(comma, member.value.end)],
+        (None, Some(comma)) => vec![cut(comma, comma + 1), line(text, member.start, member.value.end)],
+        (None, None) => vec![line(text, member.start, member.value.end)],
+    }
+}
+
+/// Cuts something out, and with it the line that it leaves empty, or the blanks before what follows on its line.
+fn line(text: &str, start: usize, end: usize) -> Splice {
+    let rest = text.get(end..).unwrap_or_default();
+    let after = rest.trim_start_matches(is_indent);
+    let blanks = rest.len() - after.len();
+    let newline = ["\n", "\r\n"].into_iter().find(|newline| after.starts_with(newline));
+    match (begins_line(text, start), newline) {
+        (Some(_), Some(newline)) => cut(line_start(text, start), end + blanks + newline.len()),
+        (None, Some(_)) => cut(start, end),
+        (_, None) => cut(start, end + blanks),
+    }
+}
+
+fn cut(start: usize, end: usize) -> Splice {
+    (start, end, String::new())
+}
+
+/// Where the last comment between two places ends, and the blanks after it. Without a comment that is the first place.
+fn split_blank_end(text: &str, from: usize, to: usize) -> (usize, &str) {
+    let mut said = from;
+    let mut at = from;
+    while at < to {
+        let rest = text.get(at..to).unwrap_or_default();
+        let blanks = rest.len() - rest.trim_start_matches(BLANK).len();
+        let comment = at + blanks;
+        if comment >= to {
+            break;
+        }
+        let end = match rest.get(blanks..).unwrap_or_default() {
+            line if line.starts_with("//") => comment + line.find(['\n', '\r']).unwrap_or(line.len()),
+            block => {
+                comment + block.get(2..).and_then(|inside| inside.find("*/")).map_or(2, |close| close + 4)
+            }
+        };
+        (said, at) = (end, end);
+    }
+    (said, text.get(said..to).unwrap_or_default())
+}
+
+fn is_blank(text: &str) -> bool {
+    text.chars().all(|letter| BLANK.contains(&letter))
+}
+
+fn spliced(text: &str, mut splices: Vec<Splice>) -> String {
+    splices.sort_by_key(|(start, ..)| *start);
+    let mut out = String::with_capacity(text.len() + 256);
+    let mut at = 0;
+    for (start, end, instead) in splices {
+        out.push_str(text.get(at..start).unwrap_or_default());
+        out.push_str(&instead);
+        at = end;
+    }
+    out.push_str(text.get(at..).unwrap_or_default());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn document(text: &str) -> Document {
+        Document::parse(text.to_owned()).unwrap()
+    }
+
+    #[track_caller]
+    fn set(text: &str, path: &[&str], value: Value) -> String {
+        document(text).set(path, "new", &value).unwrap()
+    }
+
+    #[track_caller]
+    fn without(text: &str, path: &[&str], name: &str) -> String {
+        document(text).without(path, name).unwrap().unwrap()
+    }
+
+    fn server() -> Value {
+        json!({"command": "x", "args": ["-y", "z"]})
+    }
+
+    #[test]
+    fn an_entry_looks_like_its_neighbours() {
+        let before = "{\n    \"mcpServers\": {\n        \"a\": {}\n    }\n}\n";
+        let after = "{\n    \"mcpServers\": {\n        \"a\": {},\n        \"new\": {\n            \"command\": \"x\",\n            \"args\": [\"-y\", \"z\"]\n        }\n    }\n}\n";
+        assert_eq!(set(before, &["mcpServers"], server()), after);
+        let tabs = |text: &str| text.replace("    ", "\t");
+        assert_eq!(set(&tabs(before), &["mcpServers"], server()), tabs(after));
+        let two = |text: &str| text.replace("    ", "  ");
+        assert_eq!(set(&two(before), &["mcpServers"], server()), two(after));
+        let windows = |text: &str| format!("\u{feff}{}", text.replace('\n', "\r\n"));
+        assert_eq!(set(&windows(before), &["mcpServers"], server()), windows(after));
+        // No newline at the end stays none.
+        assert_eq!(set(before.trim_end(), &["mcpServers"], server()), after.trim_end());
+    }
+
+    #[test]
+    fn comments_and_trailing_commas_stay() {
+        let before = "{\n  // all of them\n  \"servers\": {\n    // the first\n    \"a\": {}, // about a\n    // the end\n  },\n}";
+        let after = "{\n  // all of them\n  \"servers\": {\n    // the first\n    \"a\": {}, // about a\n    // the end\n    \"new\": 1,\n  },\n}";
+        assert_eq!(set(before, &["servers"], json!(1)), after);
+        let before = "{\n  \"servers\": {\n    \"a\": {} // about a\n  }\n}";
+        let after = "{\n  \"servers\": {\n    \"a\": {}, // about a\n    \"new\": 1\n  }\n}";
+        assert_eq!(set(before, &["servers"], json!(1)), after);
+        assert_eq!(set("{\"a\":1 // x\n}", &[], json!(1)), "{\"a\":1, // x\n  \"new\": 1\n}");
+        assert_eq!(set("{\"a\":1,/*/ x */}", &[], json!(1)), "{\"a\":1,/*/ x */\"new\":1,}");
+    }
+
+    #[test]
+    fn what_is_on_one_line_stays_there() {
+        assert_eq!(set(r#"{"a":1}"#, &[], server()), r#"{"a":1,"new":{"command":"x","args":["-y","z"]}}"#);
+        assert_eq!(set(r#"{ "a": 1 }"#, &[], json!({"b": [1, 2]})), r#"{ "a": 1, "new": {"b": [1, 2]} }"#);
+        assert_eq!(set(r#"{"a": 1,  "b": 2}"#, &[], json!(3)), r#"{"a": 1,  "b": 2,  "new": 3}"#);
+        assert_eq!(set(r#"{"s":{}}"#, &["s"], json!(3)), r#"{"s":{"new":3}}"#);
+        // A list on one line, in a file that has lines.
+        assert_eq!(
+            set("{\n  \"s\": {\"a\": 1}\n}", &["s"], json!({"b": 1})),
+            "{\n  \"s\": {\"a\": 1, \"new\": {\"b\": 1}}\n}"
+        );
+    }
+
+    #[test]
+    fn objects_that_are_empty_or_missing_are_opened() {
+        let opened = "{\n  \"s\": {\n    \"new\": 1\n  }\n}\n";
+        assert_eq!(set("{}\n", &["s"], json!(1)), opened);
+        // The closing brace of an object says how far in it stands.
+        let inner = "{\n   \"s\": {\n     \"new\": 1\n   }\n }\n";
+        assert_eq!(set("{ \n }\n", &["s"], json!(1)), inner);
+        assert_eq!(set("{\n  \"s\": {}\n}\n", &["s"], json!(1)), opened);
+        assert_eq!(set("{\n  \"s\": {\n  }\n}\n", &["s"], json!(1)), opened);
+        assert_eq!(
+            set("{\n  \"s\": { // none\n  }\n}\n", &["s"], json!(1)),
+            "{\n  \"s\": { // none\n    \"new\": 1\n  }\n}\n"
+        );
+        assert_eq!(
+            set("{\n\t\"x\": 1\n}", &["projects", "/srv/a", "s"], json!(1)),
+            "{\n\t\"x\": 1,\n\t\"projects\": {\n\t\t\"/srv/a\": {\n\t\t\t\"s\": {\n\t\t\t\t\"new\": 1\n\t\t\t}\n\t\t}\n\t}\n}"
+        );
+    }
+
+    #[test]
+    fn an_entry_that_is_there_is_replaced_in_its_place() {
+        let before = "{\n  \"s\": {\n    \"new\": {\"a\": 1 /* gone */}, // stays\n    \"b\": 2\n  }\n}";
+        let after = "{\n  \"s\": {\n    \"new\": {\n      \"c\": 3\n    }, // stays\n    \"b\": 2\n  }\n}";
+        assert_eq!(set(before, &["s"], json!({"c": 3})), after);
+        assert_eq!(set(r#"{"new": [1], "b": 2}"#, &[], json!({"c": 3})), r#"{"new": {"c": 3}, "b": 2}"#);
+    }
+
+    #[test]
+    fn an_entry_goes_with_its_lines_and_one_comma() {
+        let text = "{\n  \"s\": {\n    // one\n    \"a\": {\n      \"x\": 1\n    },\n    \"b\": 2, // two\n    \"c\": 3\n  }\n}\n";
+        assert_eq!(
+            without(text, &["s"], "a"),
+            "{\n  \"s\": {\n    // one\n    \"b\": 2, // two\n    \"c\": 3\n  }\n}\n"
+        );
+        assert_eq!(
+            without(text, &["s"], "b"),
+            "{\n  \"s\": {\n    // one\n    \"a\": {\n      \"x\": 1\n    },\n    // two\n    \"c\": 3\n  }\n}\n"
+        );
+        assert_eq!(
+            without(text, &["s"], "c"),
+            "{\n  \"s\": {\n    // one\n    \"a\": {\n      \"x\": 1\n    },\n    \"b\": 2 // two\n  }\n}\n"
+        );
+        let windows = without(&text.replace('\n', "\r\n"), &["s"], "a");
+        assert_eq!(windows, without(text, &["s"], "a").replace('\n', "\r\n"));
+    }
+
+    #[test]
+    fn the_only_entry_leaves_an_empty_object() {
+        assert_eq!(without("{\n  \"s\": {\n    \"a\": 1,\n  }\n}", &["s"], "a"), "{\n  \"s\": {}\n}");
+        assert_eq!(without("{ \"a\": 1 }", &[], "a"), "{}");
+        assert_eq!(without("{\n  // x\n  \"a\": 1\n}", &[], "a"), "{\n  // x\n}");
+        assert_eq!(without("{\"a\": 1 /* x */ , }", &[], "a"), "{ /* x */  }");
+    }
+
+    #[test]
+    fn on_one_line_what_follows_moves_up() {
+        assert_eq!(without(r#"{"a":1, "b":2}"#, &[], "a"), r#"{"b":2}"#);
+        assert_eq!(without(r#"{"a":1, "b":2}"#, &[], "b"), r#"{"a":1}"#);
+        assert_eq!(without(r#"{ "a": 1, "b": 2, }"#, &[], "b"), r#"{ "a": 1, }"#);
+        assert_eq!(without("{\n  \"a\": 1,\n  \"b\": 2}", &[], "b"), "{\n  \"a\": 1}");
+    }
+
+    #[test]
+    fn what_stands_twice_or_is_no_object_is_refused() {
+        let twice = document("{\n  \"s\": {\"new\": 1,\n\"new\": 2}\n}");
+        let says = "line 3, s.new: it is there more than once, on lines 2 and 3";
+        assert_eq!(twice.set(&["s"], "new", &json!(1)).unwrap_err().to_string(), says);
+        assert_eq!(twice.without(&["s"], "new").unwrap_err().to_string(), says);
+        let list = document("{\n  \"s\": []\n}");
+        let says = "line 2, s: expected an object, found an array";
+        assert_eq!(list.set(&["s"], "new", &json!(1)).unwrap_err().to_string(), says);
+        assert_eq!(list.without(&["s"], "new").unwrap_err().to_string(), says);
+        let says = "line 1, the file: expected an object, found null";
+        assert_eq!(document("null").set(&["s"], "new", &json!(1)).unwrap_err().to_string(), says);
+        assert_eq!(document("{}").without(&["s"], "new"), Ok(None));
+    }
+}

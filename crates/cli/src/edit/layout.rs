@@ -1,0 +1,144 @@
+//! How a file is written: its line ends, its steps of indentation, whether it has lines at all.
+
+use serde_json::Value;
+
+use super::scan::{MARK, Node};
+
+/// What new parts of a text look like.
+pub(super) struct Layout<'a> {
+    pub(super) text: &'a str,
+    /// What ends a line.
+    pub(super) newline: &'static str,
+    /// One step to the right.
+    pub(super) unit: &'a str,
+    /// Whether members stand on lines of their own.
+    pub(super) lines: bool,
+    /// Whether a blank stands after colons and commas within a line.
+    pub(super) spaced: bool,
+}
+
+impl<'a> Layout<'a> {
+    /// As a text is written already. One that says nothing of it has lines, indented by two blanks.
+    pub(super) fn of(text: &'a str, root: &Node) -> Self {
+        let newline = match text.find('\n') {
+            Some(at) if text.get(..at).is_some_and(|before| before.ends_with('\r')) => "\r\n",
+            _ => "\n",
+        };
+        let first = root.members().first();
+        let indent = first.and_then(|first| begins_line(text, first.start));
+        let unit = indent
+            .and_then(|indent| indent.strip_prefix(indent_of(text, root.start)))
+            .filter(|unit| !unit.is_empty())
+            .unwrap_or("  ");
+        let spaced = first.is_none_or(|first| {
+            text.get(..first.value.start).is_some_and(|before| before.ends_with(super::scan::BLANK))
+        });
+        Self { text, newline, unit, lines: first.is_none() || indent.is_some(), spaced }
+    }
+
+    /// A member whose line is indented by `indent`, over as many lines as it needs.
+    pub(super) fn tall(&self, name: &str, value: &Value, indent: &str) -> String {
+        let mut out = format!("{}: ", Value::from(name));
+        self.write(value, indent, &mut out);
+        out
+    }
+
+    /// A value over several lines.
+    pub(super) fn tall_value(&self, value: &Value, indent: &str) -> String {
+        let mut out = String::new();
+        self.write(value, indent, &mut out);
+        out
+    }
+
+    /// A member within a line.
+    pub(super) fn flat(&self, name: &str, value: &Value) -> String {
+        format!("{}:{}{}", Value::from(name), if self.spaced { " " } else { "" }, self.flat_value(value))
+    }
+
+    /// A value within a line.
+    pub(super) fn flat_value(&self, value: &Value) -> String {
+        let comma = if self.spaced { ", " } else { "," };
+        match value {
+            Value::Array(items) => {
+                let items: Vec<String> = items.iter().map(|item| self.flat_value(item)).collect();
+                format!("[{}]", items.join(comma))
+            }
+            Value::Object(members) => {
+                let members: Vec<String> =
+                    members.iter().map(|(name, value)| self.flat(name, value)).collect();
+                format!("{{{}}}", members.join(comma))
+            }
+            other => other.to_string(),
+        }
+    }
+
+    fn write(&self, value: &Value, indent: &str, out: &mut String) {
+        let inner = format!("{indent}{}", self.unit);
+        let begin = |out: &mut String, first: bool| {
+            out.push_str(if first { "" } else { "," });
+            out.push_str(self.newline);
+            out.push_str(&inner);
+        };
+        match value {
+            Value::Object(members) if !members.is_empty() => {
+                out.push('{');
+                for (number, (name, value)) in members.iter().enumerate() {
+                    begin(out, number == 0);
+                    out.push_str(&format!("{}: ", Value::from(name.as_str())));
+                    self.write(value, &inner, out);
+                }
+            }
+            Value::Array(items) if !is_short(items) => {
+                out.push('[');
+                for (number, item) in items.iter().enumerate() {
+                    begin(out, number == 0);
+                    self.write(item, &inner, out);
+                }
+            }
+            Value::Array(items) => {
+                let items: Vec<String> = items.iter().map(Value::to_string).collect();
+                return out.push_str(&format!("[{}]", items.join(", ")));
+            }
+            other => return out.push_str(&other.to_string()),
+        }
+        out.push_str(self.newline);
+        out.push_str(indent);
+        out.push(if value.is_object() { '}' } else { ']' });
+    }
+}
+
+/// Whether a list fits into a line: plain values, not too many letters.
+fn is_short(items: &[Value]) -> bool {
+    let plain = items.iter().all(|item| !item.is_object() && !item.is_array());
+    plain && items.iter().map(|item| item.to_string().len() + 2).sum::<usize>() <= WIDTH
+}
+
+/// Where the line begins on which something stands.
+pub(super) fn line_start(text: &str, at: usize) -> usize {
+    let before = text.get(..at).unwrap_or_default();
+    match before.rfind('\n') {
+        Some(newline) => newline + 1,
+        None if text.starts_with(MARK) => MARK.len_utf8(),
+        None => 0,
+    }
+}
+
+/// The blanks before something, if nothing else stands before it on its line.
+pub(super) fn begins_line(text: &str, at: usize) -> Option<&str> {
+    let before = text.get(line_start(text, at)..at)?;
+    before.chars().all(is_indent).then_some(before)
+}
+
+/// The blanks at the beginning of the line on which something stands.
+pub(super) fn indent_of(text: &str, at: usize) -> &str {
+    let line = text.get(line_start(text, at)..).unwrap_or_default();
+    let end = line.find(|letter| !is_indent(letter)).unwrap_or(line.len());
+    line.get(..end).unwrap_or_default()
+}
+
+pub(super) fn is_indent(letter: char) -> bool {
+    matches!(letter, ' ' | '\t')
+}
+
+/// Letters of a list that stand on one line.
+const WIDTH: usize = 80;

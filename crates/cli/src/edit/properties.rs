@@ -1,0 +1,160 @@
+//! Texts nobody thought of: after a change they mean what was wanted, and the rest of them is as it was.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Map, Value, json};
+
+use super::Document;
+use super::scan::Node;
+
+/// Blanks and comments, as they may stand anywhere.
+fn blank() -> impl Strategy<Value = String> {
+    vec(select(BLANKS), 0..3).prop_map(|pieces| pieces.concat())
+}
+
+/// A value, written in some way.
+fn value() -> impl Strategy<Value = String> {
+    let leaf = select(LEAVES);
+    leaf.prop_map(str::to_owned).prop_recursive(3, 12, 4, |inner| {
+        let items =
+            (vec((blank(), inner.clone(), blank()), 1..4), any::<bool>()).prop_map(|(items, trail)| {
+                let items: Vec<String> = items.into_iter().map(|(a, b, c)| format!("{a}{b}{c}")).collect();
+                format!("[{}{}]", items.join(","), if trail { "," } else { "" })
+            });
+        prop_oneof![items, object(inner)]
+    })
+}
+
+/// An object of such values, without a name that is there twice.
+fn object(inner: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
+    let member = (blank(), blank(), blank(), inner, blank());
+    (vec(member, 0..4), any::<bool>(), blank()).prop_map(|(members, trail, end)| {
+        let count = members.len();
+        let members: Vec<String> = members
+            .into_iter()
+            .enumerate()
+            .map(|(number, (a, b, c, value, d))| format!("{a}\"m{number}\"{b}:{c}{value}{d}"))
+            .collect();
+        let comma = if trail && count > 0 { "," } else { "" };
+        format!("{{{}{comma}{end}}}", members.join(","))
+    })
+}
+
+/// A file with a list in it.
+fn file() -> impl Strategy<Value = String> {
+    (any::<bool>(), blank(), object(value()), blank(), any::<bool>(), blank()).prop_map(
+        |(mark, a, list, b, more, c)| {
+            let mark = if mark { "\u{feff}" } else { "" };
+            let more = if more { ",\n\"more\": [1,\n2]" } else { "" };
+            format!("{mark}{a}{{\"list\":{b}{list}{more}{c}}}{a}")
+        },
+    )
+}
+
+/// Every comment of a text, outside of one part of it.
+fn comments(text: &str, but: Option<&Node>) -> Vec<String> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < text.len() {
+        let rest = &text[at..];
+        let length = if rest.starts_with('"') {
+            let mut escaped = false;
+            let close = rest.bytes().skip(1).position(|byte| {
+                let closes = byte == b'"' && !escaped;
+                escaped = byte == b'\\' && !escaped;
+                closes
+            });
+            close.unwrap() + 2
+        } else if rest.starts_with("//") {
+            rest.find(['\n', '\r']).unwrap_or(rest.len())
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").unwrap() + 4
+        } else {
+            rest.chars().next().unwrap().len_utf8()
+        };
+        let inside = but.is_some_and(|node| at >= node.start && at < node.end);
+        if rest.starts_with('/') && !inside {
+            found.push(rest[..length].to_owned());
+        }
+        at += length;
+    }
+    found
+}
+
+fn read(text: &str) -> Document {
+    Document::parse(text.to_owned()).unwrap_or_else(|error| panic!("{error} in\n{text}"))
+}
+
+fn list_of(value: &mut Value) -> &mut Map<String, Value> {
+    value["list"].as_object_mut().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_new_entry_is_all_that_is_new(text in file()) {
+        let before = read(&text);
+        let entry = json!({"command": "x", "args": ["-y", "// no comment"], "env": {"A": "1"}});
+        let after = before.set(&["list"], "new", &entry).unwrap();
+        let mut expected = before.root().value();
+        list_of(&mut expected).insert("new".to_owned(), entry);
+        prop_assert_eq!(read(&after).root().value(), expected);
+        prop_assert_eq!(comments(&after, None), comments(&text, None));
+        // What stands before the last entry, and from the end of the list on, is as it was.
+        let list = before.find(&["list"]).unwrap().unwrap();
+        let kept = list.members().last().map_or(list.start + 1, |last| last.value.end);
+        prop_assert!(after.starts_with(&text[..kept]));
+        prop_assert!(after.ends_with(&text[list.end - 1..]));
+        // It goes as it came, but for the blanks of an empty list.
+        let back = read(&after).without(&["list"], "new").unwrap().unwrap();
+        prop_assert_eq!(read(&back).root().value(), before.root().value());
+        if list.members().last().is_some_and(|last| last.comma.is_none()) && comments(&text, None).is_empty() {
+            prop_assert_eq!(back, text);
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_replaced_is_all_that_changes(text in file(), which in 0_usize..4) {
+        let before = read(&text);
+        let list = before.find(&["list"]).unwrap().unwrap();
+        if let Some(member) = list.members().get(which) {
+            let after = before.set(&["list"], &member.name, &json!({"url": "y"})).unwrap();
+            let mut expected = before.root().value();
+            list_of(&mut expected).insert(member.name.clone(), json!({"url": "y"}));
+            prop_assert_eq!(read(&after).root().value(), expected);
+            prop_assert!(after.starts_with(&text[..member.value.start]));
+            prop_assert!(after.ends_with(&text[member.value.end..]));
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_removed_is_all_that_is_gone(text in file(), which in 0_usize..4) {
+        let before = read(&text);
+        let list = before.find(&["list"]).unwrap().unwrap();
+        if let Some(member) = list.members().get(which) {
+            let after = before.without(&["list"], &member.name).unwrap().unwrap();
+            let mut expected = before.root().value();
+            list_of(&mut expected).shift_remove(&member.name);
+            prop_assert_eq!(read(&after).root().value(), expected);
+            let own = Node { start: member.start, end: member.value.end, kind: super::Kind::Null };
+            prop_assert_eq!(comments(&after, None), comments(&text, Some(&own)));
+            prop_assert!(after.ends_with(&text[list.end - 1..]));
+            let kept = which.checked_sub(1).map_or(list.start + 1, |left| list.members()[left].value.end);
+            prop_assert!(after.starts_with(&text[..kept]));
+        }
+    }
+
+    #[test]
+    fn what_serde_json_reads_is_read_alike(text in value()) {
+        let ours = Document::parse(text.clone());
+        prop_assert!(ours.is_ok());
+        if let Ok(theirs) = serde_json::from_str::<Value>(&text) {
+            prop_assert_eq!(ours.map(|document| document.root().value()).ok(), Some(theirs));
+        }
+    }
+}
+
+const BLANKS: &[&str] =
+    &["", "", " ", "\n", "\r\n", "\t", "    ", "/* , } */", "// \"x\": {\n", "/*/ */", "//\r\n"];
+const LEAVES: &[&str] = &["1", "-2.5e3", "null", "true", "\"\"", "\"a // \\\" }\"", "\"継\"", "[]", "{}"];

@@ -1,0 +1,237 @@
+//! The lists of servers as they stand in their files, with the line of everything in them.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use tsugite::client::servers::{BadEntry, Listed};
+
+use crate::edit::save::Original;
+use crate::edit::{BadJson, BadPlace, Document, Kind, Member, Node, field};
+use crate::fail::Failure;
+use crate::target::hosts::{Folders, Part, Place};
+use crate::target::listed;
+
+/// A list, and those who read it.
+pub(super) struct Listing {
+    pub(super) place: Place,
+    pub(super) hosts: Vec<&'static str>,
+    pub(super) file: Result<Opened, BadFile>,
+}
+
+/// A file that was read.
+pub(super) struct Opened {
+    pub(super) document: Document,
+    /// The names on the way to the list; `None` if there is none.
+    pub(super) path: Option<Vec<String>>,
+}
+
+/// What is wrong with a file, and where.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct BadFile {
+    pub(super) line: Option<usize>,
+    pub(super) column: Option<usize>,
+    pub(super) field: Option<String>,
+    pub(super) message: String,
+}
+
+/// A server of a list.
+pub(super) struct Server<'a> {
+    pub(super) member: &'a Member,
+    pub(super) disabled: bool,
+    /// Why it cannot be used, if it cannot.
+    pub(super) wrong: Option<BadEntry>,
+    pub(super) way: Option<tsugite::client::servers::Way>,
+}
+
+/// Every list of a file that is there.
+pub(super) fn all() -> Vec<Listing> {
+    let all = Folders::of_this_process().all().into_iter();
+    let read = all.filter_map(|(place, hosts)| {
+        let file = open(&place).transpose()?;
+        Some(Listing { place, hosts, file })
+    });
+    let mut listings: Vec<Listing> = read.collect();
+    // A project that Claude Code knows nothing of is no list, and what is wrong with its file is told once.
+    let wrong: Vec<BadFile> = listings
+        .iter()
+        .filter(|listing| listing.place.part == Part::Everywhere)
+        .filter_map(|listing| listing.file.as_ref().err().cloned())
+        .collect();
+    listings.retain(|listing| match (&listing.place.part, &listing.file) {
+        (Part::Project(_), Ok(opened)) => opened.path.is_some(),
+        (Part::Project(_), Err(error)) => !wrong.contains(error),
+        _ => true,
+    });
+    listings
+}
+
+/// Reads the file of a list; `None` if there is no such file.
+pub(super) fn open(place: &Place) -> Result<Option<Opened>, BadFile> {
+    let original = Original::read(&place.path)?;
+    let Some(text) = original.text() else { return Ok(None) };
+    let document = Document::parse(text.to_owned())?;
+    let path = list_path(&document, &place.part)?;
+    if let Some(path) = &path {
+        let names: Vec<&str> = path.iter().map(String::as_str).collect();
+        if let Some(node) = document.find(&names)? {
+            // Only objects have members.
+            document.member(node, "", &names)?;
+        }
+    }
+    Ok(Some(Opened { document, path }))
+}
+
+/// Where the list stands in a file.
+pub(super) fn list_path(document: &Document, part: &Part) -> Result<Option<Vec<String>>, BadPlace> {
+    let there = |path: &[&str]| document.find(path).map(|found| found.map(|node| node.start));
+    let owned = |path: &[&str]| path.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+    match part {
+        Part::Everywhere => Ok(there(&["mcpServers"])?.map(|_| owned(&["mcpServers"]))),
+        Part::Project(project) => {
+            let path = ["projects", project.to_str().unwrap_or_default(), "mcpServers"];
+            Ok(there(&path)?.map(|_| owned(&path)))
+        }
+        Part::List => {
+            let settings = document.find(&["mcp"])?.is_some_and(|node| matches!(node.kind, Kind::Object(_)));
+            let lists = LISTS.iter().filter(|path| settings || path.len() == 1);
+            let mut found: Option<&[&str]> = None;
+            for path in lists {
+                match (there(path)?, found) {
+                    (None, _) => {}
+                    (Some(_), None) => found = Some(path),
+                    (Some(at), Some(before)) => {
+                        let says =
+                            format!("there is `{}` too, and only one of them can be meant", field(before));
+                        return Err(BadPlace { line: document.line(at), field: field(path), says });
+                    }
+                }
+            }
+            Ok(found.map(owned))
+        }
+    }
+}
+
+impl Opened {
+    /// The names on the way to the list.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.path.iter().flatten().map(String::as_str).collect()
+    }
+
+    /// The list itself.
+    pub(super) fn list(&self) -> Option<&Node> {
+        self.path.as_ref()?;
+        self.document.find(&self.names()).ok().flatten()
+    }
+
+    /// Its servers, each name once, with what the reader of such files says of them.
+    pub(super) fn servers(&self, place: &Place) -> Result<Vec<Server<'_>>, BadFile> {
+        let said = match listed::servers(place, |name| std::env::var(name).ok()) {
+            Ok(file) => file.servers,
+            Err(error) if error.lists_nothing() || error.is_missing() => Vec::new(),
+            Err(error) => return Err(BadFile { message: error.to_string(), ..BadFile::default() }),
+        };
+        let mut servers: Vec<Server<'_>> = Vec::new();
+        for member in self.list().map(Node::members).unwrap_or_default() {
+            if servers.iter().any(|server| server.member.name == member.name) {
+                continue;
+            }
+            // Whoever changed the file just now is not waited for.
+            let Some(Listed { disabled, way, .. }) =
+                said.iter().find(|listed| listed.name == member.name).cloned()
+            else {
+                continue;
+            };
+            let (wrong, way) = match way {
+                Ok(way) => (None, Some(way)),
+                Err(wrong) => (Some(wrong), None),
+            };
+            servers.push(Server { member, disabled, wrong, way });
+        }
+        Ok(servers)
+    }
+
+    /// What is wrong with an entry, with its line and its field as the file has it.
+    pub(super) fn wrong(&self, entry: &BadEntry) -> BadFile {
+        let whole = entry.to_string();
+        let message = whole.strip_prefix(entry.field()).and_then(|rest| rest.strip_prefix(": "));
+        let message = message.unwrap_or(&whole).to_owned();
+        let names = self.names();
+        // The reader of files has seen only the list.
+        let known = if names.first() == Some(&"projects") { "mcpServers".to_owned() } else { field(&names) };
+        let at = self.list().and_then(|list| locate(list, &known, entry.field()));
+        let shown = entry.field().strip_prefix(&known).map(|rest| format!("{}{rest}", field(&names)));
+        let field = Some(shown.unwrap_or_else(|| entry.field().to_owned()));
+        BadFile { line: at.map(|at| self.document.line(at)), column: None, field, message }
+    }
+}
+
+/// Where the part with this field begins.
+fn locate(node: &Node, own: &str, wanted: &str) -> Option<usize> {
+    if own == wanted {
+        return Some(node.start);
+    }
+    let inside = |at: usize, name: String, value: &Node| {
+        let rest = wanted.strip_prefix(&name)?;
+        let within = rest.is_empty() || rest.starts_with(['.', '[']);
+        within.then(|| if rest.is_empty() { at } else { locate(value, &name, wanted).unwrap_or(at) })
+    };
+    match &node.kind {
+        Kind::Object(members) => members.iter().find_map(|member| {
+            let rest = field(&[&member.name]);
+            let dot = if rest.starts_with('[') { "" } else { "." };
+            inside(member.start, format!("{own}{dot}{rest}"), &member.value)
+        }),
+        Kind::Array(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(number, item)| inside(item.start, format!("{own}[{number}]"), item)),
+        _ => None,
+    }
+}
+
+impl BadFile {
+    /// As a failure of a verb that needs the file.
+    pub(super) fn failure(&self, place: &Place) -> Failure {
+        Failure::usage(format!("{} cannot be read", place.shown())).at("read").seen(self.to_string())
+    }
+}
+
+/// Where, and what.
+impl fmt::Display for BadFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = self.line.map(|line| format!("line {line}"));
+        let column = self.column.map(|column| format!("column {column}"));
+        let parts: Vec<String> = [line, column, self.field.clone()].into_iter().flatten().collect();
+        match parts.is_empty() {
+            true => f.write_str(&self.message),
+            false => write!(f, "{}: {}", parts.join(", "), self.message),
+        }
+    }
+}
+
+impl From<BadJson> for BadFile {
+    fn from(BadJson { line, column, field, says }: BadJson) -> Self {
+        Self { line: Some(line), column: Some(column), field, message: says.to_owned() }
+    }
+}
+
+impl From<BadPlace> for BadFile {
+    fn from(BadPlace { line, field, says }: BadPlace) -> Self {
+        Self { line: Some(line), column: None, field: Some(field), message: says }
+    }
+}
+
+impl From<Failure> for BadFile {
+    fn from(failure: Failure) -> Self {
+        Self { message: failure.seen.unwrap_or(failure.what), ..Self::default() }
+    }
+}
+
+/// The file of a place, as the system knows it.
+pub(super) fn absolute(place: &Place) -> PathBuf {
+    std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone())
+}
+
+/// The lists a file may have, of which it has one.
+const LISTS: [&[&str]; 3] = [&["mcpServers"], &["servers"], &["mcp", "servers"]];

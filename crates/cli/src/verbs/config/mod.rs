@@ -1,0 +1,117 @@
+//! `tsugite config`: the servers that hosts list in their own files.
+
+mod add;
+mod checks;
+mod connect;
+mod doctor;
+mod entry;
+mod files;
+mod list;
+mod references;
+mod remove;
+mod secrets;
+mod writing;
+
+use clap::{Args, Subcommand};
+
+use crate::fail::{Failure, Result};
+use crate::near::did_you_mean;
+use crate::target::hosts::{HOSTS, OWN, Scope};
+
+/// List, add, remove and check servers in the files of Claude, Cursor and VS Code
+#[derive(Debug, Args)]
+#[command(
+    disable_help_subcommand = true,
+    after_help = "Examples:\n  tsugite config list\n  tsugite config add issues https://example.com/mcp --to cursor,vscode\n  tsugite config remove issues --from cursor\n  tsugite config doctor --connect"
+)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    List(list::List),
+    Add(add::Add),
+    Remove(remove::Remove),
+    Doctor(doctor::Doctor),
+}
+
+impl Config {
+    pub(crate) async fn run(self) -> Result<()> {
+        match self.action {
+            Action::List(action) => action.run(),
+            Action::Add(action) => action.run(),
+            Action::Remove(action) => action.run(),
+            Action::Doctor(action) => action.run().await,
+        }
+    }
+
+    pub(crate) fn wants_json(&self) -> bool {
+        match &self.action {
+            Action::List(action) => action.json,
+            Action::Add(action) => action.json,
+            Action::Remove(action) => action.json,
+            Action::Doctor(action) => action.json,
+        }
+    }
+}
+
+/// For whom.
+#[derive(Debug, Args)]
+struct Scopes {
+    /// The file for every folder; the default
+    #[arg(long, group = "scope")]
+    global: bool,
+    /// The file of this folder, for everybody who works in it
+    #[arg(long, group = "scope")]
+    project: bool,
+    /// Claude Code's list for you in this folder
+    #[arg(long, group = "scope")]
+    local: bool,
+}
+
+impl Scopes {
+    fn given(&self) -> Option<Scope> {
+        match (self.global, self.project, self.local) {
+            (true, ..) => Some(Scope::Global),
+            (_, true, _) => Some(Scope::Project),
+            (.., true) => Some(Scope::Local),
+            _ => None,
+        }
+    }
+}
+
+/// A host that was named.
+fn host(name: &str) -> Result<&'static str> {
+    if let Some(host) = HOSTS.into_iter().chain([OWN]).find(|host| *host == name) {
+        return Ok(host);
+    }
+    let failure = Failure::usage(format!("no host is known as `{name}`")).at("name");
+    let failure = match did_you_mean(name, HOSTS.into_iter().chain([OWN])) {
+        Some(advice) => failure.hint(advice),
+        None => failure,
+    };
+    Err(failure.hint(format!("known are {}, {OWN}", HOSTS.join(", "))))
+}
+
+/// Hosts that were named, each once.
+fn hosts(names: &[String]) -> Result<Vec<&'static str>> {
+    let mut hosts = Vec::new();
+    for name in names {
+        let host = host(name)?;
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+    }
+    Ok(hosts)
+}
+
+/// How a scope is asked for.
+fn option(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Global => "--global",
+        Scope::Project => "--project",
+        Scope::Local => "--local",
+    }
+}

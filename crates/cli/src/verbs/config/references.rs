@@ -1,0 +1,140 @@
+//! Variables in the strings of an entry, as each host writes them.
+//!
+//! | host | the variable `A` | more |
+//! |---|---|---|
+//! | Claude Code | `${A}` | `${A:-default}` |
+//! | Cursor, VS Code | `${env:A}` | `${workspaceFolder}` and the like; in VS Code `${input:id}` |
+//! | Claude Desktop | none | |
+//! | tsugite | all of these | |
+
+use crate::target::hosts::OWN;
+
+/// What stands between `${` and `}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reference<'a> {
+    Variable {
+        name: &'a str,
+        default: Option<&'a str>,
+    },
+    /// What VS Code asks for.
+    Input(&'a str),
+    /// What an editor knows.
+    Known(&'a str),
+}
+
+/// The text as `host` would have it, or what it cannot say.
+pub(super) fn translated(text: &str, host: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    for (written, reference) in pieces(text) {
+        match reference {
+            None => out.push_str(written),
+            Some(reference) => out.push_str(&said(reference, written, host)?),
+        }
+    }
+    Ok(out)
+}
+
+/// A reference to a variable of the environment, as `host` would have it.
+pub(super) fn variable(name: &str, host: &str) -> Result<String, String> {
+    said(Reference::Variable { name, default: None }, &format!("${{{name}}}"), host)
+}
+
+fn said(reference: Reference<'_>, written: &str, host: &str) -> Result<String, String> {
+    let cannot = || Err(format!("{host} does not know what `{written}` means"));
+    match (host, reference) {
+        (OWN, _) => Ok(written.to_owned()),
+        ("claude-code", Reference::Variable { name, default: None }) => Ok(format!("${{{name}}}")),
+        ("claude-code", Reference::Variable { .. }) => Ok(written.to_owned()),
+        ("claude-code", Reference::Known("userHome")) => Ok("${HOME}".to_owned()),
+        ("cursor" | "vscode", Reference::Variable { name, default: None }) => Ok(format!("${{env:{name}}}")),
+        ("cursor" | "vscode", Reference::Known(_)) | ("vscode", Reference::Input(_)) => {
+            Ok(written.to_owned())
+        }
+        _ => cannot(),
+    }
+}
+
+/// Whether `host` takes a reference as it is written.
+pub(super) fn is_understood(reference: Reference<'_>, written_with_env: bool, host: &str) -> bool {
+    match (host, reference) {
+        (OWN, _) => true,
+        ("claude-code", Reference::Variable { .. }) => !written_with_env,
+        ("cursor" | "vscode", Reference::Variable { default, .. }) => written_with_env && default.is_none(),
+        ("cursor" | "vscode", Reference::Known(_)) | ("vscode", Reference::Input(_)) => true,
+        _ => false,
+    }
+}
+
+/// A text cut into what is no reference and what is one. What only looks like one is none: a shell has more of them.
+pub(super) fn pieces(text: &str) -> Vec<(&str, Option<Reference<'_>>)> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let (before, reference) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        let Some(end) = reference.find('}') else { break };
+        let (written, behind) = reference.split_at_checked(end + 1).unwrap_or((reference, ""));
+        let inside = written.get(2..end).unwrap_or_default();
+        pieces.push((before, None));
+        pieces.push((written, read(inside)));
+        rest = behind;
+    }
+    pieces.push((rest, None));
+    pieces.retain(|(written, _)| !written.is_empty());
+    pieces
+}
+
+fn read(inside: &str) -> Option<Reference<'_>> {
+    let named = |name: &str| {
+        !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-.".contains(letter))
+    };
+    if let Some((name, default)) = inside.split_once(":-") {
+        return named(name).then_some(Reference::Variable { name, default: Some(default) });
+    }
+    match inside.split_once(':') {
+        Some(("env", name)) if named(name) => Some(Reference::Variable { name, default: None }),
+        Some(("input", id)) if !id.is_empty() => Some(Reference::Input(id)),
+        Some(_) => None,
+        None if KNOWN.contains(&inside) => Some(Reference::Known(inside)),
+        None => named(inside).then_some(Reference::Variable { name: inside, default: None }),
+    }
+}
+
+/// What editors know, in the words of Cursor and VS Code.
+const KNOWN: [&str; 5] = ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_written_as_the_host_would() {
+        let cases = [
+            ("Bearer ${A}!", "claude-code", Ok("Bearer ${A}!")),
+            ("Bearer ${A}!", "cursor", Ok("Bearer ${env:A}!")),
+            ("${env:A}${env:B}", "claude-code", Ok("${A}${B}")),
+            ("${env:A}", "vscode", Ok("${env:A}")),
+            ("${A:-b}", "claude-code", Ok("${A:-b}")),
+            ("${A:-b}", "vscode", Err("vscode does not know what `${A:-b}` means")),
+            ("${input:key}", "vscode", Ok("${input:key}")),
+            ("${input:key}", "cursor", Err("cursor does not know what `${input:key}` means")),
+            ("${userHome}/x", "claude-code", Ok("${HOME}/x")),
+            (
+                "${workspaceFolder}",
+                "claude-code",
+                Err("claude-code does not know what `${workspaceFolder}` means"),
+            ),
+            ("${A}", "claude-desktop", Err("claude-desktop does not know what `${A}` means")),
+            ("plain $A {A}", "claude-desktop", Ok("plain $A {A}")),
+            // What a shell would take is left to it.
+            ("${A%.*} ${", "claude-desktop", Ok("${A%.*} ${")),
+            ("${input:x} ${env:A:-b}", "tsugite", Ok("${input:x} ${env:A:-b}")),
+        ];
+        for (text, host, expected) in cases {
+            let expected = expected.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(translated(text, host), expected, "{text} for {host}");
+        }
+        assert_eq!(variable("A", "vscode"), Ok("${env:A}".to_owned()));
+        assert_eq!(variable("A", "tsugite"), Ok("${A}".to_owned()));
+        assert!(variable("A", "claude-desktop").is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! What looks like a secret: it is never shown, and whoever wrote it down is warned.
+
+/// Whether something of this name is usually secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let name = name.trim_start_matches('-').to_ascii_lowercase().replace(['-', '.'], "_");
+    let words: Vec<&str> = name.split('_').collect();
+    let joined = name.replace('_', "");
+    let known = |word: &&str| SECRET_WORDS.contains(word);
+    words.iter().any(known) || SECRET_ENDS.iter().any(|end| joined.ends_with(end))
+}
+
+/// Whether a text has the form of a well-known kind of secret.
+pub(super) fn looks_secret(text: &str) -> bool {
+    let token = text.rsplit([' ', '=']).next().unwrap_or_default();
+    let rest = FORMS.iter().find_map(|form| token.strip_prefix(form));
+    rest.is_some_and(|rest| rest.len() >= 8 && !rest.contains("${"))
+}
+
+/// Whether a value that stands under a name is a secret in plain text: not a reference, and not nothing.
+pub(super) fn is_plain_secret(name: &str, value: &str) -> bool {
+    let token = value.split_whitespace().last().unwrap_or_default();
+    let says_something =
+        token.len() >= 8 && !value.contains("${") && !value.starts_with(['/', '.', '~', '<']);
+    looks_secret(value) || (is_secret_name(name) && says_something)
+}
+
+/// The arguments of a command, without what looks secret among them.
+pub(super) fn masked_args(args: &[String]) -> Vec<String> {
+    let secret = secret_args(args);
+    let masked = |(number, arg): (usize, &String)| match secret.contains(&number) {
+        false => arg.clone(),
+        true if arg.contains("://") => masked_url(arg),
+        true => match arg.split_once('=') {
+            Some((name, _)) if arg.starts_with('-') => format!("{name}={MASK}"),
+            _ => match arg.split_once(':') {
+                Some((name, _)) if is_secret_name(name) => format!("{name}: {MASK}"),
+                _ => MASK.to_owned(),
+            },
+        },
+    };
+    args.iter().enumerate().map(masked).collect()
+}
+
+/// Which arguments look secret: `--token=x`, the one after `--token`, a header, or one of a well-known form.
+pub(super) fn secret_args(args: &[String]) -> Vec<usize> {
+    let is_secret = |number: usize, arg: &str| {
+        if arg.contains("://") {
+            return url_is_secret(arg);
+        }
+        let before = number.checked_sub(1).and_then(|before| args.get(before));
+        let named = before.is_some_and(|before| before.starts_with('-') && is_plain_secret(before, arg));
+        let own = match arg.split_once('=').or_else(|| arg.split_once(':')) {
+            Some((name, value)) => is_plain_secret(name, value.trim()),
+            None => false,
+        };
+        (named && !arg.starts_with('-')) || own || looks_secret(arg)
+    };
+    args.iter()
+        .enumerate()
+        .filter(|(number, arg)| is_secret(*number, arg))
+        .map(|(number, _)| number)
+        .collect()
+}
+
+/// A URL without its password and without what looks secret after its `?`.
+pub(super) fn masked_url(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    let authority = match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{MASK}@{host}"),
+        None => authority.to_owned(),
+    };
+    let path = match path.split_once('?') {
+        None => path.to_owned(),
+        Some((path, query)) => {
+            let pairs: Vec<String> = query.split('&').map(masked_pair).collect();
+            format!("{path}?{}", pairs.join("&"))
+        }
+    };
+    format!("{scheme}://{authority}{path}")
+}
+
+/// Whether a URL holds a secret.
+pub(super) fn url_is_secret(url: &str) -> bool {
+    masked_url(url) != url
+}
+
+fn masked_pair(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some((name, value)) if is_plain_secret(name, value) => format!("{name}={MASK}"),
+        _ => pair.to_owned(),
+    }
+}
+
+/// Stands for what is not shown.
+pub(super) const MASK: &str = "…";
+const SECRET_WORDS: [&str; 13] = [
+    "key",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "pass",
+    "pwd",
+    "apikey",
+    "auth",
+    "authorization",
+    "cookie",
+    "credential",
+    "credentials",
+];
+const SECRET_ENDS: [&str; 5] = ["apikey", "token", "secret", "password", "accesskey"];
+/// How tokens of well-known services begin.
+const FORMS: [&str; 15] = [
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "eyJ",
+    "npm_",
+    "hf_",
+    "ntn_",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_by_their_name_or_their_form() {
+        for (name, value) in [
+            ("API_KEY", "abcdefgh1234"),
+            ("githubToken", "abcdefgh1234"),
+            ("Authorization", "Bearer abcdefgh1234"),
+            ("X-Api-Key", "abcdefgh1234"),
+            ("WHATEVER", "ghp_abcdefgh1234"),
+            ("WHATEVER", "Bearer sk-abcdefgh1234"),
+        ] {
+            assert!(is_plain_secret(name, value), "{name} {value}");
+        }
+        for (name, value) in [
+            ("API_KEY", "${API_KEY}"),
+            ("Authorization", "Bearer ${env:TOKEN}"),
+            ("API_KEY", ""),
+            ("KEY_FILE", "/etc/key.pem"),
+            ("TOKEN", "<your token>"),
+            ("KEYBOARD", "qwertzuiop"),
+            ("MODE", "production"),
+        ] {
+            assert!(!is_plain_secret(name, value), "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_holds_no_secret() {
+        let args = [
+            "-y",
+            "--token",
+            "abcdefgh1234",
+            "--api-key=abcdefgh1234",
+            "--header",
+            "Authorization: Bearer abcdefgh1234",
+            "https://u:p@host/x?api_key=abcdefgh1234&page=2",
+            "run",
+        ];
+        let args = args.map(str::to_owned);
+        let shown = [
+            "-y",
+            "--token",
+            "…",
+            "--api-key=…",
+            "--header",
+            "Authorization: …",
+            "https://…@host/x?api_key=…&page=2",
+            "run",
+        ];
+        assert_eq!(masked_args(&args), shown);
+        assert!(!url_is_secret("https://host/mcp?page=2"));
+    }
+}

@@ -1,0 +1,272 @@
+//! `config doctor`: what is wrong, where, and what to do about it.
+
+use serde_json::{Value, json};
+
+use super::SUPPORT;
+use crate::support::{Place, Running, Served, TSUGITE, always};
+
+/// Runs it with a known PATH.
+fn doctor(place: &Place, words: &[&str]) -> crate::support::Ran {
+    let mut command = place.command(["config", "doctor"].iter().chain(words));
+    command.current_dir(place.path.join("shop")).env("PATH", "/nowhere:/bin").env_remove("NO_SUCH_VARIABLE");
+    Running::start(command).end()
+}
+
+#[test]
+fn what_is_fine_is_fine() {
+    let place = Place::project();
+    place.file(
+        "config/tsugite/mcp.json",
+        &json!({"mcpServers": {"demo2": {"command": TSUGITE}, "sh": {"command": "sh"}}}).to_string(),
+    );
+    place.file(".cursor/mcp.json", r#"{"mcpServers": {}}"#);
+    let out = doctor(&place, &[]).fine();
+    let expected = "\
+~/config/tsugite/mcp.json (tsugite)
+  demo2  fine
+  sh  fine
+~/.cursor/mcp.json (cursor)
+  lists none
+2 files, 2 servers: 0 problems, 0 warnings
+";
+    assert_eq!(place.plain(&out), expected);
+    assert_eq!(doctor(&Place::project(), &[]).fine(), "0 files, 0 servers: 0 problems, 0 warnings\n");
+}
+
+#[test]
+fn every_mistake_is_told_with_its_line_its_field_and_what_to_do() {
+    let place = Place::project();
+    place.file(
+        "shop/.mcp.json",
+        r#"{
+  "mcpServers": {
+    "typo": {"comand": "x"},
+    "gone": {"command": "no-such-program"},
+    "path": {"command": "./no/such"},
+    "unset": {"command": "sh", "env": {"A": "${NO_SUCH_VARIABLE}", "B": "${NO_SUCH_VARIABLE:-b}"}},
+    "wrong": {"type": "http", "url": "https://h/", "headers": {"K": "${env:HOME}"}},
+    "untyped": {"url": "https://h/mcp"},
+    "bare": {"type": "http", "url": "example.com/mcp"},
+    "strange": {"type": "http", "url": "ws://example.com/mcp", "transport": "ws"},
+    "open": {"type": "http", "url": "http://example.com/mcp"},
+    "near": {"type": "http", "url": "http://127.0.0.1:8808/mcp"},
+    "told": {"type": "http", "url": "https://h/?token=abcdefghij", "headers": {"Authorization": "Bearer abcdefghij"}},
+    "args": {"command": "sh", "args": ["--api-key", "abcdefghij"], "env": {"T": "ghp_abcdefghij"}},
+    "off": {"command": "no-such-program", "disabled": true}
+  }
+}"#,
+    );
+    let ran = doctor(&place, &[]);
+    let expected = r#".mcp.json (tsugite, claude-code)
+  typo
+    problem: line 3, mcpServers.typo: it has neither `command` nor `url`
+    problem: line 3, mcpServers.typo.comand: no host knows this field
+      try did you mean `command`?
+  gone
+    problem: line 4, mcpServers.gone.command: `no-such-program` is not in PATH; looked in /nowhere:/bin
+  path
+    problem: line 5, mcpServers.path.command: `./no/such` cannot be started: No such file or directory (os error 2)
+  unset
+    problem: line 6, mcpServers.unset.env.A: the variable NO_SUCH_VARIABLE is not set
+      try set it where the host is started
+  wrong
+    problem: line 7, mcpServers.wrong.headers.K: claude-code does not know what `${env:HOME}` means
+      try claude-code writes `${HOME}`
+  untyped
+    problem: line 8, mcpServers.untyped.url: Claude Code passes over a server with a URL and no `type`
+      try "type": "http" says that it is one of Streamable HTTP, "sse" of HTTP+SSE
+  bare
+    problem: line 9, mcpServers.bare.url: the URL has no scheme
+      try it begins with https:// or http://
+  strange
+    problem: line 10, mcpServers.strange.transport: no host knows this field
+      try did you mean `type`?
+    problem: line 10, mcpServers.strange.url: the URL's scheme is nothing a server speaks
+      try it begins with https:// or http://
+  open
+    warning: line 11, mcpServers.open.url: everybody on the way can read and change what is said over http://
+  near  fine
+  told
+    warning: line 13, mcpServers.told.url: a secret seems to stand here in plain text
+      try `${NAME}` takes it from a variable
+    warning: line 13, mcpServers.told.headers.Authorization: a secret seems to stand here in plain text
+      try `${NAME}` takes it from a variable
+  args
+    warning: line 14, mcpServers.args.args[1]: a secret seems to stand here in plain text
+      try `${NAME}` takes it from a variable
+    warning: line 14, mcpServers.args.env.T: a secret seems to stand here in plain text
+      try `${NAME}` takes it from a variable
+  off  disabled
+    warning: line 15, mcpServers.off.command: `no-such-program` is not in PATH; looked in /nowhere:/bin
+1 file, 13 servers: 10 problems, 6 warnings
+"#;
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, expected, ""));
+}
+
+#[test]
+fn each_host_has_mistakes_of_its_own() {
+    let place = Place::project();
+    place.file(
+        &format!("{SUPPORT}/Claude/claude_desktop_config.json"),
+        r#"{"mcpServers": {"u": {"url": "https://h/mcp"}, "v": {"command": "sh", "args": ["${HOME}"]}}}"#,
+    );
+    place.file("shop/.vscode/mcp.json", "{\n\"inputs\": [{\"id\": \"known\"}],\n\"servers\": {\"i\": {\"command\": \"sh\", \"args\": [\"${input:known}\", \"${input:other}\"]},\n\"v\": {\"command\": \"sh\", \"args\": [\"${HOME}\"]}, \"s\": {\"type\": \"http\", \"url\": \"unix:///tmp/x\"}}}");
+    place.file("shop/.cursor/mcp.json", "{\n\"servers\": {}}");
+    place.file(".cursor/mcp.json", "{\n\"mcpServer\": {}}");
+    place.file(".claude.json", "{\"mcpServers\": {\"x\": {\"command\": \"sh\"}");
+    let ran = doctor(&place, &[]);
+    let expected = format!(
+        r#"~/{SUPPORT}/Claude/claude_desktop_config.json (claude-desktop)
+  u
+    problem: line 1, mcpServers.u.url: Claude Desktop only starts programs
+      try `tsugite config add u URL --to claude-desktop --force` writes one that connects to it
+  v
+    problem: line 1, mcpServers.v.args[0]: claude-desktop does not know what `${{HOME}}` means
+~/.claude.json (claude-code)
+  problem: line 1, column 39, mcpServers: expected `,` or `}}`
+.cursor/mcp.json (cursor)
+  problem: line 2, servers: cursor reads `mcpServers`
+~/.cursor/mcp.json (cursor)
+  problem: line 2, mcpServer: nobody reads this
+    try did you mean `mcpServers`?
+.vscode/mcp.json (vscode)
+  i
+    problem: line 3, servers.i.args[1]: `inputs` has no "other"
+  v
+    problem: line 4, servers.v.args[0]: vscode does not know what `${{HOME}}` means
+      try vscode writes `${{env:HOME}}`
+  s  fine
+5 files, 5 servers: 7 problems, 0 warnings
+"#
+    );
+    assert_eq!((ran.code, place.plain(&ran.out)), (1, expected));
+}
+
+#[test]
+fn of_two_servers_with_one_name_the_one_that_wins_is_named() {
+    let place = Place::project();
+    let list = r#"{"mcpServers": {"a": {"command": "sh"}}}"#;
+    let here = place.path.join("shop");
+    let claude = json!({"mcpServers": {"a": {"command": "sh"}}, "projects": {here.to_str().unwrap(): {"mcpServers": {"a": {"command": "sh"}}}}});
+    place
+        .file("shop/.cursor/mcp.json", list)
+        .file(".cursor/mcp.json", list)
+        .file("shop/.mcp.json", list)
+        .file(".claude.json", &claude.to_string());
+    let out = place.plain(&doctor(&place, &[]).fine());
+    let warnings: Vec<&str> = out.lines().filter(|line| line.contains("warning: ")).map(str::trim).collect();
+    assert_eq!(
+        warnings,
+        [
+            "warning: line 1, mcpServers.a: claude-code takes the one in ~/.claude.json, for ~/shop instead",
+            "warning: line 1, mcpServers.a: claude-code takes the one in ~/.claude.json, for ~/shop instead",
+            "warning: line 1, mcpServers.a: cursor takes the one in .cursor/mcp.json instead",
+        ]
+    );
+}
+
+#[test]
+fn connecting_tells_the_revision_or_the_step_and_one_failure_harms_no_other() {
+    let served = Served::start();
+    let closed = always("401 Unauthorized", "");
+    let place = Place::project();
+    let servers = json!({"mcpServers": {
+        "dead": {"command": "sh", "args": ["-c", "exit 3"]},
+        "silent": {"command": "sh", "args": ["-c", "while read line; do :; done"]},
+        "closed": {"url": format!("http://{closed}/mcp")},
+        "web": {"url": served.url},
+        "demo2": {"command": TSUGITE, "args": ["serve", "--stdio"]},
+        "off": {"command": "sh", "args": ["-c", "exit 3"], "disabled": true},
+    }});
+    place.file("config/tsugite/mcp.json", &servers.to_string());
+    let ran = doctor(&place, &["--connect", "--timeout", "5", "--json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (2, ""), "{ran:?}");
+    let out: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&out["problems"], &out["unreached"]), (&json!(0), &json!(3)), "{out}");
+    let servers = out["files"][0]["servers"].as_array().unwrap();
+    let told: Vec<_> = servers
+        .iter()
+        .map(|server| {
+            (
+                server["name"].as_str().unwrap(),
+                server["connect"]["connected"].as_bool(),
+                server["connect"]["exit"].as_u64(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("dead", Some(false), Some(2)),
+        ("silent", Some(false), Some(6)),
+        ("closed", Some(false), Some(5)),
+        ("web", Some(true), None),
+        ("demo2", Some(true), None),
+        ("off", None, None),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(servers[2]["connect"]["step"], "authorization");
+    assert_eq!(servers[4]["connect"]["revision"], "2026-07-28");
+    // A file that is wrong outweighs that.
+    place.file(".cursor/mcp.json", "{");
+    assert_eq!(doctor(&place, &["--connect", "--timeout", "1"]).code, 1);
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_to_people_too() {
+    let place = Place::project();
+    place.file("config/tsugite/mcp.json", &json!({"mcpServers": {"dead": {"command": "sh", "args": ["-c", "echo out of wood >&2; exit 3"]}, "demo2": {"command": TSUGITE, "args": ["serve", "--stdio"]}}}).to_string());
+    let ran = doctor(&place, &["--connect"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(
+        ran.out.contains(
+            "    unreached: cannot connect to `dead` (step handshake): the server ended with code 3"
+        ),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("  demo2  fine, connected in ") && ran.out.contains(" ms, on 2026-07-28\n"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.ends_with("1 file, 2 servers: 0 problems, 0 warnings, 1 not reached\n"), "{}", ran.out);
+}
+
+#[test]
+fn one_name_can_be_looked_at_alone() {
+    let place = Place::project();
+    place.file(
+        "shop/.mcp.json",
+        r#"{"mcpServers": {"issues": {"command": "sh"}, "other": {"command": "no-such-program"}}}"#,
+    );
+    place.file(".cursor/mcp.json", r#"{"mcpServers": {"other": {}}}"#);
+    assert_eq!(
+        doctor(&place, &["issues"]).fine(),
+        ".mcp.json (tsugite, claude-code)\n  issues  fine\n1 file, 1 server: 0 problems, 0 warnings\n"
+    );
+    let err = doctor(&place, &["isues"]).failed(1);
+    assert!(
+        err.starts_with("error: no file lists `isues`") && err.contains("did you mean `issues`?"),
+        "{err}"
+    );
+    // A file that cannot be read may be where it is.
+    place.file(".cursor/mcp.json", "{");
+    let ran = doctor(&place, &["isues"]);
+    assert!(ran.code == 1 && ran.out.contains("problem: line 1, column 2"), "{ran:?}");
+    let err = doctor(&place, &["--timeout", "5"]).failed(1);
+    assert!(err.contains("--connect"), "{err}");
+}
+
+#[test]
+fn findings_as_json_have_their_place() {
+    let place = Place::project();
+    place.file("shop/.mcp.json", "{\n\"mcpServers\": {\"a\": {\"comand\": \"x\", \"command\": \"sh\"}}}");
+    let out: Value = serde_json::from_str(&place.plain(&doctor(&place, &["--json"]).out)).unwrap();
+    let finding = json!({"level": "problem", "line": 2, "column": null, "field": "mcpServers.a.comand", "message": "no host knows this field", "try": ["did you mean `command`?"]});
+    let expected = json!({
+        "files": [{"path": "~/shop/.mcp.json", "project": null, "hosts": ["tsugite", "claude-code"], "findings": [], "servers": [
+            {"name": "a", "disabled": false, "findings": [finding], "connect": null},
+        ]}],
+        "problems": 1, "warnings": 0, "unreached": 0,
+    });
+    assert_eq!(out, expected);
+}

@@ -1,0 +1,183 @@
+//! `config list`: all that is there, and no secret of it.
+
+use serde_json::{Value, json};
+
+use super::SUPPORT;
+use crate::support::Place;
+
+fn full() -> Place {
+    let place = Place::project();
+    place.file("shop/.mcp.json", r#"{"mcpServers": {"one": {"type": "http", "url": "https://u:secret@example.com/mcp?api_key=secret-secret", "headers": {"X-Key": "secret"}}}}"#);
+    place.file("shop/mcp.json", r#"{"servers": {"two": {"type": "sse", "url": "https://example.com/sse"}}}"#);
+    place.file(
+        "config/tsugite/mcp.json",
+        r#"{"mcpServers": {"three": {"command": "npx", "args": ["-y", "a b", "--token", "secret-secret"], "env": {"KEY": "secret"}}, "off": {"command": "x", "disabled": true}}}"#,
+    );
+    place.file(
+        &format!("{SUPPORT}/Claude/claude_desktop_config.json"),
+        "{\n  // mine\n  \"mcpServers\": {\n    \"broken\": {\"args\": []},\n    \"number\": {\"command\": \"x\",\n      \"args\": [\"a\", 1]},\n  },\n}",
+    );
+    let here = place.path.join("shop");
+    let project = json!({"mcpServers": {"local": {"command": "l", "env": {"A": "${NO_SUCH_VARIABLE}"}}}});
+    let claude = json!({"mcpServers": {"user": {"command": "u"}}, "projects": {here.to_str().unwrap(): project, "/elsewhere": {}}});
+    place.file(".claude.json", &serde_json::to_string_pretty(&claude).unwrap());
+    place.file("shop/.cursor/mcp.json", "{\n  \"mcpServers\": {\n    \"a\": {\"command\": x}\n  }\n}");
+    place.file(".cursor/mcp.json", r#"{"mcpServers": {}}"#);
+    place.file(
+        &format!("{SUPPORT}/Code/User/settings.json"),
+        r#"{"editor.tabSize": 2, "mcp": {"servers": {"old": {"command": "o"}}}}"#,
+    );
+    place
+}
+
+#[test]
+fn every_server_of_every_file_is_listed_and_a_bad_file_hides_none() {
+    let place = full();
+    let ran = place.config(&["list"]);
+    let expected = format!(
+        "\
+.mcp.json (tsugite, claude-code)
+  one  https://…@example.com/mcp?api_key=… (http; headers X-Key)
+mcp.json (tsugite)
+  two  https://example.com/sse (sse)
+~/config/tsugite/mcp.json (tsugite)
+  three  npx -y \"a b\" --token … (env KEY)
+  off    x  disabled
+~/{SUPPORT}/Claude/claude_desktop_config.json (claude-desktop)
+  broken  ?
+          unusable: line 4, mcpServers.broken: it has neither `command` nor `url`
+  number  x a ?
+          unusable: line 6, mcpServers.number.args[1]: expected a string, found a number
+~/.claude.json, for ~/shop (claude-code)
+  local  l (env A)
+         unusable: line 13, projects[\"~/shop\"].mcpServers.local.env.A: the variable NO_SUCH_VARIABLE is not set
+~/.claude.json (claude-code)
+  user  u
+.cursor/mcp.json (cursor)
+  error: line 3, column 22, mcpServers.a.command: expected a value
+~/.cursor/mcp.json (cursor)
+~/{SUPPORT}/Code/User/settings.json (vscode)
+  old  o
+"
+    );
+    assert_eq!((ran.code, place.plain(&ran.out), ran.err.as_str()), (1, expected, ""));
+}
+
+#[test]
+fn as_json_it_is_one_object() {
+    let place = full();
+    let ran = place.config(&["list", "--json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    assert!(!ran.out.contains("secret"), "{}", ran.out);
+    let out: Value = serde_json::from_str(&place.plain(&ran.out)).unwrap();
+    let files = out["files"].as_array().unwrap();
+    assert_eq!(files.len(), 9);
+    assert_eq!(
+        files[0],
+        json!({
+            "path": "~/shop/.mcp.json", "project": null, "hosts": ["tsugite", "claude-code"],
+            "servers": [{
+                "name": "one", "disabled": false, "transport": "http",
+                "url": "https://…@example.com/mcp?api_key=…", "env": [], "headers": ["X-Key"], "problem": null,
+            }],
+            "error": null,
+        })
+    );
+    let three = &files[2]["servers"][0];
+    assert_eq!(
+        (&three["transport"], &three["command"], &three["args"]),
+        (&json!("stdio"), &json!("npx"), &json!(["-y", "a b", "--token", "…"]))
+    );
+    assert_eq!(files[2]["servers"][1]["disabled"], true);
+    let problem = json!({"line": 6, "column": null, "field": "mcpServers.number.args[1]", "message": "expected a string, found a number"});
+    assert_eq!(files[3]["servers"][1]["problem"], problem);
+    assert_eq!(files[4]["project"], "~/shop");
+    let error =
+        json!({"line": 3, "column": 22, "field": "mcpServers.a.command", "message": "expected a value"});
+    assert_eq!((&files[6]["error"], &files[6]["servers"]), (&error, &json!([])));
+}
+
+#[test]
+fn without_any_file_it_says_where_it_looked() {
+    let place = Place::project();
+    let ran = place.config(&["list"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""));
+    assert!(ran.err.starts_with("no server is listed; looked in\n.mcp.json\nmcp.json\n"), "{}", ran.err);
+    assert_eq!(place.config(&["list", "--json"]).fine(), "{\"files\":[]}\n");
+}
+
+#[test]
+fn a_file_is_listed_once_where_home_is_the_project_and_links_lead_to_it() {
+    let place = Place::new();
+    place.file(".cursor/mcp.json", r#"{"mcpServers": {"a": {"command": "x"}}}"#);
+    std::fs::create_dir_all(place.path.join(SUPPORT).join("Claude")).unwrap();
+    let link = place.path.join(SUPPORT).join("Claude/claude_desktop_config.json");
+    std::os::unix::fs::symlink(place.path.join(".cursor/mcp.json"), link).unwrap();
+    let out = place.run(["config", "list"]).fine();
+    let expected =
+        format!("~/{SUPPORT}/Claude/claude_desktop_config.json (claude-desktop, cursor)\n  a  x\n");
+    assert_eq!(place.plain(&out), expected);
+}
+
+#[test]
+fn claude_code_may_keep_its_file_elsewhere() {
+    let place = Place::project();
+    place.file(".claude.json", r#"{"mcpServers": {"wrong": {"command": "x"}}}"#);
+    place.file("claude/.claude.json", r#"{"mcpServers": {"right": {"command": "x"}}}"#);
+    let mut command = place.command(["config", "list"]);
+    command.env("CLAUDE_CONFIG_DIR", place.path.join("claude"));
+    let out = crate::support::Running::start(command).end().fine();
+    assert_eq!(place.plain(&out), "~/claude/.claude.json (claude-code)\n  right  x\n");
+}
+
+#[test]
+fn every_way_a_file_can_be_wrong_is_told() {
+    for (text, error) in [
+        (&b"{\n\xff}"[..], "line 2: it is not in UTF-8"),
+        (b"", "line 1, column 1: expected a value"),
+        (b"[]", "line 1, the file: expected an object, found an array"),
+        (b"{\n\"mcpServers\": 1}", "line 2, mcpServers: expected an object, found a number"),
+        (
+            b"{\"mcpServers\": {},\n\"mcpServers\": {}}",
+            "line 2, mcpServers: it is there more than once, on lines 1 and 2",
+        ),
+        (
+            b"{\"servers\": {},\n\"mcpServers\": {}}",
+            "line 1, servers: there is `mcpServers` too, and only one of them can be meant",
+        ),
+        (
+            b"\xef\xbb\xbf{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
+            "the file begins with a byte order mark; it must be UTF-8 without one",
+        ),
+        (
+            b"{\"mcpServers\": {\"a\": {\"b\": \"c}}}",
+            "line 1, column 28, mcpServers.a.b: a string is not closed",
+        ),
+    ] {
+        let place = Place::project();
+        std::fs::write(place.path.join("shop/.mcp.json"), text).unwrap();
+        place.file(".cursor/mcp.json", r#"{"mcpServers": {"fine": {"command": "x"}}}"#);
+        let ran = place.config(&["list"]);
+        let expected = format!(
+            ".mcp.json (tsugite, claude-code)\n  error: {error}\n~/.cursor/mcp.json (cursor)\n  fine  x\n"
+        );
+        assert_eq!((ran.code, place.plain(&ran.out)), (1, expected));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_list_of_one_project_is_told() {
+    let place = Place::project();
+    let here = place.path.join("shop");
+    let claude = json!({"mcpServers": {"a": {"command": "x"}}, "projects": {here.to_str().unwrap(): {"mcpServers": []}}});
+    place.file(".claude.json", &claude.to_string());
+    let ran = place.config(&["list"]);
+    let expected = "~/.claude.json, for ~/shop (claude-code)\n  error: line 1, projects[\"~/shop\"].mcpServers: expected an object, found an array\n~/.claude.json (claude-code)\n  a  x\n";
+    assert_eq!((ran.code, place.plain(&ran.out).as_str()), (1, expected));
+    // And what is wrong with all of the file only once.
+    place.file(".claude.json", "{");
+    let ran = place.config(&["list"]);
+    let expected =
+        "~/.claude.json (claude-code)\n  error: line 1, column 2: expected a name in double quotes or `}`\n";
+    assert_eq!((ran.code, place.plain(&ran.out).as_str()), (1, expected));
+}
