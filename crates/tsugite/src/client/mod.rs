@@ -192,6 +192,11 @@ impl Client {
         }
     }
 
+    /// Whether there is a connection now. One that was lost is opened again by the next call.
+    pub fn is_connected(&self) -> bool {
+        matches!(self.live_link(), Ok(Some(_)))
+    }
+
     /// Ends the connection politely: a session is ended, a child gets the time to finish. Calls that are under way fail.
     ///
     /// Every later call fails with [`Kind::Closed`].
