@@ -1,13 +1,12 @@
 //! What the library has to say, on standard error: warnings always, more with `-v`.
 
 use std::fmt::{self, Write as _};
-use std::io::Write as _;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::screen::clean;
+use crate::screen::aside;
 
 /// From now on what is said is written: warnings, with `verbose` of 1 what helps to find a mistake, with 2 everything.
 pub(crate) fn listen(verbose: u8) {
@@ -38,7 +37,7 @@ impl Subscriber for Stderr {
         };
         let mut line = Line(format!("{level}:"));
         event.record(&mut line);
-        let _ = writeln!(std::io::stderr().lock(), "{}", clean(&line.0));
+        aside(&line.0);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -1,8 +1,8 @@
 //! `tsugite`: run, connect and debug MCP servers.
 //!
 //! A verb is a file in `verbs`. `target` finds the server that is meant, `session` connects to it, `asking` answers
-//! what it asks; `screen` and `output` show what came, `fail` says what went wrong. `demo` is the built-in server, `page` the
-//! page that is served beside a server.
+//! what it asks; `screen` and `output` show what came, `fail` says what went wrong. `shell` is the prompt, `demo` the
+//! built-in server, `door` where servers are served, `page` the page that is served beside them.
 
 mod arguments;
 mod asking;
@@ -19,6 +19,7 @@ mod page;
 mod schema;
 mod screen;
 mod session;
+mod shell;
 mod signals;
 mod target;
 mod trace;
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
 
 /// Runs a verb until it is done, or until somebody has enough. A server that was started ends with it.
 async fn until_interrupted(verb: Verb) -> Result<()> {
-    // A server that serves ends by itself, and in good order.
+    // Some end by themselves, and in good order.
     if verb.ends_politely() {
         return verb.run().await;
     }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tsugite::core::protocol::progress::ProgressParams;
 
@@ -17,6 +17,8 @@ pub(crate) struct Screen {
     pub(crate) json: bool,
     /// Whether standard output is a terminal.
     pub(crate) shown: bool,
+    /// Whether every result ends with its line: more may follow.
+    ends_lines: bool,
     colour: bool,
     error_shown: bool,
     error_colour: bool,
@@ -24,6 +26,29 @@ pub(crate) struct Screen {
 
 /// Whether a bar stands on the last line of the terminal, of which there is only one.
 static BAR: Mutex<bool> = Mutex::new(false);
+
+/// Who puts notes above the last line while somebody types on it.
+static ABOVE: Mutex<Option<Above>> = Mutex::new(None);
+
+/// Puts a note above the line that is being typed.
+pub(crate) type Above = Arc<dyn Fn(String) + Send + Sync>;
+
+/// From now on notes go there, or to standard error again.
+pub(crate) fn divert(above: Option<Above>) {
+    *ABOVE.lock().unwrap_or_else(PoisonError::into_inner) = above;
+}
+
+/// Shows something beside the result, made harmless.
+pub(crate) fn aside(text: &str) {
+    let above = ABOVE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match above {
+        Some(above) => above(clean(text)),
+        // Nobody hears of it if it cannot be written.
+        None => {
+            let _ = writeln!(io::stderr().lock(), "{}", clean(text));
+        }
+    }
+}
 
 /// How something is shown.
 #[derive(Clone, Copy)]
@@ -39,7 +64,13 @@ impl Screen {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let (shown, error_shown) = (io::stdout().is_terminal(), io::stderr().is_terminal());
-        Self { json, shown, colour: wanted && shown, error_shown, error_colour: wanted && error_shown }
+        let (colour, error_colour) = (wanted && shown, wanted && error_shown);
+        Self { json, shown, ends_lines: shown, colour, error_shown, error_colour }
+    }
+
+    /// One on which several results follow each other.
+    pub(crate) fn of_many(json: bool) -> Self {
+        Self { ends_lines: true, ..Self::new(json) }
     }
 
     /// Whether somebody can be asked.
@@ -52,11 +83,11 @@ impl Screen {
         self.text(&format!("{text}\n"))
     }
 
-    /// A part of the result. On a terminal it ends with its line.
+    /// A part of the result. On a terminal, and where more may follow, it ends with its line.
     pub(crate) fn text(&self, text: &str) -> Result<()> {
         self.hide_bar();
         let mut out = io::stdout().lock();
-        match self.shown {
+        match self.ends_lines {
             true => {
                 let end = if text.ends_with('\n') { "" } else { "\n" };
                 out.write_all(text.as_bytes())?;
@@ -91,8 +122,7 @@ impl Screen {
     /// Something beside the result.
     pub(crate) fn note(&self, text: &str) {
         self.hide_bar();
-        // Nobody hears of it if it cannot be written.
-        let _ = writeln!(io::stderr().lock(), "{}", clean(text));
+        aside(text);
     }
 
     /// How a failure is told.
@@ -128,7 +158,8 @@ impl Screen {
 
     /// A call has come further.
     pub(crate) fn progress(&self, progress: &ProgressParams) {
-        if !self.error_shown || self.json {
+        let typing = ABOVE.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if !self.error_shown || self.json || typing {
             return;
         }
         let message = progress.message.as_deref().map(clean).unwrap_or_default();

@@ -9,7 +9,7 @@ use tsugite::core::protocol::logging::Level;
 use tsugite::core::protocol::{Implementation, ServerCapabilities};
 use tsugite::core::revision::Refusal;
 
-use crate::asking::{Interview, Replies};
+use crate::asking::{AtTerminal, Interview, Replies};
 use crate::demo;
 use crate::fail::{Exit, Failure, Result};
 use crate::options::{Common, Rev, Transport};
@@ -18,6 +18,7 @@ use crate::target::{Found, Target};
 use crate::trace::Trace;
 
 /// A server that was connected to. What verbs do is done on one of these.
+#[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) screen: Arc<Screen>,
@@ -25,7 +26,7 @@ pub(crate) struct Session {
     pub(crate) took: Duration,
     /// What carries the messages.
     pub(crate) over: &'static str,
-    interview: Arc<Interview>,
+    pub(crate) interview: Arc<Interview>,
 }
 
 /// What a server says of itself.
@@ -39,14 +40,25 @@ impl Session {
     /// Connects to a server.
     pub(crate) async fn open(found: Found, common: &Common, replies: Replies) -> Result<Self> {
         let screen = Arc::new(Screen::new(common.json));
+        let interview = Interview::new(replies, Arc::clone(&screen), Arc::new(AtTerminal));
+        Self::attended(found, common, Arc::new(interview), screen, |connecting| connecting).await
+    }
+
+    /// Connects to a server whose questions go to `interview`, after `more` was settled.
+    pub(crate) async fn attended(
+        found: Found,
+        common: &Common,
+        interview: Arc<Interview>,
+        screen: Arc<Screen>,
+        more: impl FnOnce(Connecting) -> Connecting,
+    ) -> Result<Self> {
         let Found { target, place } = found;
         let over = match &target {
             Target::Demo => "memory",
             Target::Command(_) | Target::Listed(Way::Command { .. }) => "stdio",
             _ => "http",
         };
-        let interview = Arc::new(Interview::new(replies, Arc::clone(&screen)));
-        let connecting = interview.attend(connecting(target, common)?)?;
+        let connecting = more(interview.attend(connecting(target, common)?)?);
         let begun = Instant::now();
         let client = connecting.await.map_err(|error| Failure::connecting(error, &place))?;
         let took = begun.elapsed();

@@ -1,6 +1,6 @@
 //! Signals that ask to stop.
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Listens for them from now on, not only once it is awaited; done when one has come.
 pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
@@ -10,6 +10,52 @@ pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+        }
+    }
+}
+
+/// For whoever goes on after Ctrl-C.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    resized: Signal,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Ctrl-C: to leave off.
+    LeaveOff,
+    /// To end.
+    End,
+    /// To look at the size of the terminal again.
+    Redraw,
+}
+
+impl Signals {
+    /// Listens from now on.
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            resized: signal(SignalKind::window_change())?,
+        })
+    }
+
+    /// Waits for one that asks to stop, in whichever way.
+    pub(crate) async fn stop_asked(&mut self) {
+        while self.next().await == Asked::Redraw {}
+    }
+
+    /// Waits for the next.
+    pub(crate) async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.interrupt.recv() => Asked::LeaveOff,
+            _ = self.terminate.recv() => Asked::End,
+            _ = self.hangup.recv() => Asked::End,
+            _ = self.resized.recv() => Asked::Redraw,
         }
     }
 }

@@ -1,14 +1,13 @@
 //! A form, filled in line by line.
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead, Write};
 
 use tsugite::client::Answer;
 use tsugite::core::protocol::Ordered;
 use tsugite::core::protocol::elicitation::{FieldValue, FormParams};
 use tsugite::core::protocol::form::{Field, FieldKind, FormSchema};
 
-use super::{field, line, tell};
+use super::{Person, field};
 
 /// What was answered beforehand, as far as the form asks for it. Fails with the first answer that does not fit.
 pub(super) fn given(
@@ -26,47 +25,38 @@ pub(super) fn given(
 }
 
 /// Asks for what is not answered yet. A value that does not fit is asked for again.
-pub(super) fn fill(
-    form: &FormParams,
-    given: Ordered<FieldValue>,
-    input: &mut dyn BufRead,
-    output: &mut dyn Write,
-) -> io::Result<Answer> {
+pub(super) fn fill(form: &FormParams, given: Ordered<FieldValue>, person: &dyn Person) -> Answer {
     let schema = &form.requested_schema;
-    tell(output, &format!("The server asks: {}\n", form.message))?;
+    person.tell(&format!("The server asks: {}\n", form.message));
     if let Some(secret) = schema.secret_field() {
-        tell(output, &format!("Beware: `{secret}` looks like a secret, and no form may ask for one.\n"))?;
+        person.tell(&format!("Beware: `{secret}` looks like a secret, and no form may ask for one.\n"));
     }
-    tell(output, "(Enter takes what stands in brackets, `!` says no, Ctrl-D goes away)\n")?;
+    person.tell("(Enter takes what stands in brackets, `!` says no, Ctrl-D goes away)\n");
     let mut content = given;
     for (name, asked) in schema.properties.iter() {
         if content.get(name).is_some() {
             continue;
         }
         let required = schema.required.iter().flatten().any(|required| required == name);
-        tell(output, &heading(name, asked, required))?;
+        person.tell(&heading(name, asked, required));
         loop {
-            tell(output, &prompt(name, asked))?;
-            let Some(text) = line(input) else {
-                tell(output, "\n")?;
-                return Ok(Answer::Cancel);
-            };
+            let Some(text) = person.line(&prompt(name, asked)) else { return Answer::Cancel };
             match (text.trim(), field::preset(asked)) {
-                ("!", _) => return Ok(Answer::Decline),
+                ("!", _) => return Answer::Decline,
                 ("", Some(_)) => break,
                 ("", None) if !required => break,
-                ("", None) => tell(output, "    this must be filled in\n")?,
+                ("", None) => person.tell("    this must be filled in\n"),
                 (text, _) => match field::read(name, asked, text) {
                     Ok(value) => {
                         content.insert(name, value);
                         break;
                     }
-                    Err(wrong) => tell(output, &format!("    {wrong}\n"))?,
+                    Err(wrong) => person.tell(&format!("    {wrong}\n")),
                 },
             }
         }
     }
-    Ok(Answer::Accept(content))
+    Answer::Accept(content)
 }
 
 fn heading(name: &str, asked: &Field, required: bool) -> String {
@@ -105,6 +95,8 @@ fn prompt(name: &str, asked: &Field) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use tsugite::core::protocol::form::{Options, TitledOption};
 
     use super::*;
@@ -130,9 +122,26 @@ mod tests {
     }
 
     fn filled(typed: &str, given: Ordered<FieldValue>) -> (Answer, String) {
-        let mut output = Vec::new();
-        let answer = fill(&form(), given, &mut typed.as_bytes(), &mut output).unwrap();
-        (answer, String::from_utf8(output).unwrap())
+        let typist = Typist { lines: Mutex::new(typed.lines()), shown: Mutex::default() };
+        let answer = fill(&form(), given, &typist);
+        (answer, typist.shown.into_inner().unwrap())
+    }
+
+    /// Types what was prepared, and remembers what was shown.
+    struct Typist<'a> {
+        lines: Mutex<std::str::Lines<'a>>,
+        shown: Mutex<String>,
+    }
+
+    impl Person for Typist<'_> {
+        fn tell(&self, text: &str) {
+            self.shown.lock().unwrap().push_str(text);
+        }
+
+        fn line(&self, prompt: &str) -> Option<String> {
+            self.tell(prompt);
+            self.lines.lock().unwrap().next().map(str::to_owned)
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 mod field;
 mod form;
+mod person;
 
-use std::io::{self, BufRead, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,8 +21,9 @@ use tsugite::core::revision::Refusal;
 use crate::fail::{Failure, Result};
 use crate::near::did_you_mean;
 use crate::options::pair;
-use crate::screen::{Screen, clean};
+use crate::screen::Screen;
 pub(crate) use field::flag;
+pub(crate) use person::{AtTerminal, Person};
 
 /// Answers that are given beforehand.
 #[derive(Debug, Default, Args)]
@@ -41,6 +43,7 @@ pub(crate) struct Replies {
 pub(crate) struct Interview {
     replies: Replies,
     screen: Arc<Screen>,
+    person: Arc<dyn Person>,
     state: Mutex<State>,
     /// One question at a time.
     turn: Mutex<()>,
@@ -48,14 +51,18 @@ pub(crate) struct Interview {
 
 #[derive(Default)]
 struct State {
+    /// Answers to what the next task asks, beside those that hold for all.
+    answers: Vec<(String, String)>,
     /// Names of fields that were asked for.
     asked: Vec<String>,
+    /// Those of them that were asked for before this task.
+    asked_before: usize,
     mistake: Option<Failure>,
 }
 
 impl Interview {
-    pub(crate) fn new(replies: Replies, screen: Arc<Screen>) -> Self {
-        Self { replies, screen, state: Mutex::default(), turn: Mutex::default() }
+    pub(crate) fn new(replies: Replies, screen: Arc<Screen>, person: Arc<dyn Person>) -> Self {
+        Self { replies, screen, person, state: Mutex::default(), turn: Mutex::default() }
     }
 
     /// Sits down with a client that is about to connect.
@@ -85,17 +92,36 @@ impl Interview {
         Ok(connecting)
     }
 
-    /// Says what was answered and not asked. Fails if an answer did not fit its question.
+    /// Something is about to be done, and these are answers for it alone.
+    pub(crate) fn begin(&self, answers: Vec<(String, String)>) {
+        let mut state = self.state();
+        state.asked_before = state.asked.len();
+        (state.answers, state.mistake) = (answers, None);
+    }
+
+    /// It is done: says what was answered for it and not asked. Fails if an answer did not fit its question.
+    pub(crate) fn end(&self) -> Result<()> {
+        let state = self.state();
+        let asked = state.asked.get(state.asked_before..).unwrap_or_default();
+        self.unasked(&state.answers, asked);
+        state.mistake.clone().map_or(Ok(()), Err)
+    }
+
+    /// All is done: says what was answered and not asked. Fails if an answer did not fit its question.
     pub(crate) fn done(&self) -> Result<()> {
         let state = self.state();
-        for (name, _) in &self.replies.answers {
-            if !state.asked.contains(name) {
-                let advice = did_you_mean(name, state.asked.iter().map(String::as_str));
+        self.unasked(&self.replies.answers, &state.asked);
+        state.mistake.clone().map_or(Ok(()), Err)
+    }
+
+    fn unasked(&self, answers: &[(String, String)], asked: &[String]) {
+        for (name, _) in answers {
+            if !asked.contains(name) {
+                let advice = did_you_mean(name, asked.iter().map(String::as_str));
                 let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
                 self.screen.note(&format!("note: the server did not ask for `{name}`{advice}"));
             }
         }
-        state.mistake.clone().map_or(Ok(()), Err)
     }
 
     /// What was wrong with an answer.
@@ -112,8 +138,12 @@ impl Interview {
         self.screen.hide_bar();
         let schema = &form.requested_schema;
         let names: Vec<String> = schema.properties.iter().map(|(name, _)| name.to_owned()).collect();
-        self.state().asked.extend(names.iter().cloned());
-        let given = match form::given(schema, &self.replies.answers) {
+        let answers = {
+            let mut state = self.state();
+            state.asked.extend(names.iter().cloned());
+            [self.replies.answers.as_slice(), &state.answers].concat()
+        };
+        let given = match form::given(schema, &answers) {
             Ok(given) => given,
             Err(wrong) => {
                 self.state().mistake = Some(Failure::usage(format!("--answer {wrong}")).at("answer"));
@@ -125,8 +155,7 @@ impl Interview {
             return Answer::Accept(given);
         }
         if self.screen.can_ask() {
-            let filled = form::fill(form, given, &mut io::stdin().lock(), &mut io::stderr().lock());
-            return filled.unwrap_or(Answer::Cancel);
+            return form::fill(form, given, &*self.person);
         }
         // Those that must be answered, or else any.
         let needed: Vec<&String> = schema
@@ -154,7 +183,7 @@ impl Interview {
         self.screen.note(&format!("  {}", page.url));
         self.screen
             .note("Open it yourself if you trust it. Then press Enter; `!` says no, Ctrl-D goes away.");
-        match line(&mut io::stdin().lock()) {
+        match self.person.line("") {
             None => Consent::Cancel,
             Some(answer) if answer.trim() == "!" => Consent::Decline,
             Some(_) => Consent::Open,
@@ -184,7 +213,7 @@ impl Interview {
             }
         }
         self.screen.note("Say it in one line; an empty one says no.");
-        match line(&mut io::stdin().lock()) {
+        match self.person.line("") {
             Some(answer) if !answer.trim().is_empty() => Ok(said(answer)),
             _ => Err(Refusal::UserRejected),
         }
@@ -194,20 +223,6 @@ impl Interview {
 /// Asks in a thread of its own: a person takes their time. `otherwise` is the answer if that breaks.
 async fn apart<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static, otherwise: T) -> T {
     tokio::task::spawn_blocking(ask).await.unwrap_or(otherwise)
-}
-
-/// A line without its end; `None` where there is no more.
-fn line(input: &mut dyn BufRead) -> Option<String> {
-    let mut line = String::new();
-    match input.read_line(&mut line) {
-        Ok(1..) => Some(line.trim_end_matches(['\n', '\r']).to_owned()),
-        _ => None,
-    }
-}
-
-fn tell(output: &mut dyn Write, text: &str) -> io::Result<()> {
-    output.write_all(clean(text).as_bytes())?;
-    output.flush()
 }
 
 /// A log message, for a person.

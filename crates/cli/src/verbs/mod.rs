@@ -3,19 +3,20 @@
 //! A verb reads its words, connects, and does its work on a session; that part of it knows nothing of targets.
 
 mod bridge;
-mod call;
-mod complete;
+pub(crate) mod call;
+pub(crate) mod complete;
 mod completions;
 mod config;
-mod info;
-mod list;
-mod listen;
+pub(crate) mod info;
+pub(crate) mod list;
+pub(crate) mod listen;
 mod man;
-mod ping;
-mod prompt;
-mod raw;
-mod read;
+pub(crate) mod ping;
+pub(crate) mod prompt;
+pub(crate) mod raw;
+pub(crate) mod read;
 mod serve;
+mod shell;
 
 use clap::Subcommand;
 
@@ -36,6 +37,7 @@ pub(crate) enum Verb {
     Ping(ping::Ping),
     Info(info::Info),
     Raw(raw::Raw),
+    Shell(shell::Shell),
     Completions(completions::Completions),
     Man(man::Man),
     Config(config::Config),
@@ -55,6 +57,7 @@ impl Verb {
             Verb::Ping(verb) => verb.run().await,
             Verb::Info(verb) => verb.run().await,
             Verb::Raw(verb) => verb.run().await,
+            Verb::Shell(verb) => verb.run().await,
             Verb::Completions(verb) => verb.run(),
             Verb::Man(verb) => verb.run(),
             Verb::Config(verb) => verb.run().await,
@@ -74,7 +77,7 @@ impl Verb {
 
     /// Whether it hears signals itself.
     pub(crate) fn ends_politely(&self) -> bool {
-        matches!(self, Verb::Serve(_) | Verb::Bridge(_))
+        matches!(self, Verb::Serve(_) | Verb::Bridge(_) | Verb::Shell(_))
     }
 
     fn common(&self) -> Option<&Common> {
@@ -91,6 +94,7 @@ impl Verb {
             Verb::Ping(verb) => Some(&verb.common),
             Verb::Info(verb) => Some(&verb.common),
             Verb::Raw(verb) => Some(&verb.common),
+            Verb::Shell(verb) => Some(&verb.common),
         }
     }
 }

@@ -17,6 +17,7 @@ mod listening;
 mod many;
 mod questions;
 mod serving;
+mod shell;
 mod support;
 mod targets;
 mod verbs;

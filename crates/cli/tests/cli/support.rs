@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -45,10 +45,25 @@ impl Place {
         self
     }
 
+    /// Waits until a file is there and holds this; gives all it holds.
+    #[track_caller]
+    pub(crate) fn holds(&self, path: &str, text: &str) -> String {
+        for _ in 0..TRIES {
+            match fs::read_to_string(self.path.join(path)) {
+                Ok(found) if found.contains(text) => return found,
+                _ => thread::sleep(PAUSE),
+            }
+        }
+        panic!("{path} does not hold {text:?}");
+    }
+
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(TSUGITE);
         command.args(args).current_dir(&self.path).env("HOME", &self.path).env("NO_COLOR", "1");
-        command.env("XDG_CONFIG_HOME", self.path.join("config")).env_remove("CLAUDE_CONFIG_DIR");
+        command
+            .env("XDG_CONFIG_HOME", self.path.join("config"))
+            .env("XDG_STATE_HOME", self.path.join("state"))
+            .env_remove("CLAUDE_CONFIG_DIR");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -89,6 +104,7 @@ impl Ran {
 /// A run that goes on.
 pub(crate) struct Running {
     child: Child,
+    input: Option<ChildStdin>,
     out: Receiver<String>,
     err: Receiver<String>,
 }
@@ -96,9 +112,16 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
+        let input = child.stdin.take();
         let out = child.stdout.take().map_or_else(|| mpsc::channel().1, lines);
         let err = child.stderr.take().map_or_else(|| mpsc::channel().1, lines);
-        Self { child, out, err }
+        Self { child, input, out, err }
+    }
+
+    /// Writes a line to its standard input.
+    pub(crate) fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("it listens");
+        writeln!(input, "{line}").unwrap();
     }
 
     /// The next line of standard output.
@@ -124,9 +147,16 @@ impl Running {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// Waits for its end, and for that of everybody who has its standard output or error.
+    /// Closes its standard input and waits for its end, and for that of everybody who has its standard output or error.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ran {
+        self.input = None;
+        self.ends()
+    }
+
+    /// The same for one that ends by itself.
+    #[track_caller]
+    pub(crate) fn ends(mut self) -> Ran {
         let rest = |lines: &Receiver<String>| {
             let mut text = String::new();
             loop {
@@ -227,5 +257,8 @@ fn is_whole(request: &[u8]) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
+/// What cannot be waited for is looked at so often: together a minute, which nothing takes.
+pub(crate) const TRIES: u32 = 1_200;
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// The longest that anything may take.
 pub(crate) const LONG: Duration = Duration::from_secs(60);

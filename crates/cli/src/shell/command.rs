@@ -1,0 +1,261 @@
+//! What can be typed in the shell: the verbs, without a target, and a few words for the shell itself.
+
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use super::completing::Known;
+use crate::fail::{Exit, Failure, Result};
+use crate::near::did_you_mean;
+use crate::options::pair;
+use crate::screen::aside;
+use crate::session::Session;
+use crate::verbs::{call, complete, info, list, listen, ping, prompt, raw, read};
+
+/// A line of the shell.
+#[derive(Debug, Parser)]
+#[command(multicall = true, disable_help_subcommand = true, help_template = "{subcommands}{after-help}", after_help = MORE)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List tools, resources, templates and prompts
+    #[command(override_usage = "list [--json]", after_help = "Examples:\n  list")]
+    List(Plain),
+    /// Call a tool; `TOOL k=v` alone does so too
+    #[command(
+        override_usage = "call [OPTIONS] TOOL [ARGUMENT]…",
+        after_help = "An ARGUMENT is k=v (typed by the tool's schema; twice for a list), k:=JSON or @file.json.\n\nExamples:\n  call add a=1 b=2\n  add a=1 b=2\n  call picture -o picture.png"
+    )]
+    Call(Saving),
+    /// Read a resource
+    #[command(
+        override_usage = "read [OPTIONS] URI",
+        after_help = "Examples:\n  read demo://motto\n  read demo://logo -o logo.png"
+    )]
+    Read(Saving),
+    /// Fill in a prompt
+    #[command(
+        override_usage = "prompt [OPTIONS] NAME [k=v]…",
+        after_help = "Examples:\n  prompt review code='let x = 1;' language=rust"
+    )]
+    Prompt(Asking),
+    /// Ask what could stand in an argument of a prompt or a template
+    #[command(
+        override_usage = "complete PROMPT|TEMPLATE ARGUMENT [BEGINNING] [k=v]…",
+        after_help = "Examples:\n  complete review language r\n  complete demo://cities/{country}/{city} city '' country=Japan"
+    )]
+    Complete(Words),
+    /// Tell what changes, until Ctrl-C
+    #[command(
+        override_usage = "listen [-n COUNT] [URI]…",
+        after_help = "Examples:\n  listen\n  listen demo://counter -n 1"
+    )]
+    Listen(Listening),
+    /// Ask the server whether it is there, and measure how long that takes
+    #[command(override_usage = "ping [--json]", after_help = "Examples:\n  ping")]
+    Ping(Plain),
+    /// Say what the server is: revision, capabilities, extensions, timings
+    #[command(override_usage = "info [--json]", after_help = "Examples:\n  info")]
+    Info(Plain),
+    /// Send any request, and show its result as it came
+    #[command(
+        override_usage = "raw [OPTIONS] REQUEST",
+        after_help = "A REQUEST is JSON with `method` and `params`, or @file.json.\n\nExamples:\n  raw '{\"method\":\"tools/list\"}'"
+    )]
+    Raw(Asking),
+    /// Say what can be typed here
+    #[command(override_usage = "help [COMMAND]", after_help = "Examples:\n  help\n  help call")]
+    Help {
+        #[arg(hide = true)]
+        command: Option<String>,
+    },
+    /// Leave; so does Ctrl-D
+    #[command(alias = "exit", override_usage = "quit", after_help = "Examples:\n  quit")]
+    Quit,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Plain {
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Words {
+    #[arg(hide = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    plain: Plain,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Asking {
+    #[command(flatten)]
+    words: Words,
+    /// Answer a question of the server
+    #[arg(long = "answer", value_name = "k=v", value_parser = pair)]
+    answers: Vec<(String, String)>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Saving {
+    #[command(flatten)]
+    asking: Asking,
+    /// Save what is no text: into a file, or a folder (out/)
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Listening {
+    #[command(flatten)]
+    words: Words,
+    /// Stop after so many changes
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    count: Option<u64>,
+}
+
+impl Command {
+    /// What a line says. `tools` are the names of the tools there are.
+    pub(super) fn read(mut words: Vec<String>, tools: &[&str]) -> Result<Self> {
+        let Some(first) = words.first() else { return Err(Failure::silent(Exit::Fine)) };
+        let line = Line::command();
+        let is_command = line
+            .get_subcommands()
+            .any(|known| known.get_name_and_visible_aliases().contains(&first.as_str()))
+            || first == "exit";
+        if !is_command && !tools.contains(&first.as_str()) {
+            let names = line.get_subcommands().map(clap::Command::get_name).chain(tools.iter().copied());
+            let failure = Failure::usage(format!("there is no command or tool `{first}`"));
+            return Err(match did_you_mean(first, names) {
+                Some(advice) => failure.hint(advice),
+                None => failure.hint("`help` says what can be typed, `list` what the server offers"),
+            });
+        }
+        if !is_command {
+            words.insert(0, "call".to_owned());
+        }
+        if words.iter().any(|word| word == "@-") {
+            return Err(Failure::usage("standard input is the shell's own").hint("@file.json reads a file"));
+        }
+        Line::try_parse_from(words).map(|line| line.command).map_err(|error| not_understood(&error))
+    }
+
+    /// Answers to what the server asks meanwhile.
+    pub(super) fn answers(&self) -> Vec<(String, String)> {
+        match self {
+            Command::Call(saving) | Command::Read(saving) => saving.asking.answers.clone(),
+            Command::Prompt(asking) | Command::Raw(asking) => asking.answers.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn wants_json(&self) -> bool {
+        match self {
+            Command::List(plain) | Command::Ping(plain) | Command::Info(plain) => plain.json,
+            Command::Call(saving) | Command::Read(saving) => saving.asking.words.plain.json,
+            Command::Prompt(asking) | Command::Raw(asking) => asking.words.plain.json,
+            Command::Complete(words) => words.plain.json,
+            Command::Listen(listening) => listening.words.plain.json,
+            Command::Help { .. } | Command::Quit => false,
+        }
+    }
+
+    /// Does it.
+    pub(super) async fn on(self, session: &Session) -> Result<()> {
+        match self {
+            Command::List(_) => list::show(session).await,
+            Command::Ping(_) => ping::show(session).await,
+            Command::Info(_) => info::show(session).await,
+            Command::Call(Saving { asking, output }) => {
+                call::Job::new(asking.words.words, output)?.on(session).await
+            }
+            Command::Read(Saving { asking, output }) => {
+                read::Job::new(asking.words.words, output)?.on(session).await
+            }
+            Command::Prompt(asking) => prompt::Job::new(asking.words.words)?.on(session).await,
+            Command::Raw(asking) => raw::Request::new(asking.words.words)?.on(session).await,
+            Command::Complete(words) => complete::Job::new(words.words)?.on(session).await,
+            Command::Listen(Listening { words, count }) => listen::show(session, words.words, count).await,
+            Command::Help { command } => session.screen.text(&help(command.as_deref())?),
+            Command::Quit => Ok(()),
+        }
+    }
+}
+
+/// The commands and their options, for whoever completes them.
+pub(super) fn known() -> Vec<Known> {
+    let mut line = Line::command();
+    line.build();
+    let commands = line.get_subcommands().map(|command| Known {
+        name: command.get_name().to_owned(),
+        options: command
+            .get_arguments()
+            .filter_map(|option| Some(format!("--{}", option.get_long()?)))
+            .collect(),
+    });
+    commands.collect()
+}
+
+fn help(command: Option<&str>) -> Result<String> {
+    let mut line = Line::command();
+    line.build();
+    let Some(name) = command else { return Ok(line.render_help().to_string()) };
+    let names: Vec<String> = line.get_subcommands().map(|known| known.get_name().to_owned()).collect();
+    match line.find_subcommand_mut(name) {
+        Some(command) => Ok(command.render_help().to_string()),
+        None => {
+            let failure = Failure::usage(format!("there is no command `{name}`"));
+            Err(match did_you_mean(name, names.iter().map(String::as_str)) {
+                Some(advice) => failure.hint(advice),
+                None => failure.hint("`help` lists all"),
+            })
+        }
+    }
+}
+
+/// Help that was asked for with an option, or words that make no sense.
+fn not_understood(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp => {
+            let shown = crate::screen::Screen::new(false).text(&text);
+            shown.err().unwrap_or_else(|| Failure::silent(Exit::Fine))
+        }
+        _ => {
+            aside(text.trim_end());
+            Failure::silent(Exit::Usage)
+        }
+    }
+}
+
+const MORE: &str = "
+A TOOL of the server is called by its name too: add a=1 b=2
+Words are separated by blanks; 'quotes', \"quotes\" and \\ keep them together, # begins a comment.
+Tab completes, Up brings back what was typed, Ctrl-C stops a call or clears the line. `help COMMAND` says more.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_an_example_that_it_understands() {
+        for command in Line::command().get_subcommands() {
+            let name = command.get_name();
+            let more = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let (_, examples) =
+                more.split_once("Examples:\n").unwrap_or_else(|| panic!("{name} has no example"));
+            for example in examples.lines() {
+                let words = super::super::words::split(example).unwrap();
+                assert!(Command::read(words, &["add"]).is_ok(), "{example}");
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! From the bytes of a terminal to keys.
+
+/// What was pressed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Key {
+    /// Letters, one or pasted.
+    Text(String),
+    Enter,
+    Tab,
+    Backspace,
+    Delete,
+    Left,
+    Right,
+    WordLeft,
+    WordRight,
+    Home,
+    End,
+    Up,
+    Down,
+    KillToEnd,
+    KillToStart,
+    KillWord,
+    Yank,
+    ClearScreen,
+    /// Ctrl-C.
+    Interrupt,
+    /// Ctrl-D: the end on an empty line, else what stands under the cursor goes.
+    EndOrDelete,
+    /// Something that means nothing here.
+    Other,
+}
+
+/// Bytes that came and are not keys yet. What was typed ahead waits here.
+#[derive(Default)]
+pub(super) struct Keys {
+    bytes: Vec<u8>,
+}
+
+impl Keys {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next key; `None` until more bytes come.
+    pub(super) fn next(&mut self) -> Option<Key> {
+        let (key, length) = read(&self.bytes)?;
+        self.bytes.drain(..length);
+        Some(key)
+    }
+
+    /// Whether a key has begun that may be one already: Escape, or the beginning of another.
+    pub(super) fn is_unsure(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    /// Nothing more has come: what has begun is no key. A paste is waited for.
+    pub(super) fn give_up(&mut self) {
+        if !self.bytes.starts_with(PASTE) {
+            self.bytes.clear();
+        }
+    }
+}
+
+/// The first key and how many bytes it has.
+fn read(bytes: &[u8]) -> Option<(Key, usize)> {
+    let key = match bytes.first()? {
+        0x1b => return escaped(bytes),
+        b'\r' | b'\n' => Key::Enter,
+        b'\t' => Key::Tab,
+        0x7f | 0x08 => Key::Backspace,
+        0x01 => Key::Home,
+        0x02 => Key::Left,
+        0x03 => Key::Interrupt,
+        0x04 => Key::EndOrDelete,
+        0x05 => Key::End,
+        0x06 => Key::Right,
+        0x0b => Key::KillToEnd,
+        0x0c => Key::ClearScreen,
+        0x0e => Key::Down,
+        0x10 => Key::Up,
+        0x15 => Key::KillToStart,
+        0x17 => Key::KillWord,
+        0x19 => Key::Yank,
+        0x00..=0x1f => Key::Other,
+        _ => return text(bytes),
+    };
+    Some((key, 1))
+}
+
+/// All the letters that have come.
+fn text(bytes: &[u8]) -> Option<(Key, usize)> {
+    let end = bytes.iter().position(|byte| *byte < b' ' || *byte == 0x7f).unwrap_or(bytes.len());
+    let bytes = bytes.get(..end)?;
+    let whole = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(wrong) => match (wrong.valid_up_to(), wrong.error_len()) {
+            // The rest of a letter is still to come.
+            (0, None) if end < 4 => return None,
+            (0, length) => return Some((Key::Other, length.unwrap_or(end))),
+            (valid, _) => std::str::from_utf8(bytes.get(..valid)?).ok()?,
+        },
+    };
+    // C1 controls are no letters.
+    let text: String = whole.chars().filter(|letter| !letter.is_control()).collect();
+    Some((if text.is_empty() { Key::Other } else { Key::Text(text) }, whole.len()))
+}
+
+fn escaped(bytes: &[u8]) -> Option<(Key, usize)> {
+    if let Some(pasted) = bytes.strip_prefix(PASTE) {
+        let length = pasted.windows(PASTED.len()).position(|window| window == PASTED)?;
+        let text = String::from_utf8_lossy(pasted.get(..length)?);
+        // It becomes one line, which is looked at before it is run.
+        let text: String = text
+            .replace("\r\n", " ")
+            .chars()
+            .map(|letter| if matches!(letter, '\n' | '\r' | '\t') { ' ' } else { letter })
+            .filter(|letter| !letter.is_control())
+            .collect();
+        return Some((Key::Text(text), PASTE.len() + length + PASTED.len()));
+    }
+    let key = match bytes.get(1)? {
+        b'[' => return sequence(bytes),
+        b'O' => {
+            let key = last_of_sequence(*bytes.get(2)?, "");
+            return Some((key, 3));
+        }
+        b'b' => Key::WordLeft,
+        b'f' => Key::WordRight,
+        0x7f => Key::KillWord,
+        // Escape, and another one that begins something.
+        0x1b => return Some((Key::Other, 1)),
+        _ => Key::Other,
+    };
+    Some((key, 2))
+}
+
+/// `ESC [ parameters letter`.
+fn sequence(bytes: &[u8]) -> Option<(Key, usize)> {
+    let parameters = bytes.get(2..)?;
+    let length = parameters.iter().position(|byte| (0x40..=0x7e).contains(byte))?;
+    let last = *parameters.get(length)?;
+    let parameters = std::str::from_utf8(parameters.get(..length)?).unwrap_or_default();
+    Some((last_of_sequence(last, parameters), 2 + length + 1))
+}
+
+fn last_of_sequence(last: u8, parameters: &str) -> Key {
+    // With Ctrl or Alt it goes further.
+    let far = matches!(parameters, "1;5" | "1;3");
+    match (last, parameters) {
+        (b'A', _) => Key::Up,
+        (b'B', _) => Key::Down,
+        (b'C', _) if far => Key::WordRight,
+        (b'D', _) if far => Key::WordLeft,
+        (b'C', _) => Key::Right,
+        (b'D', _) => Key::Left,
+        (b'H', _) | (b'~', "1" | "7") => Key::Home,
+        (b'F', _) | (b'~', "4" | "8") => Key::End,
+        (b'~', "3") => Key::Delete,
+        _ => Key::Other,
+    }
+}
+
+/// Between these stands what was pasted.
+const PASTE: &[u8] = b"\x1b[200~";
+const PASTED: &[u8] = b"\x1b[201~";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(bytes: &[u8]) -> Vec<Key> {
+        // Whole, and byte by byte: a slow line must make no difference.
+        let mut whole = Keys::default();
+        whole.feed(bytes);
+        let whole: Vec<Key> = std::iter::from_fn(|| whole.next()).collect();
+        let mut slow = Keys::default();
+        let mut typed = Vec::new();
+        for byte in bytes {
+            slow.feed(&[*byte]);
+            typed.extend(std::iter::from_fn(|| slow.next()));
+        }
+        let joined = |keys: Vec<Key>| {
+            keys.into_iter().fold(Vec::new(), |mut all: Vec<Key>, key| {
+                match (all.last_mut(), key) {
+                    (Some(Key::Text(before)), Key::Text(text)) => before.push_str(&text),
+                    (_, key) => all.push(key),
+                }
+                all
+            })
+        };
+        let whole = joined(whole);
+        assert_eq!(whole, joined(typed), "{bytes:?}");
+        whole
+    }
+
+    #[test]
+    fn letters_and_keys_are_told_apart() {
+        let text = |text: &str| Key::Text(text.to_owned());
+        assert_eq!(keys("list\r".as_bytes()), [text("list"), Key::Enter]);
+        assert_eq!(keys("継手\t".as_bytes()), [text("継手"), Key::Tab]);
+        assert_eq!(keys(b"\x1b[A\x1b[B\x1bOC\x1b[1;5D"), [Key::Up, Key::Down, Key::Right, Key::WordLeft]);
+        assert_eq!(keys(b"\x1b[3~\x1b[H\x1b[4~\x7f"), [Key::Delete, Key::Home, Key::End, Key::Backspace]);
+        assert_eq!(
+            keys(b"\x03\x04a\x1bfb"),
+            [Key::Interrupt, Key::EndOrDelete, text("a"), Key::WordRight, text("b")]
+        );
+        assert_eq!(keys(b"\x1b[99;99;99u\x1b[Zx"), [Key::Other, Key::Other, text("x")]);
+    }
+
+    #[test]
+    fn what_is_pasted_is_one_line() {
+        let pasted = keys(b"\x1b[200~a\nb\r\nc\td\x1b[2J\x07\x1b[201~!");
+        assert_eq!(pasted, [Key::Text("a b c d[2J!".to_owned())]);
+    }
+
+    #[test]
+    fn what_is_no_key_stops_nothing() {
+        assert_eq!(
+            keys(b"\xffa\xc3\x28"),
+            [Key::Other, Key::Text("a".to_owned()), Key::Other, Key::Text("(".to_owned())]
+        );
+        let mut alone = Keys::default();
+        alone.feed(b"\x1b");
+        assert_eq!(alone.next(), None);
+        assert!(alone.is_unsure());
+        alone.give_up();
+        alone.feed(b"x");
+        assert_eq!(alone.next(), Some(Key::Text("x".to_owned())));
+        // A paste may take its time.
+        alone.feed(b"\x1b[200~half");
+        alone.give_up();
+        alone.feed(b"\x1b[201~");
+        assert_eq!(alone.next(), Some(Key::Text("half".to_owned())));
+    }
+}

@@ -1,0 +1,186 @@
+//! How far a URI has come along a template, and what could come next.
+
+use tsugite::core::protocol::Ordered;
+
+/// Where somebody is who types a URI of a template.
+#[derive(Debug, PartialEq)]
+pub(super) enum Way<'a> {
+    /// Still in a part that is given: what the URI is up to the next variable, and whether that is all of it.
+    Given(String, bool),
+    /// In a variable.
+    Variable(Variable<'a>),
+}
+
+/// A variable that is being typed.
+#[derive(Debug, PartialEq)]
+pub(super) struct Variable<'a> {
+    pub(super) name: &'a str,
+    /// Its beginning, decoded.
+    pub(super) begun: String,
+    /// The variables before it, decoded.
+    pub(super) known: Ordered<String>,
+    /// The URI up to it.
+    head: String,
+    /// What is given behind it, and whether that is all.
+    tail: &'a str,
+    is_last: bool,
+    reserved: bool,
+}
+
+impl Variable<'_> {
+    /// The URI with this value, and whether it is whole.
+    pub(super) fn with(&self, value: &str) -> (String, bool) {
+        (format!("{}{}{}", self.head, encoded(value, self.reserved), self.tail), self.is_last)
+    }
+}
+
+/// Follows `template` as far as `typed` goes; `None` if it leads elsewhere, or somewhere that only the server knows.
+pub(super) fn follow<'a>(template: &'a str, typed: &str) -> Option<Way<'a>> {
+    let mut known = Ordered::new();
+    let (mut rest, mut done) = (template, 0);
+    loop {
+        let (given, behind) = rest.split_at(rest.find('{').unwrap_or(rest.len()));
+        let left = typed.get(done..)?;
+        if let Some(missing) = given.strip_prefix(left) {
+            // Where a variable begins it may be typed; nothing is missing then.
+            if !missing.is_empty() || behind.is_empty() {
+                return Some(Way::Given(format!("{}{given}", typed.get(..done)?), behind.is_empty()));
+            }
+        } else if !left.starts_with(given) {
+            return None;
+        }
+        done += given.len();
+        let (expression, after) = behind.strip_prefix('{')?.split_once('}')?;
+        let (name, reserved) = match expression.strip_prefix('+') {
+            Some(name) => (name, true),
+            None => (expression, false),
+        };
+        if name.is_empty()
+            || !name.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '.'))
+        {
+            return None;
+        }
+        let tail = after.split('{').next().unwrap_or_default();
+        let left = typed.get(done..)?;
+        // A value without reserved characters ends where what follows it begins.
+        let end = match (tail.chars().next(), reserved) {
+            (None, _) => None,
+            (Some(_), true) => left.find(tail),
+            (Some(first), false) => left.find(first),
+        };
+        match end {
+            Some(end) => {
+                known.insert(name, decoded(left.get(..end)?));
+                done += end;
+                rest = after;
+            }
+            None => {
+                return Some(Way::Variable(Variable {
+                    name,
+                    begun: decoded(left),
+                    known,
+                    head: typed.get(..done)?.to_owned(),
+                    tail,
+                    is_last: tail.len() == after.len(),
+                    reserved,
+                }));
+            }
+        }
+    }
+}
+
+/// The names of the variables that could be typed, as far as they can be told.
+pub(super) fn variables(template: &str) -> impl Iterator<Item = &str> {
+    let expressions = template.split('{').skip(1).filter_map(|part| part.split('}').next());
+    let lists = expressions.map(|inside| inside.trim_start_matches(['+', '#', '.', '/', ';', '?', '&']));
+    lists
+        .flat_map(|list| list.split(','))
+        .map(|name| name.trim_end_matches('*'))
+        .filter(|name| !name.is_empty())
+}
+
+fn encoded(value: &str, reserved: bool) -> String {
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        match plain || (reserved && b":/?#[]@!$&'()*+,;=".contains(&byte)) {
+            true => out.push(char::from(byte)),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+fn decoded(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let digits = match (first, behind) {
+            (b'%', [high, low, ..]) => char::from(*high).to_digit(16).zip(char::from(*low).to_digit(16)),
+            _ => None,
+        };
+        let byte = digits.and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
+        out.push(byte.unwrap_or(*first));
+        rest = behind.get(if byte.is_some() { 2 } else { 0 }..).unwrap_or_default();
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CITIES: &str = "demo://cities/{country}/{city}";
+
+    /// The variable, its beginning, and the URI with `value` in it.
+    fn variable(template: &str, typed: &str, value: &str) -> Option<(String, String, (String, bool))> {
+        match follow(template, typed)? {
+            Way::Variable(found) => Some((found.name.to_owned(), found.begun.clone(), found.with(value))),
+            Way::Given(..) => None,
+        }
+    }
+
+    #[test]
+    fn what_is_given_comes_by_itself() {
+        let given = |uri: &str, whole| Some(Way::Given(uri.to_owned(), whole));
+        assert_eq!(follow(CITIES, "demo:"), given("demo://cities/", false));
+        assert_eq!(follow("demo://a", "demo://"), given("demo://a", true));
+        assert_eq!(follow("a/{b}/c/{d}", "a/x/"), given("a/x/c/", false));
+        assert_eq!(follow(CITIES, "demo://counter"), None);
+        assert_eq!(follow("x://{?q}", "x://"), None);
+        assert_eq!(follow("x://{a,b}", "x://"), None);
+        assert_eq!(follow("x://{", "x://"), None);
+    }
+
+    #[test]
+    fn a_variable_is_known_with_those_before_it() {
+        let first = variable(CITIES, "demo://cities/J", "Japan").unwrap();
+        assert_eq!(first, ("country".into(), "J".into(), ("demo://cities/Japan/".into(), false)));
+        let second = variable(CITIES, "demo://cities/The%20Isle/", "St. Ives/x").unwrap();
+        assert_eq!(
+            second,
+            ("city".into(), String::new(), ("demo://cities/The%20Isle/St.%20Ives%2Fx".into(), true))
+        );
+        match follow(CITIES, "demo://cities/The%20Isle/K").unwrap() {
+            Way::Variable(city) => {
+                assert_eq!(city.known.get("country").map(String::as_str), Some("The Isle"));
+            }
+            other => panic!("{other:?}"),
+        }
+        let path = variable("f:///{+path}", "f:///a/b", "a/b c").unwrap();
+        assert_eq!(path, ("path".into(), "a/b".into(), ("f:///a/b%20c".into(), true)));
+    }
+
+    #[test]
+    fn whatever_is_typed_nothing_breaks() {
+        for template in [CITIES, "{a}{b}", "{", "}", "{}", "a{b}c{d}", "木/{x}/木"] {
+            for typed in ["", "a", "木", "木/", "木/木/", "%", "%4", "%zz", "a%E6b", "demo://cities/%FF/"]
+            {
+                let _ = (follow(template, typed), variables(template).count());
+            }
+        }
+        assert_eq!(decoded("%E6%9C%A8%2"), "木%2");
+        let names: Vec<&str> = variables("a://{b}/{+c}{?d,e}{/f*}").collect();
+        assert_eq!(names, ["b", "c", "d", "e", "f"]);
+    }
+}

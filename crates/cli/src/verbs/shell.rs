@@ -1,0 +1,58 @@
+//! `tsugite shell`: a prompt on a server that stays connected.
+
+use clap::Args;
+
+use super::no_more;
+use crate::asking::Replies;
+use crate::fail::Result;
+use crate::options::Common;
+use crate::shell;
+use crate::target;
+
+/// Open a prompt on a server: list, call and read without connecting anew
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "tsugite shell [OPTIONS] TARGET\n       tsugite shell [OPTIONS] -- COMMAND…",
+    after_help = "`help` says what can be typed; Tab completes it, with names and values from the server. Without a terminal,\nstandard input is read line by line, and the exit code is that of the last command that failed.\n\nExamples:\n  tsugite shell demo\n  tsugite shell -- npx -y @modelcontextprotocol/server-everything\n  printf 'add a=1 b=2\\nread demo://motto\\n' | tsugite shell demo"
+)]
+pub(crate) struct Shell {
+    #[arg(hide = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    replies: Replies,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Shell {
+    pub(crate) async fn run(self) -> Result<()> {
+        let label = label(self.words.first().map(String::as_str), &self.common);
+        let (found, rest) = target::find(self.words, &self.common, "shell")?;
+        no_more(&rest)?;
+        shell::run(found, self.common, self.replies, &label).await
+    }
+}
+
+/// What stands before the prompt: what the server is called, in short.
+fn label(word: Option<&str>, common: &Common) -> String {
+    let program = common.command.first().map(|program| {
+        let path = std::path::Path::new(program);
+        path.file_name().unwrap_or(program).to_string_lossy().into_owned()
+    });
+    let name = match (program, word) {
+        (Some(program), _) => program,
+        (None, Some(word)) => match word.split_once("://") {
+            Some((_, rest)) => {
+                let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+                // A password has no place there.
+                host.rsplit('@').next().unwrap_or(host).to_owned()
+            }
+            None => word.to_owned(),
+        },
+        (None, None) => String::new(),
+    };
+    name.chars().take(LONGEST).collect()
+}
+
+/// Letters of it.
+const LONGEST: usize = 40;

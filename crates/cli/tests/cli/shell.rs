@@ -1,0 +1,242 @@
+//! `tsugite shell` without a terminal: commands from standard input, one after the other, on one connection.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Place, Ran, Running, Served, TSUGITE, tsugite};
+
+/// A shell that waits for lines.
+fn shell(place: &Place, words: &[&str]) -> Running {
+    let mut command = place.command(["shell"].iter().chain(words));
+    command.stdin(Stdio::piped());
+    Running::start(command)
+}
+
+/// Runs a script on the demo server.
+fn script(lines: &str) -> Ran {
+    let place = Place::new();
+    let mut running = shell(&place, &["demo"]);
+    lines.lines().for_each(|line| running.say(line));
+    running.end()
+}
+
+/// A server that is started, and says in a file who it is.
+const SERVER: &str = "echo $$ > server.pid; exec \"$0\" serve --stdio";
+
+#[test]
+fn commands_follow_each_other_on_one_connection() {
+    assert_eq!(script("call touch\ntouch\nread demo://counter").fine(), "1\n2\n2\n");
+    let place = Place::new();
+    let words = ["--trace", "t.jsonl", "--rev", "2025-11-25", "--", TSUGITE, "serve", "--stdio"];
+    let mut running = shell(&place, &words);
+    running.say("add a=1 b=2");
+    running.say("add a=2 b=2");
+    assert_eq!(running.end().fine(), "3\n4\n");
+    let trace = std::fs::read_to_string(place.path.join("t.jsonl")).unwrap();
+    assert_eq!(trace.matches("\"method\":\"initialize\"").count(), 1, "{trace}");
+}
+
+#[test]
+fn commands_are_the_verbs_without_their_target() {
+    for (command, words) in [
+        ("list", "list demo"),
+        ("list --json", "list demo --json"),
+        ("call add a=1 b=2", "call demo add a=1 b=2"),
+        ("add a=1 b=2 --json", "call demo add a=1 b=2 --json"),
+        ("prompt review code=x", "prompt demo review code=x"),
+        ("complete review language r", "complete demo review language r"),
+        ("raw '{\"method\":\"tools/list\"}'", "raw demo {\"method\":\"tools/list\"}"),
+        ("call order --answer name=Kiku", "call demo order --answer name=Kiku"),
+    ] {
+        assert_eq!(script(command).fine(), tsugite(words).fine(), "{command}");
+    }
+    assert!(script("info").fine().starts_with("server       tsugite-demo"));
+    assert!(script("ping").fine().starts_with("server/discover answered in "));
+    let help = script("help").fine();
+    for command in ["list", "call", "read", "prompt", "complete", "listen", "ping", "info", "raw", "quit"] {
+        assert!(
+            help.contains(&format!("\n  {command} ")) || help.starts_with(&format!("  {command} ")),
+            "{help}"
+        );
+        let about = script(&format!("help {command}")).fine();
+        assert!(about.contains(&format!("Usage: {command}")) && about.contains("Examples:\n"), "{about}");
+        assert_eq!(script(&format!("{command} --help")).fine(), about);
+    }
+}
+
+#[test]
+fn a_failure_is_told_and_the_next_command_is_done() {
+    let ran = script("ad a=1\ncall add a=x b=2\nfail why=no\nadd a=1 b=2\ncall 'x\nread demo://motto");
+    assert_eq!((ran.code, ran.out.as_str()), (1, "3\nMeasure twice, cut once.\n"), "{ran:?}");
+    for said in [
+        "error: there is no command or tool `ad`\n  try   did you mean `add`?",
+        "error: `a`: expected integer, got \"x\"",
+        "error: the tool failed\n  step  call\n  seen  no\n",
+        "error: a ' is not closed\n",
+    ] {
+        assert!(ran.err.contains(said), "{said:?} in {}", ran.err);
+    }
+    // The last failure is what it ends with.
+    for (lines, code) in [
+        ("fail\nadd a=1 b=2", 4),
+        ("fail\nread demo://nothing", 3),
+        ("read demo://nothing\nlist --nothing", 1),
+        ("help nothing", 1),
+        ("call", 1),
+        ("add @-", 1),
+        ("add a=1 b=2\nquit\nfail", 0),
+        ("exit\nfail", 0),
+        ("# fail\n\n   \n", 0),
+        ("", 0),
+    ] {
+        assert_eq!(script(lines).code, code, "{lines}");
+    }
+    assert!(script("list --nothing").err.contains("unexpected argument '--nothing'"));
+    let missing = tsugite("shell demo add").failed(1);
+    assert!(missing.contains("\"add\" is one word too many"), "{missing}");
+}
+
+#[test]
+fn a_line_may_hold_anything() {
+    let place = Place::new();
+    std::fs::write(place.path.join("in"), b"measure text='it\"s  so'\r\nadd \xff\nmeasure text=a\\ b")
+        .unwrap();
+    let mut command = place.command(["shell", "demo"]);
+    command.stdin(std::fs::File::open(place.path.join("in")).unwrap());
+    let ran = Running::start(command).end();
+    let expected = "{\"letters\":8,\"words\":2,\"lines\":1}\n{\"letters\":3,\"words\":2,\"lines\":1}\n";
+    assert_eq!((ran.code, ran.out.as_str()), (1, expected), "{ran:?}");
+    assert!(ran.err.contains("error: a line is not UTF-8"), "{}", ran.err);
+}
+
+#[test]
+fn answers_belong_to_their_command() {
+    let ran =
+        script("order --answer name=Kiku --answer plank=1\norder\norder --answer planks=13\nadd a=1 b=2");
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (1, "2 planks of cedar for Kiku\nno planks then\n3\n"),
+        "{ran:?}"
+    );
+    for said in [
+        "note: the server did not ask for `plank`; did you mean `planks`?",
+        "declined, as there is no terminal. --answer name=… would answer.",
+        "--answer planks=13: expected at most 12, got 13",
+    ] {
+        assert!(ran.err.contains(said), "{said:?} in {}", ran.err);
+    }
+    let place = Place::new();
+    let mut running = shell(&place, &["demo", "--sample", "short", "--answer", "name=Kiku"]);
+    running.say("summarize text=long");
+    running.say("order");
+    assert_eq!(running.end().fine(), "short\n2 planks of cedar for Kiku\n");
+}
+
+#[test]
+fn failures_are_json_where_results_are() {
+    let place = Place::new();
+    let mut running = shell(&place, &["demo", "--json"]);
+    running.say("add a=1 b=x");
+    running.say("add a=1 b=2");
+    let ran = running.end();
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let failure: Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!(failure["error"]["step"], "arguments");
+    let result: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(result["structuredContent"], 3);
+}
+
+#[test]
+fn changes_are_told_and_new_tools_are_known() {
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let place = Place::new();
+        let mut running = shell(&place, &["demo", "--rev", revision]);
+        running.say("toggle");
+        running.heard("note: tools: + surprise");
+        running.say("surprise");
+        assert_eq!((running.line(), running.line()), ("`surprise` is there\n".into(), "boo\n".into()));
+        running.say("toggle");
+        running.heard("note: tools: - surprise");
+        assert_eq!(running.end().fine(), "`surprise` is gone\n", "{revision}");
+    }
+}
+
+#[test]
+fn listening_stops_after_so_many_changes() {
+    let served = Served::start();
+    let place = Place::new();
+    let mut running = shell(&place, &[&served.url]);
+    running.say("listen demo://counter -n 1");
+    running.heard("listening");
+    tsugite(&format!("call {} touch", served.url)).fine();
+    assert_eq!(running.line(), "resource demo://counter\n");
+    running.say("add a=1 b=2");
+    assert_eq!(running.end().fine(), "3\n");
+}
+
+#[test]
+fn a_server_that_is_gone_is_started_again_by_the_next_command() {
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let place = Place::new();
+        let mut running = shell(&place, &["--rev", revision, "--", "sh", "-c", SERVER, TSUGITE]);
+        running.say("add a=1 b=2");
+        assert_eq!(running.line(), "3\n");
+        let first = std::fs::read_to_string(place.path.join("server.pid")).unwrap();
+        assert!(Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
+        if revision == "2025-11-25" {
+            running.heard("note: the server is gone; the next command connects anew");
+        }
+        running.say("add a=2 b=2");
+        assert_eq!(running.line(), "4\n", "{revision}");
+        let second = std::fs::read_to_string(place.path.join("server.pid")).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(running.end().code, 0);
+    }
+}
+
+#[test]
+fn a_server_that_stays_away_does_not_end_the_shell() {
+    let Served { url, running: server, .. } = Served::start();
+    let place = Place::new();
+    let mut running = shell(&place, &[&url]);
+    running.say("add a=1 b=2");
+    assert_eq!(running.line(), "3\n");
+    server.signal("-INT");
+    server.end();
+    running.say("touch");
+    running.heard("error: ");
+    running.heard("the next command connects anew");
+    running.say("read demo://motto");
+    running.heard("error: ");
+    running.say("help quit");
+    assert!(running.line().starts_with("Leave"));
+    let ran = running.end();
+    assert_eq!(ran.code, 2, "{ran:?}");
+}
+
+#[test]
+fn a_signal_ends_a_script_and_the_server_with_it() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let place = Place::new();
+        // With -v the server has our standard error: it closes only when both have ended.
+        let mut running = shell(&place, &["-v", "--", TSUGITE, "serve", "--stdio"]);
+        running.say("add a=1 b=2");
+        assert_eq!(running.line(), "3\n");
+        running.signal(signal);
+        assert_eq!(running.ends().code, 130, "{signal}");
+        let mut running = shell(&place, &["--trace", "t.jsonl", "-v", "--", TSUGITE, "serve", "--stdio"]);
+        running.say("count to=1000 pause_ms=50");
+        place.holds("t.jsonl", "notifications/progress");
+        running.signal(signal);
+        assert_eq!(running.ends().code, 130, "{signal}");
+    }
+}
+
+#[test]
+fn a_connection_that_cannot_be_made_is_a_failure_as_for_every_verb() {
+    let err = tsugite("shell -- no-such-program-at-all").failed(2);
+    assert!(err.contains("step  start"), "{err}");
+    let err = tsugite("shell").failed(1);
+    assert!(err.contains("`shell` needs a server"), "{err}");
+}
