@@ -11,6 +11,7 @@ pub(crate) fn check() -> Result<(), String> {
     component("rustfmt", "fmt")?;
     component("clippy", "clippy")?;
     cxx_compiler()?;
+    tmux()?;
     npm()?;
     python()?;
     browser()
@@ -31,6 +32,18 @@ pub(crate) fn cxx_compiler() -> Result<(), String> {
         "there is no C++ compiler: `{name} --version` does not run, and the fuzz targets need one\n  \
          try: install g++ (Debian: `apt-get install g++` as root), or let CXX name a compiler"
     ))
+}
+
+/// The binary is tried at a terminal, and tmux is one that can be typed into and looked at.
+pub(crate) fn tmux() -> Result<(), String> {
+    // It knows no `--version`.
+    let present = || run::works(run::program("tmux", ["-V"]));
+    if there_or_installed("tmux", present, &["tmux"]) {
+        return Ok(());
+    }
+    Err("there is no tmux, and the tests of the binary at a terminal need it\n  \
+         try: install tmux (Debian: `apt-get install tmux` as root)"
+        .to_owned())
 }
 
 /// The official suites are npm packages, and so are clients we are tried with.

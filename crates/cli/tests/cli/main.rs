@@ -20,4 +20,5 @@ mod serving;
 mod shell;
 mod support;
 mod targets;
+mod terminal;
 mod verbs;

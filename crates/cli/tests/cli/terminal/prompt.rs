@@ -1,0 +1,213 @@
+//! The prompt of `tsugite shell`: completion, history, questions, Ctrl-C and Ctrl-D.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use super::{STARTED, Terminal};
+use crate::support::{Place, Served, tsugite};
+
+#[test]
+fn names_arguments_and_values_are_completed() {
+    let terminal = Terminal::run("shell demo");
+    let screen = terminal.ends_with("demo>");
+    assert!(screen.contains("tsugite-demo"), "{screen}");
+    assert!(screen.contains("15 tools, 3 resources, 1 template, 1 prompt"), "{screen}");
+    // A tool, then its arguments.
+    terminal.types("ad").presses("Tab").ends_with("demo> add");
+    terminal.presses("Tab").shows("a=  b=");
+    terminal.types("a").presses("Tab").types("1 ").presses("Tab").ends_with("demo> add a=1 b=");
+    terminal.types("2").presses("Enter").shows("demo> add a=1 b=2\n3\n");
+    terminal.ends_with("demo>");
+    // What is not clear is listed.
+    terminal.types("lis").presses("Tab").ends_with("demo> list");
+    terminal.presses("Tab").shows("list    listen");
+    terminal.presses("C-c").shows("demo> list^C\n");
+    terminal.ends_with("demo>");
+    // Values that only the server knows.
+    terminal.types("prompt rev").presses("Tab").types("lang").presses("Tab").types("ru").presses("Tab");
+    terminal.shows("ruby  rust");
+    terminal.types("s").presses("Tab").types("code=x").presses("Enter").shows("user: Review this rust: x");
+    terminal.ends_with("demo>");
+    terminal.types("read demo://ci").presses("Tab").types("J").presses("Tab").types("Ky").presses("Tab");
+    terminal.presses("Enter").shows("Kyoto lies in Japan.");
+    terminal.ends_with("demo>");
+    terminal.types("call --js").presses("Tab").ends_with("demo> call --json");
+}
+
+#[test]
+fn lines_are_edited_and_brought_back_also_by_the_next_shell() {
+    let place = Place::new();
+    let history = place.path.join("state/tsugite/history");
+    let terminal = Terminal::within(place, "\"$TSUGITE\" shell demo");
+    terminal.ends_with("demo>");
+    terminal.types("add a=1 b=2").presses("Enter").shows("\n3\n");
+    terminal.ends_with("demo>");
+    terminal.types(" add a=20 b=2").presses("Enter").shows("\n22\n");
+    terminal.ends_with("demo>");
+    terminal.types("measure txet=継手").presses("Enter").shows("there is no argument `txet`");
+    terminal.ends_with("demo>");
+    terminal.presses("Up").ends_with("demo> measure txet=継手");
+    for _ in 0..4 {
+        terminal.presses("Left");
+    }
+    terminal.presses("BSpace").presses("BSpace").types("ex").presses("Enter").shows("\"letters\":2");
+    terminal.ends_with("demo>");
+    terminal.presses("Up").presses("Up").presses("Up").ends_with("demo> add a=1 b=2");
+    terminal.presses("C-w").types("b=3").presses("C-a").types("call ").presses("C-e").presses("Enter");
+    terminal.shows("demo> call add a=1 b=3\n4\n");
+    terminal.ends_with("demo>");
+    terminal.presses("C-d").ends_with("(ended with 0)");
+    let kept = fs::read_to_string(&history).unwrap();
+    let expected = "add a=1 b=2\nmeasure txet=継手\nmeasure text=継手\ncall add a=1 b=3\n";
+    assert_eq!(kept, expected);
+    assert_eq!(fs::metadata(&history).unwrap().permissions().mode() & 0o777, 0o600);
+    // The same place, another shell.
+    let place = Place::new();
+    place.file("state/tsugite/history", &kept);
+    let terminal = Terminal::within(place, "\"$TSUGITE\" shell demo");
+    terminal.ends_with("demo>");
+    terminal.presses("Up").ends_with("demo> call add a=1 b=3");
+    terminal.presses("Down").ends_with("demo>");
+}
+
+#[test]
+fn what_is_typed_ahead_is_not_lost() {
+    let terminal = Terminal::run("shell demo");
+    terminal.ends_with("demo>");
+    terminal.types("count to=20 pause_ms=20").presses("Enter");
+    terminal.types("order").presses("Enter").types("Kiku").presses("Enter").types("!").presses("Enter");
+    terminal.shows("counted to 20");
+    let screen = terminal.shows("no planks then");
+    assert!(screen.contains("  name: Kiku\n"), "{screen}");
+}
+
+#[test]
+fn a_question_is_asked_and_answered_in_the_shell() {
+    let terminal = Terminal::run("shell demo");
+    terminal.ends_with("demo>");
+    terminal.types("order").presses("Enter").ends_with("  name:");
+    terminal.types("Kikx").presses("BSpace").types("u").presses("Enter");
+    terminal.ends_with("  planks (whole number) [2]:");
+    terminal.types("13").presses("Enter").shows("expected at most 12, got 13");
+    terminal.types("3").presses("Enter").presses("Enter").ends_with("  wrapped (yes or no):");
+    terminal.presses("Enter").shows("3 planks of cedar for Kiku");
+    terminal.ends_with("demo>");
+    // Answers are no commands.
+    terminal.presses("Up").ends_with("demo> order");
+    terminal.presses("Enter").ends_with("  name:");
+    // Ctrl-C stops the call, Ctrl-D only goes away from the question.
+    terminal.presses("C-c").shows("  name: ^C\nstopped\n");
+    terminal.ends_with("demo>");
+    terminal.types("order").presses("Enter").ends_with("  name:");
+    terminal.presses("C-d").shows("error: the tool failed");
+    terminal.ends_with("demo>");
+    terminal.types("summarize text=long").presses("Enter").shows("Say it in one line");
+    terminal.types("short").presses("Enter").shows("short\nshort\n");
+    terminal.ends_with("demo>");
+    terminal.presses("C-d").ends_with("(ended with 0)");
+}
+
+#[test]
+fn ctrl_c_stops_a_call_and_the_server_hears_of_it() {
+    let terminal = Terminal::run(&format!("shell --rev 2025-11-25 --trace trace.jsonl {STARTED}"));
+    terminal.ends_with("sh>");
+    let server = terminal.place.holds("server.pid", "\n");
+    terminal.types("count to=1000 pause_ms=50").presses("Enter").shows("% step ");
+    terminal.presses("C-c").shows("stopped\n");
+    terminal.ends_with("sh>");
+    let trace = fs::read_to_string(terminal.place.path.join("trace.jsonl")).unwrap();
+    assert!(trace.contains("notifications/cancelled"), "{trace}");
+    // The line is cleared, the server lives, and so does the connection.
+    terminal.types("nonsense").presses("C-c").shows("sh> nonsense^C\n");
+    terminal.ends_with("sh>");
+    terminal.types("add a=1 b=2").presses("Enter").shows("\n3\n");
+    terminal.ends_with("sh>");
+    assert_eq!(terminal.place.holds("server.pid", "\n"), server);
+    terminal.presses("C-d").ends_with("(ended with 0)");
+    terminal.gone(&server);
+}
+
+#[test]
+fn what_happens_meanwhile_is_shown_above_the_line() {
+    let served = Served::start();
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let terminal = Terminal::run(&format!("shell {} --rev {revision}", served.url));
+        let prompt = format!("{}>", served.address());
+        terminal.ends_with(&prompt);
+        terminal.types("call add a=1").ends_with(&format!("{prompt} call add a=1"));
+        tsugite(&format!("call {} toggle", served.url)).fine();
+        let screen = terminal.shows("note: tools: + surprise");
+        assert!(screen.trim_end().ends_with(&format!("{prompt} call add a=1")), "{screen}");
+        terminal.types(" b=2").presses("Enter").shows("\n3\n");
+        terminal.ends_with(&prompt);
+        // New names are completed, and old ones no more.
+        terminal.types("surp").presses("Tab").ends_with(&format!("{prompt} surprise"));
+        terminal.presses("Enter").shows("boo");
+        terminal.ends_with(&prompt);
+        tsugite(&format!("call {} toggle", served.url)).fine();
+        terminal.shows("note: tools: - surprise");
+        terminal.types("listen demo://counter").presses("Enter").shows("listening; Ctrl-C ends it");
+        tsugite(&format!("call {} touch", served.url)).fine();
+        terminal.shows("resource demo://counter");
+        terminal.presses("C-c").ends_with(&prompt);
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_is_told_of_and_started_again() {
+    let terminal = Terminal::run(&format!("shell --rev 2025-11-25 {STARTED}"));
+    terminal.ends_with("sh>");
+    let server = terminal.place.holds("server.pid", "\n");
+    terminal.types("add a=").ends_with("sh> add a=");
+    assert!(Command::new("kill").args(["-9", server.trim()]).status().unwrap().success());
+    let screen = terminal.shows("note: the server is gone; the next command connects anew");
+    assert!(screen.trim_end().ends_with("sh> add a="), "{screen}");
+    terminal.types("1 b=2").presses("Enter").shows("\n3\n");
+    terminal.ends_with("sh>");
+    terminal.presses("C-d").ends_with("(ended with 0)");
+}
+
+#[test]
+fn a_question_of_a_server_that_went_away_is_not_asked_any_more() {
+    let terminal = Terminal::run(&format!("shell --rev 2025-11-25 {STARTED}"));
+    terminal.ends_with("sh>");
+    terminal.types("order").presses("Enter").ends_with("  name:");
+    let server = terminal.place.holds("server.pid", "\n");
+    assert!(Command::new("kill").args(["-9", server.trim()]).status().unwrap().success());
+    terminal.shows("error: the connection was lost");
+    terminal.ends_with("sh>");
+    terminal.types("add a=1 b=2").presses("Enter").shows("\n3\n");
+}
+
+#[test]
+fn the_terminal_is_as_it_was_when_a_signal_ends_the_shell() {
+    for question in [false, true] {
+        let script = "sh -c 'echo $$ > shell.pid; exec \"$TSUGITE\" shell demo'; code=$?; stty -a > stty.txt; (exit $code)";
+        let terminal = Terminal::within(Place::new(), script);
+        terminal.ends_with("demo>");
+        if question {
+            terminal.types("order").presses("Enter").ends_with("  name:");
+        }
+        let shell = terminal.place.holds("shell.pid", "\n");
+        assert!(Command::new("kill").args(["-TERM", shell.trim()]).status().unwrap().success());
+        terminal.ends_with("(ended with 130)");
+        let modes = terminal.place.holds("stty.txt", "\n");
+        for mode in [" icanon", " echo ", " isig", " icrnl"] {
+            assert!(modes.replace('\n', " ").contains(mode), "{mode} in {modes}");
+        }
+    }
+}
+
+#[test]
+fn long_lines_and_narrow_terminals_are_drawn_in_rows() {
+    let terminal = Terminal::run("shell demo");
+    terminal.ends_with("demo>");
+    let long = "x".repeat(150);
+    terminal.types(&format!("measure text={long}"));
+    terminal.shows(&"x".repeat(81));
+    terminal.resize("60");
+    terminal.presses("C-a").types("call ").presses("Enter").shows("\"letters\":150");
+    let screen = terminal.ends_with("demo>");
+    assert!(screen.contains("demo> call measure text="), "{screen}");
+}

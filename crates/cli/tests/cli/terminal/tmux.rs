@@ -1,0 +1,128 @@
+//! A terminal to type into and to look at: tmux, with a server of its own that ends with the test.
+//!
+//! A screen is looked at until it shows what is waited for, so no pause decides anything.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use crate::support::{PAUSE, Place, TRIES, TSUGITE};
+
+/// A terminal in which `tsugite` runs.
+pub(super) struct Terminal {
+    socket: String,
+    pub(super) place: Place,
+}
+
+impl Terminal {
+    /// Runs `tsugite` with these words, as a shell reads them. Behind its end stands `(ended with CODE)`.
+    pub(super) fn run(words: &str) -> Self {
+        Self::within(Place::new(), &format!("\"$TSUGITE\" {words}"))
+    }
+
+    /// Runs a script in a place that is there already.
+    pub(super) fn within(place: Place, script: &str) -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let socket = format!("tsugite-test-{}-{number}", std::process::id());
+        // What runs must not depend on who runs the tests.
+        let script = format!(
+            "cd '{0}' && export HOME='{0}' XDG_CONFIG_HOME='{0}/config' XDG_STATE_HOME='{0}/state' NO_COLOR=1\n\
+             export TSUGITE='{TSUGITE}'\n\
+             trap : INT\n\
+             {script}\n\
+             echo \"(ended with $?)\"\n\
+             read -r wait\n",
+            place.path.display()
+        );
+        place.file("run.sh", &script);
+        let terminal = Self { socket, place };
+        let run = terminal.place.path.join("run.sh");
+        let begin = ["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "50", "-s", "test", "sh"];
+        terminal.tmux(&begin.into_iter().chain([run.to_str().unwrap()]).collect::<Vec<_>>());
+        terminal
+    }
+
+    /// Types a text.
+    pub(super) fn types(&self, text: &str) -> &Self {
+        self.tmux(&["send-keys", "-t", "test", "-l", text]);
+        self
+    }
+
+    /// Presses a key: `Enter`, `Tab`, `Up`, `C-c`.
+    pub(super) fn presses(&self, key: &str) -> &Self {
+        self.tmux(&["send-keys", "-t", "test", key]);
+        self
+    }
+
+    /// Waits until the screen shows this.
+    #[track_caller]
+    pub(super) fn shows(&self, text: &str) -> String {
+        self.until(&format!("the screen shows {text:?}"), |screen| screen.contains(text))
+    }
+
+    /// Waits until the last line of the screen is this, blanks at its end aside.
+    #[track_caller]
+    pub(super) fn ends_with(&self, line: &str) -> String {
+        self.until(&format!("the last line is {line:?}"), |screen| {
+            screen.trim_end().lines().next_back().is_some_and(|last| last.trim_end() == line)
+        })
+    }
+
+    /// Waits until a process is gone.
+    #[track_caller]
+    pub(super) fn gone(&self, id: &str) {
+        for _ in 0..TRIES {
+            let alive = Command::new("kill").args(["-0", id.trim()]).stderr(Stdio::null()).status().unwrap();
+            if !alive.success() {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+        panic!("{id} is still there; the screen:\n{}", self.screen());
+    }
+
+    /// Another size.
+    pub(super) fn resize(&self, columns: &str) {
+        self.tmux(&["resize-window", "-t", "test", "-x", columns, "-y", "50"]);
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        for _ in 0..TRIES {
+            let screen = self.screen();
+            if is_so(&screen) {
+                return screen;
+            }
+            thread::sleep(PAUSE);
+        }
+        panic!("waited in vain until {what}; the screen:\n{}", self.screen());
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-t", "test"])
+    }
+
+    #[track_caller]
+    fn tmux(&self, words: &[&str]) -> String {
+        let mut tmux = Command::new("tmux");
+        // Within somebody's tmux it would talk to that.
+        tmux.args(["-L", &self.socket])
+            .args(words)
+            .env_remove("TMUX")
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null());
+        let output = tmux.output().unwrap_or_else(|error| {
+            panic!("tmux cannot be run ({error}); `cargo xtask test` installs it, or: apt-get install tmux")
+        });
+        assert!(output.status.success(), "tmux {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let kill = ["-L", &self.socket, "kill-server"];
+        let _ = Command::new("tmux").args(kill).env_remove("TMUX").stderr(Stdio::null()).status();
+    }
+}
