@@ -203,11 +203,18 @@ fn the_terminal_is_as_it_was_when_a_signal_ends_the_shell() {
 fn long_lines_and_narrow_terminals_are_drawn_in_rows() {
     let terminal = Terminal::run("shell demo");
     terminal.ends_with("demo>");
-    let long = "x".repeat(150);
-    terminal.types(&format!("measure text={long}"));
-    terminal.shows(&"x".repeat(81));
+    // It is drawn with every key, and stands there once all the same.
+    let once = |screen: &str| assert_eq!(screen.matches("measure text=").count(), 1, "{screen}");
+    let letters = "abcdefghij".repeat(15);
+    terminal.types("measure text=");
+    for ten in letters.as_bytes().chunks(10) {
+        terminal.types(std::str::from_utf8(ten).unwrap());
+    }
+    once(&terminal.shows(&letters[81..]));
     terminal.resize("60");
-    terminal.presses("C-a").types("call ").presses("Enter").shows("\"letters\":150");
-    let screen = terminal.ends_with("demo>");
-    assert!(screen.contains("demo> call measure text="), "{screen}");
+    terminal.presses("C-a").types("call ").presses("C-e").types("!");
+    once(&terminal.shows("demo> call measure text="));
+    once(&terminal.ends_with(&format!("{}!", &letters[96..])));
+    once(&terminal.presses("Enter").shows("\"letters\":151"));
+    terminal.ends_with("demo>");
 }
