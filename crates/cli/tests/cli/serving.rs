@@ -27,7 +27,7 @@ fn the_start_page_says_how_to_connect_each_host() {
         "Cursor",
         "VS Code",
         "Windsurf",
-        &format!("claude mcp add --transport http tsugite-demo</span> <span>{}<", served.url),
+        &format!("http</span> <span>tsugite-demo</span> <span>{}<", served.url),
     ] {
         assert!(page.contains(words), "{words:?} in {page}");
     }
