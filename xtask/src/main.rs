@@ -13,6 +13,7 @@ mod msrv;
 mod node;
 mod page;
 mod peers;
+mod pictures;
 mod python;
 mod run;
 mod server;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         }
         ["page"] => outcome(page::run(&mut Count::default())),
         ["peers", "binary"] => outcome(peers::binary::run(&mut Count::default())),
+        ["pictures"] => outcome(pictures::make()),
         ["msrv"] => outcome(msrv::check()),
         _ => misused(&format!("there is no command `{}`", args.join(" "))),
     }
@@ -85,5 +87,6 @@ cargo xtask <command>
                                  their servers against our client, or against another that is driven alike
   peers binary                   both against the binary `tsugite`: its demo server, and its verbs
   page                           the start page of `tsugite serve`, looked at in a browser
+  pictures                       make the pictures of the README anew
   msrv                           check that rust-version is what the dependencies ask for
 ";

@@ -91,9 +91,9 @@ impl<T> Listening<T> {
 }
 
 impl Listening<u16> {
-    /// `tsugite serve` at a port that is free, with these options.
+    /// `tsugite serve` with these options, `--listen` among them. Gives its port.
     pub(crate) fn tsugite(program: &Path, options: &[&str], file: &Path) -> Result<Self, String> {
-        let words = ["serve", "--listen", "127.0.0.1:0"].iter().chain(options);
+        let words = ["serve"].iter().chain(options);
         let mut command = run::program(program, words.copied());
         overhear(&mut command, file)?;
         // A terminal that stops us stops it too.

@@ -81,6 +81,18 @@ pub(crate) fn browser() -> Result<(), String> {
     ))
 }
 
+/// The name of this project is written in it.
+pub(crate) fn japanese_font() -> Result<(), String> {
+    let present =
+        || run::output(run::program("fc-list", [":lang=ja"]), "").is_ok_and(|fonts| !fonts.is_empty());
+    if there_or_installed("Japanese font", present, &["fontconfig", "fonts-vlgothic"]) {
+        return Ok(());
+    }
+    Err("there is no font for Japanese, and the start page would be shown without\n  \
+         try: install one (Debian: `apt-get install fontconfig fonts-vlgothic` as root)"
+        .to_owned())
+}
+
 /// What Debian calls it.
 pub(crate) const CHROMIUM: &str = "chromium";
 

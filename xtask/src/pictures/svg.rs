@@ -1,0 +1,104 @@
+//! Lines of a terminal as a picture that stays sharp. Letters stand where they would in a terminal, whatever the font.
+
+use std::fmt::Write;
+
+/// Draws lines, whose colours are escape sequences.
+pub(super) fn drawn(lines: &[String]) -> String {
+    let lines: Vec<Vec<Run>> = lines.iter().map(|line| runs(line)).collect();
+    let last = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+    let columns = lines.iter().map(|line| line.iter().map(Run::columns).sum::<usize>()).max().unwrap_or(0);
+    let (width, height) = (columns * WIDTH / 10 + 2 * EDGE, last * HEIGHT + 2 * EDGE + BAR);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
+         <style>text {{ font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, \"DejaVu Sans Mono\", monospace; \
+         fill: #d8cfc2; white-space: pre; }} .bold {{ font-weight: 600; fill: #fbf6ee; }} .dim {{ fill: #948a7d; }} \
+         .green {{ fill: #93cf9c; }} .red {{ fill: #f0957f; }} .yellow {{ fill: #dba468; }}</style>\n\
+         <rect width=\"{width}\" height=\"{height}\" rx=\"10\" fill=\"#191613\"/>\n"
+    );
+    for (place, colour) in ["#c96f5b", "#dba468", "#86a97c"].into_iter().enumerate() {
+        let _ =
+            writeln!(svg, "<circle cx=\"{}\" cy=\"22\" r=\"6\" fill=\"{colour}\"/>", EDGE + 6 + place * 20);
+    }
+    for (number, line) in lines.iter().enumerate() {
+        let y = BAR + EDGE + number * HEIGHT + 11;
+        let mut column = 0;
+        for run in line {
+            if !run.text.trim().is_empty() {
+                // Blanks at the edges would be measured by some and not by others.
+                let before = run.text.len() - run.text.trim_start().len();
+                let x = EDGE as f64 + (column + before) as f64 * WIDTH as f64 / 10.0;
+                let text = run.text.trim();
+                let length = text.chars().count() * WIDTH;
+                let _ = writeln!(
+                    svg,
+                    "<text x=\"{x:.1}\" y=\"{y}\" textLength=\"{}.{}\"{}>{}</text>",
+                    length / 10,
+                    length % 10,
+                    run.style.map(|style| format!(" class=\"{style}\"")).unwrap_or_default(),
+                    text.replace('&', "&amp;").replace('<', "&lt;")
+                );
+            }
+            column += run.columns();
+        }
+    }
+    svg + "</svg>\n"
+}
+
+/// Letters that look alike.
+struct Run {
+    style: Option<&'static str>,
+    text: String,
+}
+
+impl Run {
+    fn columns(&self) -> usize {
+        self.text.chars().count()
+    }
+}
+
+fn runs(line: &str) -> Vec<Run> {
+    let mut style = None;
+    let mut runs = Vec::new();
+    for (number, part) in line.split("\x1b[").enumerate() {
+        // The first stands before any sequence.
+        let text = match (number, part.split_once('m')) {
+            (1.., Some((code, text))) => {
+                style = match code {
+                    "1" => Some("bold"),
+                    "2" => Some("dim"),
+                    "31" => Some("red"),
+                    "32" => Some("green"),
+                    "33" => Some("yellow"),
+                    _ => None,
+                };
+                text
+            }
+            _ => part,
+        };
+        if !text.is_empty() {
+            runs.push(Run { style, text: text.to_owned() });
+        }
+    }
+    runs
+}
+
+/// Of a letter, in tenths.
+const WIDTH: usize = 84;
+const HEIGHT: usize = 20;
+const EDGE: usize = 20;
+/// Above the first line.
+const BAR: usize = 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_become_classes_and_words_stay_text() {
+        let svg = drawn(&["\x1b[32ma<b\x1b[0m  c".to_owned(), String::new()]);
+        assert!(svg.contains("textLength=\"25.2\" class=\"green\">a&lt;b</text>"), "{svg}");
+        // Two letters further than the first run is long.
+        assert!(svg.contains("<text x=\"62.0\" y=\"55\" textLength=\"8.4\">c</text>"), "{svg}");
+        assert!(svg.contains("height=\"84\""), "{svg}");
+    }
+}
