@@ -159,7 +159,7 @@ impl Parking {
         let Some(Pages { elicitations }) = error.data.as_ref().and_then(|data| data.read().ok()) else {
             return false;
         };
-        if !self.can.elicitation.as_ref().is_some_and(|can| can.url.is_some()) || elicitations.is_empty() {
+        if self.can.elicitation.as_ref().is_none_or(|can| can.url.is_none()) || elicitations.is_empty() {
             return false;
         }
         let from = Revisions::ALL.handshake().newest_first().next().unwrap_or(self.revision);
