@@ -107,6 +107,8 @@ fn claims_are_left_behind_and_nothing_else_of_meta_is() {
     // What was empty before is nobody's to clear away.
     let empty = r#"{"_meta":{},"uri":"a:b"}"#;
     assert_eq!(notice("notifications/resources/updated", empty, V2026_07_28, V2025_11_25), same(empty));
+    let result_of = |text: &str| result("completion/complete", text, V2026_07_28, V2025_11_25);
+    assert_eq!(result_of(r#"{"_meta":{},"resultType":"complete"}"#), same(r#"{"_meta":{}}"#));
 }
 
 #[test]

@@ -29,15 +29,11 @@ pub fn carry_error(error: ErrorObject, method: &str, from: Revision, to: Revisio
         return error;
     }
     let refusal = Refusal::read(error.clone(), method, from);
-    let number = refusal.code(to);
-    if number == error.code {
-        return error;
-    }
     let data = match refusal {
         Refusal::UrlElicitationRequired { .. } => joined(error.data, refusal.error(to).data),
         _ => error.data,
     };
-    ErrorObject { code: number, message: error.message, data }
+    ErrorObject { code: refusal.code(to), message: error.message, data }
 }
 
 fn names_resource(error: &ErrorObject) -> bool {
