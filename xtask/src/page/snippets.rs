@@ -21,7 +21,7 @@ pub(super) fn check(found: &Value, host: &str, program: &Path) -> Result<(), Str
         ("cursor", "mcpServers", json!({ "url": url })),
         ("vscode", "servers", json!({ "type": "http", "url": url })),
         ("windsurf", "mcpServers", json!({ "serverUrl": url })),
-        ("claude-desktop", "mcpServers", json!({ "command": program, "args": ["serve", "--stdio"] })),
+        ("claude-desktop", "mcpServers", json!({ "command": program, "args": ["bridge", url] })),
     ] {
         let read: Value = serde_json::from_str(text(id)?).map_err(|error| format!("{id}: {error}"))?;
         same(&read, &json!({ key: { NAME: entry } }))?;

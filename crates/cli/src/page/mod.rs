@@ -20,8 +20,6 @@ pub(crate) struct About {
     pub(crate) name: String,
     /// The servers behind the address.
     pub(crate) servers: Vec<Runs>,
-    /// The words after the name of this program that start the same on standard input and output.
-    pub(crate) stdio: Vec<String>,
     /// What to call first: the words after `tsugite call URL`.
     pub(crate) example: Option<String>,
     /// Whether other machines can reach it.
@@ -63,7 +61,7 @@ pub(crate) fn page(host: &str, about: &About) -> String {
         "cursor" => entry("mcpServers", json!({ "url": url })),
         "vscode" => entry("servers", json!({ "type": "http", "url": url })),
         "windsurf" => entry("mcpServers", json!({ "serverUrl": url })),
-        "desktop" => entry("mcpServers", json!({ "command": program, "args": about.stdio })),
+        "desktop" => entry("mcpServers", json!({ "command": program, "args": ["bridge", url] })),
         "reach" => match about.is_open {
             false => "Only programs on this machine can reach it.".to_owned(),
             true => "Anybody who can reach this address can use it.".to_owned(),
@@ -156,8 +154,7 @@ mod tests {
     fn about(name: &str, state: Result<Offered, String>) -> About {
         let runs =
             Runs { name: name.to_owned(), version: None, title: Some("{{version}}".to_owned()), state };
-        let stdio = vec!["serve".to_owned(), "--stdio".to_owned()];
-        About { name: "shop".to_owned(), servers: vec![runs], stdio, example: None, is_open: false }
+        About { name: "shop".to_owned(), servers: vec![runs], example: None, is_open: false }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `tsugite serve`: the built-in demo server, or any number of others behind one address.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -50,10 +49,7 @@ impl Serve {
         let door = Door { listen, hosts: self.hosts };
         match named {
             None => serve_demo(door, &self.common).await,
-            Some(named) => {
-                let again = again(&self.words, &self.common.command, self.config);
-                serve_many(door, named, &self.common, again).await
-            }
+            Some(named) => serve_many(door, named, &self.common).await,
         }
     }
 
@@ -93,7 +89,6 @@ async fn serve_demo(door: Door, common: &Common) -> Result<()> {
     let page = Live::new(About {
         name: "tsugite-demo".to_owned(),
         servers: Vec::new(),
-        stdio: ["serve", "--stdio"].map(str::to_owned).into(),
         example: Some("add a=1 b=2".to_owned()),
         is_open: false,
     });
@@ -106,7 +101,7 @@ async fn serve_demo(door: Door, common: &Common) -> Result<()> {
     door.serve(server, "the demo server", Some(page)).await
 }
 
-async fn serve_many(door: Door, named: Vec<Named>, common: &Common, again: Vec<String>) -> Result<()> {
+async fn serve_many(door: Door, named: Vec<Named>, common: &Common) -> Result<()> {
     let info = Implementation::new("tsugite", env!("CARGO_PKG_VERSION")).title("Tsugite");
     let mut bridge = Bridge::to_many().info(info);
     if let Some(limit) = common.timeout {
@@ -120,7 +115,6 @@ async fn serve_many(door: Door, named: Vec<Named>, common: &Common, again: Vec<S
     let page = Live::new(About {
         name: "tsugite".to_owned(),
         servers: names.iter().map(|name| Runs::beginning(name)).collect(),
-        stdio: ["serve".to_owned(), "--stdio".to_owned()].into_iter().chain(again).collect(),
         example: None,
         is_open: false,
     });
@@ -136,17 +130,6 @@ async fn serve_many(door: Door, named: Vec<Named>, common: &Common, again: Vec<S
     let outcome = door.serve(server, &what, Some(page)).await;
     bridge.close().await;
     outcome
-}
-
-/// The words that name the same servers once more.
-fn again(words: &[String], command: &[OsString], config: Option<PathBuf>) -> Vec<String> {
-    let config = config.into_iter().flat_map(|path| {
-        let path = path.canonicalize().unwrap_or(path);
-        ["--config".to_owned(), path.display().to_string()]
-    });
-    let command = command.iter().map(|word| word.to_string_lossy().into_owned());
-    let mark = (command.len() > 0).then(|| "--".to_owned());
-    config.chain(words.iter().cloned()).chain(mark).chain(command).collect()
 }
 
 /// Tells on the page how each server is, now and whenever something changes.
