@@ -60,6 +60,15 @@ fn one_revision_to_itself_is_the_same_to_the_byte() {
 }
 
 #[test]
+fn an_answer_goes_to_whoever_asked_even_if_its_revision_has_no_such_question() {
+    let text = r#"{"action":"accept","content":{"name":"Kiku"},"x":1.0}"#;
+    for (from, to) in pairs().filter(|(from, _)| *from >= Revision::V2025_06_18) {
+        assert_eq!(answer("elicitation/create", text, from, to), same(text), "{from} {to}");
+    }
+    assert!(params("elicitation/create", "{}", Revision::V2025_06_18, Revision::V2025_03_26).is_err());
+}
+
+#[test]
 fn numbers_keep_their_spelling_and_members_their_order() {
     let tool = r#"{"zebra":12345678901234567890123,"title":"T","inputSchema":{"b":1.0,"type":"object","a":-0.0,"properties":{"x":true,"y":{"maximum":1.50,"default":12345678901234567890123}}},"name":"n","annotations":{"readOnlyHint":true,"n":1E2},"alpha":[1e1,{"deep":1e400}]}"#;
     let list = format!(r#"{{"later":1e400,"tools":[{tool}],"first":0.10}}"#);

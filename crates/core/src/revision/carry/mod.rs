@@ -127,7 +127,8 @@ pub fn carry_result(
 /// The answer to something a server asks inside a result, which on 2026-07-28 is a bare object: no kind, no stamp. On
 /// older revisions it is the result of a request.
 ///
-/// Fails as [`carry_result`] does.
+/// Whoever has asked knows what for: where `to` has no such method, the answer is passed on as it is. Fails when `to` has
+/// no way to say what is answered.
 pub fn carry_answer(
     method: &str,
     answer: Raw<'_>,
@@ -137,11 +138,10 @@ pub fn carry_answer(
     if from == to {
         return Ok(answer.to_owned());
     }
-    known(Kind::Request, method, to)?;
     let bare = from.is_stateless().then_some(ResultType::Complete);
-    let change = match rules::request(method) {
-        Some(rules) => (rules.output)(answer, bare, from, to)?.1,
-        None => None,
+    let change = match (rules::request(method), known(Kind::Request, method, to)) {
+        (Some(rules), Ok(_)) => (rules.output)(answer, bare, from, to)?.1,
+        _ => None,
     };
     write(answer, change, leaves(from, to), |members| {
         envelope::strip_result(members, false) | envelope::strip_meta(members)
