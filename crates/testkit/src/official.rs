@@ -1,4 +1,4 @@
-//! The official schemas judge every message of the client.
+//! The official schemas judge messages: whether the revision has them, whether that side may say them, and their shape.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tsugite_core::revision::Revision;
 
 /// Fails unless a message that asks or tells something is one of the revision.
-pub(super) fn judge(revision: Revision, message: &Value) -> Result<(), String> {
+pub fn judge(revision: Revision, message: &Value) -> Result<(), String> {
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let document = document(revision)?;
     let definitions = document.get(key(document)).and_then(Value::as_object).ok_or("no definitions")?;
@@ -19,8 +19,47 @@ pub(super) fn judge(revision: Revision, message: &Value) -> Result<(), String> {
     }
 }
 
+/// Fails unless a message that asks or tells something is one that this side may send: `Client` or `Server`.
+pub fn judge_from(side: &str, revision: Revision, message: &Value) -> Result<(), String> {
+    let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
+    let kind = if message.get("id").is_some() { "Request" } else { "Notification" };
+    let document = document(revision)?;
+    let definitions = document.get(key(document)).and_then(Value::as_object).ok_or("no definitions")?;
+    let sent = definitions.get(&format!("{side}{kind}"));
+    // Where there is only one, it stands there itself.
+    let all = sent.and_then(|sent| sent.get("anyOf")).and_then(Value::as_array);
+    let named = all.into_iter().flatten().filter_map(|one| one.get("$ref")?.as_str()?.rsplit('/').next());
+    let mut sent = named.filter_map(|name| definitions.get(name)).chain(sent);
+    match sent.any(|one| one.pointer("/properties/method/const") == Some(&json!(method))) {
+        true => judge(revision, message),
+        false => Err(format!("{side}s of {revision} send no {method} as a {}", kind.to_lowercase())),
+    }
+}
+
+/// Fails unless the server's result of a request of the client is one.
+pub fn judge_result(revision: Revision, method: &str, result: &Value) -> Result<(), String> {
+    let name = match method {
+        _ if revision.is_stateless() && result.get("resultType") == Some(&json!("input_required")) => {
+            "InputRequiredResult"
+        }
+        "initialize" => "InitializeResult",
+        "server/discover" => "DiscoverResult",
+        "subscriptions/listen" => "SubscriptionsListenResult",
+        "tools/list" => "ListToolsResult",
+        "tools/call" => "CallToolResult",
+        "resources/list" => "ListResourcesResult",
+        "resources/templates/list" => "ListResourceTemplatesResult",
+        "resources/read" => "ReadResourceResult",
+        "prompts/list" => "ListPromptsResult",
+        "prompts/get" => "GetPromptResult",
+        "completion/complete" => "CompleteResult",
+        _ => "Result",
+    };
+    accept(revision, name, result)
+}
+
 /// Fails unless the client's answer to a request of the server is one.
-pub(super) fn judge_answer(revision: Revision, method: &str, result: &Value) -> Result<(), String> {
+pub fn judge_answer(revision: Revision, method: &str, result: &Value) -> Result<(), String> {
     let name = match method {
         "elicitation/create" => "ElicitResult",
         "sampling/createMessage" => "CreateMessageResult",
@@ -31,7 +70,8 @@ pub(super) fn judge_answer(revision: Revision, method: &str, result: &Value) -> 
     accept(revision, name, result)
 }
 
-fn accept(revision: Revision, name: &str, value: &Value) -> Result<(), String> {
+/// Fails unless a value is what the revision defines under this name.
+pub fn accept(revision: Revision, name: &str, value: &Value) -> Result<(), String> {
     let errors: Vec<_> = validator(revision, name)?
         .iter_errors(value)
         .map(|error| format!("{error} at {}", error.instance_path()))

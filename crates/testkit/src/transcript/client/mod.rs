@@ -47,7 +47,6 @@
 mod app;
 mod http;
 mod matching;
-mod official;
 mod wire;
 
 use std::collections::{HashMap, HashSet};
@@ -57,6 +56,7 @@ use serde_json::{Value, json};
 use tsugite_core::revision::Revision;
 
 use super::{Mark, PATIENCE, Place, Transport};
+use crate::official;
 use app::{App, Outcome};
 use matching::{CAPABILITIES, INFO, Names, VERSION, dress, undress};
 use wire::{Headers, Heard, Wire};
