@@ -1,0 +1,62 @@
+//! HTTP+SSE, the transport of 2024-11-05: one stream to hear on, and a place to post to.
+
+use std::net::SocketAddr;
+
+use tokio::task::JoinHandle;
+use tsugite_testkit::http::{Connection, Request};
+
+use super::{Heard, Heards, On};
+use crate::message::Message;
+
+/// A stream, and where to post.
+pub(super) struct Sse {
+    address: SocketAddr,
+    place: String,
+    reading: JoinHandle<()>,
+}
+
+impl Sse {
+    pub(super) async fn open(address: SocketAddr, heards: Heards) -> Result<Self, String> {
+        let mut stream = Connection::to(address).await;
+        let asked = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
+        let head = stream.send(asked).await;
+        if head.status != 200
+            || !head.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
+        {
+            return Err(format!("no stream: {head:?}"));
+        }
+        let first = stream.event().await.ok_or("the stream ends at once")?;
+        if first.event.as_deref() != Some("endpoint") {
+            return Err(format!("the first event names no endpoint: {first:?}"));
+        }
+        let reading = tokio::spawn(async move {
+            while let Some(event) = stream.event().await {
+                let heard = match event.event.as_deref() {
+                    Some("message") => {
+                        Message::read(&event.data).map(|message| Heard { on: On::Stream, message })
+                    }
+                    _ => Err(format!("no message: {event:?}")),
+                };
+                if heards.send(heard).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { address, place: first.data, reading })
+    }
+
+    pub(super) async fn send(&mut self, message: String) -> Result<(), String> {
+        let request = Request::new("POST").path(&self.place).header("Content-Type", "application/json");
+        let response = Connection::to(self.address).await.send(request.body(message)).await;
+        match response.status {
+            202 => Ok(()),
+            _ => Err(format!("not accepted: {response:?}")),
+        }
+    }
+}
+
+impl Drop for Sse {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}

@@ -1,0 +1,47 @@
+//! Standard input and output, through a puppet: one message on a line.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use super::{Out, Shared};
+use crate::message::Message;
+
+struct Lines(mpsc::UnboundedSender<String>);
+
+impl Out for Lines {
+    fn say(&self, text: &str) {
+        let _ = self.0.send(format!("{text}\n"));
+    }
+
+    fn answer(&self, text: &str) {
+        self.say(text);
+    }
+}
+
+/// Serves one puppet until nothing more comes.
+pub(super) async fn serve(socket: TcpStream, shared: Arc<Shared>) {
+    let (read, mut write) = socket.into_split();
+    let (lines, mut said) = mpsc::unbounded_channel::<String>();
+    let writing = tokio::spawn(async move {
+        while let Some(line) = said.recv().await {
+            if write.write_all(line.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    });
+    let out: Arc<dyn Out> = Arc::new(Lines(lines));
+    let link = shared.join(Arc::clone(&out));
+    let mut read = BufReader::new(read).lines();
+    while let Ok(Some(line)) = read.next_line().await {
+        match Message::read(&line) {
+            Ok(message) => link.hear(message, &out),
+            Err(fault) => shared.fault(None, &fault),
+        }
+    }
+    shared.leave(&link);
+    // What is still to be said has nobody to hear it.
+    writing.abort();
+}
