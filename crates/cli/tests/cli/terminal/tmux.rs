@@ -122,7 +122,15 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        let kill = ["-L", &self.socket, "kill-server"];
-        let _ = Command::new("tmux").args(kill).env_remove("TMUX").stderr(Stdio::null()).status();
+        let tmux = |words: &[&str]| {
+            let mut tmux = Command::new("tmux");
+            tmux.args(["-L", &self.socket]).args(words).env_remove("TMUX").stderr(Stdio::null()).output()
+        };
+        let path = tmux(&["display-message", "-p", "#{socket_path}"]);
+        let _ = tmux(&["kill-server"]);
+        // It leaves its socket behind.
+        if let Some(path) = path.ok().and_then(|path| String::from_utf8(path.stdout).ok()) {
+            let _ = std::fs::remove_file(path.trim());
+        }
     }
 }
