@@ -4,7 +4,7 @@ use std::io;
 
 use super::super::completing::Candidate;
 use super::keys::{Key, Keys};
-use super::line::{Line, Place, width};
+use super::line::{Line, Place, advance, width};
 use super::terminal::{self, Came, Door, Raw};
 
 /// What came of a line.
@@ -36,9 +36,9 @@ pub(super) fn read(keys: &mut Keys, door: &Door, ways: &Ways<'_>) -> io::Result<
         return Ok(Ended::Withdrawn);
     }
     let _raw = Raw::new()?;
-    let mut desk = Desk { ways, line: Line::default(), draft: String::new(), place: ways.earlier.len() };
-    let mut cursor = Place::default();
-    desk.draw(&mut cursor, "")?;
+    let (line, draft, drawn) = (Line::default(), String::new(), String::new());
+    let mut desk = Desk { ways, line, draft, place: ways.earlier.len(), drawn };
+    desk.draw("")?;
     loop {
         if (ways.withdrawn)() {
             desk.leave("\n")?;
@@ -60,30 +60,28 @@ pub(super) fn read(keys: &mut Keys, door: &Door, ways: &Ways<'_>) -> io::Result<
                 }
                 Key::ClearScreen => {
                     terminal::write("\x1b[H\x1b[2J")?;
-                    cursor = Place::default();
+                    desk.drawn.clear();
                 }
                 Key::Tab => {
                     let listed = desk.complete();
                     if !listed.is_empty() {
                         desk.leave("\n")?;
                         terminal::write(&listed)?;
-                        cursor = Place::default();
+                        desk.drawn.clear();
                     }
                 }
                 Key::Up => desk.walk(-1),
                 Key::Down => desk.walk(1),
                 other => desk.line.press(&other),
             }
-            desk.draw(&mut cursor, "")?;
+            desk.draw("")?;
         }
         match terminal::wait(door, keys.is_unsure())? {
             Came::Bytes(bytes) => keys.feed(&bytes),
             Came::Nothing => keys.give_up(),
             Came::Knock => {
-                // Another width puts what is drawn elsewhere.
-                cursor = desk.line.places(ways.prompt, terminal::columns()).0;
                 let notes = door.notes().unwrap_or_default();
-                desk.draw(&mut cursor, &notes)?;
+                desk.draw(&notes)?;
             }
             Came::End => return Ok(Ended::End),
         }
@@ -97,14 +95,17 @@ struct Desk<'a> {
     draft: String,
     /// Which of those is looked at; behind the last is the draft.
     place: usize,
+    /// What stands on the screen before the cursor.
+    drawn: String,
 }
 
 impl Desk<'_> {
-    /// Draws all of it anew, where it stood with its cursor at `cursor`, with `above` above it.
-    fn draw(&self, cursor: &mut Place, above: &str) -> io::Result<()> {
+    /// Draws all of it anew, where it stood, with `above` above it.
+    fn draw(&mut self, above: &str) -> io::Result<()> {
         let columns = terminal::columns();
         let (now, end) = self.line.places(self.ways.prompt, columns);
-        let mut text = up(cursor.row);
+        // A terminal of another width has put it into other rows.
+        let mut text = up(advance(Place::default(), &self.drawn, columns).row);
         text.push_str("\r\x1b[J");
         text.push_str(above);
         text.push_str(self.ways.prompt);
@@ -118,7 +119,7 @@ impl Desk<'_> {
         if now.column > 0 {
             text.push_str(&format!("\x1b[{}C", now.column));
         }
-        *cursor = now;
+        self.drawn = format!("{}{}", self.ways.prompt, self.line.before());
         terminal::write(&text)
     }
 

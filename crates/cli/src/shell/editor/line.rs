@@ -125,7 +125,7 @@ impl Line {
 }
 
 /// Where a text ends that begins somewhere. A letter that does not fit goes to the next row.
-fn advance(from: Place, text: &str, columns: usize) -> Place {
+pub(super) fn advance(from: Place, text: &str, columns: usize) -> Place {
     let mut place = from;
     for letter in text.chars() {
         if letter == '\n' {

@@ -82,9 +82,21 @@ impl Terminal {
         panic!("{id} is still there; the screen:\n{}", self.screen());
     }
 
-    /// Another size.
+    /// Another width, of which what runs can know.
+    #[track_caller]
     pub(super) fn resize(&self, columns: &str) {
         self.tmux(&["resize-window", "-t", "test", "-x", columns, "-y", "50"]);
+        // tmux tells it a little later.
+        let tty = self.tmux(&["display-message", "-p", "-t", "test", "#{pane_tty}"]);
+        for _ in 0..TRIES {
+            let size =
+                Command::new("sh").args(["-c", &format!("stty size < {}", tty.trim())]).output().unwrap();
+            if size.stdout == format!("50 {columns}\n").as_bytes() {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+        panic!("the terminal does not change its size");
     }
 
     #[track_caller]
