@@ -52,6 +52,12 @@ fn file() -> impl Strategy<Value = String> {
     )
 }
 
+/// Whether a comma stands behind the last entry, which strict readers refuse.
+fn trails(document: &Document) -> Option<bool> {
+    let list = document.find(&["list"]).unwrap().unwrap();
+    list.members().last().map(|last| last.comma.is_some())
+}
+
 /// Every comment of a text, outside of one part of it.
 fn comments(text: &str, but: Option<&Node>) -> Vec<String> {
     let (mut found, mut at) = (Vec::new(), 0);
@@ -101,6 +107,7 @@ proptest! {
         list_of(&mut expected).insert("new".to_owned(), entry);
         prop_assert_eq!(read(&after).root().value(), expected);
         prop_assert_eq!(comments(&after, None), comments(&text, None));
+        prop_assert_eq!(trails(&read(&after)), trails(&before).or(Some(false)));
         // What stands before the last entry, and from the end of the list on, is as it was.
         let list = before.find(&["list"]).unwrap().unwrap();
         let kept = list.members().last().map_or(list.start + 1, |last| last.value.end);
@@ -137,6 +144,7 @@ proptest! {
             let mut expected = before.root().value();
             list_of(&mut expected).shift_remove(&member.name);
             prop_assert_eq!(read(&after).root().value(), expected);
+            prop_assert!(trails(&read(&after)).is_none_or(|trails_now| Some(trails_now) == trails(&before)));
             let own = Node { start: member.start, end: member.value.end, kind: super::Kind::Null };
             prop_assert_eq!(comments(&after, None), comments(&text, Some(&own)));
             prop_assert!(after.ends_with(&text[list.end - 1..]));

@@ -293,10 +293,11 @@ fn a_file_that_cannot_be_read_stops_all_of_it() {
 #[test]
 fn a_folder_that_cannot_be_written_to_stops_all_of_it() {
     let place = Place::project();
-    place.file(".cursor/mcp.json", "{}").file(".config-is-a-file", "");
-    place.file("config/tsugite", "not a folder");
+    place.file(".cursor/mcp.json", "{}").file("config/other", "");
+    // A link to no folder: that none can be made there is only found out when it is.
+    std::os::unix::fs::symlink("nowhere/at/all", place.path.join("config/tsugite")).unwrap();
     let err = place.plain(&place.config(&["add", "a", "demo", "--to", "cursor,tsugite"]).failed(1));
-    assert!(err.starts_with("error: ~/config/tsugite/mcp.json cannot be "), "{err}");
+    assert!(err.starts_with("error: ~/config/tsugite/mcp.json cannot be written\n  step  write\n"), "{err}");
     assert_eq!(place.text(".cursor/mcp.json"), "{}");
     assert!(!place.has(".cursor/mcp.json.bak"));
     let left: Vec<_> = fs::read_dir(place.path.join(".cursor")).unwrap().collect();
