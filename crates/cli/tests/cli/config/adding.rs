@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use super::SUPPORT;
-use crate::support::Place;
+use crate::support::{Place, Served};
 
 fn entry(place: &Place, file: &str, list: &str) -> Value {
     let value: Value = serde_json::from_str(&place.plain(&place.text(file))).unwrap();
@@ -78,6 +78,18 @@ fn a_transport_that_is_named_is_written() {
             entry(&place, &format!("{SUPPORT}/Claude/claude_desktop_config.json"), "mcpServers"),
             bridge
         );
+    }
+}
+
+#[test]
+fn a_url_works_where_only_programs_are_started() {
+    let served = Served::start();
+    let place = Place::project();
+    let old = served.url.replace("/mcp", "/sse");
+    place.config(&["add", "new", &served.url, "--to", "claude-desktop", "-H", "X-Key: a b"]).fine();
+    place.config(&["add", "old", &old, "--to", "claude-desktop", "--transport", "sse"]).fine();
+    for name in ["claude-desktop:new", "claude-desktop:old"] {
+        assert_eq!(place.run(["call", name, "add", "a=1", "b=2"]).fine(), "3\n", "{name}");
     }
 }
 

@@ -170,9 +170,11 @@ fn connecting_tells_the_revision_or_the_step_and_one_failure_harms_no_other() {
     let served = Served::start();
     let closed = always("401 Unauthorized", "");
     let place = Place::project();
+    // It holds our standard error open, and does not end with its input: only if it is ended does the run end.
+    let silent = "exec 9>/proc/$PPID/fd/2; trap '' TERM; while :; do sleep 1; done";
     let servers = json!({"mcpServers": {
         "dead": {"command": "sh", "args": ["-c", "exit 3"]},
-        "silent": {"command": "sh", "args": ["-c", "while read line; do :; done"]},
+        "silent": {"command": "sh", "args": ["-c", silent]},
         "closed": {"url": format!("http://{closed}/mcp")},
         "web": {"url": served.url},
         "demo2": {"command": TSUGITE, "args": ["serve", "--stdio"]},
