@@ -1,6 +1,7 @@
 //! One connection to one server behind the bridge: kept up with back-off, for one client or for all that have no session.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -115,6 +116,13 @@ impl Far {
 
     /// The client, when the connection is there; why it is not, when it cannot be opened.
     pub(super) async fn up(&self) -> Result<&Client, Refusal> {
+        // Where there are others, nobody is held up for long by one.
+        if self.target.prefix.is_some() {
+            self.settled().await;
+            if matches!(&*self.state.borrow(), State::Opening) {
+                return Err(self.absent("it does not answer"));
+            }
+        }
         let mut state = self.state.subscribe();
         loop {
             match &*state.borrow_and_update() {
@@ -144,6 +152,17 @@ impl Far {
         let settled = state.wait_for(|state| !matches!(state, State::Opening));
         // Whoever waits in vain goes on without.
         let _ = tokio::time::timeout_at(deadline, settled).await;
+    }
+
+    /// What came of something, unless that takes longer than anybody waits for one server among several.
+    pub(super) async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        match tokio::time::timeout(HANGING, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Refusal::failed(format!("{} does not answer", self.target.shown()))),
+        }
     }
 
     fn absent(&self, why: &str) -> Refusal {

@@ -10,6 +10,7 @@ use tsugite_core::revision::{Refusal, Revision, read_params, write_notification}
 use super::far::{Far, InFlight, Place};
 use super::relay::Relay;
 use super::tap::mark;
+use super::together::together;
 use super::{lend, names};
 use crate::client::{Client, Subscription, Watch};
 use crate::lock::lock;
@@ -57,16 +58,33 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
     let mut granted = Filter::new();
     let mut open = Vec::new();
     let mut kept: Vec<(Arc<Far>, Subscription)> = Vec::new();
+    let mut watched = Vec::with_capacity(lent.len());
     for far in lent {
-        let Some(client) = far.up_now() else { continue };
-        let watch = grant(&far, client, &wish, &mut granted);
-        match client.listen(watch).await {
+        let Some(client) = far.up_now().cloned() else { continue };
+        let watch = grant(&far, &client, &wish, &mut granted);
+        watched.push((far, client, watch));
+    }
+    let begun = together(watched.into_iter().map(|(far, client, watch)| async move {
+        let listening = async {
+            let begun = client.listen(watch).await;
+            begun.map_err(|error| far.refusal(error, Listen::NAME, job.revision))
+        };
+        let begun = match relay.is_single() {
+            true => listening.await,
+            false => far.in_time(listening).await,
+        };
+        (far, begun)
+    }));
+    for (far, begun) in begun.await {
+        match begun {
             Ok(subscription) => {
                 kept.push((Arc::clone(&far), subscription));
                 open.push(far);
             }
-            Err(error) if relay.is_single() => return Err(far.refusal(error, Listen::NAME, job.revision)),
-            Err(error) => tracing::warn!(server = far.target.shown(), %error, "a server tells no changes"),
+            Err(refusal) if relay.is_single() => return Err(refusal),
+            Err(refusal) => {
+                tracing::warn!(server = far.target.shown(), %refusal, "a server tells no changes");
+            }
         }
     }
     if let Some(uris) = &wish.resource_subscriptions {

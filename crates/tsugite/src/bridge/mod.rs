@@ -18,7 +18,7 @@
 //! - `relay`: the walk of a request. `far`: one connection to one server, kept up. `tap`: what the server says and asks.
 //! - `hello`: how clients are greeted. `session`: clients with one; `lend`: clients without.
 //! - `rounds` and `parked`: questions where the two sides are of two eras. `listening`: changes, likewise.
-//! - `target` and `names`: which server, and what its things are called where there are several.
+//! - `target`, `names` and `together`: which server, and what its things are called where there are several.
 
 mod far;
 mod hello;
@@ -31,6 +31,7 @@ mod rounds;
 mod session;
 mod tap;
 mod target;
+mod together;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

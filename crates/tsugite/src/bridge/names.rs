@@ -10,6 +10,7 @@ use tsugite_core::revision::{Refusal, Revision, Revisions, carry_result};
 use super::far::{Far, InFlight, unsaid};
 use super::relay::{back, place};
 use super::target::Target;
+use super::together::together;
 use crate::server::Kind;
 use crate::server::layer::Job;
 use crate::server::registry::{inner_name, outer_name};
@@ -163,9 +164,11 @@ pub(super) async fn merged(
 ) -> Result<RawJson, Refusal> {
     let Some((member, kind, name)) = list(method) else { return Err(Refusal::Internal) };
     let mut all: Vec<RawJson> = Vec::new();
-    for far in fars {
+    // All at once: one that is there and says nothing takes the others no time but its own.
+    let lists = together(fars.iter().map(|far| far.in_time(whole(far, method, member, job, level)))).await;
+    for (far, list) in fars.iter().zip(lists) {
         let Some(prefix) = far.target.prefix.as_deref() else { continue };
-        match whole(far, method, member, job, level).await {
+        match list {
             Ok(items) => all.extend(items.into_iter().filter_map(|item| {
                 let mut item: Ordered<RawJson> = item.read().ok()?;
                 rename(&mut item, name, kind, prefix)?;

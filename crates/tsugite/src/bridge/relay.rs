@@ -23,6 +23,7 @@ use super::lend::{self, Pool};
 use super::parked::{self, ParkedCalls};
 use super::session::Session;
 use super::target::Target;
+use super::together::together;
 use super::{Settings, hello, listening, names, rounds};
 use crate::lock::lock;
 use crate::server::layer::{Answering, Hearer, Job, Layered, Request, Response};
@@ -163,19 +164,23 @@ impl Relay {
     /// Tells every server which logs are wanted. One that is told with each request is not told now.
     async fn set_level(&self, session: &Session, job: &Job, _level: Level) -> Result<RawJson, Refusal> {
         let flight = InFlight::new(job.revision, place(job)?);
-        for far in &session.fars {
-            let told = match far.up_now() {
-                Some(client) if client.revision().is_stateless() => continue,
-                Some(client) if !self.is_single() && !logs(client.server_capabilities().as_ref()) => continue,
-                Some(_) => far.send(SetLevel::NAME, (&job.params, job.revision), None, &flight).await,
-                None => continue,
-            };
-            if self.is_single() {
-                let (result, from) = told?;
-                return back(far, SetLevel::NAME, &result, from, job.revision);
-            }
+        let mut wanting = session.fars.iter().filter(|far| match far.up_now() {
+            Some(client) if client.revision().is_stateless() => false,
+            Some(client) => self.is_single() || logs(client.server_capabilities().as_ref()),
+            None => false,
+        });
+        let tell = |far: &Arc<Far>| {
+            let (far, flight) = (Arc::clone(far), &flight);
+            async move { far.send(SetLevel::NAME, (&job.params, job.revision), None, flight).await }
+        };
+        if !self.is_single() {
+            // What one of them says to it is of no interest to the client.
+            together(wanting.map(|far| far.in_time(tell(far)))).await;
+            return Ok(RawJson::empty_object());
         }
-        Ok(RawJson::empty_object())
+        let Some(far) = wanting.next() else { return Ok(RawJson::empty_object()) };
+        let (result, from) = tell(far).await?;
+        back(far, SetLevel::NAME, &result, from, job.revision)
     }
 
     async fn without_session(self: &Arc<Self>, method: &str, job: Job) -> Result<RawJson, Refusal> {
