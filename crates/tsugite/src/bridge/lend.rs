@@ -49,8 +49,7 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
         return Err(Refusal::Internal);
     };
     let (key, face) = who(job)?;
-    let may_ask = [tools::Call::NAME, prompts::Get::NAME, resources::Read::NAME].contains(&method)
-        && can_be_asked(&face.capabilities);
+    let may_ask = may_be_asked_in(method) && can_be_asked(&face.capabilities);
     loop {
         let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.far));
         if let Some(first) = first {
@@ -142,6 +141,11 @@ fn copy(face: &Face) -> Face {
     Face { info: face.info.clone(), capabilities: face.capabilities.clone() }
 }
 
-pub(super) fn can_be_asked(capabilities: &ClientCapabilities) -> bool {
+/// Whether a server may ask something before it answers this.
+pub(super) fn may_be_asked_in(method: &str) -> bool {
+    [tools::Call::NAME, prompts::Get::NAME, resources::Read::NAME].contains(&method)
+}
+
+fn can_be_asked(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
 }

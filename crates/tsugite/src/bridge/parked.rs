@@ -22,7 +22,7 @@ use tsugite_core::revision::{Refusal, Revision, Revisions, carry_answer, carry_p
 use tsugite_core::session::Peek;
 
 use super::far::{InFlight, Place, unsaid};
-use super::lend::Lent;
+use super::lend::{self, Lent};
 use super::relay::{Relay, back, place};
 use crate::client::tap::Answered;
 use crate::lock::lock;
@@ -288,24 +288,36 @@ pub(super) fn begin(
     Ok(Parked { parking, flight, task: task.abort_handle() })
 }
 
+/// What a request says of an earlier one.
+pub(super) enum Earlier {
+    /// Nothing.
+    None,
+    /// It goes on with a call that waits here.
+    Call(Parked),
+    /// It has a state that is none of ours. What a server without sessions wants back is its own affair; for any other
+    /// this is why it is refused.
+    State(Refusal),
+}
+
 /// The call a client comes back for, if it does.
-pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &Job) -> Result<Option<Parked>, Refusal> {
+pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &Job) -> Result<Earlier, Refusal> {
     let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
-    let Some(state) = peek.request_state() else { return Ok(None) };
+    let Some(state) = peek.request_state().filter(|_| lend::may_be_asked_in(method)) else {
+        return Ok(Earlier::None);
+    };
     let bad = |text: &str| Refusal::InvalidParams(format!("Invalid params: {text}").into());
     let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
-    // What a server without sessions wants back is its own affair.
-    if !state.starts_with(MARK) {
-        return Ok(None);
-    }
     let config = &job.link.config;
     let who = job.caller.principal.as_ref();
-    let sealed = state.strip_prefix(MARK).unwrap_or_default();
-    let name = unseal(config, who, &binding(&peek, method), sealed)?;
-    let name = String::from_utf8(name).map_err(|_| bad("`requestState` is none of this request"))?;
-    let parked = relay.parked.take(&name);
-    let parked = parked
-        .ok_or_else(|| bad("the call this `requestState` belongs to is over; call again without it"))?;
+    // The server may be a bridge too, and its states look like ours.
+    let opened = unseal(config, who, &binding(&peek, method), &state).and_then(|name| {
+        let over = || bad("the call this `requestState` belongs to is over; call again without it");
+        std::str::from_utf8(&name).ok().and_then(|name| relay.parked.take(name)).ok_or_else(over)
+    });
+    let parked = match opened {
+        Ok(parked) => parked,
+        Err(refusal) => return Ok(Earlier::State(refusal)),
+    };
     let answers = match peek.input_responses() {
         Some(answers) if !answers.is_null() => {
             answers.read_object().map_err(|error| bad(&format!("`inputResponses`: {error}")))?
@@ -314,7 +326,7 @@ pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &Job) -> Result<Op
     };
     *lock(&parked.flight.place) = Some(place(job)?);
     parked.parking.answer(&answers);
-    Ok(Some(parked))
+    Ok(Earlier::Call(parked))
 }
 
 /// Waits until there is an answer, or a question.
@@ -334,7 +346,7 @@ pub(super) async fn go_on(
     lock(&parked.flight.place).take();
     let name = relay.parked.put(parked)?;
     let sealed = seal(config, who, &binding(&peek, method), name.as_bytes(), relay.settings.park_time);
-    let asked = sealed.ok_or(Refusal::Internal).and_then(|sealed| parking.asked(format!("{MARK}{sealed}")));
+    let asked = sealed.ok_or(Refusal::Internal).and_then(|sealed| parking.asked(sealed));
     if asked.is_err() {
         drop(relay.parked.take(&name));
     }
@@ -348,7 +360,5 @@ fn binding(peek: &Peek<'_>, method: &str) -> Binding {
     Binding { method: method.to_owned().into(), name, arguments }
 }
 
-/// What the states of parked calls begin with.
-const MARK: &str = "parked.";
 /// Questions a server may ask in one call.
 const QUESTIONS: usize = 128;

@@ -20,7 +20,7 @@ use tsugite_core::session::Peek;
 
 use super::far::{Far, InFlight, Place, unsaid};
 use super::lend::{self, Pool};
-use super::parked::{self, ParkedCalls};
+use super::parked::{self, Earlier, ParkedCalls};
 use super::session::Session;
 use super::target::Target;
 use super::together::together;
@@ -188,9 +188,11 @@ impl Relay {
             let lent = lend::all(self, &job).await?;
             return names::merged(&lent, method, &job, None).await;
         }
-        if let Some(parked) = parked::taken_up(self, method, &job)? {
-            return parked::go_on(self, parked, method, &job).await;
-        }
+        let foreign = match parked::taken_up(self, method, &job)? {
+            Earlier::Call(parked) => return parked::go_on(self, parked, method, &job).await,
+            Earlier::State(refusal) => Some(refusal),
+            Earlier::None => None,
+        };
         let (index, params) = names::inward(&self.targets, method, &job.params, job.revision)?;
         let lent = lend::one(self, index, method, &job).await?;
         let place = place(&job)?;
@@ -201,6 +203,9 @@ impl Relay {
             let flight = InFlight::new(job.revision, place);
             let (result, from) = lent.far.send(method, (&params, job.revision), None, &flight).await?;
             return back(&lent.far, method, &result, from, job.revision);
+        }
+        if let Some(refusal) = foreign {
+            return Err(refusal);
         }
         let parked = parked::begin(lent, method, params, &job, place)?;
         parked::go_on(self, parked, method, &job).await
