@@ -185,7 +185,8 @@ impl Far {
         let client = self.up().await?;
         let noted =
             Arc::new(Noted { far: Arc::clone(self), flight: Arc::clone(flight), ids: Mutex::default() });
-        let request = Relayed::new(method, params, said).level(level);
+        let shared = matches!(self.near, Near::Everybody);
+        let request = Relayed::new(method, params, said).level(level).shared(shared);
         let started = Arc::new(move |id| noted.begin(id));
         let outcome = client.relay(&request, self.patience, started).await;
         outcome.map_err(|error| self.refusal(error, method, flight.revision))

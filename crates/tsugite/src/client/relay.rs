@@ -25,6 +25,8 @@ pub(crate) struct Relayed<'a> {
     level: Option<Level>,
     /// Whether whoever asked wants to hear of progress.
     progress: bool,
+    /// Whether the connection is not the caller's own.
+    shared: bool,
 }
 
 impl<'a> Relayed<'a> {
@@ -32,7 +34,13 @@ impl<'a> Relayed<'a> {
         let peek = Peek::at(Raw::from(params)).ok();
         let name = peek.as_ref().and_then(|peek| peek.name(method).flatten().map(str::to_owned));
         let progress = peek.is_some_and(|peek| peek.progress_token().is_some());
-        Self { method, params, from, name, level: None, progress }
+        Self { method, params, from, name, level: None, progress, shared: false }
+    }
+
+    /// Over a connection that carries the requests of others too.
+    pub(crate) fn shared(mut self, shared: bool) -> Self {
+        self.shared = shared;
+        self
     }
 
     pub(crate) fn level(mut self, level: Option<Level>) -> Self {
@@ -68,6 +76,10 @@ impl Written for Relayed<'_> {
                 [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL];
             for (key, value) in claims.iter().filter_map(|key| Some((*key, own.as_ref()?.get(key)?))) {
                 meta.insert(key, value);
+            }
+            // The connection was opened in the name of another.
+            if self.shared && own.as_ref().is_none_or(|own| own.get(meta::CLIENT_INFO).is_none()) {
+                meta.remove(meta::CLIENT_INFO);
             }
         }
         if let Some(place) = place {
