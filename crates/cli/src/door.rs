@@ -19,8 +19,29 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Serves until somebody wants it to stop, or until the only client is gone.
-    pub(crate) async fn serve(self, server: Server, what: &str, page: Option<Live>) -> Result<()> {
+    /// Serves until somebody wants it to stop, or until the only client is gone; then comes `after`. Whoever presses Ctrl-C
+    /// does not wait for long for either.
+    pub(crate) async fn serve(
+        self,
+        server: Server,
+        what: &str,
+        page: Option<Live>,
+        after: impl Future<Output = ()>,
+    ) -> Result<()> {
+        let enough = signals::enough();
+        let served = async {
+            let outcome = self.serve_in_peace(server, what, page).await;
+            after.await;
+            outcome
+        };
+        tokio::select! {
+            biased;
+            outcome = served => outcome,
+            () = enough => Ok(()),
+        }
+    }
+
+    async fn serve_in_peace(self, server: Server, what: &str, page: Option<Live>) -> Result<()> {
         let broken = |error: tsugite::Error| {
             Failure::new(Exit::Connect, "the server cannot go on").at("serve").seen(error.to_string())
         };

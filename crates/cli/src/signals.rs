@@ -1,5 +1,7 @@
 //! Signals that ask to stop.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Listens for them from now on, not only once it is awaited; done when one has come.
@@ -13,6 +15,21 @@ pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
         }
     }
 }
+
+/// Listens from now on for Ctrl-C; done a moment after it, or when it is pressed once more: whoever presses it has had
+/// enough, and what can end in good order has had its time.
+pub(crate) fn enough() -> impl Future<Output = ()> {
+    let interrupt = signal(SignalKind::interrupt());
+    async {
+        let Ok(mut interrupt) = interrupt else { return std::future::pending().await };
+        interrupt.recv().await;
+        // The second is waited for; that it does not come is no failure.
+        let _ = tokio::time::timeout(MOMENT, interrupt.recv()).await;
+    }
+}
+
+/// How long what ends in good order may take after Ctrl-C.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// For whoever goes on after Ctrl-C.
 pub(crate) struct Signals {

@@ -37,8 +37,7 @@ impl Bridge {
             bridge = bridge.timeout(limit);
         }
         let door = Door { listen: self.listen, hosts: self.hosts };
-        let outcome = door.serve(bridge.server(), &format!("a bridge to {}", found.place), None).await;
-        bridge.close().await;
-        outcome
+        let what = format!("a bridge to {}", found.place);
+        door.serve(bridge.server(), &what, None, bridge.close()).await
     }
 }

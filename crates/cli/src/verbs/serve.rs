@@ -98,7 +98,7 @@ async fn serve_demo(door: Door, common: &Common) -> Result<()> {
         page.change(|about| about.servers.push(runs));
         tokio::spawn(page.clone().follow(client, 0));
     }
-    door.serve(server, "the demo server", Some(page)).await
+    door.serve(server, "the demo server", Some(page), std::future::ready(())).await
 }
 
 async fn serve_many(door: Door, named: Vec<Named>, common: &Common) -> Result<()> {
@@ -127,9 +127,7 @@ async fn serve_many(door: Door, named: Vec<Named>, common: &Common) -> Result<()
         [name] => format!("the server {name}"),
         names => format!("{} servers ({})", names.len(), names.join(", ")),
     };
-    let outcome = door.serve(server, &what, Some(page)).await;
-    bridge.close().await;
-    outcome
+    door.serve(server, &what, Some(page), bridge.close()).await
 }
 
 /// Tells on the page how each server is, now and whenever something changes.

@@ -51,3 +51,24 @@ fn it_ends_with_its_input_and_leaves_nothing() {
     let pid = std::fs::read_to_string(pid).unwrap();
     assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
 }
+
+#[test]
+fn ctrl_c_ends_a_bridge_whose_server_does_not_want_to_end() {
+    let place = Place::new();
+    let pid = place.path.join("pid");
+    // Deaf to everything, and with a call under way.
+    let script = format!(
+        "trap '' TERM INT; echo $$ > \"$0\"; {TSUGITE} serve --stdio --rev 2025-11-25; while :; do sleep 1; done"
+    );
+    let words = ["bridge", "--listen", "127.0.0.1:0", "--", "sh", "-c", &script, pid.to_str().unwrap()];
+    let running = Running::start(place.command(words));
+    let url = running.line().trim().to_owned();
+    let waiting = Running::start(place.command(["call", "--rev", "2025-11-25", &url, "wait"]));
+    place.run(["call", "--rev", "2025-11-25", &url, "add", "a=1", "b=2"]).fine();
+    running.signal("-INT");
+    running.signal("-INT");
+    assert_eq!(running.end().code, 0);
+    assert_eq!(waiting.end().code, 2);
+    let pid = std::fs::read_to_string(pid).unwrap();
+    assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
+}

@@ -265,7 +265,7 @@ impl Drop for Far {
             keeper.abort();
         }
         if let (Some(client), Ok(runtime)) = (self.client.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { client.close().await });
+            self.target.leaves(runtime.spawn(async move { client.close().await }));
         }
     }
 }

@@ -109,6 +109,9 @@ impl Relay {
         for far in closing {
             let _ = far.await;
         }
+        for target in &self.targets {
+            target.left().await;
+        }
     }
 
     async fn answer(self: &Arc<Self>, method: &str, job: Job) -> Result<RawJson, Refusal> {

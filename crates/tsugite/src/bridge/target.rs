@@ -2,6 +2,8 @@
 
 use std::sync::Mutex;
 
+use tokio::task::JoinHandle;
+
 use crate::client::{Connecting, Verdict};
 use crate::lock::lock;
 
@@ -13,11 +15,13 @@ pub(super) struct Target {
     /// What was found out about it: the next connection need not ask again.
     verdict: Mutex<Option<Verdict>>,
     trouble: Mutex<Option<String>>,
+    /// Connections that are being ended politely.
+    leaving: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Target {
     pub(super) fn new(prefix: Option<String>, way: Connecting) -> Self {
-        Self { prefix, way, verdict: Mutex::default(), trouble: Mutex::default() }
+        Self { prefix, way, verdict: Mutex::default(), trouble: Mutex::default(), leaving: Mutex::default() }
     }
 
     pub(super) fn dial(&self) -> Connecting {
@@ -30,6 +34,21 @@ impl Target {
     /// What was found out about it; nothing when that turned out to be wrong.
     pub(super) fn learn(&self, verdict: Option<Verdict>) {
         *lock(&self.verdict) = verdict;
+    }
+
+    /// A connection is being ended.
+    pub(super) fn leaves(&self, leaving: JoinHandle<()>) {
+        let mut all = lock(&self.leaving);
+        all.retain(|one| !one.is_finished());
+        all.push(leaving);
+    }
+
+    /// Waits until all of them are ended.
+    pub(super) async fn left(&self) {
+        let leaving = std::mem::take(&mut *lock(&self.leaving));
+        for one in leaving {
+            let _ = one.await;
+        }
     }
 
     /// What it is called in messages.
