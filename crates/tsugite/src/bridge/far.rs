@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -65,6 +66,8 @@ pub(super) struct InFlight {
     pub(super) place: Mutex<Option<Place>>,
     /// Takes questions, where the client cannot be asked directly.
     pub(super) parking: Option<Arc<Parking>>,
+    /// Whether it was given up before there was an answer.
+    pub(super) given_up: AtomicBool,
 }
 
 /// Where what belongs to a request goes.
@@ -80,7 +83,8 @@ pub(super) struct Place {
 
 impl InFlight {
     pub(super) fn new(revision: Revision, place: Place) -> Arc<Self> {
-        Arc::new(Self { revision, place: Mutex::new(Some(place)), parking: None })
+        let (place, given_up) = (Mutex::new(Some(place)), AtomicBool::new(false));
+        Arc::new(Self { revision, place, parking: None, given_up })
     }
 
     pub(super) fn place(&self) -> Option<Place> {
@@ -189,7 +193,12 @@ impl Far {
         let request = Relayed::new(method, params, said).level(level).shared(shared);
         let started = Arc::new(move |id| noted.begin(id));
         let outcome = client.relay(&request, self.patience, started).await;
-        outcome.map_err(|error| self.refusal(error, method, flight.revision))
+        outcome.map_err(|error| {
+            if matches!(error.kind(), Kind::TimedOut { .. }) {
+                flight.given_up.store(true, Ordering::Release);
+            }
+            self.refusal(error, method, flight.revision)
+        })
     }
 
     /// What a client of `to` is told about a failure.

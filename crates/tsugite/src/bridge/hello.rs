@@ -93,7 +93,8 @@ fn hello_of_many(fars: &[Arc<Far>], job: &Job) -> Result<RawJson, Refusal> {
 pub(super) async fn discover(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, Refusal> {
     let served: Vec<String> = job.link.config.served.names().into_iter().map(str::to_owned).collect();
     if !relay.is_single() {
-        let fars = lend::all(relay, job).await?;
+        let lent = lend::all(relay, job).await?;
+        let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.far)).collect();
         let (capabilities, instructions) = together(&fars);
         let mut found = DiscoverResult::new(served, capabilities);
         found.instructions = instructions;

@@ -14,6 +14,7 @@ use tsugite_core::session::Peek;
 
 use super::far::{Face, Far, Near};
 use super::relay::Relay;
+use super::together::together;
 use crate::lock::lock;
 use crate::server::layer::Job;
 
@@ -35,12 +36,14 @@ struct Entry {
 /// A connection for one request.
 pub(super) struct Lent {
     pub(super) far: Arc<Far>,
-    _lease: Option<Lease>,
+    lease: Option<Lease>,
 }
 
 struct Lease {
     pool: Arc<Pool>,
     far: Arc<Far>,
+    may_ask: bool,
+    answered: bool,
 }
 
 /// A connection to one of the servers.
@@ -56,7 +59,7 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
             // What kind of server it is decides how it is shared.
             first.settled().await;
             if first.revision().is_some_and(|revision| revision.is_stateless()) {
-                return Ok(Lent { far: first, _lease: None });
+                return Ok(Lent { far: first, lease: None });
             }
         }
         let freed = pool.freed.notified();
@@ -85,44 +88,58 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
 }
 
 /// A connection to each of the servers that are there.
-pub(super) async fn all(relay: &Arc<Relay>, job: &Job) -> Result<Vec<Arc<Far>>, Refusal> {
-    let mut fars = Vec::with_capacity(relay.targets.len());
-    for index in 0..relay.targets.len() {
-        fars.push(one(relay, index, "", job).await?.far);
+pub(super) async fn all(relay: &Arc<Relay>, job: &Job) -> Result<Vec<Lent>, Refusal> {
+    let lending = (0..relay.targets.len()).map(|index| async move {
+        let lent = one(relay, index, "", job).await?;
+        lent.far.settled().await;
+        Ok(lent)
+    });
+    together(lending).await.into_iter().collect()
+}
+
+impl Lent {
+    /// Whether it is lent to a call that may be asked something.
+    pub(super) fn may_be_asked(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.may_ask)
     }
-    for far in &fars {
-        far.settled().await;
+
+    /// The server has answered: whatever it says from now on is about something else.
+    pub(super) fn answered(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            lease.answered = true;
+        }
     }
-    Ok(fars)
 }
 
 impl Pool {
     fn lend(self: &Arc<Self>, entry: &mut Entry, may_ask: bool) -> Lent {
         let far = Arc::clone(&entry.far);
-        let _lease = may_ask.then(|| {
-            entry.taken = true;
-            Lease { pool: Arc::clone(self), far: Arc::clone(&far) }
-        });
-        Lent { far, _lease }
+        entry.taken |= may_ask;
+        let lease = Lease { pool: Arc::clone(self), far: Arc::clone(&far), may_ask, answered: false };
+        Lent { far, lease: Some(lease) }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut entries = lock(&self.pool.entries);
-        let Some(index) = entries.iter().position(|entry| Arc::ptr_eq(&entry.far, &self.far)) else { return };
-        let mut spare = false;
-        if let Some(entry) = entries.get_mut(index) {
-            entry.taken = false;
-            let key = entry.key.clone();
-            // The first of its kind stays; what was opened beside it for a while goes.
-            spare = entries.iter().take(index).any(|other| other.key == key && !other.taken)
-                && self.far.is_idle();
-        }
-        if spare {
-            entries.remove(index);
+        let index = entries.iter().position(|entry| Arc::ptr_eq(&entry.far, &self.far));
+        if let Some(index) = index.filter(|_| self.may_ask) {
+            let mut spare = !self.answered;
+            if let Some(entry) = entries.get_mut(index) {
+                entry.taken = false;
+                let key = entry.key.clone();
+                // The first of its kind stays; what was opened beside it for a while goes. So does one whose server
+                // may still ask about a call that was given up: the next caller would be asked.
+                spare |= entries.iter().take(index).any(|other| other.key == key && !other.taken)
+                    && self.far.is_idle();
+            }
+            if spare {
+                entries.remove(index);
+            }
         }
         drop(entries);
+        // Whether it has become idle or free, somebody may wait for it.
         self.pool.freed.notify_waiters();
     }
 }

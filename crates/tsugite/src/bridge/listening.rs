@@ -8,6 +8,7 @@ use tsugite_core::protocol::{HasMeta, Meta, Method, Notice, ServerCapabilities, 
 use tsugite_core::revision::{Refusal, Revision, read_params, write_notification};
 
 use super::far::{Far, InFlight, Place};
+use super::lend::Lent;
 use super::relay::Relay;
 use super::tap::mark;
 use super::together::together;
@@ -49,7 +50,7 @@ impl Listening {
 pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Result<RawJson, Refusal> {
     let wish = read_params::<Listen>(Raw::from(&job.params), job.revision)?.notifications;
     let lent = lend::all(relay, job).await?;
-    if let [only] = lent.as_slice()
+    if let [Lent { far: only, .. }] = lent.as_slice()
         && only.target.prefix.is_none()
         && only.up().await?.revision().is_stateless()
     {
@@ -59,7 +60,7 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
     let mut open = Vec::new();
     let mut kept: Vec<(Arc<Far>, Subscription)> = Vec::new();
     let mut watched = Vec::with_capacity(lent.len());
-    for far in lent {
+    for far in lent.iter().map(|lent| Arc::clone(&lent.far)) {
         let Some(client) = far.up_now().cloned() else { continue };
         let watch = grant(&far, &client, &wish, &mut granted);
         watched.push((far, client, watch));

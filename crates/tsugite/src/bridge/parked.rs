@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -257,13 +258,15 @@ pub(super) fn begin(
     let flight = Arc::new(InFlight {
         revision: job.revision,
         place: Mutex::new(Some(place)),
-        parking: Some(Arc::clone(&parking)),
+        parking: lent.may_be_asked().then(|| Arc::clone(&parking)),
+        given_up: AtomicBool::new(false),
     });
     let task = tokio::spawn({
         let (parking, flight, method, to) =
             (Arc::clone(&parking), Arc::clone(&flight), method.to_owned(), job.revision);
         async move {
-            let far = &lent.far;
+            let mut lent = lent;
+            let far = Arc::clone(&lent.far);
             // A server with sessions is told once which logs are wanted, not with each request.
             if let Some(level) = logs
                 && far.wants_level(level)
@@ -279,7 +282,11 @@ pub(super) fn begin(
             {
                 outcome = far.send(&method, (&params, to), None, &flight).await;
             }
-            let outcome = outcome.and_then(|(result, from)| back(far, &method, &result, from, to));
+            let outcome = outcome.and_then(|(result, from)| back(&far, &method, &result, from, to));
+            if !flight.given_up.load(Ordering::Acquire) {
+                lent.answered();
+            }
+            drop(far);
             // The connection is another's before the client can call again.
             drop(lent);
             parking.finish(outcome);

@@ -189,7 +189,8 @@ impl Relay {
     async fn without_session(self: &Arc<Self>, method: &str, job: Job) -> Result<RawJson, Refusal> {
         if names::is_list(method) && !self.is_single() {
             let lent = lend::all(self, &job).await?;
-            return names::merged(&lent, method, &job, None).await;
+            let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.far)).collect();
+            return names::merged(&fars, method, &job, None).await;
         }
         let foreign = match parked::taken_up(self, method, &job)? {
             Earlier::Call(parked) => return parked::go_on(self, parked, method, &job).await,

@@ -110,8 +110,9 @@ impl Heard<'_> {
         struct Said {
             level: Level,
         }
-        let flight =
-            self.far.flight(call).or_else(|| self.far.only_flight(|flight| flight.place().is_some()));
+        // Where it is not said whose they are, they are nobody's unless there is but one request: a call that is parked
+        // counts, though nobody hears it.
+        let flight = self.far.flight(call).or_else(|| self.far.only_flight(|_| true));
         match &self.far.near {
             Near::Session(link, revision) => {
                 let place = flight.and_then(|flight| flight.place());
@@ -209,7 +210,11 @@ pub(super) fn mark(params: Raw<'_>, place: &Place) -> Option<RawJson> {
 /// Asks whoever made the call the server is working on.
 async fn ask(far: &Arc<Far>, method: &str, params: &RawJson, call: Option<i64>) -> Answered {
     let Some(from) = far.revision() else { return Err(gone()) };
-    let waits = |flight: &InFlight| flight.place().is_some() || flight.parking.is_some();
+    let waits = |flight: &InFlight| match far.near {
+        Near::Session(..) => flight.place().is_some(),
+        // Only calls that may be asked, of which a connection has one at a time.
+        Near::Everybody => flight.parking.is_some(),
+    };
     let flight = far.flight(call).or_else(|| far.only_flight(waits));
     match &far.near {
         Near::Session(link, to) => {
