@@ -33,6 +33,8 @@ pub(super) struct Far {
     calls: Mutex<HashMap<i64, Arc<InFlight>>>,
     /// Clients without a session that want to hear of changes.
     pub(super) listening: Mutex<Vec<Weak<Listening>>>,
+    /// What a client with a session is told when it is ready.
+    pub(super) early: Mutex<Option<Vec<Vec<u8>>>>,
     /// The logs the server was last asked for.
     level: Mutex<Option<Level>>,
     keeper: OnceLock<AbortHandle>,
@@ -108,6 +110,7 @@ impl Far {
             state: watch::Sender::new(State::Opening),
             calls: Mutex::default(),
             listening: Mutex::default(),
+            early: Mutex::default(),
             level: Mutex::default(),
             keeper: OnceLock::new(),
             begun: Mutex::new(Instant::now()),
@@ -147,6 +150,12 @@ impl Far {
             State::Up => self.client.get(),
             _ => None,
         }
+    }
+
+    /// Waits until the server was reached for the first time.
+    pub(super) async fn greeted(&self) {
+        let mut state = self.state.subscribe();
+        let _ = state.wait_for(|_| self.client.get().is_some()).await;
     }
 
     /// Waits until it is known whether there is a connection; but nobody waits for long for one that hangs.

@@ -14,6 +14,7 @@ use super::names;
 use crate::client::tap::{Answered, Later, Tap};
 use crate::lock::lock;
 use crate::server::ask::ask_raw;
+use crate::server::link::Link;
 use crate::transport::outbox::Outbox;
 
 /// Hears a server for a connection.
@@ -35,11 +36,8 @@ impl Tap for FarTap {
     }
 
     fn asked(&self, method: String, params: RawJson, call: Option<i64>) -> Later<Answered> {
-        let far = self.0.upgrade();
-        Box::pin(async move {
-            let Some(far) = far else { return Err(gone()) };
-            ask(&far, &method, &params, call).await
-        })
+        let far = Weak::clone(&self.0);
+        Box::pin(async move { ask(&far, &method, &params, call).await })
     }
 
     fn full(&self) -> Option<Later<()>> {
@@ -114,14 +112,10 @@ impl Heard<'_> {
         // counts, though nobody hears it.
         let flight = self.far.flight(call).or_else(|| self.far.only_flight(|_| true));
         match &self.far.near {
-            Near::Session(link, revision) => {
-                let place = flight.and_then(|flight| flight.place());
-                let outbox = place.map(|place| place.outbox);
-                let outbox = outbox.or_else(|| Some(link.upgrade()?.outbox().clone()));
-                if let Some(outbox) = outbox {
-                    self.push(&outbox, *revision, self.params);
-                }
-            }
+            Near::Session(link, revision) => match flight.and_then(|flight| flight.place()) {
+                Some(place) => self.push(&place.outbox, *revision, self.params),
+                None => self.push_to_session(link, *revision, self.params),
+            },
             // A request without a session says which logs it wants, and hears no others.
             Near::Everybody => {
                 let Some(flight) = flight else { return };
@@ -145,9 +139,7 @@ impl Heard<'_> {
         }
         match &self.far.near {
             Near::Session(link, revision) => {
-                if let Some(link) = link.upgrade() {
-                    self.push(link.outbox(), *revision, params);
-                }
+                self.push_to_session(link, *revision, params);
             }
             Near::Everybody => {
                 let listening: Vec<_> = lock(&self.far.listening).iter().filter_map(Weak::upgrade).collect();
@@ -161,14 +153,36 @@ impl Heard<'_> {
         }
     }
 
-    /// Says it the way `to` does, or not at all. What a client does not read is not kept for it without end.
-    fn push(&self, outbox: &Outbox, to: Revision, params: Raw<'_>) {
-        let Ok(params) = carry_notice(self.method, params, self.from, to) else { return };
-        let mut bytes = Vec::with_capacity(128);
-        let sent = (!self.bare || params.text() != "{}").then_some(&params);
-        if write::notification(&mut bytes, self.method, sent).is_err() {
+    /// Says what belongs to no request. A client that was not greeted yet, or has not said that it is ready, hears it
+    /// then.
+    fn push_to_session(&self, link: &Weak<Link>, to: Revision, params: Raw<'_>) {
+        let Some(up) = link.upgrade() else { return };
+        let mut early = lock(&self.far.early);
+        if early.is_none() && up.is_ready() {
+            drop(early);
+            return self.push(up.outbox(), to, params);
+        }
+        let Some(bytes) = self.written(to, params) else { return };
+        if let Some(early) = &mut *early {
+            match early.len() < EARLY {
+                true => early.push(bytes),
+                false => tracing::debug!(method = self.method, "a client is not ready to be told"),
+            }
             return;
         }
+        *early = Some(vec![bytes]);
+        let (far, link) = (Arc::downgrade(self.far), Weak::clone(link));
+        tokio::spawn(async move {
+            let ready = Link::until_ready(&link).await;
+            let (Some(()), Some(far), Some(link)) = (ready, far.upgrade(), link.upgrade()) else { return };
+            let mut early = lock(&far.early);
+            early.take().into_iter().flatten().for_each(|bytes| link.outbox().push_once(bytes));
+        });
+    }
+
+    /// Says it the way `to` does, or not at all. What a client does not read is not kept for it without end.
+    fn push(&self, outbox: &Outbox, to: Revision, params: Raw<'_>) {
+        let Some(bytes) = self.written(to, params) else { return };
         match outbox.is_full()
             && ![
                 tools::ListChanged::NAME,
@@ -181,6 +195,14 @@ impl Heard<'_> {
             true => tracing::debug!(method = self.method, "a client is too far behind to be told"),
             false => outbox.push_once(bytes),
         }
+    }
+
+    fn written(&self, to: Revision, params: Raw<'_>) -> Option<Vec<u8>> {
+        let params = carry_notice(self.method, params, self.from, to).ok()?;
+        let mut bytes = Vec::with_capacity(128);
+        let sent = (!self.bare || params.text() != "{}").then_some(&params);
+        write::notification(&mut bytes, self.method, sent).ok()?;
+        Some(bytes)
     }
 }
 
@@ -207,37 +229,50 @@ pub(super) fn mark(params: Raw<'_>, place: &Place) -> Option<RawJson> {
     RawJson::of(&params).ok()
 }
 
-/// Asks whoever made the call the server is working on.
-async fn ask(far: &Arc<Far>, method: &str, params: &RawJson, call: Option<i64>) -> Answered {
-    let Some(from) = far.revision() else { return Err(gone()) };
-    let waits = |flight: &InFlight| match far.near {
+/// Asks whoever made the call the server is working on. The connection is not kept for it: a question that nobody answers
+/// ends with it.
+async fn ask(far: &Weak<Far>, method: &str, params: &RawJson, call: Option<i64>) -> Answered {
+    let up = far.upgrade().ok_or_else(gone)?;
+    // A server may ask as soon as it is greeted, before we know that it is there.
+    up.greeted().await;
+    let from = up.revision().ok_or_else(gone)?;
+    let waits = |flight: &InFlight| match up.near {
         Near::Session(..) => flight.place().is_some(),
         // Only calls that may be asked, of which a connection has one at a time.
         Near::Everybody => flight.parking.is_some(),
     };
-    let flight = far.flight(call).or_else(|| far.only_flight(waits));
-    match &far.near {
-        Near::Session(link, to) => {
-            let link = link.upgrade().ok_or_else(gone)?;
-            let asked = carry_params(method, Raw::from(params), from, *to);
-            let asked = asked.map_err(|unsayable| unsaid(&unsayable, method).error(from))?;
-            let place = flight.and_then(|flight| flight.place());
-            let outbox = place.map_or_else(|| link.outbox().clone(), |place| place.outbox);
-            let questions = link.questions().clone();
-            drop(link);
-            match ask_raw(&questions, &outbox, *to, method, &asked).await.ok_or_else(gone)? {
-                Ok(answer) => carry_answer(method, Raw::from(&answer), *to, from)
-                    .map_err(|unsayable| unsaid(&unsayable, method).error(from)),
-                Err(error) => Err(carry_error(error, method, *to, from)),
-            }
+    let flight = up.flight(call).or_else(|| up.only_flight(waits));
+    let (link, to) = match &up.near {
+        Near::Session(link, to) => (Weak::clone(link), *to),
+        Near::Everybody => {
+            drop(up);
+            return match flight.and_then(|flight| flight.parking.clone()) {
+                Some(parking) => parking.ask(method, params, from).await,
+                None => {
+                    Err(Refusal::failed("the bridge cannot tell for which call this is asked").error(from))
+                }
+            };
         }
-        Near::Everybody => match flight.and_then(|flight| flight.parking.clone()) {
-            Some(parking) => parking.ask(method, params, from).await,
-            None => Err(Refusal::failed("the bridge cannot tell for which call this is asked").error(from)),
-        },
+    };
+    drop(up);
+    Link::until_ready(&link).await.ok_or_else(gone)?;
+    let asked = carry_params(method, Raw::from(params), from, to);
+    let asked = asked.map_err(|unsayable| unsaid(&unsayable, method).error(from))?;
+    let (questions, outbox) = {
+        let link = link.upgrade().ok_or_else(gone)?;
+        let place = flight.and_then(|flight| flight.place());
+        let outbox = place.map_or_else(|| link.outbox().clone(), |place| place.outbox);
+        (link.questions().clone(), outbox)
+    };
+    match ask_raw(&questions, &outbox, to, method, &asked).await.ok_or_else(gone)? {
+        Ok(answer) => carry_answer(method, Raw::from(&answer), to, from)
+            .map_err(|unsayable| unsaid(&unsayable, method).error(from)),
+        Err(error) => Err(carry_error(error, method, to, from)),
     }
 }
 
+/// Messages that wait for a client to be ready.
+const EARLY: usize = 64;
 /// What no params at all stand for.
 const EMPTY: Raw<'static> = Raw::empty_object();
 

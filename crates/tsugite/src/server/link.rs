@@ -9,7 +9,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{self, Poll, Waker};
 
 use tokio::sync::{Notify, Semaphore};
@@ -55,6 +55,8 @@ pub(crate) struct Link {
     reach: Reach,
     /// What somebody keeps for this peer.
     companion: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+    /// The client has said that it is ready, or gone.
+    readied: Arc<Notify>,
     /// Streams of changes end gracefully when the link does.
     closing: AtomicBool,
     closed: Notify,
@@ -280,6 +282,7 @@ impl Link {
             state: Mutex::new(state),
             busy: AtomicUsize::new(0),
             companion: Mutex::default(),
+            readied: Arc::default(),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
         })
@@ -504,6 +507,27 @@ impl Link {
         if let Some(listener) = &state.listener {
             listener.wake();
         }
+        drop(state);
+        self.readied.notify_waiters();
+    }
+
+    /// Whether something may be said to the client unasked: it is ready, or nobody hears it any more.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.phase(), Phase::Ready(_)) || self.closing.load(Ordering::Acquire)
+    }
+
+    /// Waits until something may be said to a client unasked, without keeping its link. `None` if that is gone.
+    pub(crate) async fn until_ready(link: &Weak<Self>) -> Option<()> {
+        loop {
+            let up = link.upgrade()?;
+            let readied = Arc::clone(&up.readied);
+            let waiting = readied.notified();
+            if up.is_ready() {
+                return Some(());
+            }
+            drop(up);
+            waiting.await;
+        }
     }
 
     fn serve(self: &Arc<Self>, phase: Phase, asked: Asked<'_>) -> Option<Work> {
@@ -678,6 +702,7 @@ impl Link {
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.closed.notify_waiters();
+        self.readied.notify_waiters();
         if let Some(questions) = self.questions.get() {
             questions.close();
         }
@@ -865,6 +890,13 @@ pub(crate) fn binding<M: Method>(asked: Asked<'_>) -> Binding {
     let name = asked.peek.name(M::NAME).flatten().unwrap_or_default().to_owned();
     let arguments = asked.peek.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
     Binding { method: M::NAME.into(), name, arguments }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Whoever waits for the client to be ready waits in vain.
+        self.readied.notify_waiters();
+    }
 }
 
 impl Running {
