@@ -1,0 +1,68 @@
+//! Servers that are there and say nothing.
+
+use serde_json::json;
+use tsugite::bridge::Bridge;
+use tsugite::prelude::*;
+use tsugite_testkit::peer::Peer;
+
+use crate::{HANDSHAKE, Mute, STATELESS, can_be_asked, names, within};
+
+fn fine() -> Server {
+    Server::new("fine", "1").tool(Tool::new("one").handler(async || 1))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_to_a_list_is_left_out_of_it() {
+    for (near, far) in [(HANDSHAKE, HANDSHAKE), (HANDSHAKE, STATELESS), (STATELESS, HANDSHAKE)] {
+        let mute = fine().layer(Mute("tools/list"));
+        let bridge = Bridge::to_many()
+            .target("mute", Client::of(&mute).revision(far))
+            .target("fine", Client::of(&fine()).revision(far));
+        let mut peer = Peer::connect(&bridge.server(), near, can_be_asked()).await;
+        let begun = tokio::time::Instant::now();
+        let list = within(peer.request("tools/list", json!({}))).await;
+        assert_eq!(names(&list), ["fine_one"], "{near} to {far}");
+        assert!(begun.elapsed().as_secs() <= 10, "{near} to {far}: {:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_to_a_log_level_holds_up_nobody() {
+    let mute = fine().layer(Mute("logging/setLevel"));
+    let bridge = Bridge::to_many()
+        .target("mute", Client::of(&mute).revision(HANDSHAKE))
+        .target("fine", Client::of(&fine()).revision(HANDSHAKE));
+    let mut peer = Peer::connect(&bridge.server(), HANDSHAKE, json!({})).await;
+    let begun = tokio::time::Instant::now();
+    let answer = within(peer.request("logging/setLevel", json!({"level": "debug"}))).await;
+    assert_eq!(answer["result"], json!({}));
+    assert!(begun.elapsed().as_secs() <= 10, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_to_a_server_that_does_not_open_fails_after_a_while() {
+    let mute = fine().layer(Mute("initialize"));
+    let bridge = Bridge::to_many()
+        .target("mute", Client::of(&mute).revision(HANDSHAKE))
+        .target("fine", Client::of(&fine()).revision(HANDSHAKE));
+    let mut peer = Peer::connect(&bridge.server(), STATELESS, json!({})).await;
+    let begun = tokio::time::Instant::now();
+    let answer = within(peer.call("mute_one", json!({}))).await;
+    assert!(answer["error"]["message"].as_str().unwrap_or_default().contains("`mute`"), "{answer}");
+    assert!(begun.elapsed().as_secs() <= 10, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_nobody_listens_on_any_more_is_free_for_the_next() {
+    let bridge = Bridge::to(Client::of(&fine()).revision(HANDSHAKE)).max_connections(1);
+    let server = bridge.server();
+    let mut first = Peer::connect(&server, STATELESS, json!({})).await;
+    let listening = first.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    assert_eq!(within(first.next()).await["method"], "notifications/subscriptions/acknowledged");
+    let mut second = Peer::connect(&server, STATELESS, can_be_asked()).await;
+    let list = second.begin("tools/list", json!({}));
+    // It waits now; there is nothing else to do.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    first.notify("notifications/cancelled", json!({"requestId": listening}));
+    assert_eq!(names(&within(second.response(list)).await), ["one"]);
+}

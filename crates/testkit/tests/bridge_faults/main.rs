@@ -1,0 +1,100 @@
+//! The bridge between peers that hang, come late, go away, or mean no good.
+//!
+//! No test waits for time to pass: where time matters the clock is paused.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod hanging;
+mod mixing;
+mod shell;
+mod states;
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tower_layer::Layer;
+use tower_service::Service;
+use tsugite::client::Connecting;
+use tsugite::prelude::*;
+use tsugite::server::layer::{BoxError, Next, Request, Response};
+
+/// The revision of servers and clients with a handshake.
+const HANDSHAKE: Revision = Revision::V2025_11_25;
+/// And of those without.
+const STATELESS: Revision = Revision::NEWEST;
+
+/// Fails the test instead of hanging.
+async fn within<F: IntoFuture>(work: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(3_600), work.into_future()).await.expect("it hangs")
+}
+
+/// What a client that can be asked anything says of itself.
+fn can_be_asked() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
+}
+
+fn text(response: &Value) -> &str {
+    response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {response}"))
+}
+
+/// The names of a list of tools.
+fn names(response: &Value) -> Vec<&str> {
+    let tools = response["result"]["tools"].as_array();
+    let tools = tools.unwrap_or_else(|| panic!("no list in {response}"));
+    tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
+}
+
+/// Notes what is sent to a server.
+fn overheard(server: Connecting) -> (Connecting, Arc<Mutex<Vec<Value>>>) {
+    let heard = Arc::<Mutex<Vec<Value>>>::default();
+    let noted = heard.clone();
+    let server = server.on_wire(move |direction, text| {
+        if direction == tsugite::client::Direction::Sent {
+            noted.lock().unwrap().push(serde_json::from_str(text).unwrap_or_default());
+        }
+    });
+    (server, heard)
+}
+
+/// Makes a server say nothing to one method.
+#[derive(Clone)]
+struct Mute(&'static str);
+
+#[derive(Clone)]
+struct Muted(&'static str, Next);
+
+impl Layer<Next> for Mute {
+    type Service = Muted;
+
+    fn layer(&self, inner: Next) -> Muted {
+        Muted(self.0, inner)
+    }
+}
+
+impl Service<Request> for Muted {
+    type Response = Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        if request.method() == self.0 {
+            return Box::pin(std::future::pending());
+        }
+        let answer = self.1.call(request);
+        Box::pin(async move { answer.await.map_err(Into::into) })
+    }
+}

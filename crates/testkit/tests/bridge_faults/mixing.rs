@@ -1,0 +1,115 @@
+//! What belongs to one client does not reach another.
+
+use serde_json::{Value, json};
+use tsugite::bridge::Bridge;
+use tsugite::prelude::*;
+use tsugite::transport::memory;
+use tsugite_testkit::peer::Peer;
+
+use crate::shell::{Pipe, spawn};
+use crate::{HANDSHAKE, STATELESS, can_be_asked, overheard, text, within};
+
+#[tokio::test(start_paused = true)]
+async fn a_client_without_a_name_is_not_given_that_of_another() {
+    let server = Server::new("s", "1").tool(Tool::new("one").handler(async || "1"));
+    let (far, sent) = overheard(Client::of(&server).revision(STATELESS));
+    let bridge = Bridge::to(far);
+    let server = bridge.server();
+    let mut named = Peer::connect(&server, STATELESS, json!({})).await;
+    let who = json!({"io.modelcontextprotocol/clientInfo": {"name": "alice", "version": "1"}});
+    within(named.request("tools/call", json!({"name": "one", "_meta": who}))).await;
+    let mut unnamed = Peer::connect(&server, STATELESS, json!({})).await;
+    within(unnamed.request("tools/call", json!({"name": "one"}))).await;
+    let sent = sent.lock().unwrap();
+    let names: Vec<&Value> = sent
+        .iter()
+        .filter(|message| message["method"] == "tools/call")
+        .map(|message| &message["params"]["_meta"]["io.modelcontextprotocol/clientInfo"]["name"])
+        .collect();
+    assert_eq!(names, [&json!("alice"), &Value::Null]);
+}
+
+/// The script asks about the first call after it was given up, when it hears the second.
+#[tokio::test]
+async fn a_question_about_a_call_that_was_given_up_is_asked_of_nobody() {
+    let heard = Pipe::new();
+    let far = spawn(&format!(
+        r#"hello; hear
+        case "$line" in
+        *first*) echo yes > {heard}; hear; hear; ask 9 ;;
+        *) answer 2 fine ;;
+        esac; drain"#
+    ));
+    let bridge = Bridge::to(far);
+    let server = bridge.server();
+    let mut first = Peer::connect(&server, STATELESS, can_be_asked()).await;
+    let call = first.begin("tools/call", json!({"name": "first"}));
+    heard.hear().await;
+    first.notify("notifications/cancelled", json!({"requestId": call}));
+    let mut second = Peer::connect(&server, STATELESS, can_be_asked()).await;
+    let answer = within(second.request_once("tools/call", json!({"name": "second"}))).await;
+    assert_eq!(text(&answer), "fine");
+    bridge.close().await;
+}
+
+/// The script asks when a list is read while a call runs.
+#[tokio::test]
+async fn a_question_is_asked_of_the_call_and_not_of_a_list() {
+    let heard = Pipe::new();
+    let far = spawn(&format!(
+        r#"hello; hear; echo yes > {heard}; hear; ask 9; hear
+        case "$line" in *accept*) answer 2 asked ;; *) answer 2 "not asked" ;; esac
+        say '{{"jsonrpc":"2.0","id":3,"result":{{"tools":[]}}}}'
+        drain"#
+    ));
+    let bridge = Bridge::to(far);
+    let server = bridge.server();
+    let peer = Peer::connect(&server, STATELESS, can_be_asked()).await;
+    let mut peer = peer.answering(|_, _| json!({"action": "accept", "content": {}}));
+    let call = peer.begin("tools/call", json!({"name": "first"}));
+    heard.hear().await;
+    let list = peer.begin("tools/list", json!({}));
+    let asked = within(peer.response(call)).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let state = &asked["result"]["requestState"];
+    let answers = json!({"question-1": {"action": "accept", "content": {}}});
+    let again = json!({"name": "first", "requestState": state, "inputResponses": answers});
+    assert_eq!(text(&within(peer.request_once("tools/call", again)).await), "asked");
+    assert_eq!(within(peer.response(list)).await["result"]["tools"], json!([]));
+    bridge.close().await;
+}
+
+/// One server asks and tells as soon as it is greeted; the other is greeted after that.
+#[tokio::test]
+async fn nothing_comes_before_the_answer_to_initialize() {
+    let told = Pipe::new();
+    let eager = spawn(&format!(
+        r#"hello
+        say '{{"jsonrpc":"2.0","id":7,"method":"roots/list"}}'
+        say '{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":"up"}}}}'
+        say '{{"jsonrpc":"2.0","id":8,"method":"ping"}}'
+        hear; echo yes > {told}; drain"#
+    ));
+    let late = spawn(&format!("hear; read said < {told}; welcome; hear; drain"));
+    let bridge = Bridge::to_many().target("eager", eager).target("late", late);
+    let mut wire = memory::connect(&bridge.server()).unwrap();
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": HANDSHAKE.as_str(), "capabilities": {"roots": {}},
+            "clientInfo": {"name": "peer", "version": "1"},
+        },
+    });
+    wire.send(hello.to_string());
+    let first: Value = serde_json::from_str(&within(wire.next()).await).unwrap();
+    assert_eq!(first["id"], 1, "{first}");
+    assert_eq!(first["result"]["protocolVersion"], HANDSHAKE.as_str(), "{first}");
+    wire.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    let mut heard = Vec::new();
+    for _ in 0..2 {
+        let message: Value = serde_json::from_str(&within(wire.next()).await).unwrap();
+        heard.push(message["method"].as_str().unwrap_or_default().to_owned());
+    }
+    heard.sort();
+    assert_eq!(heard, ["notifications/message", "roots/list"]);
+    bridge.close().await;
+}

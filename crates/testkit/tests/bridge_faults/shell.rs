@@ -1,0 +1,60 @@
+//! Servers that are a few lines of shell.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tsugite::client::{Client, Command, Connecting};
+
+use crate::{HANDSHAKE, within};
+
+/// What every script may use. `hear` reads a line into `$line`, `say` writes one. The first call after `hello` has the
+/// id 2.
+const WORDS: &str = r#"
+say() { printf '%s\n' "$1"; }
+hear() { IFS= read -r line; }
+answer() { say '{"jsonrpc":"2.0","id":'"$1"',"result":{"content":[{"type":"text","text":"'"$2"'"}]}}'; }
+ask() { say '{"jsonrpc":"2.0","id":'"$1"',"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}'; }
+welcome() { say '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}}'; }
+hello() { hear; welcome; hear; }
+# Reads whatever comes until nothing more does.
+drain() { while hear; do :; done; }
+"#;
+
+/// A server that is a script and wants a handshake.
+pub(crate) fn spawn(script: &str) -> Connecting {
+    let command = Command::new("/bin/sh").args(["-c", &format!("{WORDS}\n{script}")]);
+    Client::spawn(command).revision(HANDSHAKE)
+}
+
+/// A pipe with a name, by which a script says that it has come so far.
+pub(crate) struct Pipe(PathBuf);
+
+impl Pipe {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tsugite-bridge-faults-{}-{count}", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        Self(path)
+    }
+
+    /// Waits for a script to write to it.
+    pub(crate) async fn hear(&self) -> String {
+        let path = self.0.clone();
+        within(tokio::task::spawn_blocking(move || std::fs::read_to_string(path).unwrap())).await.unwrap()
+    }
+}
+
+impl fmt::Display for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", self.0.display())
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
