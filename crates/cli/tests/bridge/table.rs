@@ -48,7 +48,7 @@ struct Cell {
 
 impl Cell {
     fn name(&self) -> String {
-        let feature = match self.feature {
+        let what = match self.feature {
             Feature::List => "list",
             Feature::Call => "call",
             Feature::Progress => "progress",
@@ -57,7 +57,7 @@ impl Cell {
             Feature::Change => "list change",
         };
         let ((client, near), (server, far)) = (self.client, self.server);
-        format!("{client} {near} → {server} {far}: {feature}")
+        format!("{client} {near} → {server} {far}: {what}")
     }
 
     /// Whether the client's revision has what this cell is about. Where it has not, the error is what counts.
