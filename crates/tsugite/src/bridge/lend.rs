@@ -43,6 +43,8 @@ struct Lease {
     pool: Arc<Pool>,
     far: Arc<Far>,
     may_ask: bool,
+    /// Whether the next caller may be somebody else.
+    shared: bool,
     answered: bool,
 }
 
@@ -53,6 +55,8 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
     };
     let (key, face) = who(job)?;
     let may_ask = may_be_asked_in(method) && can_be_asked(&face.capabilities);
+    // A peer of its own, as over stdio, is one client.
+    let shared = !job.link.has_sequel();
     loop {
         let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.far));
         if let Some(first) = first {
@@ -68,7 +72,7 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
             if let Some(entry) =
                 entries.iter_mut().find(|entry| entry.key == key && !(may_ask && entry.taken))
             {
-                return Ok(pool.lend(entry, may_ask));
+                return Ok(pool.lend(entry, may_ask, shared));
             }
             let idle = entries.iter().position(|entry| !entry.taken && entry.far.is_idle());
             if let (true, Some(idle)) = (entries.len() >= relay.settings.lent, idle) {
@@ -78,7 +82,7 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
                 let opening = || Far::open(target, Near::Everybody, copy(&face), relay.settings.patience);
                 let far = relay.admit(opening)?;
                 let mut entry = Entry { key, far, taken: false };
-                let lent = pool.lend(&mut entry, may_ask);
+                let lent = pool.lend(&mut entry, may_ask, shared);
                 entries.push(entry);
                 return Ok(lent);
             }
@@ -112,10 +116,10 @@ impl Lent {
 }
 
 impl Pool {
-    fn lend(self: &Arc<Self>, entry: &mut Entry, may_ask: bool) -> Lent {
+    fn lend(self: &Arc<Self>, entry: &mut Entry, may_ask: bool, shared: bool) -> Lent {
         let far = Arc::clone(&entry.far);
         entry.taken |= may_ask;
-        let lease = Lease { pool: Arc::clone(self), far: Arc::clone(&far), may_ask, answered: false };
+        let lease = Lease { pool: Arc::clone(self), far: Arc::clone(&far), may_ask, shared, answered: false };
         Lent { far, lease: Some(lease) }
     }
 }
@@ -125,12 +129,12 @@ impl Drop for Lease {
         let mut entries = lock(&self.pool.entries);
         let index = entries.iter().position(|entry| Arc::ptr_eq(&entry.far, &self.far));
         if let Some(index) = index.filter(|_| self.may_ask) {
-            let mut spare = !self.answered;
+            let mut spare = self.shared && !self.answered;
             if let Some(entry) = entries.get_mut(index) {
                 entry.taken = false;
                 let key = entry.key.clone();
                 // The first of its kind stays; what was opened beside it for a while goes. So does one whose server
-                // may still ask about a call that was given up: the next caller would be asked.
+                // may still ask about a call that was given up: the next caller, who may be another, would be asked.
                 spare |= entries.iter().take(index).any(|other| other.key == key && !other.taken)
                     && self.far.is_idle();
             }
