@@ -36,7 +36,7 @@ async fn a_question_about_a_call_that_was_given_up_is_asked_of_nobody() {
     let far = spawn(&format!(
         r#"hello; hear
         case "$line" in
-        *first*) echo yes > {heard}; hear; hear; ask 9 ;;
+        *first*) echo yes > {heard}; hear; echo "$line" > {heard}; hear; ask 9 ;;
         *) answer 2 fine ;;
         esac; drain"#
     ));
@@ -46,6 +46,7 @@ async fn a_question_about_a_call_that_was_given_up_is_asked_of_nobody() {
     let call = first.begin("tools/call", json!({"name": "first"}));
     heard.hear().await;
     first.notify("notifications/cancelled", json!({"requestId": call}));
+    assert!(heard.hear().await.contains("notifications/cancelled"));
     let mut second = Peer::connect(&server, STATELESS, can_be_asked()).await;
     let answer = within(second.request_once("tools/call", json!({"name": "second"}))).await;
     assert_eq!(text(&answer), "fine");
