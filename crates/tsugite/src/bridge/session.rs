@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::Method;
@@ -31,6 +32,8 @@ pub(super) struct Session {
     lists: Mutex<Vec<Subscription>>,
     /// What the client says that is no request, in its order.
     saying: mpsc::Sender<Later<()>>,
+    /// What is done for it beside its requests; it ends with it, also where a server takes its time.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Session {
@@ -51,7 +54,8 @@ impl Session {
             }
         }
         let (saying, mut said) = mpsc::channel::<Later<()>>(SAID);
-        tokio::spawn(async move {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
             while let Some(next) = said.recv().await {
                 next.await;
             }
@@ -62,6 +66,7 @@ impl Session {
             watched: Mutex::default(),
             lists: Mutex::default(),
             saying,
+            tasks: Mutex::new(tasks),
         });
         Ok(session)
     }
@@ -71,13 +76,17 @@ impl Session {
         let mut begun = Vec::new();
         for far in &self.fars {
             let (far, session) = (Arc::clone(far), Arc::downgrade(self));
-            begun.push(tokio::spawn(async move {
+            let (done, listens) = oneshot::channel();
+            begun.push(listens);
+            lock(&self.tasks).spawn(async move {
                 let subscription = listen_for_session(&far).await;
                 drop(far);
                 if let (Some(subscription), Some(session)) = (subscription, session.upgrade()) {
                     lock(&session.lists).push(subscription);
                 }
-            }));
+                // Whoever waited may have gone on.
+                let _: Result<(), ()> = done.send(());
+            });
         }
         let deadline = Instant::now() + ACKNOWLEDGING;
         for one in begun {
