@@ -141,7 +141,7 @@ impl Bridge {
         self.targets.iter().map(|target| (name(target), target.trouble())).collect()
     }
 
-    /// Ends the connections to all servers politely.
+    /// Ends the connections to all servers politely, and opens no more. Calls that are parked, or under way, end too.
     pub async fn close(&self) {
         if let Some(relay) = self.relay.get() {
             relay.close().await;

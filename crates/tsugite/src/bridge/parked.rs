@@ -81,7 +81,15 @@ pub(super) struct ParkedCalls {
 struct Waiting {
     parked: Parked,
     /// Ends it when the client stays away.
-    end: AbortHandle,
+    _end: Timer,
+}
+
+struct Timer(AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl ParkedCalls {
@@ -99,22 +107,27 @@ impl ParkedCalls {
                 calls.len()
             )));
         }
-        let (all, key) = (Arc::clone(self), name.clone());
+        let (all, key, time) = (Arc::downgrade(self), name.clone(), self.time);
         let end = tokio::spawn(async move {
-            tokio::time::sleep(all.time).await;
-            let late = lock(&all.calls).remove(&key);
+            tokio::time::sleep(time).await;
+            let late = all.upgrade().and_then(|all| lock(&all.calls).remove(&key));
             if late.is_some() {
                 tracing::debug!("a call is given up: its client did not come back");
             }
         });
-        calls.insert(name.clone(), Waiting { parked, end: end.abort_handle() });
+        calls.insert(name.clone(), Waiting { parked, _end: Timer(end.abort_handle()) });
         Ok(name)
     }
 
     fn take(&self, name: &str) -> Option<Parked> {
-        let Waiting { parked, end } = lock(&self.calls).remove(name)?;
-        end.abort();
-        Some(parked)
+        let waiting = lock(&self.calls).remove(name)?;
+        Some(waiting.parked)
+    }
+
+    /// Ends all of them.
+    pub(super) fn end(&self) {
+        let ended = std::mem::take(&mut *lock(&self.calls));
+        drop(ended);
     }
 }
 

@@ -35,8 +35,8 @@ pub(super) struct Relay {
     pub(super) settings: Settings,
     pub(super) pools: Vec<Arc<Pool>>,
     pub(super) parked: Arc<ParkedCalls>,
-    /// Every connection there is.
-    open: Mutex<Vec<Weak<Far>>>,
+    /// Every connection there is; none, and none to come, when the bridge is closed.
+    open: Mutex<Option<Vec<Weak<Far>>>>,
 }
 
 /// What a server is, around the bridge.
@@ -78,7 +78,7 @@ impl Relay {
     pub(super) fn new(targets: Vec<Arc<Target>>, settings: Settings) -> Arc<Self> {
         let pools = targets.iter().map(|_| Arc::new(Pool::default())).collect();
         let parked = Arc::new(ParkedCalls::new(settings.parked, settings.park_time));
-        Arc::new(Self { targets, settings, pools, parked, open: Mutex::default() })
+        Arc::new(Self { targets, settings, pools, parked, open: Mutex::new(Some(Vec::new())) })
     }
 
     /// Whether there is one server, whose names are its own.
@@ -89,6 +89,7 @@ impl Relay {
     /// Remembers a connection, so that it can be ended politely. Fails if there are too many.
     pub(super) fn admit(&self, opening: impl FnOnce() -> Arc<Far>) -> Result<Arc<Far>, Refusal> {
         let mut open = lock(&self.open);
+        let Some(open) = &mut *open else { return Err(Refusal::failed("the bridge is closed")) };
         open.retain(|far| far.strong_count() > 0);
         if open.len() >= self.settings.connections {
             return Err(Refusal::failed(format!(
@@ -103,9 +104,10 @@ impl Relay {
 
     /// Ends every connection politely.
     pub(super) async fn close(&self) {
-        let open: Vec<_> = lock(&self.open).drain(..).filter_map(|far| far.upgrade()).collect();
-        let closing: Vec<_> =
-            open.into_iter().map(|far| tokio::spawn(async move { far.close().await })).collect();
+        let open = lock(&self.open).take();
+        self.parked.end();
+        let open = open.into_iter().flatten().filter_map(|far| far.upgrade());
+        let closing: Vec<_> = open.map(|far| tokio::spawn(async move { far.close().await })).collect();
         for far in closing {
             let _ = far.await;
         }
