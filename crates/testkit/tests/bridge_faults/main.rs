@@ -11,6 +11,7 @@
 )]
 
 mod hanging;
+mod leaving;
 mod mixing;
 mod shell;
 mod states;

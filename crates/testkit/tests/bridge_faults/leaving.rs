@@ -1,0 +1,130 @@
+//! What is left when a client, or the bridge, is gone: nothing.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::oneshot;
+use tsugite::bridge::Bridge;
+use tsugite::core::protocol::form::FormSchema;
+use tsugite::prelude::*;
+use tsugite::server::FormField;
+use tsugite_testkit::peer::Peer;
+
+use crate::{HANDSHAKE, Mute, STATELESS, can_be_asked, overheard, within};
+
+/// A server whose tool asks, and the news that the call is over.
+fn asks() -> (Server, oneshot::Receiver<()>) {
+    let (held, over) = oneshot::channel::<()>();
+    let held = Arc::new(Mutex::new(Some(held)));
+    let tool = Tool::new("ask").handler(move |context: Context| {
+        let held = held.lock().unwrap().take();
+        async move {
+            let _held = held;
+            context.ask_form(FormSchema::new().required_field("name", String::field()), "Who?").await?;
+            Ok::<_, ToolError>("answered")
+        }
+    });
+    (Server::new("asks", "1").tool(tool), over)
+}
+
+/// Lets everybody else do what there is to do.
+async fn settle() {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_call_ends_with_the_bridge() {
+    let (server, over) = asks();
+    let bridge = Bridge::to(Client::of(&server).revision(HANDSHAKE));
+    let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
+    let asked = within(peer.request_once("tools/call", json!({"name": "ask"}))).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    drop((peer, bridge));
+    let ended = tokio::time::timeout(Duration::from_secs(60), over).await;
+    assert!(ended.is_ok(), "the call goes on");
+    settle().await;
+    assert_eq!(tasks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_call_ends_when_the_bridge_is_closed() {
+    let (server, over) = asks();
+    let bridge = Bridge::to(Client::of(&server).revision(HANDSHAKE));
+    let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
+    let asked = within(peer.request_once("tools/call", json!({"name": "ask"}))).await;
+    bridge.close().await;
+    bridge.close().await;
+    let ended = tokio::time::timeout(Duration::from_secs(60), over).await;
+    assert!(ended.is_ok(), "the call goes on");
+    let state = &asked["result"]["requestState"];
+    let again = within(peer.request_once("tools/call", json!({"name": "ask", "requestState": state}))).await;
+    assert!(again.get("error").is_some(), "{again}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bridge_that_is_closed_opens_nothing() {
+    for near in [HANDSHAKE, STATELESS] {
+        let (far, sent) = overheard(Client::of(&Server::new("s", "1")).revision(HANDSHAKE));
+        let bridge = Bridge::to(far);
+        let server = bridge.server();
+        // It is in use before.
+        let mut before = Peer::connect(&server, near, json!({})).await;
+        within(before.request("tools/list", json!({}))).await;
+        bridge.close().await;
+        sent.lock().unwrap().clear();
+        let mut wire = tsugite::transport::memory::connect(&server).unwrap();
+        let hello = json!({
+            "protocolVersion": HANDSHAKE.as_str(), "capabilities": {}, "clientInfo": {"name": "p", "version": "1"},
+        });
+        wire.send(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string());
+        let answer = within(wire.next()).await;
+        assert!(answer.contains("the bridge is closed"), "{answer}");
+        assert!(sent.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_clients_that_are_gone() {
+    for (near, far) in
+        [(HANDSHAKE, HANDSHAKE), (HANDSHAKE, STATELESS), (STATELESS, HANDSHAKE), (STATELESS, STATELESS)]
+    {
+        for mute in ["", "subscriptions/listen", "tools/call", "ping"] {
+            let (server, _over) = asks();
+            let server = server.tool(Tool::new("one").handler(async || 1)).layer(Mute(mute));
+            // What nobody comes back for is over soon.
+            let bridge = Bridge::to(Client::of(&server).revision(far)).park(8, Duration::from_millis(500));
+            let server = bridge.server();
+            let mut left = Vec::new();
+            for _ in 0..3 {
+                let mut peer = Peer::connect(&server, near, can_be_asked()).await;
+                within(peer.request("tools/list", json!({}))).await;
+                peer.notify("notifications/roots/list_changed", json!({}));
+                peer.begin("tools/call", json!({"name": "ask"}));
+                peer.begin("tools/call", json!({"name": "one"}));
+                if near == STATELESS {
+                    let lists = json!({"toolsListChanged": true});
+                    peer.begin("subscriptions/listen", json!({"notifications": lists}));
+                } else {
+                    peer.begin("resources/subscribe", json!({"uri": "file:///x"}));
+                }
+                settle().await;
+                drop(peer);
+                settle().await;
+                left.push(tasks());
+            }
+            assert!(left[0] == left[2], "{near} to {far}, no {mute}: {left:?}");
+            if near == HANDSHAKE {
+                assert_eq!(left[2], 0, "{near} to {far}, no {mute}");
+            }
+            bridge.close().await;
+            drop((bridge, server));
+            settle().await;
+            assert_eq!(tasks(), 0, "{near} to {far}, no {mute}: after the end");
+        }
+    }
+}
