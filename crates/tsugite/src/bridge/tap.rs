@@ -164,7 +164,7 @@ impl Heard<'_> {
         }
         let Some(bytes) = self.written(to, params) else { return };
         if let Some(early) = &mut *early {
-            match early.len() < EARLY {
+            match early.iter().map(Vec::len).sum::<usize>() + bytes.len() <= EARLY {
                 true => early.push(bytes),
                 false => tracing::debug!(method = self.method, "a client is not ready to be told"),
             }
@@ -183,15 +183,14 @@ impl Heard<'_> {
     /// Says it the way `to` does, or not at all. What a client does not read is not kept for it without end.
     fn push(&self, outbox: &Outbox, to: Revision, params: Raw<'_>) {
         let Some(bytes) = self.written(to, params) else { return };
-        match outbox.is_full()
-            && ![
-                tools::ListChanged::NAME,
-                prompts::ListChanged::NAME,
-                resources::ListChanged::NAME,
-                resources::Updated::NAME,
-            ]
-            .contains(&self.method)
-        {
+        let is_change = [
+            tools::ListChanged::NAME,
+            prompts::ListChanged::NAME,
+            resources::ListChanged::NAME,
+            resources::Updated::NAME,
+        ]
+        .contains(&self.method);
+        match outbox.is_full() && (!is_change || outbox.is_stuffed()) {
             true => tracing::debug!(method = self.method, "a client is too far behind to be told"),
             false => outbox.push_once(bytes),
         }
@@ -271,8 +270,8 @@ async fn ask(far: &Weak<Far>, method: &str, params: &RawJson, call: Option<i64>)
     }
 }
 
-/// Messages that wait for a client to be ready.
-const EARLY: usize = 64;
+/// Bytes that wait for a client to be ready.
+const EARLY: usize = 64 << 10;
 /// What no params at all stand for.
 const EMPTY: Raw<'static> = Raw::empty_object();
 

@@ -32,8 +32,9 @@ pub(crate) struct Outbox {
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// News for a peer that is too far behind, each once.
+    /// News for a peer that is too far behind, each once, and how many bytes they are.
     late: IndexSet<Vec<u8>>,
+    late_bytes: usize,
     /// Whoever waits to take what is pushed next. Kept here, not in a `Notify`, which would remember a push whose message
     /// has been taken since, and wake for nothing after every answer.
     taker: Option<Waker>,
@@ -88,7 +89,10 @@ impl Outbox {
     pub(crate) fn push_once(&self, message: Vec<u8>) {
         let mut buffer = self.lock();
         if buffer.bytes.len() >= self.most && !buffer.closed {
-            buffer.late.insert(message);
+            let bytes = message.len();
+            if buffer.late.insert(message) {
+                buffer.late_bytes += bytes;
+            }
             return;
         }
         drop(buffer);
@@ -110,6 +114,12 @@ impl Outbox {
     pub(crate) fn is_full(&self) -> bool {
         let buffer = self.lock();
         buffer.bytes.len() >= self.most && !buffer.closed
+    }
+
+    /// Whether as much news waits for a peer that is behind as it may be behind; for whoever cannot say what it subscribed
+    /// to.
+    pub(crate) fn is_stuffed(&self) -> bool {
+        self.lock().late_bytes >= self.most
     }
 
     /// The peer is gone.
@@ -213,6 +223,7 @@ impl Outbox {
         }
         std::mem::swap(&mut buffer.bytes, taken);
         let late = std::mem::take(&mut buffer.late);
+        buffer.late_bytes = 0;
         drop(buffer);
         // Nobody waits for less.
         if taken.len() >= self.most {
