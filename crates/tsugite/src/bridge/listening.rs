@@ -49,6 +49,13 @@ impl Listening {
 /// Tells a client without a session of changes until it, or the bridge, ends that.
 pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Result<RawJson, Refusal> {
     let wish = read_params::<Listen>(Raw::from(&job.params), job.revision)?.notifications;
+    let named = wish.resource_subscriptions.as_ref().map_or(0, Vec::len);
+    if named > job.link.config.subscriptions {
+        return Err(Refusal::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
+    }
+    let Some(_stream) = job.link.open_stream(job.caller.principal.as_ref(), named) else {
+        return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
+    };
     let lent = lend::all(relay, job).await?;
     if let [Lent { far: only, .. }] = lent.as_slice()
         && only.target.prefix.is_none()

@@ -788,11 +788,15 @@ impl Link {
 
     /// Counts a stream of changes with the resources it names; none if there are too many. Where requests belong to no
     /// session, an authenticated caller has as many as a session.
-    pub(crate) fn open_stream(self: &Arc<Self>, asked: Asked<'_>, resources: usize) -> Option<OpenStream> {
+    pub(crate) fn open_stream(
+        self: &Arc<Self>,
+        who: Option<&Principal>,
+        resources: usize,
+    ) -> Option<OpenStream> {
         let most = self.config.subscriptions;
         let mut open = self.room.open()?;
         if self.reach == Reach::Everybody {
-            if let Some(who) = asked.principal() {
+            if let Some(who) = who {
                 let who = (who.issuer().to_owned(), who.subject().to_owned());
                 let mut each = lock(&self.room.each);
                 let count = each.entry(who.clone()).or_default();

@@ -42,7 +42,7 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
     let wish = read_params::<Listen>(asked.request.params(), asked.revision)?.notifications;
     let granted = grant(link, asked, wish)?;
     let named = granted.resource_subscriptions.as_ref().map_or(0, Vec::len);
-    let Some(stream) = link.open_stream(asked, named) else {
+    let Some(stream) = link.open_stream(asked.principal(), named) else {
         return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
     };
     let id = asked.request.id.clone().into_owned();
