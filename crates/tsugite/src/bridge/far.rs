@@ -11,7 +11,8 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::{ClientCapabilities, Implementation};
+use tsugite_core::protocol::subscriptions::Listen;
+use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
 use tsugite_core::revision::{Refusal, Revision, carry_error};
 
 use super::listening::Listening;
@@ -201,7 +202,9 @@ impl Far {
         let shared = matches!(self.near, Near::Everybody);
         let request = Relayed::new(method, params, said).level(level).shared(shared);
         let started = Arc::new(move |id| noted.begin(id));
-        let outcome = client.relay(&request, self.patience, started).await;
+        // A stream of changes is no call: it lasts until somebody ends it.
+        let patience = if method == Listen::NAME { Duration::MAX } else { self.patience };
+        let outcome = client.relay(&request, patience, started).await;
         outcome.map_err(|error| {
             if matches!(error.kind(), Kind::TimedOut { .. }) {
                 flight.given_up.store(true, Ordering::Release);
