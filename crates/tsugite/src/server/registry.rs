@@ -411,7 +411,10 @@ pub(crate) fn inner_name(kind: Kind, prefix: &str, name: &str) -> Option<String>
         Kind::Resource => {
             let (scheme, mark, rest) = match name.split_once("://") {
                 Some((scheme, rest)) => (scheme, "://", rest),
-                None => name.split_once(':').map(|(scheme, rest)| (scheme, ":", rest))?,
+                None => match name.split_once(':') {
+                    Some((scheme, rest)) => (scheme, ":", rest),
+                    None => ("", "", name),
+                },
             };
             Some(format!("{scheme}{mark}{}", rest.strip_prefix(prefix)?.strip_prefix('/')?))
         }
