@@ -71,6 +71,8 @@ pub(super) struct InFlight {
     pub(super) parking: Option<Arc<Parking>>,
     /// Whether it was given up before there was an answer.
     pub(super) given_up: AtomicBool,
+    /// Whether it is a subscription, beside which others go on.
+    listens: bool,
 }
 
 /// Where what belongs to a request goes.
@@ -86,8 +88,22 @@ pub(super) struct Place {
 
 impl InFlight {
     pub(super) fn new(revision: Revision, place: Place) -> Arc<Self> {
+        Self::with(revision, place, None, false)
+    }
+
+    /// A call that may be asked something.
+    pub(super) fn parking(revision: Revision, place: Place, parking: Option<Arc<Parking>>) -> Arc<Self> {
+        Self::with(revision, place, parking, false)
+    }
+
+    /// A subscription.
+    pub(super) fn listening(revision: Revision, place: Place) -> Arc<Self> {
+        Self::with(revision, place, None, true)
+    }
+
+    fn with(revision: Revision, place: Place, parking: Option<Arc<Parking>>, listens: bool) -> Arc<Self> {
         let (place, given_up) = (Mutex::new(Some(place)), AtomicBool::new(false));
-        Arc::new(Self { revision, place, parking: None, given_up })
+        Arc::new(Self { revision, place, parking, given_up, listens })
     }
 
     pub(super) fn place(&self) -> Option<Place> {
@@ -232,10 +248,10 @@ impl Far {
         }
     }
 
-    /// The only request under way that `fits`.
+    /// The only request under way that `fits`, subscriptions aside.
     pub(super) fn only_flight(&self, fits: impl Fn(&InFlight) -> bool) -> Option<Arc<InFlight>> {
         let calls = lock(&self.calls);
-        let mut fitting = calls.values().filter(|flight| fits(flight));
+        let mut fitting = calls.values().filter(|flight| !flight.listens && fits(flight));
         match (fitting.next(), fitting.next()) {
             (Some(flight), None) => Some(Arc::clone(flight)),
             _ => None,

@@ -116,7 +116,7 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
 
 /// The server has the same subscription.
 async fn pass_on(far: &Arc<Far>, job: &Job, place: Place) -> Result<RawJson, Refusal> {
-    let flight = InFlight::new(job.revision, place.clone());
+    let flight = InFlight::listening(job.revision, place.clone());
     let result = tokio::select! {
         biased;
         result = far.send(Listen::NAME, (&job.params, job.revision), None, &flight) => result?.0,

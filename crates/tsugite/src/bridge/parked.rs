@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -268,12 +268,8 @@ pub(super) fn begin(
     let can = peek.sender()?.capabilities;
     let parking = Arc::new(Parking { state: Mutex::default(), can, revision: job.revision });
     let logs = place.logs;
-    let flight = Arc::new(InFlight {
-        revision: job.revision,
-        place: Mutex::new(Some(place)),
-        parking: lent.may_be_asked().then(|| Arc::clone(&parking)),
-        given_up: AtomicBool::new(false),
-    });
+    let may_be_asked = lent.may_be_asked().then(|| Arc::clone(&parking));
+    let flight = InFlight::parking(job.revision, place, may_be_asked);
     let task = tokio::spawn({
         let (parking, flight, method, to) =
             (Arc::clone(&parking), Arc::clone(&flight), method.to_owned(), job.revision);

@@ -131,7 +131,16 @@ impl Heard<'_> {
     fn news(&self, call: Option<i64>) {
         let named = names::outward_notice(&self.far.target, self.method, self.params);
         let params = named.as_ref().map_or(self.params, Raw::from);
-        if let Some(flight) = self.far.flight(call)
+        let flight = match &self.far.near {
+            // Without a session changes are told to whoever listens, wherever an older server tells them.
+            Near::Everybody if self.is_change() && !self.from.is_stateless() => None,
+            // What nobody knows, and does not say to which request it belongs, belongs to the only one there is.
+            Near::Everybody if !self.is_change() => {
+                self.far.flight(call).or_else(|| self.far.only_flight(|flight| flight.place().is_some()))
+            }
+            _ => self.far.flight(call),
+        };
+        if let Some(flight) = flight
             && let Some(place) = flight.place()
         {
             let marked = with_subscription(params, &place);
@@ -151,6 +160,17 @@ impl Heard<'_> {
                 }
             }
         }
+    }
+
+    /// Whether it is what clients without a session subscribe to.
+    fn is_change(&self) -> bool {
+        let changes = [
+            tools::ListChanged::NAME,
+            prompts::ListChanged::NAME,
+            resources::ListChanged::NAME,
+            resources::Updated::NAME,
+        ];
+        changes.contains(&self.method)
     }
 
     /// Says what belongs to no request. A client that was not greeted yet, or has not said that it is ready, hears it
@@ -183,14 +203,7 @@ impl Heard<'_> {
     /// Says it the way `to` does, or not at all. What a client does not read is not kept for it without end.
     fn push(&self, outbox: &Outbox, to: Revision, params: Raw<'_>) {
         let Some(bytes) = self.written(to, params) else { return };
-        let is_change = [
-            tools::ListChanged::NAME,
-            prompts::ListChanged::NAME,
-            resources::ListChanged::NAME,
-            resources::Updated::NAME,
-        ]
-        .contains(&self.method);
-        match outbox.is_full() && (!is_change || outbox.is_stuffed()) {
+        match outbox.is_full() && (!self.is_change() || outbox.is_stuffed()) {
             true => tracing::debug!(method = self.method, "a client is too far behind to be told"),
             false => outbox.push_once(bytes),
         }
