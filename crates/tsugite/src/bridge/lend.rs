@@ -4,7 +4,7 @@
 //! client per connection, so there is one for each caller that can do the same. And it may ask in the middle of a call
 //! without saying which: so no two calls that may ask share one.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 use tsugite_core::jsonrpc::Raw;
@@ -17,6 +17,7 @@ use super::relay::Relay;
 use super::together::together;
 use crate::lock::lock;
 use crate::server::layer::Job;
+use crate::server::link::Link;
 
 /// The connections to one server.
 #[derive(Default)]
@@ -28,6 +29,8 @@ pub(super) struct Pool {
 struct Entry {
     /// Who it is for.
     key: String,
+    /// The peer it is for, where that is one client and nobody else, as over stdio.
+    peer: Option<Weak<Link>>,
     far: Arc<Far>,
     /// Whether a call that may ask runs on it.
     taken: bool,
@@ -55,8 +58,8 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
     };
     let (key, face) = who(job)?;
     let may_ask = may_be_asked_in(method) && can_be_asked(&face.capabilities);
-    // A peer of its own, as over stdio, is one client.
-    let shared = !job.link.has_sequel();
+    let peer = job.link.has_sequel().then(|| Arc::downgrade(&job.link));
+    let shared = peer.is_none();
     loop {
         let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.far));
         if let Some(first) = first {
@@ -69,9 +72,9 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
         let freed = pool.freed.notified();
         {
             let mut entries = lock(&pool.entries);
-            if let Some(entry) =
-                entries.iter_mut().find(|entry| entry.key == key && !(may_ask && entry.taken))
-            {
+            entries.retain(|entry| entry.peer.as_ref().is_none_or(|peer| peer.strong_count() > 0));
+            let fits = |entry: &&mut Entry| entry.is_for(&key, peer.as_ref()) && !(may_ask && entry.taken);
+            if let Some(entry) = entries.iter_mut().find(fits) {
                 return Ok(pool.lend(entry, may_ask, shared));
             }
             let idle = entries.iter().position(|entry| !entry.taken && entry.far.is_idle());
@@ -81,7 +84,7 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
             if entries.len() < relay.settings.lent {
                 let opening = || Far::open(target, Near::Everybody, copy(&face), relay.settings.patience);
                 let far = relay.admit(opening)?;
-                let mut entry = Entry { key, far, taken: false };
+                let mut entry = Entry { key, peer, far, taken: false };
                 let lent = pool.lend(&mut entry, may_ask, shared);
                 entries.push(entry);
                 return Ok(lent);
@@ -115,6 +118,17 @@ impl Lent {
     }
 }
 
+impl Entry {
+    fn is_for(&self, key: &str, peer: Option<&Weak<Link>>) -> bool {
+        let same = match (&self.peer, peer) {
+            (Some(one), Some(other)) => one.ptr_eq(other),
+            (None, None) => true,
+            _ => false,
+        };
+        same && self.key == key
+    }
+}
+
 impl Pool {
     fn lend(self: &Arc<Self>, entry: &mut Entry, may_ask: bool, shared: bool) -> Lent {
         let far = Arc::clone(&entry.far);
@@ -132,11 +146,12 @@ impl Drop for Lease {
             let mut spare = self.shared && !self.answered;
             if let Some(entry) = entries.get_mut(index) {
                 entry.taken = false;
-                let key = entry.key.clone();
+                let (key, peer) = (entry.key.clone(), entry.peer.clone());
                 // The first of its kind stays; what was opened beside it for a while goes. So does one whose server
                 // may still ask about a call that was given up: the next caller, who may be another, would be asked.
-                spare |= entries.iter().take(index).any(|other| other.key == key && !other.taken)
-                    && self.far.is_idle();
+                spare |=
+                    entries.iter().take(index).any(|other| other.is_for(&key, peer.as_ref()) && !other.taken)
+                        && self.far.is_idle();
             }
             if spare {
                 entries.remove(index);

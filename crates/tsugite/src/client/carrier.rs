@@ -109,16 +109,7 @@ impl Carrier {
                 send_in_memory(server, &bytes);
             }
             Carrier::Memory(_) => {}
-            Carrier::Http(_) | Carrier::Sse(_) => {
-                let link = Arc::clone(link);
-                if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                    runtime.spawn(async move {
-                        if let Err(trouble) = link.carrier.tell(&link, bytes).await {
-                            tracing::debug!(error = %Error::from(trouble), "a message could not be sent");
-                        }
-                    });
-                }
-            }
+            Carrier::Http(_) | Carrier::Sse(_) => link.say_soon(bytes),
         }
     }
 

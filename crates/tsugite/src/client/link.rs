@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
@@ -58,6 +59,8 @@ pub(super) struct Link {
     /// For answers that wait for their turn over HTTP, and for those whose turn it is.
     pub(super) places: Arc<Semaphore>,
     pub(super) turns: Semaphore,
+    /// What is being said without anybody waiting for it.
+    saying: Arc<Semaphore>,
     limits: Limits,
 }
 
@@ -156,6 +159,7 @@ impl Link {
             visit: Notify::new(),
             places: Arc::new(Semaphore::new(PLACES)),
             turns: Semaphore::new(TURNS),
+            saying: Arc::new(Semaphore::new(SAYINGS)),
             limits,
         })
     }
@@ -553,8 +557,25 @@ impl Link {
         self.hangs_up.store(true, Ordering::Release);
     }
 
+    /// Says something in a task of its own. The end of the connection comes after it.
+    pub(super) fn say_soon(self: &Arc<Self>, bytes: Vec<u8>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Ok(place) = Arc::clone(&self.saying).try_acquire_owned() else {
+            return tracing::debug!("too much is being said to a server that does not listen");
+        };
+        let link = Arc::clone(self);
+        runtime.spawn(async move {
+            if let Err(trouble) = link.carrier.tell(&link, bytes).await {
+                tracing::debug!(error = %Error::from(trouble), "a message could not be sent");
+            }
+            drop(place);
+        });
+    }
+
     /// Ends the connection politely.
     pub(super) async fn close(self: &Arc<Self>) {
+        // A server that does not take what is being said is not waited for.
+        let _ = tokio::time::timeout(LAST_WORDS, self.saying.acquire_many(SAYINGS as u32)).await;
         self.carrier.close(self).await;
         self.end("the client is closed");
     }
@@ -646,5 +667,8 @@ const QUESTIONS: usize = 64;
 /// Answers that nobody has to think about, over HTTP: how many may wait, and how many are sent at a time.
 const PLACES: usize = 1_024;
 const TURNS: usize = 16;
+/// Messages over HTTP that nobody waits for, and how long the end of a connection waits for them.
+const SAYINGS: usize = 1_024;
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Web pages that are remembered as done with.
 const VISITS: usize = 64;
