@@ -19,6 +19,7 @@ use super::listening::Listening;
 use super::parked::Parking;
 use super::tap::FarTap;
 use super::target::Target;
+use super::told::Told;
 use crate::client::relay::Relayed;
 use crate::client::{Client, Error, Kind, Step};
 use crate::lock::lock;
@@ -34,6 +35,8 @@ pub(super) struct Far {
     calls: Mutex<HashMap<i64, Arc<InFlight>>>,
     /// Clients without a session that want to hear of changes.
     pub(super) listening: Mutex<Vec<Weak<Listening>>>,
+    /// What the server was told for a client with a session.
+    pub(super) told: Arc<Told>,
     /// What a client with a session is told when it is ready.
     pub(super) early: Mutex<Option<Vec<Vec<u8>>>>,
     /// The logs the server was last asked for.
@@ -127,6 +130,7 @@ impl Far {
             state: watch::Sender::new(State::Opening),
             calls: Mutex::default(),
             listening: Mutex::default(),
+            told: Arc::default(),
             early: Mutex::default(),
             level: Mutex::default(),
             keeper: OnceLock::new(),

@@ -16,7 +16,7 @@
 //! knows (methods, members, `_meta`) stays as it is.
 //!
 //! - `relay`: the walk of a request. `far`: one connection to one server, kept up. `tap`: what the server says and asks.
-//! - `hello`: how clients are greeted. `session`: clients with one; `lend`: clients without.
+//! - `hello`: how clients are greeted. `session` and `told`: clients with one; `lend`: clients without.
 //! - `rounds` and `parked`: questions where the two sides are of two eras. `listening`: changes, likewise.
 //! - `target`, `names` and `together`: which server, and what its things are called where there are several.
 
@@ -32,6 +32,7 @@ mod session;
 mod tap;
 mod target;
 mod together;
+mod told;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

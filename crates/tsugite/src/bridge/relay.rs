@@ -162,7 +162,8 @@ impl Relay {
             }
         }
         let flight = InFlight::new(job.revision, place(&job)?);
-        let (result, from) = rounds::followed(far, method, params, &session, &job, &flight).await?;
+        let (result, from) = rounds::followed(far, method, params.clone(), &session, &job, &flight).await?;
+        far.told.note(method, &params, job.revision);
         back(far, method, &result, from, job.revision)
     }
 
@@ -176,7 +177,11 @@ impl Relay {
         });
         let tell = |far: &Arc<Far>| {
             let (far, flight) = (Arc::clone(far), &flight);
-            async move { far.send(SetLevel::NAME, (&job.params, job.revision), None, flight).await }
+            async move {
+                let told = far.send(SetLevel::NAME, (&job.params, job.revision), None, flight).await?;
+                far.told.note(SetLevel::NAME, &job.params, job.revision);
+                Ok(told)
+            }
         };
         if !self.is_single() {
             // What one of them says to it is of no interest to the client.

@@ -10,7 +10,7 @@ use tsugite_core::protocol::{Meta, Notice, Ordered, meta, prompts, resources, to
 use tsugite_core::revision::{Refusal, Revision, carry_answer, carry_error, carry_notice, carry_params};
 
 use super::far::{Far, InFlight, Near, Place, unsaid};
-use super::names;
+use super::{names, told};
 use crate::client::tap::{Answered, Later, Tap};
 use crate::lock::lock;
 use crate::server::ask::ask_raw;
@@ -63,6 +63,7 @@ impl Tap for FarTap {
     fn renewed(&self) {
         if let Some(far) = self.0.upgrade() {
             far.is_up();
+            told::again(&far);
         }
         self.everything_changed();
     }
