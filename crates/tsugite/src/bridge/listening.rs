@@ -39,11 +39,18 @@ impl Listening {
             resources::ListChanged::NAME => yes(self.filter.resources_list_changed),
             resources::Updated::NAME => params.read::<About>().is_ok_and(|about| {
                 let mut watched = self.filter.resource_subscriptions.iter().flatten();
-                watched.any(|watched| about.uri.starts_with(watched.as_str()))
+                watched.any(|watched| is_in(&about.uri, watched))
             }),
             _ => false,
         }
     }
+}
+
+/// Whether a resource is the one that is watched, or a part of it; one that only begins alike is another's.
+fn is_in(uri: &str, watched: &str) -> bool {
+    uri.strip_prefix(watched).is_some_and(|rest| {
+        rest.is_empty() || watched.ends_with(['/', ':']) || rest.starts_with(['/', '?', '#'])
+    })
 }
 
 /// Tells a client without a session of changes until it, or the bridge, ends that.
