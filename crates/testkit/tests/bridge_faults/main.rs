@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
+mod changes;
 mod hanging;
 mod leaving;
 mod mixing;

@@ -1,0 +1,177 @@
+//! Subscriptions: how many, for how long, and through what.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tsugite::bridge::Bridge;
+use tsugite::prelude::*;
+use tsugite_testkit::peer::Peer;
+
+use crate::shell::{Pipe, spawn};
+use crate::{HANDSHAKE, STATELESS, can_be_asked, within};
+
+fn growing() -> Server {
+    Server::new("growing", "1").tool(Tool::new("one").handler(async || 1))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_limit_for_calls_ends_no_stream_of_changes() {
+    for far in [HANDSHAKE, STATELESS] {
+        let server = growing();
+        let bridge = Bridge::to(Client::of(&server).revision(far)).timeout(Duration::from_secs(5));
+        let mut peer = Peer::connect(&bridge.server(), STATELESS, json!({})).await;
+        peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+        assert_eq!(within(peer.next()).await["method"], "notifications/subscriptions/acknowledged");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        server.add(Tool::new("two").handler(async || 2)).unwrap();
+        let told = within(peer.next()).await;
+        assert_eq!(told["method"], "notifications/tools/list_changed", "{far}: {told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_of_changes_are_counted() {
+    for far in [HANDSHAKE, STATELESS] {
+        let bridge = Bridge::to(Client::of(&growing()).revision(far));
+        let server = bridge.server().most_subscriptions(2);
+        let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
+        let wish = json!({"notifications": {"toolsListChanged": true}});
+        let first = peer.begin("subscriptions/listen", wish.clone());
+        peer.begin("subscriptions/listen", wish.clone());
+        let third = within(peer.request("subscriptions/listen", wish.clone())).await;
+        assert_eq!(third["error"]["message"], "Too many subscriptions", "{far}: {third}");
+        let many = json!({"notifications": {"resourceSubscriptions": ["a:1", "a:2", "a:3"]}});
+        let many = within(peer.request("subscriptions/listen", many)).await;
+        assert_eq!(many["error"]["code"], -32602, "{far}: {many}");
+        // One that is over counts no more.
+        peer.notify("notifications/cancelled", json!({"requestId": first}));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let before = peer.heard.len();
+        let fourth = peer.begin("subscriptions/listen", wish);
+        let ping = peer.begin("tools/list", json!({}));
+        within(peer.response(ping)).await;
+        let acknowledged =
+            peer.heard.iter().skip(before).any(|told| {
+                told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == json!(fourth)
+            });
+        assert!(acknowledged, "{far}: {:?}", peer.heard);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_told_again_what_is_watched() {
+    let (first, told) = (Pipe::new(), Pipe::new());
+    let far = spawn(&format!(
+        r#"if rm {first} 2>/dev/null; then
+            hello
+            hear; say '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'
+            hear; say '{{"jsonrpc":"2.0","id":3,"result":{{}}}}'
+        else
+            hello
+            hear; level=$line; say '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'
+            hear; printf '%s\n%s\n' "$level" "$line" > {told}
+            drain
+        fi"#
+    ));
+    let bridge = Bridge::to(far);
+    let mut peer = Peer::connect(&bridge.server(), HANDSHAKE, can_be_asked()).await;
+    within(peer.request("resources/subscribe", json!({"uri": "file:///x"}))).await;
+    within(peer.request("logging/setLevel", json!({"level": "error"}))).await;
+    let told = told.hear().await;
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(told[0]["method"], "logging/setLevel");
+    assert_eq!(told[0]["params"]["level"], "error");
+    assert_eq!(told[1]["method"], "resources/subscribe");
+    assert_eq!(told[1]["params"]["uri"], "file:///x");
+    bridge.close().await;
+}
+
+#[tokio::test]
+async fn a_flood_of_changes_is_not_kept_for_whoever_does_not_read() {
+    let done = Pipe::new();
+    let far = spawn(&format!(
+        r#"hello; hear; i=0
+        while [ $i -lt {FLOOD} ]; do
+            say '{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"file:///a/rather/long/name/so/that/there/is/something/to/keep/'$i'"}}}}'
+            i=$((i + 1))
+        done
+        say '{{"jsonrpc":"2.0","id":8,"method":"ping"}}'; hear; echo yes > {done}; drain"#
+    ));
+    let bridge = Bridge::to(far);
+    let server = bridge.server();
+    let mut peer = Peer::connect(&server, HANDSHAKE, json!({})).await;
+    peer.notify("notifications/roots/list_changed", json!({}));
+    done.hear().await;
+    // What has waited comes in two loads: what fitted, and what was kept for later.
+    for _ in 0..2 {
+        within(peer.request("ping", json!({}))).await;
+    }
+    let kept: usize = peer.heard.iter().map(|told| told.to_string().len()).sum();
+    assert!(peer.heard.len() < FLOOD, "all of it was kept, {kept} bytes");
+    bridge.close().await;
+}
+
+/// More than a client is told that does not read.
+const FLOOD: usize = 20_000;
+
+#[tokio::test]
+async fn a_resource_without_a_scheme_is_found_among_several_servers() {
+    let far = spawn(
+        r#"hello
+        hear; say '{"jsonrpc":"2.0","id":2,"result":{"resources":[{"uri":"plain.txt","name":"plain"}]}}'
+        hear; say '{"jsonrpc":"2.0","id":3,"result":{"contents":[{"uri":"plain.txt","text":"text"}]}}'
+        drain"#,
+    );
+    let bridge = Bridge::to_many().target("a", far);
+    let mut peer = Peer::connect(&bridge.server(), STATELESS, json!({})).await;
+    let list = within(peer.request("resources/list", json!({}))).await;
+    let uri = &list["result"]["resources"][0]["uri"];
+    let read = within(peer.request("resources/read", json!({"uri": uri}))).await;
+    assert_eq!(read["result"]["contents"][0]["text"], "text", "{uri}: {read}");
+    assert_eq!(&read["result"]["contents"][0]["uri"], uri);
+    bridge.close().await;
+}
+
+/// The second server cannot be started at first.
+#[tokio::test]
+async fn whoever_listens_hears_of_a_server_that_comes_later() {
+    for near in [HANDSHAKE, STATELESS] {
+        let first = Pipe::new();
+        let late = spawn(&format!("if rm {first} 2>/dev/null; then exit 1; fi; hello; drain"));
+        let bridge =
+            Bridge::to_many().target("here", Client::of(&growing()).revision(HANDSHAKE)).target("late", late);
+        let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
+        if near == STATELESS {
+            peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+            assert_eq!(within(peer.next()).await["method"], "notifications/subscriptions/acknowledged");
+        }
+        let told = within(peer.next()).await;
+        assert_eq!(told["method"], "notifications/tools/list_changed", "{near}: {told}");
+        bridge.close().await;
+    }
+}
+
+/// A server of 2026-07-28 tells only what it was asked for, which it cannot be before it is there.
+#[tokio::test]
+async fn a_server_that_comes_later_is_asked_for_its_changes() {
+    for near in [HANDSHAKE, STATELESS] {
+        let (first, asked) = (Pipe::new(), Pipe::new());
+        let late = spawn(&format!(
+            r#"if rm {first} 2>/dev/null; then exit 1; fi
+            hear
+            say '{{"jsonrpc":"2.0","id":1,"result":{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{"listChanged":true}}}},"ttlMs":0,"cacheScope":"private"}}}}'
+            hear; printf '%s\n' "$line" > {asked}; drain"#
+        ));
+        let late = late.revisions(Revisions::ALL);
+        let bridge =
+            Bridge::to_many().target("here", Client::of(&growing()).revision(HANDSHAKE)).target("late", late);
+        let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
+        if near == STATELESS {
+            peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+        }
+        let asked: Value = serde_json::from_str(&asked.hear().await).unwrap();
+        assert_eq!(asked["method"], "subscriptions/listen", "{near}: {asked}");
+        assert_eq!(asked["params"]["notifications"]["toolsListChanged"], true, "{near}: {asked}");
+        bridge.close().await;
+    }
+}
