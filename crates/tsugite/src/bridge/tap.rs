@@ -137,7 +137,7 @@ impl Heard<'_> {
             Near::Everybody if self.is_change() && !self.from.is_stateless() => None,
             // What nobody knows, and does not say to which request it belongs, belongs to the only one there is.
             Near::Everybody if !self.is_change() => {
-                self.far.flight(call).or_else(|| self.far.only_flight(|flight| flight.place().is_some()))
+                self.far.flight(call).or_else(|| self.far.only_flight(|_| true))
             }
             _ => self.far.flight(call),
         };
