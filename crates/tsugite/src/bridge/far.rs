@@ -173,6 +173,12 @@ impl Far {
         }
     }
 
+    /// Waits until there is a connection, however long that takes.
+    pub(super) async fn there(&self) {
+        let mut state = self.state.subscribe();
+        let _ = state.wait_for(|state| matches!(state, State::Up)).await;
+    }
+
     /// Waits until the server was reached for the first time.
     pub(super) async fn greeted(&self) {
         let mut state = self.state.subscribe();

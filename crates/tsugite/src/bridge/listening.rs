@@ -74,8 +74,12 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
     let mut open = Vec::new();
     let mut kept: Vec<(Arc<Far>, Subscription)> = Vec::new();
     let mut watched = Vec::with_capacity(lent.len());
+    let mut away = Vec::new();
     for far in lent.iter().map(|lent| Arc::clone(&lent.far)) {
-        let Some(client) = far.up_now().cloned() else { continue };
+        let Some(client) = far.up_now().cloned() else {
+            away.push(far);
+            continue;
+        };
         let watch = grant(&far, &client, &wish, &mut granted);
         watched.push((far, client, watch));
     }
@@ -102,6 +106,12 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
             }
         }
     }
+    if !relay.is_single() {
+        // Lists change when a server comes or goes, whatever it says of itself.
+        granted.tools_list_changed = wish.tools_list_changed;
+        granted.prompts_list_changed = wish.prompts_list_changed;
+        granted.resources_list_changed = wish.resources_list_changed;
+    }
     if let Some(uris) = &wish.resource_subscriptions {
         granted.resource_subscriptions.get_or_insert_default().retain(|uri| uris.contains(uri));
     }
@@ -111,12 +121,35 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
     place.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, job.revision)));
     // Only now, so that nothing comes before the acknowledgement.
     let listening = Arc::new(Listening { place, revision: job.revision, filter: granted });
-    for far in &open {
+    for far in open.iter().chain(&away) {
         let mut all = lock(&far.listening);
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(&listening));
     }
-    job.link.closed().await;
+    // One that was away is asked when it comes.
+    let later = together(away.into_iter().map(|far| {
+        let wish = &wish;
+        async move {
+            far.there().await;
+            let client = far.up_now().cloned()?;
+            let watch = grant(&far, &client, wish, &mut Filter::new());
+            let begun = client.listen(watch).await;
+            begun
+                .inspect_err(
+                    |error| tracing::warn!(server = far.target.shown(), %error, "a server tells no changes"),
+                )
+                .ok()
+        }
+    }));
+    let lasting = async {
+        let _kept = later.await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = job.link.closed() => {}
+        () = lasting => {}
+    }
     drop(kept);
     ended(job, meta)
 }

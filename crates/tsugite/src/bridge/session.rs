@@ -77,8 +77,12 @@ impl Session {
         for far in &self.fars {
             let (far, session) = (Arc::clone(far), Arc::downgrade(self));
             let (done, listens) = oneshot::channel();
-            begun.push(listens);
+            // One that is away is asked when it comes, and not waited for.
+            if far.up_now().is_some() {
+                begun.push(listens);
+            }
             lock(&self.tasks).spawn(async move {
+                far.there().await;
                 let subscription = listen_for_session(&far).await;
                 drop(far);
                 if let (Some(subscription), Some(session)) = (subscription, session.upgrade()) {
