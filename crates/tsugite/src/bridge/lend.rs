@@ -29,7 +29,7 @@ pub(super) struct Pool {
 struct Entry {
     /// Who it is for.
     key: String,
-    /// The peer it is for, where that is one client and nobody else, as over stdio.
+    /// The peer it is for, where that is one client, as over stdio.
     peer: Option<Weak<Link>>,
     far: Arc<Far>,
     /// Whether a call that may ask runs on it.
@@ -72,9 +72,9 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
         let freed = pool.freed.notified();
         {
             let mut entries = lock(&pool.entries);
-            entries.retain(|entry| entry.peer.as_ref().is_none_or(|peer| peer.strong_count() > 0));
-            let fits = |entry: &&mut Entry| entry.is_for(&key, peer.as_ref()) && !(may_ask && entry.taken);
-            if let Some(entry) = entries.iter_mut().find(fits) {
+            entries.retain(|entry| entry.taken || !entry.is_orphaned());
+            let mut theirs = entries.iter_mut().filter(|entry| entry.is_for(&key, peer.as_ref()));
+            if let Some(entry) = theirs.find(|entry| !(may_ask && entry.taken)) {
                 return Ok(pool.lend(entry, may_ask, shared));
             }
             let idle = entries.iter().position(|entry| !entry.taken && entry.far.is_idle());
@@ -104,6 +104,21 @@ pub(super) async fn all(relay: &Arc<Relay>, job: &Job) -> Result<Vec<Lent>, Refu
     together(lending).await.into_iter().collect()
 }
 
+impl Entry {
+    fn is_for(&self, key: &str, peer: Option<&Weak<Link>>) -> bool {
+        let same = match (&self.peer, peer) {
+            (Some(mine), Some(other)) => mine.ptr_eq(other),
+            (mine, other) => mine.is_none() && other.is_none(),
+        };
+        same && self.key == key
+    }
+
+    /// Whether the peer it was for is gone.
+    fn is_orphaned(&self) -> bool {
+        self.peer.as_ref().is_some_and(|peer| peer.strong_count() == 0)
+    }
+}
+
 impl Lent {
     /// Whether it is lent to a call that may be asked something.
     pub(super) fn may_be_asked(&self) -> bool {
@@ -115,17 +130,6 @@ impl Lent {
         if let Some(lease) = &mut self.lease {
             lease.answered = true;
         }
-    }
-}
-
-impl Entry {
-    fn is_for(&self, key: &str, peer: Option<&Weak<Link>>) -> bool {
-        let same = match (&self.peer, peer) {
-            (Some(one), Some(other)) => one.ptr_eq(other),
-            (None, None) => true,
-            _ => false,
-        };
-        same && self.key == key
     }
 }
 
