@@ -151,11 +151,11 @@ impl Drop for Lease {
             if let Some(entry) = entries.get_mut(index) {
                 entry.taken = false;
                 let (key, peer) = (entry.key.clone(), entry.peer.clone());
-                // The first of its kind stays; what was opened beside it for a while goes. So does one whose server
-                // may still ask about a call that was given up: the next caller, who may be another, would be asked.
-                spare |=
-                    entries.iter().take(index).any(|other| other.is_for(&key, peer.as_ref()) && !other.taken)
-                        && self.far.is_idle();
+                // One of its kind stays; what was opened beside it for a while goes. So does one whose server may still
+                // ask about a call that was given up: the next caller, who may be another, would be asked.
+                let mut others = entries.iter().enumerate().filter(|(at, _)| *at != index);
+                spare |= others.any(|(_, other)| other.is_for(&key, peer.as_ref()) && !other.taken)
+                    && self.far.is_idle();
             }
             if spare {
                 entries.remove(index);
