@@ -13,9 +13,14 @@ use crate::server::{LONG, Server};
 /// A bridge to a server, until it is dropped.
 pub(crate) struct Bridge {
     child: Child,
-    pipes: Option<(ChildStdin, ChildStdout)>,
-    address: Option<SocketAddr>,
+    door: Option<Door>,
     errors: Arc<Mutex<Vec<String>>>,
+}
+
+/// Where clients come in: one through the pipes, any number at an address.
+pub(crate) enum Door {
+    Pipes(ChildStdin, ChildStdout),
+    At(SocketAddr),
 }
 
 impl Bridge {
@@ -31,37 +36,47 @@ impl Bridge {
         let errors = Arc::new(Mutex::new(Vec::new()));
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         tokio::spawn(keep(child.stderr.take().unwrap(), Arc::clone(&errors)));
-        let mut bridge = Self { child, pipes: None, address: None, errors };
+        let mut bridge = Self { child, door: None, errors };
         match way {
-            Way::Stdio => bridge.pipes = Some((input, output)),
+            Way::Stdio => bridge.door = Some(Door::Pipes(input, output)),
             Way::Http => {
                 let mut lines = BufReader::new(output).lines();
                 let first = tokio::time::timeout(LONG, lines.next_line()).await;
                 let url =
                     first.unwrap().unwrap().unwrap_or_else(|| panic!("no address: {}", bridge.errors()));
                 let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp")).unwrap();
-                bridge.address = Some(address.parse().unwrap());
+                bridge.door = Some(Door::At(address.parse().unwrap()));
             }
         }
         bridge
     }
 
-    pub(crate) fn way(&self) -> Way {
-        if self.address.is_some() { Way::Http } else { Way::Stdio }
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address.expect("it listens")
-    }
-
-    /// Its standard input and output.
-    pub(crate) fn pipes(&mut self) -> (ChildStdin, ChildStdout) {
-        self.pipes.take().expect("its pipes are not taken yet")
+    /// Where the next client comes in.
+    pub(crate) fn door(&mut self) -> Door {
+        match self.door.take() {
+            Some(Door::At(address)) => {
+                self.door = Some(Door::At(address));
+                Door::At(address)
+            }
+            taken => taken.expect("only one client comes through the pipes"),
+        }
     }
 
     /// What it has said on standard error.
     pub(crate) fn errors(&self) -> String {
         self.errors.lock().unwrap().join("\n")
+    }
+
+    /// The memory it takes, in bytes; nothing is known where the system does not say.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    }
+
+    /// Ends it without a word.
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.unwrap();
     }
 
     /// Waits for its end, which must be one in good order.

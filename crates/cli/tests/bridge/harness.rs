@@ -27,27 +27,34 @@ pub(crate) fn run(tests: &[Test]) -> ExitCode {
             }
         };
     }
-    let has = |flag: &str| words.iter().any(|word| word == flag);
-    let wanted: Vec<_> = words.iter().filter(|word| !word.starts_with('-') && *word != "terse").collect();
-    let fits = |name: &str| {
-        wanted.is_empty()
-            || wanted
-                .iter()
-                .any(|word| if has("--exact") { *word == name } else { name.contains(word.as_str()) })
+    let (mut flags, mut names) = (Vec::new(), Vec::new());
+    let mut rest = words.iter().map(String::as_str);
+    while let Some(word) = rest.next() {
+        match word {
+            _ if !word.starts_with('-') => names.push(word),
+            "--format" | "--test-threads" | "--color" | "--skip" | "--logfile" => drop(rest.next()),
+            _ => flags.push(word),
+        }
+    }
+    let fits = |name: &str| match flags.contains(&"--exact") {
+        true => names.contains(&name),
+        false => names.is_empty() || names.iter().any(|word| name.contains(word)),
     };
     // None is ignored.
-    let tests = tests.iter().filter(|(name, _)| fits(name) && !has("--ignored"));
-    if has("--list") {
+    let tests = tests.iter().filter(|(name, _)| fits(name) && !flags.contains(&"--ignored"));
+    if flags.contains(&"--list") {
         tests.for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;
     }
     let (mut passed, mut failed) = (0, 0);
     for (name, test) in tests {
-        match catch_unwind(test) {
-            Ok(()) => passed += 1,
-            Err(_) => failed += 1,
+        let went_well = catch_unwind(test).is_ok();
+        if went_well {
+            passed += 1;
+        } else {
+            failed += 1;
         }
-        println!("test {name} ... {}", if failed == 0 { "ok" } else { "FAILED" });
+        println!("test {name} ... {}", if went_well { "ok" } else { "FAILED" });
     }
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     println!(

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use crate::bridge::Bridge;
 use crate::client::{Client, Heard, LETTERS, On};
 use crate::message::{Rev, Way};
+use crate::pair::{Peer, call as call_of, same};
 use crate::server::Server;
 use crate::tool;
 
@@ -34,9 +35,6 @@ const FEATURES: [Feature; 6] = [
     Feature::Cancellation,
     Feature::Change,
 ];
-
-/// One side of the bridge.
-type Peer = (Rev, Way);
 
 /// One cell of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +142,7 @@ async fn unit(server: Peer, clients: Vec<Peer>) -> Vec<(Cell, Result<(), String>
     let mut running = Vec::new();
     let mut seen = Vec::new();
     for client in clients {
-        let connected = Client::connect(client.0, &mut bridge).await;
+        let connected = Client::connect(client.0, bridge.door()).await;
         let raw = Arc::clone(&raw);
         running.push(tokio::spawn(async move { six(connected, client, server, &raw).await }));
     }
@@ -411,14 +409,7 @@ fn on_its_stream(heard: &Heard, id: &Value, cell: Cell) -> Result<(), String> {
 }
 
 fn arguments(what: &str, cell: Cell) -> Value {
-    json!({"name": tool::NAME, "arguments": {"do": what, "cell": cell.name()}})
-}
-
-fn same(what: &str, seen: &Value, wanted: &Value) -> Result<(), String> {
-    match seen == wanted {
-        true => Ok(()),
-        false => Err(format!("{what} should be\n  {wanted}\nand is\n  {seen}")),
-    }
+    call_of(what, &cell.name())
 }
 
 /// Bridges at a time.

@@ -11,8 +11,8 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::bridge::Bridge;
-use crate::message::{Message, Rev, Side, Way, judge};
+use crate::bridge::Door;
+use crate::message::{Message, Rev, Side, judge};
 use crate::server::LONG;
 
 /// A client.
@@ -27,6 +27,8 @@ pub(crate) struct Client {
     early: VecDeque<Heard>,
     log: Vec<String>,
     capabilities: Value,
+    /// What the server said of itself.
+    pub(crate) greeting: Value,
     /// Whether the server may ask what its revision has not.
     rude: bool,
 }
@@ -60,12 +62,12 @@ type Heards = mpsc::UnboundedSender<Result<Heard, String>>;
 
 impl Client {
     /// Connects to a bridge, with a handshake where the revision has one.
-    pub(crate) async fn connect(rev: Rev, bridge: &mut Bridge) -> Result<Self, String> {
+    pub(crate) async fn connect(rev: Rev, door: Door) -> Result<Self, String> {
         let (heards, heard) = mpsc::unbounded_channel();
-        let wire = match (bridge.way(), rev) {
-            (Way::Stdio, _) => Wire::Pipe(pipe::Pipe::take(bridge, heards)),
-            (Way::Http, Rev::Nov24) => Wire::Sse(sse::Sse::open(bridge.address(), heards).await?),
-            (Way::Http, _) => Wire::Http(http::Http::new(bridge.address(), rev, heards)),
+        let wire = match (door, rev) {
+            (Door::Pipes(input, output), _) => Wire::Pipe(pipe::Pipe::new(input, output, heards)),
+            (Door::At(address), Rev::Nov24) => Wire::Sse(sse::Sse::open(address, heards).await?),
+            (Door::At(address), _) => Wire::Http(http::Http::new(address, rev, heards)),
         };
         let mut client = Self {
             rev,
@@ -76,6 +78,7 @@ impl Client {
             early: VecDeque::new(),
             log: Vec::new(),
             capabilities: capabilities(rev),
+            greeting: Value::Null,
             rude: false,
         };
         client.open().await.map_err(|error| client.failed(&error))?;
@@ -86,6 +89,7 @@ impl Client {
         if self.rev.is_stateless() {
             let found = self.request("server/discover", json!({})).await?;
             let versions = found["supportedVersions"].as_array().cloned().unwrap_or_default();
+            self.greeting = found;
             return match versions.contains(&json!(self.rev.name())) {
                 true => Ok(()),
                 false => Err(format!("{} is not among {versions:?}", self.rev)),
@@ -99,6 +103,7 @@ impl Client {
         if agreed["protocolVersion"] != self.rev.name() {
             return Err(format!("another revision is agreed on: {agreed}"));
         }
+        self.greeting = agreed;
         self.notify("notifications/initialized", json!({})).await?;
         match &mut self.wire {
             Wire::Http(http) => http.listen().await,
@@ -249,6 +254,14 @@ impl Client {
         }
     }
 
+    /// Reads nothing from now on, or again.
+    pub(crate) fn hear(&self, hears: bool) {
+        match &self.wire {
+            Wire::Pipe(pipe) => pipe.hear(hears),
+            _ => panic!("only pipes are left unread here"),
+        }
+    }
+
     /// Ends it in good order.
     pub(crate) async fn close(&mut self) -> Result<(), String> {
         match &mut self.wire {
@@ -270,6 +283,7 @@ pub(crate) const LETTERS: &str = "@letters";
 /// What a client of this revision can be asked.
 fn capabilities(rev: Rev) -> Value {
     let mut can = json!({"sampling": {}, "roots": if rev.is_stateless() { json!({}) } else { json!({"listChanged": true}) }});
+    can["experimental"] = json!({"x-unknown": {"b": 1}});
     if rev >= Rev::Jun25 {
         can["elicitation"] = json!({});
     }

@@ -39,9 +39,35 @@ impl Call {
             "wait" => self.wait().await,
             "ask" => self.ask().await,
             "change" => {
-                self.link.shared.tell("notifications/tools/list_changed", "toolsListChanged", &self.cell());
+                self.link.shared.tell_change(&self.cell());
                 self.done("changed", json!({}));
             }
+            "change here" => {
+                let params = json!({"_meta": {"com.example/cell": self.cell()}});
+                let method = "notifications/tools/list_changed";
+                self.link.say(&self.out, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
+                self.done("changed", json!({}));
+            }
+            "update" => {
+                self.link.shared.tell_update(arguments["uri"].as_str().unwrap_or_default(), &self.cell());
+                self.done("updated", json!({}));
+            }
+            "log" => self.log(),
+            "say" => {
+                let params = json!({"a": 1.0, "_meta": {"com.example/cell": self.cell()}});
+                self.link.say(&self.out, &json!({"jsonrpc": "2.0", "method": SAYING, "params": params}));
+                self.done("said", json!({}));
+            }
+            "params" => {
+                let (params, can) = (self.params().clone(), self.link.capabilities());
+                self.done("params", json!({"x-params": params, "x-capabilities": can}));
+            }
+            "refuse" => {
+                let error = json!({"code": -31999, "message": "No.", "data": {"x-unknown": [1.0]}});
+                self.link.answer(&self.out, &json!({"jsonrpc": "2.0", "id": self.id, "error": error}));
+            }
+            "die" => self.link.die(),
+            "flood" => self.flood(&arguments),
             other => self.fail(-32602, &format!("nobody knows how to do {other:?}")),
         }
     }
@@ -103,6 +129,54 @@ impl Call {
         self.done("three steps", json!({}));
     }
 
+    /// Says something at each level that is wanted.
+    fn log(&self) {
+        let wanted = match self.rev().is_stateless() {
+            true => self.params()["_meta"]["io.modelcontextprotocol/logLevel"].as_str().map(str::to_owned),
+            false => Some(self.link.level().unwrap_or("info".to_owned())),
+        };
+        let from =
+            wanted.map_or(LEVELS.len(), |wanted| LEVELS.iter().position(|level| *level == wanted).unwrap());
+        for level in &LEVELS[from..] {
+            let params =
+                json!({"level": level, "logger": "raw", "data": {"cell": self.cell()}, "x-unknown": 1});
+            self.link.say(
+                &self.out,
+                &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}),
+            );
+        }
+        self.done("logged", json!({}));
+    }
+
+    /// Says more than anybody wants to hear: while the call is under way, or when it is over, to whoever listens.
+    fn flood(&self, arguments: &Value) {
+        let method = arguments["method"].as_str().unwrap_or_default();
+        let (count, text) = (arguments["count"].as_u64().unwrap_or(0), "x".repeat(8_000));
+        let over = arguments["over"] == true;
+        if over {
+            self.done("flooded", json!({}));
+        }
+        for number in 0..count {
+            let mut params = json!({"_meta": {"com.example/n": number, "com.example/text": text}});
+            match method {
+                "notifications/message" => {
+                    (params["level"], params["data"]) = (json!("error"), json!(number))
+                }
+                "notifications/resources/updated" => params["uri"] = json!(format!("flood:{number}")),
+                _ => {}
+            }
+            match over {
+                true => self.link.shared.tell(method, params, |_| true, |_| true),
+                false => {
+                    self.out.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string())
+                }
+            }
+        }
+        if !over {
+            self.done("flooded", json!({}));
+        }
+    }
+
     /// Waits until it is told to stop, and answers all the same: the answer may have been under way.
     async fn wait(&mut self) {
         self.note("begun");
@@ -119,9 +193,14 @@ impl Call {
         if self.rev().is_stateless() {
             return self.ask_in_result(method, &params);
         }
-        let Some(answer) = self.link.ask(&self.out, method, params).await else {
-            return self.note("never answered");
+        let mut stopped = self.stopped.clone();
+        let answer = tokio::select! {
+            answer = self.link.ask(&self.out, method, params) => answer,
+            how = stopped.wait_for(Option::is_some) => {
+                return self.note(how.map_or("gone", |how| how.unwrap_or("gone")));
+            }
         };
+        let Some(answer) = answer else { return self.note("never answered") };
         match (answer.value.get("result"), answer.value.get("error")) {
             (Some(answer), _) => self.done(&told(answer), json!({"x-answer": answer})),
             (None, error) => self.fail(
@@ -174,6 +253,9 @@ fn question(kind: &str, cell: &str, rev: Rev) -> (&'static str, &'static str, Va
             )
         }
         "roots" => ("roots/list", "roots", json!({})),
+        "unknown" => {
+            ("x-unknown/ask", "experimental", json!({"a": 1.0, "_meta": {"com.example/cell": cell}}))
+        }
         _ => {
             let mut params = json!({
                 "message": format!("Who? {cell}"), "x-unknown": {"kept": true},
@@ -186,3 +268,7 @@ fn question(kind: &str, cell: &str, rev: Rev) -> (&'static str, &'static str, Va
         }
     }
 }
+
+/// What no revision knows.
+pub(crate) const SAYING: &str = "notifications/x-unknown";
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];

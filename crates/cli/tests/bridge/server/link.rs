@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use super::acts::{self, Call};
 use super::{Listen, Out, Shared};
@@ -16,6 +16,7 @@ pub(super) struct Link {
     pub(super) shared: Arc<Shared>,
     news: Arc<dyn Out>,
     state: Mutex<State>,
+    death: Notify,
 }
 
 #[derive(Default)]
@@ -29,11 +30,15 @@ struct State {
     asked: HashMap<i64, (String, oneshot::Sender<Message>)>,
     /// What it has under way, by id, and why that is to stop.
     calls: HashMap<String, watch::Sender<Option<&'static str>>>,
+    /// The logs it wants.
+    level: Option<String>,
+    /// The resources it watches.
+    uris: Vec<String>,
 }
 
 impl Link {
     pub(super) fn new(number: usize, shared: Arc<Shared>, news: Arc<dyn Out>) -> Self {
-        Self { number, shared, news, state: Mutex::default() }
+        Self { number, shared, news, state: Mutex::default(), death: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -50,6 +55,23 @@ impl Link {
 
     pub(super) fn is_ready(&self) -> bool {
         self.state().ready
+    }
+
+    /// Waits until the server ends in the middle of everything.
+    pub(super) async fn dead(&self) {
+        self.death.notified().await;
+    }
+
+    pub(super) fn die(&self) {
+        self.death.notify_one();
+    }
+
+    pub(super) fn level(&self) -> Option<String> {
+        self.state().level.clone()
+    }
+
+    pub(super) fn watches(&self, uri: &str) -> bool {
+        self.state().uris.iter().any(|known| known == uri)
     }
 
     /// Everything under way stops with the connection.
@@ -176,6 +198,22 @@ impl Link {
             }
             "tools/call" => return self.call(id, message, out),
             "subscriptions/listen" => return self.listen(id, &message, out),
+            "logging/setLevel" => {
+                let level = message.value["params"]["level"].as_str().map(str::to_owned);
+                self.shared.note("level", level.as_deref().unwrap_or_default());
+                self.state().level = level;
+                json!({})
+            }
+            "resources/subscribe" | "resources/unsubscribe" => {
+                let uri = message.value["params"]["uri"].as_str().unwrap_or_default().to_owned();
+                self.shared.note(&uri, method);
+                let mut state = self.state();
+                match method {
+                    "resources/subscribe" => state.uris.push(uri),
+                    _ => state.uris.retain(|known| *known != uri),
+                }
+                json!({})
+            }
             _ if method.contains("x-unknown") => {
                 json!({"x-unknown": {"method": method, "params": message.value["params"]}})
             }
@@ -188,8 +226,10 @@ impl Link {
         match method {
             "notifications/initialized" => self.state().ready = true,
             "notifications/cancelled" => {
+                let id = &message.value["params"]["requestId"];
+                self.shared.unlisten(|listen| listen.link == self.number && listen.id == *id);
                 // It may have been done meanwhile.
-                self.stop(&message.value["params"]["requestId"], "cancelled");
+                self.stop(id, "cancelled");
             }
             _ if method.contains("x-unknown") => {
                 self.shared.note(method, &message.value["params"].to_string());
@@ -243,7 +283,7 @@ impl Link {
 
 fn hello(rev: Rev) -> Value {
     let mut offers = json!({
-        "tools": {"listChanged": true}, "experimental": {"x-unknown": {"a": 1}},
+        "tools": {"listChanged": true}, "resources": {"subscribe": true}, "logging": {}, "experimental": {"x-unknown": {"a": 1}},
     });
     if rev >= Rev::Mar25 {
         offers["completions"] = json!({});

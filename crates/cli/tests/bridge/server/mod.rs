@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Counts what is noted.
     noted: watch::Sender<u64>,
+    /// Bytes written to pipes.
+    written: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -68,7 +70,12 @@ impl Server {
     pub(crate) async fn start(rev: Rev, way: Way) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared { rev, state: Mutex::default(), noted: watch::Sender::new(0) });
+        let shared = Arc::new(Shared {
+            rev,
+            state: Mutex::default(),
+            noted: watch::Sender::new(0),
+            written: watch::Sender::new(0),
+        });
         let accepting = tokio::spawn({
             let shared = Arc::clone(&shared);
             let posts = Arc::new(posts::Posts::new(Arc::clone(&shared)));
@@ -85,12 +92,17 @@ impl Server {
         Self { shared, way, address, accepting }
     }
 
+    /// Where it is, over HTTP.
+    pub(crate) fn url(&self) -> String {
+        let path = if self.shared.rev == Rev::Nov24 { "sse" } else { "mcp" };
+        format!("http://{}/{path}", self.address)
+    }
+
     /// The words by which a bridge finds it.
     pub(crate) fn target(&self) -> Vec<String> {
-        match (self.way, self.shared.rev) {
-            (Way::Http, Rev::Nov24) => vec![format!("http://{}/sse", self.address)],
-            (Way::Http, _) => vec![format!("http://{}/mcp", self.address)],
-            (Way::Stdio, _) => {
+        match self.way {
+            Way::Http => vec![self.url()],
+            Way::Stdio => {
                 let this = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
                 vec!["--".to_owned(), this, crate::harness::PUPPET.to_owned(), self.address.to_string()]
             }
@@ -122,6 +134,39 @@ impl Server {
     /// What went wrong, each with the cell it belongs to, as far as that is known.
     pub(crate) fn faults(&self) -> Vec<(Option<String>, String)> {
         self.shared.state().faults.clone()
+    }
+
+    /// How many clients are there: processes, or sessions.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.state().links.len()
+    }
+
+    /// Waits until as many clients are there.
+    pub(crate) async fn has_connections(&self, count: usize) -> Result<(), String> {
+        let mut news = self.shared.noted.subscribe();
+        let settled = async {
+            while self.connections() != count {
+                if news.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let settled = tokio::time::timeout(LONG, settled).await;
+        settled.map_err(|_| {
+            format!("{} clients are there, and not {count}\n{}", self.connections(), self.log(12))
+        })
+    }
+
+    /// Waits until nothing more can be written, or all is: gives the bytes written.
+    pub(crate) async fn stalled(&self, all: u64) -> u64 {
+        let mut written = self.shared.written.subscribe();
+        while *written.borrow_and_update() < all {
+            // Silence is all that can be seen of somebody who does not read.
+            if !matches!(tokio::time::timeout(SILENCE, written.changed()).await, Ok(Ok(()))) {
+                break;
+            }
+        }
+        *written.borrow()
     }
 
     /// The last messages, in both directions.
@@ -176,24 +221,52 @@ impl Shared {
     fn leave(&self, link: &Link) {
         let mut state = self.state();
         state.links.retain(|other| other.number() != link.number());
-        state.listens.retain(|listen| listen.link != link.number());
         drop(state);
+        self.unlisten(|listen| listen.link == link.number());
         link.end();
         self.noted.send_modify(|count| *count += 1);
     }
 
-    /// Tells everybody who wants to know, each in its way, with the name of the cell on it.
-    fn tell(&self, method: &str, filter: &str, cell: &str) {
+    /// Ends subscriptions.
+    fn unlisten(&self, ends: impl Fn(&Listen) -> bool) {
+        let ended: Vec<_> = self.state().listens.extract_if(.., |listen| ends(listen)).collect();
+        for listen in ended {
+            self.note(&listen.filter.to_string(), "no longer listens");
+        }
+    }
+
+    /// Tells everybody who wants to know, each in its way, that the tools have changed.
+    fn tell_change(&self, cell: &str) {
+        let wants = |filter: &Value| filter["toolsListChanged"] == true;
+        let params = json!({"_meta": {"com.example/cell": cell}});
+        self.tell("notifications/tools/list_changed", params, wants, |_| true);
+    }
+
+    /// The same of a resource.
+    fn tell_update(&self, uri: &str, cell: &str) {
+        let wants = |filter: &Value| {
+            filter["resourceSubscriptions"].as_array().is_some_and(|uris| uris.contains(&json!(uri)))
+        };
+        let params = json!({"uri": uri, "x-unknown": [uri], "_meta": {"com.example/cell": cell}});
+        self.tell("notifications/resources/updated", params, wants, |link| link.watches(uri));
+    }
+
+    fn tell(
+        &self,
+        method: &str,
+        mut params: Value,
+        wants: impl Fn(&Value) -> bool,
+        watches: impl Fn(&Link) -> bool,
+    ) {
         let state = self.state();
-        let mut params = json!({"_meta": {"com.example/cell": cell}});
         if self.rev.is_stateless() {
-            for listen in state.listens.iter().filter(|listen| listen.filter[filter] == true) {
+            for listen in state.listens.iter().filter(|listen| wants(&listen.filter)) {
                 params["_meta"]["io.modelcontextprotocol/subscriptionId"] = listen.id.clone();
                 listen.out.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
             }
             return;
         }
-        for link in state.links.iter().filter(|link| link.is_ready()) {
+        for link in state.links.iter().filter(|link| link.is_ready() && watches(link)) {
             link.news().say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
         }
     }
@@ -204,5 +277,7 @@ fn cell_of(message: &Message) -> Option<String> {
     message.value.pointer("/params/arguments/cell")?.as_str().map(str::to_owned)
 }
 
+/// Who has read nothing for so long reads nothing.
+const SILENCE: Duration = Duration::from_millis(500);
 /// The longest that anything may take.
 pub(crate) const LONG: Duration = Duration::from_secs(20);

@@ -25,17 +25,26 @@ impl Out for Lines {
 pub(super) async fn serve(socket: TcpStream, shared: Arc<Shared>) {
     let (read, mut write) = socket.into_split();
     let (lines, mut said) = mpsc::unbounded_channel::<String>();
-    let writing = tokio::spawn(async move {
-        while let Some(line) = said.recv().await {
-            if write.write_all(line.as_bytes()).await.is_err() {
-                return;
+    let writing = tokio::spawn({
+        let shared = Arc::clone(&shared);
+        async move {
+            while let Some(line) = said.recv().await {
+                if write.write_all(line.as_bytes()).await.is_err() {
+                    return;
+                }
+                shared.written.send_modify(|written| *written += line.len() as u64);
             }
         }
     });
     let out: Arc<dyn Out> = Arc::new(Lines(lines));
     let link = shared.join(Arc::clone(&out));
     let mut read = BufReader::new(read).lines();
-    while let Ok(Some(line)) = read.next_line().await {
+    loop {
+        let line = tokio::select! {
+            line = read.next_line() => line,
+            () = link.dead() => break,
+        };
+        let Ok(Some(line)) = line else { break };
         match Message::read(&line) {
             Ok(message) => link.hear(message, &out),
             Err(fault) => shared.fault(None, &fault),

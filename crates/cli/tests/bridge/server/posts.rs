@@ -78,14 +78,20 @@ impl Posts {
             ("POST", path) => {
                 must_have(request, "content-type", "application/json")?;
                 no_words_of_another_era(request)?;
-                let (link, out) = {
-                    let sessions = self.sessions();
-                    let session = sessions.get(path).ok_or("posted to nobody")?;
-                    (Arc::clone(&session.link), Arc::clone(&session.stream) as Arc<dyn Out>)
-                };
                 let message = Message::read(&request.body)?;
-                reply(writer, "202 Accepted", "", "");
-                link.hear(message, &out);
+                let session = self
+                    .sessions()
+                    .get(path)
+                    .map(|session| (Arc::clone(&session.link), Arc::clone(&session.stream) as Arc<dyn Out>));
+                match session {
+                    Some((link, out)) => {
+                        reply(writer, "202 Accepted", "", "");
+                        link.hear(message, &out);
+                    }
+                    // The stream may have been closed while this was under way.
+                    None if path.starts_with("/messages?to=") => reply(writer, "404 Not Found", "", ""),
+                    None => return Err("posted to nobody".to_owned()),
+                }
                 Ok(nothing())
             }
             _ => Err("nobody expects this".to_owned()),
