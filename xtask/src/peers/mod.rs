@@ -50,6 +50,9 @@ impl Installed {
             let script = script.map_err(wrong)?;
             fs::copy(script.path(), scripts.join(script.file_name())).map_err(wrong)?;
         }
+        let offers = source().join("offers.json");
+        fs::copy(&offers, scripts.join("offers.json"))
+            .map_err(|error| format!("cannot copy {}: {error}", offers.display()))?;
         let python =
             python::with_packages(&source().join("python/requirements.txt"), &folder.join("python"))?;
         Ok(Self { node: node::find()?, python, scripts, folder })

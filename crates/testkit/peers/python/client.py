@@ -1,16 +1,19 @@
 """The client of the Python package `mcp`, in every revision, over HTTP (in the first HTTP+SSE) and stdio.
 
-A run is `client.py [--demo] SERVER REVISION FEATURE…`; each feature becomes one line of JSON on standard output. SERVER
-is a URL or a command as a list in JSON, and offers what `peers-server` or, with `--demo`, `tsugite serve` offers.
+A run is `client.py [--offers NAME] SERVER REVISION FEATURE…`; each feature becomes one line of JSON on standard output.
+SERVER is a URL or a command as a list in JSON, and offers what stands under NAME in `../offers.json`, of which
+`../typescript/features.mjs` says more.
 """
 
 import asyncio
 import json
 import logging
+import re
 import sys
 import uuid
 import warnings
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import urljoin
 
 import httpx2
@@ -27,26 +30,10 @@ LIMIT = 20
 STATELESS = "2026-07-28"
 SSE = "2024-11-05"
 
-# What the two servers offer, as far as it differs. The last is what `touch` changes.
-PEERS = {
-    "tools": ["add", "count", "order", "hold", "release", "touch"],
-    "form": {"name": "Ada", "planks": 3, "size": "large", "sure": True},
-    "ordered": "3 large planks for Ada, surely",
-    "resources": ["notes://motto"],
-    "template": "notes://{owner}/{number}",
-    "templated": ("notes://ada/7", "note 7 of ada"),
-    "touched": "notes://motto",
-}
-DEMO = {
-    "tools": "add measure count order visit summarize places chatter picture sound links touch toggle wait fail".split(),
-    "form": {"name": "Ada", "planks": 3, "wood": "oak", "wrapped": True},
-    "ordered": "3 planks of oak for Ada, wrapped",
-    "resources": ["demo://motto", "demo://logo", "demo://counter"],
-    "template": "demo://cities/{country}/{city}",
-    "templated": ("demo://cities/Japan/Nara", "Nara lies in Japan."),
-    "touched": "demo://counter",
-}
-offers = PEERS
+# Between two attempts to be heard.
+AGAIN = 0.5
+OFFERS = json.loads((Path(__file__).parent.parent / "offers.json").read_text())
+offers = OFFERS["peers"]
 
 
 async def main(url, revision, *features):
@@ -166,14 +153,15 @@ class Noted(httpx2.AsyncByteStream):
 async def list_tools(url, revision):
     async with connected(url, revision, Wire()) as client:
         tools = await pages(client.list_tools, "tools")
-        equal([tool.name for tool in tools], offers["tools"])
-        equal(tools[0].input_schema["required"], ["a", "b"])
+        begins([tool.name for tool in tools], offers["tools"])
+        equal(tools[0].input_schema["required"], offers["required"])
 
 
 async def call(url, revision):
+    add = offers["add"]
     async with connected(url, revision, Wire()) as client:
-        answers = await asyncio.gather(*(client.call_tool("add", {"a": 40, "b": b}) for b in (1, 2, 3)))
-        equal([text(answer) for answer in answers], ["41", "42", "43"])
+        answers = await asyncio.gather(*(client.call_tool(add["tool"], {"a": 40, "b": b}) for b in (1, 2, 3)))
+        equal([text(answer) for answer in answers], add["says"])
 
 
 async def progress(url, revision):
@@ -183,66 +171,149 @@ async def progress(url, revision):
         steps.append((done, total))
 
     async with connected(url, revision, Wire()) as client:
-        answer = await client.call_tool("count", {"to": 3}, progress_callback=step)
-        equal(text(answer), "counted to 3")
+        answer = await client.call_tool(*offers["progress"]["call"], progress_callback=step)
+        fits(text(answer), offers["progress"]["says"])
         equal(steps, [(1, 3), (2, 3), (3, 3)])
 
 
 async def elicitation(url, revision):
-    asked = []
+    asked, elicitation = [], offers["elicitation"]
 
     async def elicit(context, question):
         asked.append(question)
-        return types.ElicitResult(action="accept", content=offers["form"])
+        return types.ElicitResult(action="accept", content=elicitation["answer"])
 
     async with connected(url, revision, Wire(), elicitation_callback=elicit) as client:
-        equal(text(await client.call_tool("order")), offers["ordered"])
-        equal([question.message for question in asked], ["What shall it be?"])
-        equal(list(asked[0].requested_schema["properties"]), list(offers["form"]))
+        fits(text(await client.call_tool(*elicitation["call"])), elicitation["says"])
+        equal([question.message for question in asked], [elicitation["asks"]])
+        equal(list(asked[0].requested_schema["properties"]), list(elicitation["answer"]))
+
+
+async def sampling(url, revision):
+    asked, sampling = [], offers["sampling"]
+
+    async def sample(context, question):
+        asked.append([message.content.text for message in question.messages])
+        word = types.TextContent(type="text", text="four")
+        return types.CreateMessageResult(role="assistant", content=word, model="a model")
+
+    async with connected(url, revision, Wire(), sampling_callback=sample) as client:
+        fits(text(await client.call_tool(*sampling["call"])), sampling["says"])
+        equal(asked, [[sampling["asks"]]])
+
+
+async def roots(url, revision):
+    async def listed(context):
+        uris = "file:///srv/one", "file:///srv/two"
+        return types.ListRootsResult(roots=[types.Root(uri=uri) for uri in uris])
+
+    async with connected(url, revision, Wire(), list_roots_callback=listed) as client:
+        fits(text(await client.call_tool(*offers["roots"]["call"])), offers["roots"]["says"])
+
+
+async def cancellation(url, revision):
+    cancellation, begun = offers["cancellation"], asyncio.Event()
+
+    async def step(done, total, message):
+        begun.set()
+
+    async with connected(url, revision, Wire()) as client:
+        slow = asyncio.create_task(client.call_tool(*cancellation["call"], progress_callback=step))
+        await before(begun.wait(), slow)
+        slow.cancel()
+        await asyncio.wait([slow])
+        # What cancels a call may arrive behind the next one.
+        while text(await client.call_tool(*cancellation["seen"])) != cancellation["says"]:
+            pass
+
+
+async def changes(url, revision):
+    changes, wire, change = offers["changes"], Wire(), asyncio.Event()
+    kind = changes["list"]
+
+    async def hear(message):
+        if getattr(message, "method", None) == f"notifications/{kind}/list_changed":
+            change.set()
+
+    async with connected(url, revision, wire, message_handler=hear) as client:
+
+        async def news():
+            found = await pages(getattr(client, f"list_{kind}"), kind)
+            return any(one.name == changes["new"] for one in found)
+
+        assert not await news(), "it was there before"
+        if revision == STATELESS:
+            async with client.listen(**{f"{kind}_list_changed": True}):
+                await called_until(change, client, changes)
+        else:
+            await listening(url, wire)
+            await called_until(change, client, changes)
+        assert await news(), "the list is as before"
+
+
+async def logs(url, revision):
+    wanted, wire, log, said = offers["logging"], Wire(), asyncio.Event(), []
+
+    async def logged(message):
+        said.append(message.data)
+        if re.fullmatch(pattern(wanted["says"]), message.data, re.DOTALL):
+            log.set()
+
+    level = wanted["level"]
+    async with connected(url, revision, wire, logging_callback=logged, log_level=level) as client:
+        if revision != STATELESS:
+            await listening(url, wire)
+            await client.set_logging_level(level)
+        if "silent" in wanted:
+            await client.call_tool(*wanted["silent"])
+        await called_until(log, client, wanted)
+        if "silent" in wanted:
+            equal(said, [wanted["says"]])
 
 
 async def resources(url, revision):
     wire = Wire()
-    updates = asyncio.Queue()
+    updates, update = [], asyncio.Event()
+    uri, touch = offers["update"]["uri"], offers["update"]["call"]
 
     async def hear(message):
         if getattr(message, "method", None) == "notifications/resources/updated":
-            updates.put_nowait(str(message.params.uri))
+            updates.append(str(message.params.uri))
+            update.set()
 
     async with connected(url, revision, wire, message_handler=hear) as client:
         equal([str(one.uri) for one in await pages(client.list_resources, "resources")], offers["resources"])
         templates = await pages(client.list_resource_templates, "resource_templates")
-        equal([one.uri_template for one in templates], [offers["template"]])
-        equal((await client.read_resource(offers["resources"][0])).contents[0].text, "Measure twice, cut once.")
-        uri, words = offers["templated"]
-        equal((await client.read_resource(uri)).contents[0].text, words)
-        touched = offers["touched"]
+        equal([one.uri_template for one in templates], offers["templates"])
+        for read, says in offers["texts"].items():
+            fits((await client.read_resource(read)).contents[0].text, says)
         if revision == STATELESS:
-            async with client.listen(resource_subscriptions=[touched]) as news:
-                await client.call_tool("touch")
-                equal(str((await anext(news)).uri), touched)
+            async with client.listen(resource_subscriptions=[uri]) as news:
+                await called_until(update, client, offers["update"])
+                equal(str((await anext(news)).uri), uri)
+            equal(updates, [uri])
             return
-        # News come on a stream of their own, which this client opens without waiting for it.
-        if not url.startswith("["):
-            await wire.listening.wait()
-        await client.subscribe_resource(touched)
-        await client.call_tool("touch")
-        equal(await updates.get(), touched)
-        await client.unsubscribe_resource(touched)
-        await client.call_tool("touch")
-        equal(updates.qsize(), 0)
+        await listening(url, wire)
+        await client.subscribe_resource(uri)
+        await called_until(update, client, offers["update"])
+        await client.unsubscribe_resource(uri)
+        await client.call_tool(*touch)
+        equal(updates, [uri])
 
 
 async def prompts(url, revision):
+    prompt, completion = offers["prompt"], offers["completion"]
     async with connected(url, revision, Wire()) as client:
         found = await pages(client.list_prompts, "prompts")
-        equal([prompt.name for prompt in found], ["review"])
-        equal([bool(argument.required) for argument in found[0].arguments], [True, False])
-        answer = await client.get_prompt("review", {"code": "1 + 1", "language": "rust"})
-        equal(answer.messages[0].content.text, "Review this rust: 1 + 1")
-        reference = types.PromptReference(type="ref/prompt", name="review")
-        answer = await client.complete(reference, {"name": "language", "value": "p"})
-        equal(answer.completion.values, ["perl", "python"])
+        equal([one.name for one in found], offers["prompts"])
+        [arguments] = [one.arguments for one in found if one.name == prompt["get"][0]]
+        equal([bool(argument.required) for argument in arguments], prompt["required"])
+        answer = await client.get_prompt(*prompt["get"])
+        equal(answer.messages[0].content.text, prompt["says"])
+        name, argument, value = completion["of"]
+        reference = types.PromptReference(type="ref/prompt", name=name)
+        answer = await client.complete(reference, {"name": argument, "value": value})
+        equal(answer.completion.values, completion["values"])
 
 
 async def resumption(url, revision):
@@ -295,7 +366,23 @@ async def before(event, call):
     await asyncio.wait([event, call], return_when=asyncio.FIRST_COMPLETED)
     if call.done():
         event.cancel()
-        raise AssertionError(f"the call ended before its stream was lost: {call.exception() or call.result()}")
+        raise AssertionError(f"the call ended too early: {call.exception() or call.result()}")
+
+
+async def listening(url, wire):
+    """News come on a stream of their own, which this client opens without waiting for it."""
+    if not url.startswith("["):
+        await wire.listening.wait()
+
+
+async def called_until(event, client, feature):
+    """Calls a tool until something is heard of it; again only where the server does not wait until somebody listens."""
+    while not event.is_set():
+        await client.call_tool(*feature["call"])
+        try:
+            await asyncio.wait_for(event.wait(), AGAIN if feature.get("again") else None)
+        except TimeoutError:
+            pass
 
 
 async def pages(fetch, key):
@@ -310,7 +397,20 @@ async def pages(fetch, key):
 
 def text(answer):
     assert not answer.is_error, f"the tool failed: {answer.content}"
-    return answer.content[0].text
+    return "\n".join(block.text for block in answer.content)
+
+
+def fits(seen, expected):
+    assert re.fullmatch(pattern(expected), seen, re.DOTALL), f"{seen!r} is not {expected!r}"
+
+
+def pattern(expected):
+    return ".*".join(re.escape(part) for part in expected.split("…"))
+
+
+def begins(seen, expected):
+    *first, last = expected
+    equal(seen[: len(first)] if last == "…" else seen, first if last == "…" else expected)
 
 
 def equal(left, right):
@@ -331,6 +431,11 @@ FEATURES = {
     "call": call,
     "progress": progress,
     "elicitation": elicitation,
+    "sampling": sampling,
+    "roots": roots,
+    "cancellation": cancellation,
+    "changes": changes,
+    "logging": logs,
     "resources": resources,
     "prompts": prompts,
     "resumption": resumption,
@@ -338,7 +443,7 @@ FEATURES = {
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    if words[0] == "--demo":
-        offers = DEMO
-        words.pop(0)
+    if words[0] == "--offers":
+        _, name, *words = words
+        offers = OFFERS[name]
     asyncio.run(main(*words))

@@ -5,14 +5,23 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { ElicitRequestSchema, ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
-import { QUICKLY, run, SSE, sseUrl, started } from './features.mjs';
+import {
+  CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
+  ResourceListChangedNotificationSchema, ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { QUICKLY, ROOTS, run, SSE, sseUrl, started } from './features.mjs';
 
 await run('@modelcontextprotocol/sdk', async (server, revision, wire, heard) => {
-  const client = new Client({ name: 'peers', version: '1.0.0' }, { capabilities: { elicitation: {} } });
+  const capabilities = { elicitation: {}, sampling: {}, roots: {} };
+  const client = new Client({ name: 'peers', version: '1.0.0' }, { capabilities });
   client.onerror = error => heard.errors.push(error);
   client.setRequestHandler(ElicitRequestSchema, ({ params }) => heard.elicit(params));
+  client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => heard.sample(params));
+  client.setRequestHandler(ListRootsRequestSchema, () => ({ roots: ROOTS }));
   client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => heard.updated(params.uri));
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => heard.changed('tools'));
+  client.setNotificationHandler(ResourceListChangedNotificationSchema, () => heard.changed('resources'));
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => heard.logged(params.data));
 
   const overHttp = () => revision === SSE
     ? new SSEClientTransport(sseUrl(server), { fetch: wire.fetch })
@@ -48,7 +57,7 @@ await run('@modelcontextprotocol/sdk', async (server, revision, wire, heard) => 
   return {
     revision: agreed,
     tools: () => pages(params => client.listTools(params), 'tools'),
-    call: (name, args, onprogress) => client.callTool({ name, arguments: args }, undefined, { onprogress }),
+    call: (name, args, options) => client.callTool({ name, arguments: args }, undefined, options),
     resources: () => pages(params => client.listResources(params), 'resources'),
     templates: () => pages(params => client.listResourceTemplates(params), 'resourceTemplates'),
     read: uri => client.readResource({ uri }),
@@ -56,6 +65,9 @@ await run('@modelcontextprotocol/sdk', async (server, revision, wire, heard) => 
       await client.subscribeResource({ uri });
       return () => client.unsubscribeResource({ uri });
     },
+    // They are told of changes unasked.
+    listen: async () => () => {},
+    level: level => client.setLoggingLevel(level),
     prompts: () => pages(params => client.listPrompts(params), 'prompts'),
     prompt: (name, args) => client.getPrompt({ name, arguments: args }),
     complete: (name, argument, value) =>

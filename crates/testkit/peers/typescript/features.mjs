@@ -1,40 +1,26 @@
 // What each TypeScript client is made to do, written once over the few verbs that client-v1.mjs and client-v2.mjs
 // give, so that both are asked for the same.
 //
-// A run is `node client-vN.mjs [--demo] SERVER REVISION FEATURE…`; each feature becomes one line of JSON on standard
-// output. SERVER is a URL or a command as a list in JSON, and offers what `peers-server` or, with `--demo`, `tsugite
-// serve` offers.
+// A run is `node client-vN.mjs [--offers NAME] SERVER REVISION FEATURE…`; each feature becomes one line of JSON on
+// standard output. SERVER is a URL or a command as a list in JSON, and offers what stands under NAME in `offers.json`:
+// `peers-server` does so under `peers`, unless told otherwise, and `tsugite serve` under `demo`. What the servers beside
+// this file offer is `theirs`, and `everything` is `server-everything`. A text in there that holds `…` leaves something
+// open, and so does a list that ends with it.
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { Wire } from './wire.mjs';
 
 // A client that has not done a feature by then hangs.
 const LIMIT_MS = 20_000;
 
-// What the two servers offer, as far as it differs.
-const PEERS = {
-  tools: ['add', 'count', 'order', 'hold', 'release', 'touch'],
-  form: { name: 'Ada', planks: 3, size: 'large', sure: true },
-  ordered: '3 large planks for Ada, surely',
-  resources: ['notes://motto'],
-  template: 'notes://{owner}/{number}',
-  templated: ['notes://ada/7', 'note 7 of ada'],
-  // What `touch` changes.
-  touched: 'notes://motto',
-};
-const DEMO = {
-  tools: [
-    'add', 'measure', 'count', 'order', 'visit', 'summarize', 'places', 'chatter', 'picture', 'sound', 'links', 'touch',
-    'toggle', 'wait', 'fail',
-  ],
-  form: { name: 'Ada', planks: 3, wood: 'oak', wrapped: true },
-  ordered: '3 planks of oak for Ada, wrapped',
-  resources: ['demo://motto', 'demo://logo', 'demo://counter'],
-  template: 'demo://cities/{country}/{city}',
-  templated: ['demo://cities/Japan/Nara', 'Nara lies in Japan.'],
-  touched: 'demo://counter',
-};
+// Between two attempts to be heard.
+const AGAIN_MS = 500;
+
+// What the clients say when they are asked.
+export const ROOTS = [{ uri: 'file:///srv/one' }, { uri: 'file:///srv/two' }];
+const WORD = { role: 'assistant', content: { type: 'text', text: 'four' }, model: 'a model' };
 
 // How a client comes back if the server does not say when: soon, so that nobody waits for nothing.
 export const QUICKLY = {
@@ -53,10 +39,12 @@ export const started = server => {
 };
 
 // `connect(server, revision, wire, heard)` gives the verbs of one connection: `tools`, `call`, `resources`, `templates`,
-// `read`, `watch`, `prompts`, `prompt`, `complete`, `close`. `heard` is where it says what came by itself.
+// `read`, `watch`, `listen`, `level`, `prompts`, `prompt`, `complete`, `close`. `heard` is where it says what came by
+// itself, and asks for what it is asked.
 export async function run(peer, connect) {
   const words = process.argv.slice(2);
-  const offers = words[0] === '--demo' && words.shift() ? DEMO : PEERS;
+  const [, name] = words[0] === '--offers' ? words.splice(0, 2) : ['', 'peers'];
+  const offers = JSON.parse(readFileSync(new URL('offers.json', import.meta.url)))[name];
   const [server, revision, ...features] = words;
   for (const feature of features) {
     const errors = [];
@@ -64,7 +52,8 @@ export async function run(peer, connect) {
     const open = async (wire, heard = {}) => {
       last = wire;
       const session = await connect(server, revision, wire, {
-        errors, elicit: refuse, updated: () => {}, message: () => {}, ...heard,
+        errors, elicit: refuse, sample: refuse, updated: () => {}, changed: () => {}, logged: () => {}, message: () => {},
+        ...heard,
       });
       assert.equal(session.revision, revision, 'another revision was agreed on');
       return session;
@@ -83,28 +72,32 @@ export async function run(peer, connect) {
 }
 
 const FEATURES = {
-  async list(open, _, offers) {
+  async list(open, _, { tools, required }) {
     const session = await open(new Wire());
-    const tools = await session.tools();
-    assert.deepEqual(tools.map(tool => tool.name), offers.tools);
-    assert.deepEqual(tools[0].inputSchema.required, ['a', 'b']);
+    const found = await session.tools();
+    begins(found.map(tool => tool.name), tools);
+    assert.deepEqual(found[0].inputSchema.required, required);
     await session.close();
   },
 
-  async call(open) {
+  async call(open, _, { add }) {
     const session = await open(new Wire());
-    const answers = await Promise.all([1, 2, 3].map(b => session.call('add', { a: 40, b })));
-    assert.deepEqual(answers.map(text), ['41', '42', '43']);
+    const answers = await Promise.all([1, 2, 3].map(b => session.call(add.tool, { a: 40, b })));
+    assert.deepEqual(answers.map(text), add.says);
     await session.close();
   },
 
-  async progress(open, _, __, overHttp) {
+  async progress(open, _, { progress }, overHttp) {
     const steps = [];
     const said = [];
-    const session = await open(new Wire(), { message: message => said.push(message.params?.progress ?? 'answer') });
+    const message = ({ method, params, result }) => {
+      if (method === 'notifications/progress') said.push(params.progress);
+      if (result) said.push('answer');
+    };
+    const session = await open(new Wire(), { message });
     said.length = 0;
-    const answer = await session.call('count', { to: 3 }, step => steps.push([step.progress, step.total]));
-    assert.equal(text(answer), 'counted to 3');
+    const onprogress = step => steps.push([step.progress, step.total]);
+    fits(text(await session.call(...progress.call, { onprogress })), progress.says);
     const all = [[1, 3], [2, 3], [3, 3]];
     if (overHttp) {
       assert.deepEqual(steps, all);
@@ -116,49 +109,106 @@ const FEATURES = {
     await session.close();
   },
 
-  async elicitation(open, _, offers) {
+  async elicitation(open, _, { elicitation }) {
     const asked = [];
     const elicit = async question => {
       asked.push(question);
-      return { action: 'accept', content: offers.form };
+      return { action: 'accept', content: elicitation.answer };
     };
     const session = await open(new Wire(), { elicit });
-    assert.equal(text(await session.call('order', {})), offers.ordered);
-    assert.deepEqual(asked.map(question => question.message), ['What shall it be?']);
-    assert.deepEqual(Object.keys(asked[0].requestedSchema.properties), Object.keys(offers.form));
+    fits(text(await session.call(...elicitation.call)), elicitation.says);
+    assert.deepEqual(asked.map(question => question.message), [elicitation.asks]);
+    assert.deepEqual(Object.keys(asked[0].requestedSchema.properties), Object.keys(elicitation.answer));
+    await session.close();
+  },
+
+  async sampling(open, _, { sampling }) {
+    const asked = [];
+    const sample = async ({ messages }) => {
+      asked.push(messages);
+      return WORD;
+    };
+    const session = await open(new Wire(), { sample });
+    fits(text(await session.call(...sampling.call)), sampling.says);
+    assert.deepEqual(asked, [[{ role: 'user', content: { type: 'text', text: sampling.asks } }]]);
+    await session.close();
+  },
+
+  async roots(open, _, { roots }) {
+    const session = await open(new Wire());
+    fits(text(await session.call(...roots.call)), roots.says);
+    await session.close();
+  },
+
+  async cancellation(open, _, { cancellation }) {
+    const session = await open(new Wire());
+    const stop = new AbortController();
+    const call = session.call(...cancellation.call, { onprogress: () => stop.abort(), signal: stop.signal });
+    await assert.rejects(call, () => stop.signal.aborted);
+    // What cancels a call may arrive behind the next one.
+    while (text(await session.call(...cancellation.seen)) !== cancellation.says);
+    await session.close();
+  },
+
+  async changes(open, revision, { changes }, overHttp) {
+    const wire = new Wire();
+    const change = event();
+    const session = await open(wire, { changed: list => { if (list === changes.list) change.tell(); } });
+    const news = async () => (await session[changes.list]()).some(one => one.name === changes.new);
+    assert.ok(!await news(), 'it was there before');
+    await listening(wire, revision, overHttp);
+    const stop = await session.listen(changes.list);
+    await calledUntil(change, session, changes);
+    assert.ok(await news(), 'the list is as before');
+    await stop();
+    await session.close();
+  },
+
+  async logging(open, revision, { logging }, overHttp) {
+    const wire = new Wire();
+    const logs = [];
+    const log = event();
+    const session = await open(wire, {
+      logged: data => {
+        logs.push(data);
+        if (pattern(logging.says).test(data)) log.tell();
+      },
+    });
+    await listening(wire, revision, overHttp);
+    await session.level(logging.level);
+    if (logging.silent) await session.call(...logging.silent);
+    await calledUntil(log, session, logging);
+    if (logging.silent) assert.deepEqual(logs, [logging.says]);
     await session.close();
   },
 
   async resources(open, revision, offers, overHttp) {
     const wire = new Wire();
     const updates = [];
-    let told;
-    const session = await open(wire, { updated: uri => { updates.push(uri); told?.(); } });
+    const update = event();
+    const session = await open(wire, { updated: uri => { updates.push(uri); update.tell(); } });
     assert.deepEqual((await session.resources()).map(one => one.uri), offers.resources);
-    assert.deepEqual((await session.templates()).map(one => one.uriTemplate), [offers.template]);
-    assert.equal((await session.read(offers.resources[0])).contents[0].text, 'Measure twice, cut once.');
-    const [uri, words] = offers.templated;
-    assert.equal((await session.read(uri)).contents[0].text, words);
-    // News come on a stream of their own, which these clients open without waiting for it.
-    if (overHttp && revision !== '2026-07-28') await wire.listening;
-    const stop = await session.watch(offers.touched);
-    const update = new Promise(resolve => { told = resolve; });
-    await session.call('touch', {});
-    await update;
+    assert.deepEqual((await session.templates()).map(one => one.uriTemplate), offers.templates);
+    for (const [uri, says] of Object.entries(offers.texts)) fits((await session.read(uri)).contents[0].text, says);
+    await listening(wire, revision, overHttp);
+    const { uri, call } = offers.update;
+    const stop = await session.watch(uri);
+    await calledUntil(update, session, offers.update);
     await stop();
-    await session.call('touch', {});
-    assert.deepEqual(updates, [offers.touched]);
+    await session.call(...call);
+    assert.deepEqual(updates, [uri]);
     await session.close();
   },
 
-  async prompts(open) {
+  async prompts(open, _, { prompts, prompt, completion }) {
     const session = await open(new Wire());
-    const prompts = await session.prompts();
-    assert.deepEqual(prompts.map(prompt => prompt.name), ['review']);
-    assert.deepEqual(prompts[0].arguments.map(one => Boolean(one.required)), [true, false]);
-    const { messages } = await session.prompt('review', { code: '1 + 1', language: 'rust' });
-    assert.equal(messages[0].content.text, 'Review this rust: 1 + 1');
-    assert.deepEqual((await session.complete('review', 'language', 'p')).completion.values, ['perl', 'python']);
+    const found = await session.prompts();
+    assert.deepEqual(found.map(one => one.name), prompts);
+    const { arguments: all } = found.find(one => one.name === prompt.get[0]);
+    assert.deepEqual(all.map(one => Boolean(one.required)), prompt.required);
+    const { messages } = await session.prompt(...prompt.get);
+    assert.equal(messages[0].content.text, prompt.says);
+    assert.deepEqual((await session.complete(...completion.of)).completion.values, completion.values);
     await session.close();
   },
 
@@ -178,11 +228,10 @@ async function resume(open, way) {
   const session = await open(wire);
   const closes = way.startsWith('closed');
   const steps = [];
-  let begun;
-  const beginning = new Promise(resolve => { begun = resolve; });
-  const call = session.call('hold', { key, closes }, step => { steps.push(step); begun(); });
+  const begun = event();
+  const call = session.call('hold', { key, closes }, { onprogress: step => { steps.push(step); begun.tell(); } });
   const early = call.then(() => { throw new Error('it was answered before its stream was lost'); });
-  await Promise.race([beginning, early]);
+  await Promise.race([begun.wait, early]);
   if (closes) await Promise.race([wire.ended, early]);
   else wire.cut();
   // The client comes back by itself, but not before it may.
@@ -199,9 +248,46 @@ async function resume(open, way) {
   await session.close();
 }
 
+// News come on a stream of their own over HTTP, which these clients open without waiting for it.
+async function listening(wire, revision, overHttp) {
+  if (overHttp && revision !== '2026-07-28') await wire.listening;
+}
+
+// Calls a tool until something is heard of it; again only where the server does not wait until somebody listens.
+async function calledUntil({ wait }, session, { call, again }) {
+  let heard = false;
+  wait.then(() => { heard = true; });
+  do {
+    await session.call(...call);
+    await (again ? Promise.race([wait, new Promise(resolve => setTimeout(resolve, AGAIN_MS))]) : wait);
+  } while (!heard);
+}
+
+// Something that happens, and whoever waits for it.
+function event() {
+  let tell;
+  const wait = new Promise(resolve => { tell = resolve; });
+  return { wait, tell };
+}
+
 function text(answer) {
-  assert.ok(!answer.isError, `the tool failed: ${answer.content[0]?.text}`);
-  return answer.content[0].text;
+  const said = answer.content.map(block => block.text).join('\n');
+  assert.ok(!answer.isError, `the tool failed: ${said}`);
+  return said;
+}
+
+function fits(seen, expected) {
+  assert.match(seen, pattern(expected));
+}
+
+function pattern(expected) {
+  const parts = expected.split('…').map(part => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}$`, 's');
+}
+
+function begins(seen, expected) {
+  const open = expected.at(-1) === '…';
+  assert.deepEqual(open ? seen.slice(0, expected.length - 1) : seen, open ? expected.slice(0, -1) : expected);
 }
 
 function refuse() {

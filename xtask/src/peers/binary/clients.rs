@@ -29,7 +29,7 @@ pub(super) fn run(place: &Place<'_>, count: &mut Count) -> Result<(), String> {
         }
         println!("-- {} to tsugite serve", row.name());
         let mut script = peer.script(place.installed);
-        script.arg("--demo").arg(if transport == "stdio" { &command } else { &url });
+        script.args(["--offers", "demo"]).arg(if transport == "stdio" { &command } else { &url });
         script.arg(revision).args(row.features());
         let file = folder.join(row.file());
         let ended = run::output_within(A_ROW, script, &file);
