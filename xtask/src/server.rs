@@ -91,10 +91,8 @@ impl<T> Listening<T> {
 }
 
 impl Listening<u16> {
-    /// `tsugite serve` with these options, `--listen` among them. Gives its port.
-    pub(crate) fn tsugite(program: &Path, options: &[&str], file: &Path) -> Result<Self, String> {
-        let words = ["serve"].iter().chain(options);
-        let mut command = run::program(program, words.copied());
+    /// `tsugite`, which is told to `--listen`. Gives its port.
+    pub(crate) fn tsugite(mut command: Command, file: &Path) -> Result<Self, String> {
         overhear(&mut command, file)?;
         // A terminal that stops us stops it too.
         Self::when_ready(Running::start(command)?, file, |line| {

@@ -20,11 +20,8 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     let folder = run::target_folder()?.join("page");
     run::make_folder(&folder)?;
     let program = binary::tsugite(&folder)?;
-    let mut server = Listening::tsugite(
-        &program,
-        &["--listen", "127.0.0.1:0", "--allow-host", HOST],
-        &folder.join("server.txt"),
-    )?;
+    let serve = run::program(&program, ["serve", "--listen", "127.0.0.1:0", "--allow-host", HOST]);
+    let mut server = Listening::tsugite(serve, &folder.join("server.txt"))?;
     let browser = Browser::start(&folder, HOST)?;
     let port = server.place;
     let mut visit = Visit { browser, program, port, folder: &folder, failures: Vec::new(), passed: 0 };

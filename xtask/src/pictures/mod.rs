@@ -27,7 +27,8 @@ pub(crate) fn make() -> Result<(), String> {
 /// The upper part of the page, at the address that people will see.
 fn start_page(program: &Path, folder: &Path) -> Result<Vec<u8>, String> {
     setup::japanese_font()?;
-    let _server = Listening::tsugite(program, &["--listen", "127.0.0.1:8808"], &folder.join("server.txt"))?;
+    let serve = run::program(program, ["serve", "--listen", "127.0.0.1:8808"]);
+    let _server = Listening::tsugite(serve, &folder.join("server.txt"))?;
     let mut browser = Browser::start(folder, "localhost")?;
     browser.wear((1000, 1230), "light")?;
     browser.open("http://127.0.0.1:8808/")?;

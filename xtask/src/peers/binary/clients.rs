@@ -17,8 +17,8 @@ use crate::server::Listening;
 /// Runs every client over every transport and on every revision.
 pub(super) fn run(place: &Place<'_>, count: &mut Count) -> Result<(), String> {
     let folder = place.folder.join("clients");
-    let mut server =
-        Listening::tsugite(&place.program, &["--listen", "127.0.0.1:0"], &folder.join("server.txt"))?;
+    let serve = run::program(&place.program, ["serve", "--listen", "127.0.0.1:0"]);
+    let mut server = Listening::tsugite(serve, &folder.join("server.txt"))?;
     let url = format!("http://127.0.0.1:{}/mcp", server.place);
     let command = json!([place.program, "serve", "--stdio"]).to_string();
     let mut table = Table::new("client of `tsugite serve`", rows());
