@@ -85,7 +85,7 @@ cargo xtask <command>
   peers clients [--url URL]      their clients against our server, or against one that runs already
   peers servers [--driver PROGRAM]
                                  their servers against our client, or against another that is driven alike
-  peers binary                   both against the binary `tsugite`: its demo server, and its verbs
+  peers binary                   both against the binary `tsugite`: its demo server, its verbs, its bridge
   page                           the start page of `tsugite serve`, looked at in a browser
   pictures                       make the pictures of the README anew
   msrv                           check that rust-version is what the dependencies ask for

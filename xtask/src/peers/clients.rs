@@ -98,7 +98,7 @@ fn places() -> impl Iterator<Item = (Peer, &'static str)> {
 fn row(peer: Peer, revision: &'static str) -> Row {
     let transport = if revision == "2024-11-05" { "sse" } else { "http" };
     let cells = FEATURES.into_iter().map(|feature| (feature, expected(peer, revision, feature)));
-    Row { package: peer.package(), transport, revision, cells: cells.collect() }
+    Row { package: peer.package(), transport, revision, behind: None, cells: cells.collect() }
 }
 
 /// That a cell must work, or why it cannot.

@@ -115,10 +115,13 @@ mod tests {
     #[test]
     fn the_version_of_each_peer_is_pinned() {
         let rows = clients::rows().into_iter().chain(servers::rows());
-        for row in rows.chain(binary::clients::rows()).chain(binary::servers::rows()) {
-            let version = version(row.package);
+        let rows = rows.chain(binary::clients::rows()).chain(binary::servers::rows());
+        let rows = rows.chain(binary::bridge::rows());
+        let packages = rows.flat_map(|row| [Some(row.package), row.behind.map(|behind| behind.package)]);
+        for package in packages.flatten() {
+            let version = version(package);
             let numbers: Vec<_> = version.split('.').map(str::parse::<u32>).collect();
-            assert!(numbers.len() == 3 && numbers.iter().all(Result::is_ok), "{}: {version}", row.package);
+            assert!(numbers.len() == 3 && numbers.iter().all(Result::is_ok), "{package}: {version}");
         }
     }
 

@@ -133,7 +133,7 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    const ALL: [Self; 4] = [Self::TypeScript2, Self::TypeScript1, Self::Python, Self::Everything];
+    pub(super) const ALL: [Self; 4] = [Self::TypeScript2, Self::TypeScript1, Self::Python, Self::Everything];
 
     pub(super) fn package(self) -> &'static str {
         match self {
@@ -173,7 +173,7 @@ pub(super) fn places() -> impl Iterator<Item = (Peer, &'static str, &'static str
 
 fn row(peer: Peer, transport: &'static str, revision: &'static str) -> Row {
     let cell = |feature| (feature, expected(peer, transport, revision, feature));
-    Row { package: peer.package(), transport, revision, cells: FEATURES.map(cell).into() }
+    Row { package: peer.package(), transport, revision, behind: None, cells: FEATURES.map(cell).into() }
 }
 
 /// That a cell must work, or why it cannot. Those that must do so with the clients of other projects.

@@ -16,8 +16,18 @@ pub(crate) struct Row {
     pub(crate) package: &'static str,
     pub(crate) transport: &'static str,
     pub(crate) revision: &'static str,
+    /// Whom it talks to, if something of ours stands between them.
+    pub(crate) behind: Option<Behind>,
     /// Of each feature that it must work, or why it cannot.
     pub(crate) cells: Vec<(&'static str, Result<(), &'static str>)>,
+}
+
+/// A peer on the other side of a bridge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Behind {
+    pub(crate) package: &'static str,
+    pub(crate) transport: &'static str,
+    pub(crate) revision: &'static str,
 }
 
 impl Row {
@@ -28,13 +38,27 @@ impl Row {
 
     /// For people.
     pub(crate) fn name(&self) -> String {
-        format!("{} over {} on {}", self.package, self.transport, self.revision)
+        let name = format!("{} over {} on {}", self.package, self.transport, self.revision);
+        match &self.behind {
+            Some(Behind { package, transport, revision }) => {
+                format!("{name} to {package} over {transport} on {revision}")
+            }
+            None => name,
+        }
     }
 
     /// For files.
     pub(crate) fn file(&self) -> String {
-        let package = self.package.rsplit('/').next().unwrap_or(self.package);
-        format!("{package}-{}-{}.txt", self.transport, self.revision)
+        let place = |package: &str, transport, revision| {
+            format!("{}-{transport}-{revision}", package.rsplit('/').next().unwrap_or(package))
+        };
+        let name = place(self.package, self.transport, self.revision);
+        match &self.behind {
+            Some(behind) => {
+                format!("{name}-to-{}.txt", place(behind.package, behind.transport, behind.revision))
+            }
+            None => format!("{name}.txt"),
+        }
     }
 }
 
@@ -124,11 +148,19 @@ impl Table {
         let mut reasons = Vec::new();
         let features =
             self.rows.first().map_or(&[][..], |row| &row.cells).iter().map(|(feature, _)| *feature);
-        let head = [self.kind, "transport", "revision"].into_iter().chain(features);
+        let others =
+            self.rows.first().and_then(|row| row.behind).map(|_| ["server", "transport", "revision"]);
+        let head = [self.kind, "transport", "revision"].into_iter().chain(others.into_iter().flatten());
+        let head = head.chain(features);
         let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
         for (number, row) in self.rows.iter().enumerate() {
-            let package = format!("{} {}", row.package, version(row.package));
-            let mut cells = vec![package, row.transport.to_owned(), row.revision.to_owned()];
+            let place = |package: &str, transport: &str, revision: &str| {
+                [format!("{package} {}", version(package)), transport.to_owned(), revision.to_owned()]
+            };
+            let mut cells = Vec::from(place(row.package, row.transport, row.revision));
+            if let Some(behind) = &row.behind {
+                cells.extend(place(behind.package, behind.transport, behind.revision));
+            }
             cells.extend(row.cells.iter().map(|cell| self.mark(number, cell, &mut reasons)));
             rows.push(cells);
         }
@@ -210,6 +242,7 @@ mod tests {
             package,
             transport: "http",
             revision,
+            behind: None,
             cells: vec![("list", Ok(())), ("call", Ok(())), ("progress", last)],
         };
         let [a, b] = PACKAGES;
@@ -304,5 +337,20 @@ mod tests {
     fn a_row_has_a_file_of_its_own() {
         assert_eq!(rows()[0].file(), "a-http-2025-11-25.txt");
         assert_eq!(rows()[2].file(), "b-http-2025-11-25.txt");
+    }
+
+    #[test]
+    fn a_row_names_both_sides_of_a_bridge() {
+        let mut rows = rows();
+        let behind = Behind { package: "@somebody/c", transport: "stdio", revision: "2026-07-28" };
+        rows.iter_mut().for_each(|row| row.behind = Some(behind));
+        assert_eq!(rows[0].file(), "a-http-2025-11-25-to-c-stdio-2026-07-28.txt");
+        assert_eq!(rows[2].name(), "b over http on 2025-11-25 to @somebody/c over stdio on 2026-07-28");
+        let shown = Table::new("client", rows).shown(|_| "9.9.9".to_owned());
+        let mut lines = shown.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+        let head = ["", "client", "transport", "revision", "server", "transport", "revision", "list"];
+        assert!(lines.next().unwrap().starts_with(&head), "{shown}");
+        let row = ["", "b 9.9.9", "http", "2025-11-25", "@somebody/c 9.9.9", "stdio", "2026-07-28", "FAILS"];
+        assert!(lines.any(|line| line.starts_with(&row)), "{shown}");
     }
 }

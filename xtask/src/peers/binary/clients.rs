@@ -66,7 +66,7 @@ fn places() -> impl Iterator<Item = (Peer, &'static str, &'static str)> {
 
 fn row(peer: Peer, transport: &'static str, revision: &'static str) -> Row {
     let cells = FEATURES.map(|feature| (feature, expected(peer, revision, feature)));
-    Row { package: peer.package(), transport, revision, cells: cells.into() }
+    Row { package: peer.package(), transport, revision, behind: None, cells: cells.into() }
 }
 
 /// That a cell must work, or why it cannot.

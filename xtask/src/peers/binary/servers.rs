@@ -220,7 +220,7 @@ fn places() -> impl Iterator<Item = (Peer, &'static str, &'static str)> {
 
 fn row(peer: Peer, transport: &'static str, revision: &'static str) -> Row {
     let cells = VERBS.map(|verb| (verb, expected(peer, revision, verb)));
-    Row { package: peer.package(), transport, revision, cells: cells.into() }
+    Row { package: peer.package(), transport, revision, behind: None, cells: cells.into() }
 }
 
 /// That a cell must work, or why it cannot.
