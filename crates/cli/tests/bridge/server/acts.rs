@@ -52,7 +52,8 @@ impl Call {
                 self.link.shared.tell_update(arguments["uri"].as_str().unwrap_or_default(), &self.cell());
                 self.done("updated", json!({}));
             }
-            "log" => self.log(),
+            "log" => self.log(false),
+            "log loudly" => self.log(true),
             "say" => {
                 let params = json!({"a": 1.0, "_meta": {"com.example/cell": self.cell()}});
                 self.link.say(&self.out, &json!({"jsonrpc": "2.0", "method": SAYING, "params": params}));
@@ -129,9 +130,10 @@ impl Call {
         self.done("three steps", json!({}));
     }
 
-    /// Says something at each level that is wanted.
-    fn log(&self) {
+    /// Says something at each level that is wanted, or at every one.
+    fn log(&self, loudly: bool) {
         let wanted = match self.rev().is_stateless() {
+            _ if loudly => Some("debug".to_owned()),
             true => self.params()["_meta"]["io.modelcontextprotocol/logLevel"].as_str().map(str::to_owned),
             false => Some(self.link.level().unwrap_or("info".to_owned())),
         };
