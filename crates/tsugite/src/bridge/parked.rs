@@ -326,21 +326,23 @@ pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &Job) -> Result<Ea
     let config = &job.link.config;
     let who = job.caller.principal.as_ref();
     // The server may be a bridge too, and its states look like ours.
-    let opened = unseal(config, who, &binding(&peek, method), &state).and_then(|name| {
-        let over = || bad("the call this `requestState` belongs to is over; call again without it");
-        std::str::from_utf8(&name).ok().and_then(|name| relay.parked.take(name)).ok_or_else(over)
-    });
-    let parked = match opened {
-        Ok(parked) => parked,
+    let name = match unseal(config, who, &binding(&peek, method), &state) {
+        Ok(name) => name,
         Err(refusal) => return Ok(Earlier::State(refusal)),
     };
+    // What is wrong with the request is found out while the call still waits.
     let answers = match peek.input_responses() {
         Some(answers) if !answers.is_null() => {
             answers.read_object().map_err(|error| bad(&format!("`inputResponses`: {error}")))?
         }
         _ => Ordered::new(),
     };
-    *lock(&parked.flight.place) = Some(place(job)?);
+    let place = place(job)?;
+    let Some(parked) = std::str::from_utf8(&name).ok().and_then(|name| relay.parked.take(name)) else {
+        let over = "the call this `requestState` belongs to is over; call again without it";
+        return Ok(Earlier::State(bad(over)));
+    };
+    *lock(&parked.flight.place) = Some(place);
     parked.parking.answer(&answers);
     Ok(Earlier::Call(parked))
 }
