@@ -376,6 +376,7 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
         let _ = far.client.set(client.clone());
         let state = far.state.subscribe();
         far.is_up();
+        far.look_again(&client);
         if failures > 0 {
             FarTap(Arc::downgrade(&far)).everything_changed();
         }
@@ -397,6 +398,7 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
                 Ok(()) => {
                     since = Instant::now();
                     up.is_up();
+                    up.look_again(&client);
                     break;
                 }
                 Err(error) if matches!(error.kind(), Kind::Closed) => return,
@@ -411,6 +413,13 @@ impl Far {
     pub(super) fn is_up(&self) {
         self.target.is_up();
         self.state.send_replace(State::Up);
+    }
+
+    /// It may have been lost before it was noted to be there.
+    fn look_again(&self, client: &Client) {
+        if !client.is_connected() {
+            self.lost("the connection was lost");
+        }
     }
 
     fn down(&self, error: &Error, weak: &Weak<Self>) {
