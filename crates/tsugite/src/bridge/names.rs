@@ -163,6 +163,11 @@ pub(super) async fn merged(
     level: Option<Level>,
 ) -> Result<RawJson, Refusal> {
     let Some((member, kind, name)) = list(method) else { return Err(Refusal::Internal) };
+    let given: Ordered<RawJson> = job.params.read().map_err(|error| Refusal::bad_params(&error))?;
+    if given.get("cursor").is_some_and(|cursor| cursor.text() != "null") {
+        // All is in one page, and each server would take it for one of its own.
+        return Err(Refusal::InvalidParams("Invalid params: this cursor was not given out here".into()));
+    }
     let mut all: Vec<RawJson> = Vec::new();
     // All at once: one that is there and says nothing takes the others no time but its own.
     let lists = together(fars.iter().map(|far| far.in_time(whole(far, method, member, job, level)))).await;
@@ -204,10 +209,14 @@ async fn whole(
     }
     let flight = InFlight::new(job.revision, place(job)?);
     let mut params: Ordered<RawJson> = job.params.read().map_err(|error| Refusal::bad_params(&error))?;
-    let mut items = Vec::new();
+    let (mut items, mut bytes) = (Vec::new(), 0);
     for _ in 0..PAGES {
         let page = RawJson::of(&params).map_err(|_| Refusal::Internal)?;
         let (result, from) = far.send(method, (&page, job.revision), level, &flight).await?;
+        bytes += result.text().len();
+        if bytes > LIST {
+            return Err(Refusal::failed("its list is too long"));
+        }
         let result = back(far, method, &result, from, job.revision)?;
         let mut members: Ordered<RawJson> = result.read().map_err(|_| Refusal::Internal)?;
         if let Some(list) = members.remove(member) {
@@ -237,5 +246,6 @@ fn unknown(kind: Kind, name: String, _revision: Revision) -> Refusal {
     }
 }
 
-/// Pages of one list that are read.
+/// Pages of one list that are read, and how many bytes they may be.
 const PAGES: usize = 1_000;
+const LIST: usize = 64 << 20;
