@@ -6,9 +6,7 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
-use tsugite_core::protocol::{
-    ClientCapabilities, Implementation, Method, Object, Ordered, ServerCapabilities,
-};
+use tsugite_core::protocol::{Implementation, Method, Object, Ordered, ServerCapabilities};
 use tsugite_core::revision::{Refusal, Revision, ServerStamp, carry_result, read_params};
 
 use super::far::{Face, Far, InFlight, unsaid};
@@ -34,9 +32,11 @@ pub(super) async fn initialize(relay: &Arc<Relay>, job: &Job) -> Result<RawJson,
     Ok(said)
 }
 
-/// A request that stands alone belongs to a session that nobody has opened.
+/// A request that stands alone belongs to a session that nobody has opened; one of a session that began elsewhere, to one
+/// that was opened there.
 pub(super) async fn begin_without_handshake(relay: &Arc<Relay>, job: &Job) -> Result<Arc<Session>, Refusal> {
-    let face = Face { info: Implementation::new("unknown", "0"), capabilities: ClientCapabilities::new() };
+    let (_, capabilities, info) = job.link.session();
+    let face = Face { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
     let session = Session::open(relay, job, face).await?;
     job.link.accompany(session.clone());
     Ok(session)
