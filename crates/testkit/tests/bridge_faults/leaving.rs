@@ -29,11 +29,11 @@ fn asks() -> (Server, oneshot::Receiver<()>) {
 }
 
 /// Lets everybody else do what there is to do.
-async fn settle() {
+pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-fn tasks() -> usize {
+pub(crate) fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 

@@ -14,6 +14,7 @@ mod changes;
 mod hanging;
 mod leaving;
 mod mixing;
+mod odd;
 mod shell;
 mod states;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite::core::protocol::form::FormSchema;
 use tsugite::prelude::*;
-use tsugite::server::FormField;
+use tsugite::server::{FormField, Principal};
 use tsugite_testkit::peer::Peer;
 
 use crate::{HANDSHAKE, STATELESS, can_be_asked, text, within};
@@ -51,4 +51,52 @@ async fn a_state_that_is_nobodys_runs_nothing() {
         assert_eq!(answer["error"]["code"], -32602, "{state}: {answer}");
     }
     assert_eq!(called.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_opens_for_its_caller_its_method_and_its_arguments_and_once() {
+    let (server, called) = greeter();
+    let bridge = Bridge::to(Client::of(&server).revision(HANDSHAKE));
+    let server = bridge.server();
+    let ada = || Principal::new("ada");
+    let mut peer = Peer::connect_as(&server, ada(), STATELESS, can_be_asked()).await;
+    let asked = within(peer.request_once("tools/call", json!({"name": "greet", "arguments": {}}))).await;
+    let state = &asked["result"]["requestState"];
+    let answers = json!({"question-1": {"action": "accept", "content": {"name": "Ada"}}});
+    let back = json!({
+        "name": "greet", "arguments": {}, "requestState": state, "inputResponses": answers,
+    });
+    let with = |member: &str, value: Value| {
+        let mut changed = back.clone();
+        changed[member] = value;
+        changed
+    };
+    let mut forged = state.as_str().unwrap().to_owned();
+    forged.replace_range(20..21, if &forged[20..21] == "A" { "B" } else { "A" });
+    let wrong = [
+        ("tools/call", with("arguments", json!({"x": 1}))),
+        ("tools/call", with("name", json!("other"))),
+        ("tools/call", with("requestState", json!(forged))),
+        ("tools/call", with("requestState", json!(7))),
+        ("tools/call", with("inputResponses", json!([]))),
+        ("prompts/get", back.clone()),
+    ];
+    for (method, params) in wrong {
+        let answer = within(peer.request_once(method, params.clone())).await;
+        assert_eq!(answer["error"]["code"], -32602, "{method} {params}: {answer}");
+    }
+    let grace = Principal::new("grace");
+    for mut other in [
+        Peer::connect_as(&server, grace, STATELESS, can_be_asked()).await,
+        Peer::connect(&server, STATELESS, can_be_asked()).await,
+    ] {
+        let answer = within(other.request_once("tools/call", back.clone())).await;
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
+    // None of that has done it any harm, and where it is brought back from does not matter.
+    let mut again = Peer::connect_as(&server, ada(), STATELESS, can_be_asked()).await;
+    assert_eq!(text(&within(again.request_once("tools/call", back.clone())).await), "Hello, Ada");
+    let replayed = within(peer.request_once("tools/call", back)).await;
+    assert_eq!(replayed["error"]["code"], -32602, "{replayed}");
+    assert_eq!(called.load(Ordering::Relaxed), 1);
 }
