@@ -8,6 +8,8 @@
 //!   --instructions N  also counts instructions, with callgrind: those of 3N calls less those of N
 //! ```
 //!
+//! With `bridge` it measures the binary instead, beside the bridges of others: see `bridge`.
+//!
 //! Each client is a process of its own with two workers, and so is the server: this program again, in another role. All
 //! clients of a scenario are up at once, and each round visits every one of them, so what disturbs a round disturbs all
 //! alike. A figure is the median of the rounds, a ratio the median of the rounds' own ratios. CPU is that of the client's
@@ -16,6 +18,7 @@
 mod answer;
 #[path = "hyper.rs"]
 mod bare_hyper;
+mod bridge;
 mod ours;
 mod pipes;
 mod rmcp;
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         ["serve", "http", delay] => serve::http(delay),
         ["serve", "stdio", delay] => serve::stdio(delay),
         ["client", who, era, way, window] => worker::run(who, era, way, window),
+        ["bridge", ref options @ ..] => bridge::run(options),
         _ => run::run(&args),
     };
     match ended {
