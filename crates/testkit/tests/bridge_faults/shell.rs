@@ -43,7 +43,20 @@ impl Pipe {
     /// Waits for a script to write to it.
     pub(crate) async fn hear(&self) -> String {
         let path = self.0.clone();
-        within(tokio::task::spawn_blocking(move || std::fs::read_to_string(path).unwrap())).await.unwrap()
+        let reading = tokio::task::spawn_blocking(move || std::fs::read_to_string(path).unwrap());
+        // Whoever reads from a pipe that nobody writes to could not be stopped otherwise.
+        let unblocked = Unblock(&self.0);
+        let heard = within(reading).await.unwrap();
+        std::mem::forget(unblocked);
+        heard
+    }
+}
+
+struct Unblock<'a>(&'a std::path::Path);
+
+impl Drop for Unblock<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::OpenOptions::new().write(true).open(self.0);
     }
 }
 
