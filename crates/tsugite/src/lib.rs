@@ -27,6 +27,8 @@ pub mod bus;
 #[cfg(feature = "client")]
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
 pub mod client;
+#[cfg(feature = "client")]
+mod counted;
 pub mod error;
 mod lock;
 #[cfg(feature = "macros")]

@@ -62,8 +62,7 @@ impl<'a> Raw<'a> {
 
     /// A copy that borrows nothing.
     pub fn to_owned(self) -> RawJson {
-        // The text was scanned, so this cannot fail; an empty object would be the honest rest.
-        RawValue::from_string(self.0.to_owned()).map(RawJson).unwrap_or_else(|_| RawJson::empty_object())
+        RawJson(Text::Scanned(self.0.into()))
     }
 }
 
@@ -81,7 +80,7 @@ impl Serialize for Raw<'_> {
 
 impl<'a> From<&'a RawJson> for Raw<'a> {
     fn from(json: &'a RawJson) -> Self {
-        Raw(json.0.get())
+        Raw(json.text())
     }
 }
 
@@ -102,27 +101,38 @@ impl<'a> From<&'a RawValue> for Raw<'a> {
 /// assert_eq!(sum.text(), r#"{"sum":3}"#);
 /// ```
 #[derive(Clone)]
-pub struct RawJson(Box<RawValue>);
+pub struct RawJson(Text);
+
+/// Who has looked at the text. `serde_json` would look at all of it again before it took ours for its own, so that waits
+/// until somebody has it written by `serde_json`; most is written by [`write`](super::write).
+#[derive(Clone)]
+enum Text {
+    Read(Box<RawValue>),
+    Scanned(Box<str>),
+}
 
 impl RawJson {
     /// Writes `value` as JSON. Fails when the value itself refuses, as a map with keys that are not strings does.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, BadShape> {
-        serde_json::value::to_raw_value(value).map(Self).map_err(BadShape::from)
+        serde_json::value::to_raw_value(value).map(Self::from).map_err(BadShape::from)
     }
 
     /// Takes JSON text as it is. Fails when it is not JSON.
     pub fn parse(text: impl Into<String>) -> Result<Self, BadShape> {
-        RawValue::from_string(text.into()).map(Self).map_err(BadShape::from)
+        RawValue::from_string(text.into()).map(Self::from).map_err(BadShape::from)
     }
 
     /// `{}`.
     pub fn empty_object() -> Self {
-        Self(RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+        Raw::empty_object().to_owned()
     }
 
     /// The text itself.
     pub fn text(&self) -> &str {
-        self.0.get()
+        match &self.0 {
+            Text::Read(value) => value.get(),
+            Text::Scanned(text) => text,
+        }
     }
 
     /// Whether it is an object.
@@ -197,13 +207,16 @@ impl fmt::Debug for RawJson {
 
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        match &self.0 {
+            Text::Read(value) => value.serialize(serializer),
+            Text::Scanned(text) => Raw(text).serialize(serializer),
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(Self)
+        Box::<RawValue>::deserialize(deserializer).map(Self::from)
     }
 }
 
@@ -212,10 +225,16 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
     RawJson::deserialize(deserializer).map(Some)
 }
 
+impl From<Box<RawValue>> for RawJson {
+    fn from(value: Box<RawValue>) -> Self {
+        Self(Text::Read(value))
+    }
+}
+
 impl From<serde_json::Value> for RawJson {
     fn from(value: serde_json::Value) -> Self {
         // A `Value` always has a text.
-        RawValue::from_string(value.to_string()).map(Self).unwrap_or_else(|_| Self::empty_object())
+        Self::of(&value).unwrap_or_else(|_| Self::empty_object())
     }
 }
 

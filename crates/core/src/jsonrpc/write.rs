@@ -4,7 +4,9 @@
 
 use serde::Serialize;
 
-use super::{BadShape, ErrorObject, Id, Incoming, Message, Notification, RawJson, Request, Response, emit};
+use super::{
+    BadShape, ErrorObject, Id, Incoming, Message, Notification, Raw, RawJson, Request, Response, emit,
+};
 
 /// Appends a request. `params` must come out as an object.
 pub fn request<P: Serialize + ?Sized>(
@@ -33,6 +35,28 @@ pub fn request_with<P: Serialize + ?Sized>(
         emit::string(out, method);
         out.extend_from_slice(b",\"params\":");
         object_with(out, members, params)?;
+        out.push(b'}');
+        Ok(())
+    })
+}
+
+/// Appends a request whose params are written already, with `members` at their front. Fails when they are no object.
+pub fn raw_request(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    method: &str,
+    members: &[&str],
+    params: Raw<'_>,
+) -> Result<(), BadShape> {
+    whole(out, |out| {
+        open_with_id(out, id);
+        out.extend_from_slice(b",\"method\":");
+        emit::string(out, method);
+        out.extend_from_slice(b",\"params\":");
+        join_object(out, members, |out| {
+            out.extend_from_slice(params.text().as_bytes());
+            Ok(())
+        })?;
         out.push(b'}');
         Ok(())
     })
@@ -179,13 +203,22 @@ fn object_with<T: Serialize + ?Sized>(
     members: &[&str],
     value: &T,
 ) -> Result<(), BadShape> {
+    join_object(out, members, |out| Ok(emit::value(out, value)?))
+}
+
+/// The same, whoever writes the object.
+fn join_object(
+    out: &mut Vec<u8>,
+    members: &[&str],
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), BadShape>,
+) -> Result<(), BadShape> {
     let front = out.len();
     for member in members {
         out.push(if out.len() == front { b'{' } else { b',' });
         out.extend_from_slice(member.as_bytes());
     }
     let start = out.len();
-    emit::value(out, value)?;
+    write(out)?;
     // Raw JSON passed on may have space between its braces.
     let empty = out.get(start + 1..).is_some_and(|rest| rest.trim_ascii() == b"}");
     match out.get_mut(start) {

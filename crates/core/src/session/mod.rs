@@ -22,4 +22,4 @@ pub mod stdio;
 pub use handshake::{Phase, ServerHandshake};
 pub use inbound::Inbound;
 pub use outbound::Outbound;
-pub use peek::Peek;
+pub use peek::{Peek, Stamp};

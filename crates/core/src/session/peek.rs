@@ -18,7 +18,19 @@ pub struct Peek<'a> {
     arguments: Option<Raw<'a>>,
     request_state: Option<Raw<'a>>,
     input_responses: Option<Raw<'a>>,
+    has_meta: bool,
     meta: MetaMembers<'a>,
+}
+
+/// How much a request says of its sender in `_meta`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// There is no `_meta`.
+    Absent,
+    /// Not all there is to say.
+    Partial,
+    /// All that 2026-07-28 knows to say: its version, what it can do, who it is.
+    Whole,
 }
 
 /// The version a request claims to speak.
@@ -90,6 +102,7 @@ impl<'a> Peek<'a> {
             arguments: unless_null(arguments),
             request_state: unless_null(request_state),
             input_responses: unless_null(input_responses),
+            has_meta: meta.is_some(),
             meta: meta.unwrap_or_default(),
         })
     }
@@ -138,6 +151,16 @@ impl<'a> Peek<'a> {
         match self.meta.info {
             Some(Info { sound: false, .. }) => Err(wrong(CLIENT_INFO)),
             _ => Ok((capabilities, log_level)),
+        }
+    }
+
+    /// How much it says of its sender. Nothing of that is checked.
+    pub fn stamp(&self) -> Stamp {
+        let meta = &self.meta;
+        match (meta.version, meta.capabilities, meta.info) {
+            _ if !self.has_meta => Stamp::Absent,
+            (Some(_), Some(_), Some(_)) => Stamp::Whole,
+            _ => Stamp::Partial,
         }
     }
 

@@ -1,8 +1,7 @@
 //! One connection to one server behind the bridge: kept up with back-off, for one client or for all that have no session.
 
-use std::collections::HashMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -20,8 +19,9 @@ use super::parked::Parking;
 use super::tap::FarTap;
 use super::target::Target;
 use super::told::Told;
-use crate::client::relay::Relayed;
+use crate::client::relay::{Relayed, Started};
 use crate::client::{Client, Error, Kind, Step};
+use crate::counted::Counted;
 use crate::lock::lock;
 use crate::server::link::Link;
 use crate::transport::outbox::Outbox;
@@ -32,7 +32,7 @@ pub(super) struct Far {
     pub(super) near: Near,
     client: OnceLock<Client>,
     state: watch::Sender<State>,
-    calls: Mutex<HashMap<i64, Arc<InFlight>>>,
+    calls: Mutex<Counted<Arc<InFlight>>>,
     /// Clients without a session that want to hear of changes.
     pub(super) listening: Mutex<Vec<Weak<Listening>>>,
     /// What the server was told for a client with a session.
@@ -144,6 +144,13 @@ impl Far {
 
     /// The client, when the connection is there; why it is not, when it cannot be opened.
     pub(super) async fn up(&self) -> Result<&Client, Refusal> {
+        match self.up_now() {
+            Some(client) => Ok(client),
+            None => Box::pin(self.until_up()).await,
+        }
+    }
+
+    async fn until_up(&self) -> Result<&Client, Refusal> {
         // Where there are others, nobody is held up for long by one.
         if self.target.prefix.is_some() {
             self.settled().await;
@@ -214,23 +221,21 @@ impl Far {
         self.client.get().map(Client::revision)
     }
 
-    /// Sends a request on, as `said` writes it. What is said before its answer goes to `flight`.
+    /// Sends a request on. What is said before its answer goes to `flight`.
     pub(super) async fn send(
         self: &Arc<Self>,
-        method: &str,
-        (params, said): (&RawJson, Revision),
-        level: Option<Level>,
+        request: Relayed<'_>,
         flight: &Arc<InFlight>,
     ) -> Result<(RawJson, Revision), Refusal> {
         let client = self.up().await?;
-        let noted =
-            Arc::new(Noted { far: Arc::clone(self), flight: Arc::clone(flight), ids: Mutex::default() });
+        let (far, flight_of) = (Arc::clone(self), Arc::clone(flight));
+        let noted = Arc::new(Noted { far, flight: flight_of, id: AtomicI64::new(NOBODY) });
         let shared = matches!(self.near, Near::Everybody);
-        let request = Relayed::new(method, params, said).level(level).shared(shared);
-        let started = Arc::new(move |id| noted.begin(id));
+        let method = request.method;
+        let request = request.shared(shared);
         // A stream of changes is no call: it lasts until somebody ends it.
         let patience = if method == Listen::NAME { Duration::MAX } else { self.patience };
-        let outcome = client.relay(&request, patience, started).await;
+        let outcome = client.relay(&request, patience, noted).await;
         outcome.map_err(|error| {
             if matches!(error.kind(), Kind::TimedOut { .. }) {
                 flight.given_up.store(true, Ordering::Release);
@@ -268,9 +273,13 @@ impl Far {
         }
     }
 
-    /// Everything under way.
-    pub(super) fn flights(&self) -> Vec<Arc<InFlight>> {
-        lock(&self.calls).values().cloned().collect()
+    /// Where something under way would be told more, and can take no more.
+    pub(super) fn full_place(&self) -> Option<Arc<Outbox>> {
+        let calls = lock(&self.calls);
+        calls.values().find_map(|flight| {
+            let place = lock(&flight.place);
+            place.as_ref().map(|place| &place.outbox).filter(|outbox| outbox.is_full()).cloned()
+        })
     }
 
     /// Whether nobody uses it.
@@ -326,26 +335,24 @@ pub(super) fn unsaid(unsayable: &tsugite_core::revision::Unsayable, method: &str
     }
 }
 
-/// The ids one request had with the server. They are forgotten with it.
+/// The id a request has with the server, another with each attempt. It is forgotten with it.
 struct Noted {
     far: Arc<Far>,
     flight: Arc<InFlight>,
-    ids: Mutex<Vec<i64>>,
+    id: AtomicI64,
 }
 
-impl Noted {
-    fn begin(&self, id: i64) {
-        lock(&self.ids).push(id);
-        lock(&self.far.calls).insert(id, Arc::clone(&self.flight));
+impl Started for Noted {
+    fn started(&self, id: i64) {
+        let mut calls = lock(&self.far.calls);
+        calls.remove(&self.id.swap(id, Ordering::AcqRel));
+        calls.insert(id, Arc::clone(&self.flight));
     }
 }
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        let mut calls = lock(&self.far.calls);
-        for id in lock(&self.ids).iter() {
-            calls.remove(id);
-        }
+        lock(&self.far.calls).remove(&self.id.load(Ordering::Acquire));
     }
 }
 
@@ -466,6 +473,8 @@ fn pause(failures: u32) -> Duration {
     }
 }
 
+/// The id of no call.
+const NOBODY: i64 = -1;
 /// How long a connection that is neither there nor refused is waited for by those who can do without.
 const HANGING: Duration = Duration::from_secs(10);
 /// A connection that lasted this long is opened again at once.

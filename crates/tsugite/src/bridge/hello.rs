@@ -14,6 +14,7 @@ use super::lend;
 use super::relay::{Relay, place};
 use super::session::Session;
 use crate::client::Client;
+use crate::client::relay::Relayed;
 use crate::server::alone;
 use crate::server::layer::Job;
 
@@ -104,7 +105,8 @@ pub(super) async fn discover(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, R
     let client = lent.far.up().await?;
     if client.revision().is_stateless() {
         let flight = InFlight::new(job.revision, place(job)?);
-        let (result, _) = lent.far.send(Discover::NAME, (&job.params, job.revision), None, &flight).await?;
+        let (result, _) =
+            lent.far.send(Relayed::new(Discover::NAME, &job.params, job.revision), &flight).await?;
         let mut said: Ordered<RawJson> = result.read().map_err(|_| garbled(&lent.far))?;
         said.insert("supportedVersions", RawJson::of(&served).map_err(|_| Refusal::Internal)?);
         return RawJson::of(&said).map_err(|_| Refusal::Internal);

@@ -13,6 +13,7 @@ use super::relay::Relay;
 use super::tap::mark;
 use super::together::together;
 use super::{lend, names};
+use crate::client::relay::Relayed;
 use crate::client::{Client, Subscription, Watch};
 use crate::lock::lock;
 use crate::server::alone;
@@ -159,7 +160,7 @@ async fn pass_on(far: &Arc<Far>, job: &Job, place: Place) -> Result<RawJson, Ref
     let flight = InFlight::listening(job.revision, place.clone());
     let result = tokio::select! {
         biased;
-        result = far.send(Listen::NAME, (&job.params, job.revision), None, &flight) => result?.0,
+        result = far.send(Relayed::new(Listen::NAME, &job.params, job.revision), &flight) => result?.0,
         () = job.link.closed() => {
             let mut meta = Meta::new();
             meta.set_subscription_id(&place.id);

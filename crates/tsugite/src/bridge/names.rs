@@ -1,5 +1,6 @@
 //! Several servers behind one: names have a prefix, from the first server on, so that none changes when another comes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
@@ -11,6 +12,7 @@ use super::far::{Far, InFlight, unsaid};
 use super::relay::{back, place};
 use super::target::Target;
 use super::together::together;
+use crate::client::relay::Relayed;
 use crate::server::Kind;
 use crate::server::layer::Job;
 use crate::server::registry::{inner_name, outer_name};
@@ -32,16 +34,16 @@ fn list(method: &str) -> Option<(&'static str, Kind, &'static str)> {
 }
 
 /// Which server a request is for, and the request as that one knows it.
-pub(super) fn inward(
+pub(super) fn inward<'a>(
     targets: &[Arc<Target>],
     method: &str,
-    params: &RawJson,
+    params: &'a RawJson,
     revision: Revision,
-) -> Result<(usize, RawJson), Refusal> {
+) -> Result<(usize, Cow<'a, RawJson>), Refusal> {
     if let [only] = targets
         && only.prefix.is_none()
     {
-        return Ok((0, params.clone()));
+        return Ok((0, Cow::Borrowed(params)));
     }
     let unfit = |error| Refusal::bad_params(&error);
     let mut members: Ordered<RawJson> = params.read().map_err(unfit)?;
@@ -54,7 +56,7 @@ pub(super) fn inward(
         let (index, inner) = find(targets, kind, &name).ok_or_else(|| unknown(kind, name, revision))?;
         reference.insert(member, RawJson::of(&inner).map_err(unfit)?);
         members.insert("ref", RawJson::of(&reference).map_err(unfit)?);
-        return Ok((index, RawJson::of(&members).map_err(unfit)?));
+        return Ok((index, Cow::Owned(RawJson::of(&members).map_err(unfit)?)));
     }
     let (member, kind) = match method {
         tools::Call::NAME => ("name", Kind::Tool),
@@ -67,7 +69,7 @@ pub(super) fn inward(
     let name = text(&members, member)?;
     let (index, inner) = find(targets, kind, &name).ok_or_else(|| unknown(kind, name, revision))?;
     members.insert(member, RawJson::of(&inner).map_err(unfit)?);
-    Ok((index, RawJson::of(&members).map_err(unfit)?))
+    Ok((index, Cow::Owned(RawJson::of(&members).map_err(unfit)?)))
 }
 
 /// The server with the longest prefix that fits, and the name it has there.
@@ -212,7 +214,8 @@ async fn whole(
     let (mut items, mut bytes) = (Vec::new(), 0);
     for _ in 0..PAGES {
         let page = RawJson::of(&params).map_err(|_| Refusal::Internal)?;
-        let (result, from) = far.send(method, (&page, job.revision), level, &flight).await?;
+        let (result, from) =
+            far.send(Relayed::new(method, &page, job.revision).level(level), &flight).await?;
         bytes += result.text().len();
         if bytes > LIST {
             return Err(Refusal::failed("its list is too long"));

@@ -25,6 +25,7 @@ use tsugite_core::session::Peek;
 use super::far::{InFlight, Place, unsaid};
 use super::lend::{self, Lent};
 use super::relay::{Relay, back, place};
+use crate::client::relay::Relayed;
 use crate::client::tap::Answered;
 use crate::lock::lock;
 use crate::server::ask::{Binding, seal, unseal};
@@ -285,11 +286,11 @@ pub(super) fn begin(
             {
                 tracing::debug!(%error, method = SetLevel::NAME, "a server was not told which logs are wanted");
             }
-            let mut outcome = far.send(&method, (&params, to), None, &flight).await;
+            let mut outcome = far.send(Relayed::new(&method, &params, to), &flight).await;
             if let Err(refusal) = &outcome
                 && parking.visited(refusal).await
             {
-                outcome = far.send(&method, (&params, to), None, &flight).await;
+                outcome = far.send(Relayed::new(&method, &params, to), &flight).await;
             }
             let outcome = outcome.and_then(|(result, from)| back(&far, &method, &result, from, to));
             if !flight.given_up.load(Ordering::Acquire) {

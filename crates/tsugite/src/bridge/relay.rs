@@ -4,6 +4,7 @@
 //! are of one era a request is sent on and its answer sent back. A server without sessions asks in its results: a client
 //! with a session is then asked directly (`rounds`). The other way round the call is parked (`parked`).
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, Weak};
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
@@ -25,6 +26,7 @@ use super::session::Session;
 use super::target::Target;
 use super::together::together;
 use super::{Settings, hello, listening, names, rounds};
+use crate::client::relay::Relayed;
 use crate::lock::lock;
 use crate::server::layer::{Answering, Hearer, Job, Layered, Request, Response};
 use crate::server::link::Link;
@@ -47,7 +49,7 @@ impl Layered for Plugged {
         let relay = Arc::clone(&self.0);
         Box::pin(async move {
             let (method, job) = request.into_job();
-            relay.answer(&method, job).await.map(|result| Response { result })
+            relay.answer(&method, &job).await.map(|result| Response { result })
         })
     }
 }
@@ -116,17 +118,18 @@ impl Relay {
         }
     }
 
-    async fn answer(self: &Arc<Self>, method: &str, job: Job) -> Result<RawJson, Refusal> {
+    async fn answer(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, Refusal> {
         match method {
-            Initialize::NAME => hello::initialize(self, &job).await,
-            Discover::NAME if job.revision.is_stateless() => hello::discover(self, &job).await,
+            // What comes rarely has a place of its own, so that every request need not have room for it.
+            Initialize::NAME => Box::pin(hello::initialize(self, job)).await,
+            Discover::NAME if job.revision.is_stateless() => Box::pin(hello::discover(self, job)).await,
             Ping::NAME if !job.revision.is_stateless() => Ok(RawJson::empty_object()),
             // A method of another era; what no era has may be the server's own.
             _ if job.revision.is_foreign(method) => {
                 Err(Refusal::MethodNotFound { method: method.to_owned() })
             }
-            Listen::NAME => listening::listen(self, &job, place(&job)?).await,
-            _ if job.revision.is_stateless() => self.without_session(method, job).await,
+            Listen::NAME => Box::pin(listening::listen(self, job, place(job)?)).await,
+            _ if job.revision.is_stateless() => Box::pin(self.without_session(method, job)).await,
             _ => self.in_session(method, job).await,
         }
     }
@@ -136,19 +139,19 @@ impl Relay {
         link.companion()
     }
 
-    async fn in_session(self: &Arc<Self>, method: &str, job: Job) -> Result<RawJson, Refusal> {
+    async fn in_session(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, Refusal> {
         let session = match self.session(&job.link) {
             Some(session) => session,
-            None => hello::begin_without_handshake(self, &job).await?,
+            None => Box::pin(hello::begin_without_handshake(self, job)).await?,
         };
         match method {
             SetLevel::NAME => {
                 let level = read_params::<SetLevel>(Raw::from(&job.params), job.revision)?.level;
                 session.set_level(level);
-                return self.set_level(&session, &job, level).await;
+                return Box::pin(self.set_level(&session, job, level)).await;
             }
             _ if names::is_list(method) && !self.is_single() => {
-                return names::merged(&session.fars, method, &job, session.level()).await;
+                return Box::pin(names::merged(&session.fars, method, job, session.level())).await;
             }
             _ => {}
         }
@@ -156,13 +159,17 @@ impl Relay {
         let far = session.fars.get(index).ok_or(Refusal::Internal)?;
         if far.up().await?.revision().is_stateless() {
             match method {
-                Subscribe::NAME => return session.watch(far, &params, &job).await,
-                Unsubscribe::NAME => return session.unwatch(far, &params, &job),
+                Subscribe::NAME => return Box::pin(session.watch(far, &params, job)).await,
+                Unsubscribe::NAME => return session.unwatch(far, &params, job),
                 _ => {}
             }
         }
-        let flight = InFlight::new(job.revision, place(&job)?);
-        let (result, from) = rounds::followed(far, method, params.clone(), &session, &job, &flight).await?;
+        let request = match &params {
+            Cow::Borrowed(_) => Relayed::of(method, job),
+            Cow::Owned(params) => Relayed::new(method, params, job.revision),
+        };
+        let flight = InFlight::new(job.revision, place(job)?);
+        let (result, from) = rounds::followed(far, request, &session, job, &flight).await?;
         far.told.note(method, &params, job.revision);
         back(far, method, &result, from, job.revision)
     }
@@ -178,7 +185,7 @@ impl Relay {
         let tell = |far: &Arc<Far>| {
             let (far, flight) = (Arc::clone(far), &flight);
             async move {
-                let told = far.send(SetLevel::NAME, (&job.params, job.revision), None, flight).await?;
+                let told = far.send(Relayed::new(SetLevel::NAME, &job.params, job.revision), flight).await?;
                 far.told.note(SetLevel::NAME, &job.params, job.revision);
                 Ok(told)
             }
@@ -193,33 +200,33 @@ impl Relay {
         back(far, SetLevel::NAME, &result, from, job.revision)
     }
 
-    async fn without_session(self: &Arc<Self>, method: &str, job: Job) -> Result<RawJson, Refusal> {
+    async fn without_session(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, Refusal> {
         if names::is_list(method) && !self.is_single() {
-            let lent = lend::all(self, &job).await?;
+            let lent = Box::pin(lend::all(self, job)).await?;
             let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.far)).collect();
-            return names::merged(&fars, method, &job, None).await;
+            return Box::pin(names::merged(&fars, method, job, None)).await;
         }
-        let foreign = match parked::taken_up(self, method, &job)? {
-            Earlier::Call(parked) => return parked::go_on(self, parked, method, &job).await,
+        let foreign = match parked::taken_up(self, method, job)? {
+            Earlier::Call(parked) => return Box::pin(parked::go_on(self, parked, method, job)).await,
             Earlier::State(refusal) => Some(refusal),
             Earlier::None => None,
         };
         let (index, params) = names::inward(&self.targets, method, &job.params, job.revision)?;
-        let lent = lend::one(self, index, method, &job).await?;
-        let place = place(&job)?;
+        let lent = lend::one(self, index, method, job).await?;
+        let place = place(job)?;
         if method == Call::NAME && job.caller.headers.are_there() {
-            mirrored(&lent.far, &params, &job).await?;
+            Box::pin(mirrored(&lent.far, &params, job)).await?;
         }
         if lent.far.up().await?.revision().is_stateless() {
             let flight = InFlight::new(job.revision, place);
-            let (result, from) = lent.far.send(method, (&params, job.revision), None, &flight).await?;
+            let (result, from) = lent.far.send(Relayed::new(method, &params, job.revision), &flight).await?;
             return back(&lent.far, method, &result, from, job.revision);
         }
         if let Some(refusal) = foreign {
             return Err(refusal);
         }
-        let parked = parked::begin(lent, method, params, &job, place)?;
-        parked::go_on(self, parked, method, &job).await
+        let parked = parked::begin(lent, method, params.into_owned(), job, place)?;
+        parked::go_on(self, parked, method, job).await
     }
 }
 
@@ -243,7 +250,7 @@ pub(super) fn back(
 
 /// Fails unless the headers of a call repeat what its arguments say, where the tool wants that.
 async fn mirrored(far: &Far, params: &RawJson, job: &Job) -> Result<(), Refusal> {
-    let peek = Peek::at(Raw::from(params)).map_err(|error| Refusal::bad_params(&error))?;
+    let peek = looked_at(params)?;
     let Some(Some(name)) = peek.name(Call::NAME) else { return Ok(()) };
     let arguments = match peek.arguments() {
         Some(arguments) => arguments,
@@ -256,13 +263,15 @@ async fn mirrored(far: &Far, params: &RawJson, job: &Job) -> Result<(), Refusal>
 
 /// Where what is said before an answer goes.
 pub(super) fn place(job: &Job) -> Result<Place, Refusal> {
-    let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
     let logs = match job.revision.is_stateless() {
-        true => peek.sender()?.log_level,
+        true => looked_at(&job.params)?.sender()?.log_level,
         false => None,
     };
-    let token = peek.progress_token();
-    Ok(Place { id: job.id.clone(), outbox: job.outbox.clone(), token, logs })
+    Ok(Place { id: job.id.clone(), outbox: job.outbox.clone(), token: job.token.clone(), logs })
+}
+
+fn looked_at(params: &RawJson) -> Result<Peek<'_>, Refusal> {
+    Peek::at(Raw::from(params)).map_err(|error| Refusal::bad_params(&error))
 }
 
 fn logs(offered: Option<&tsugite_core::protocol::ServerCapabilities>) -> bool {

@@ -9,6 +9,7 @@ use tsugite_core::revision::{Refusal, Revision, Unsayable, carry_answer, carry_p
 
 use super::far::{Far, InFlight, unsaid};
 use super::session::Session;
+use crate::client::relay::Relayed;
 use crate::server::ask::ask_raw;
 use crate::server::layer::Job;
 use crate::server::random_name;
@@ -31,19 +32,30 @@ struct Question {
 /// Sends a request on until there is an answer that asks nothing.
 pub(super) async fn followed(
     far: &Arc<Far>,
-    method: &str,
-    mut params: RawJson,
+    request: Relayed<'_>,
     session: &Session,
     job: &Job,
     flight: &Arc<InFlight>,
 ) -> Result<(RawJson, Revision), Refusal> {
-    let mut said = job.revision;
-    for round in 0..ROUNDS {
-        let (result, from) = far.send(method, (&params, said), session.level(), flight).await?;
-        if !from.is_stateless() {
-            return Ok((result, from));
-        }
-        let Some(asks) = asks(&result) else { return Ok((result, from)) };
+    let (method, params) = (request.method, request.params);
+    let (result, from) = far.send(request.level(session.level()), flight).await?;
+    match asked_in(&result, from) {
+        None => Ok((result, from)),
+        Some(asks) => Box::pin(go_on(far, method, (params, asks, from), session, job, flight)).await,
+    }
+}
+
+/// Answers what is asked, and sends the request on again.
+async fn go_on(
+    far: &Arc<Far>,
+    method: &str,
+    (params, mut asks, mut from): (&RawJson, Asks, Revision),
+    session: &Session,
+    job: &Job,
+    flight: &Arc<InFlight>,
+) -> Result<(RawJson, Revision), Refusal> {
+    let (mut params, mut said) = (params.clone(), job.revision);
+    for round in 1..ROUNDS {
         // What is said from now on only the server's revision can say.
         params = carry_params(method, Raw::from(&params), said, from)
             .map_err(|unsayable| unsaid(&unsayable, method))?;
@@ -60,7 +72,7 @@ pub(super) async fn followed(
             // "Come back": the server wants nothing but its state, and some time.
             None => {
                 next.remove("inputResponses");
-                tokio::time::sleep(COME_BACK * 2_u32.pow(round.min(5))).await;
+                tokio::time::sleep(COME_BACK * 2_u32.pow((round - 1).min(5))).await;
             }
         }
         match asks.request_state {
@@ -68,13 +80,21 @@ pub(super) async fn followed(
             None => drop(next.remove("requestState")),
         }
         params = RawJson::of(&next).map_err(|_| Refusal::Internal)?;
+        let request = Relayed::new(method, &params, said).level(session.level());
+        let (result, now) = far.send(request, flight).await?;
+        from = now;
+        match asked_in(&result, from) {
+            None => return Ok((result, from)),
+            Some(more) => asks = more,
+        }
     }
     Err(Refusal::failed(format!("{} has asked back more than {ROUNDS} times", far.target.shown())))
 }
 
-fn asks(result: &RawJson) -> Option<Asks> {
-    // Most results ask nothing, and need not be read for it.
-    if !result.text().contains(ResultType::InputRequired.as_str()) {
+/// What a result asks.
+fn asked_in(result: &RawJson, from: Revision) -> Option<Asks> {
+    // Most ask nothing, and need not be read for it.
+    if !from.is_stateless() || !result.text().contains(ResultType::InputRequired.as_str()) {
         return None;
     }
     let kind = ResultType::named_in(Raw::from(result)).ok()?;

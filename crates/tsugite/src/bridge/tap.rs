@@ -46,12 +46,8 @@ impl Tap for FarTap {
             // A client without a session must not hold up the others; what it does not read is not kept for it.
             return None;
         }
-        let place = far
-            .flights()
-            .into_iter()
-            .filter_map(|flight| flight.place())
-            .find(|place| place.outbox.is_full())?;
-        Some(Box::pin(async move { place.outbox.room().await }))
+        let outbox = far.full_place()?;
+        Some(Box::pin(async move { outbox.room().await }))
     }
 
     fn lost(&self, seen: &str) {

@@ -1,8 +1,7 @@
 //! Calls that wait for an answer, and the time they have for it.
 
-use std::collections::HashMap;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -14,6 +13,7 @@ use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::session::pace::{Pace, Patience};
 
 use super::handler;
+use crate::counted::Counted;
 use crate::lock::lock;
 
 /// Told how far a call has come.
@@ -31,7 +31,7 @@ pub(super) enum Outcome {
 #[derive(Default)]
 pub(super) struct Calls {
     last: AtomicI64,
-    table: Mutex<HashMap<i64, Arc<Waiting>>>,
+    table: Mutex<Counted<Arc<Waiting>>>,
 }
 
 /// One of them.
@@ -114,8 +114,8 @@ impl Calls {
 
     /// The connection is gone: every call is over.
     pub(super) fn lose(&self, seen: &str) {
-        let all: Vec<_> = lock(&self.table).drain().map(|(_, waiting)| waiting).collect();
-        for waiting in all {
+        let all = std::mem::take(&mut *lock(&self.table));
+        for waiting in all.into_values() {
             waiting.settle(Outcome::Lost(seen.to_owned()));
         }
     }
@@ -146,8 +146,7 @@ impl Waiting {
     }
 
     /// Runs `work` as long as the call has time.
-    pub(super) async fn within<F: Future>(&self, work: F) -> Result<F::Output, TimedOut> {
-        let mut work = pin!(work);
+    pub(super) async fn within<F: Future>(&self, mut work: Pin<&mut F>) -> Result<F::Output, TimedOut> {
         // Most calls are answered before their first look at the clock.
         let mut clock = pin!(None);
         poll_fn(|cx| {
@@ -258,7 +257,7 @@ mod tests {
             }
             std::future::pending::<()>().await;
         };
-        let timed_out = waiting.within(told).await.unwrap_err();
+        let timed_out = waiting.within(pin!(told)).await.unwrap_err();
         assert_eq!((start.elapsed(), timed_out.total), (SECOND * 70, true));
     }
 
@@ -267,7 +266,7 @@ mod tests {
         let calls = Calls::default();
         let waiting = calls.begin(patience(30, 70), None);
         let start = Instant::now();
-        let timed_out = waiting.within(waiting.outcome()).await.unwrap_err();
+        let timed_out = waiting.within(pin!(waiting.outcome())).await.unwrap_err();
         assert_eq!((start.elapsed(), timed_out.total), (SECOND * 30, false));
     }
 
@@ -283,7 +282,7 @@ mod tests {
             drop(paused);
             std::future::pending::<()>().await;
         };
-        waiting.within(asked).await.unwrap_err();
+        waiting.within(pin!(asked)).await.unwrap_err();
         assert_eq!(start.elapsed(), SECOND * 1040);
     }
 
@@ -297,7 +296,8 @@ mod tests {
             tokio::time::sleep(SECOND * 100).await;
             drop(paused);
         };
-        let (_, timed_out) = tokio::join!(resumed, waiting.within(waiting.outcome()));
+        let outcome = pin!(waiting.outcome());
+        let (_, timed_out) = tokio::join!(resumed, waiting.within(outcome));
         assert!(timed_out.is_err());
         assert_eq!(start.elapsed(), SECOND * 105);
     }

@@ -66,10 +66,10 @@ impl Carrier {
                 sent = Box::pin(sse.send(outgoing)) => sent?,
                 outcome = waiting.outcome() => return answered(outcome),
             },
-            // A pipe that ends settles the call; a request over HTTP would go on.
+            // A pipe that ends settles the call; a request over HTTP would go on. Large, and a pipe's call should not be.
             Carrier::Http(http) => {
                 return tokio::select! {
-                    outcome = http.exchange(link, waiting, outgoing) => outcome,
+                    outcome = Box::pin(http.exchange(link, waiting, outgoing)) => outcome,
                     seen = link.ended() => Err(Trouble::lost(seen)),
                 };
             }
@@ -85,8 +85,8 @@ impl Carrier {
             match self {
                 Carrier::Child(pipe) => pipe.send(&bytes).await,
                 Carrier::Memory(server) => send_in_memory(server, &bytes),
-                Carrier::Http(http) => http.tell(link, bytes).await?,
-                Carrier::Sse(sse) => sse.tell(bytes).await?,
+                Carrier::Http(http) => Box::pin(http.tell(link, bytes)).await?,
+                Carrier::Sse(sse) => Box::pin(sse.tell(bytes)).await?,
             }
             Ok(())
         };

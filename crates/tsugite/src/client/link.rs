@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -269,7 +270,7 @@ impl Link {
         let id = Id::from(waiting.id());
         let stop = Stop { link: self, id: waiting.id() };
         if let Some(started) = &options.started {
-            started(waiting.id());
+            started.started(waiting.id());
         }
         let mut bytes = Vec::with_capacity(256);
         if let Err(error) = request.write(&mut bytes, &id, self, options) {
@@ -287,7 +288,8 @@ impl Link {
             headers,
             extra: &options.headers,
         };
-        match waiting.within(self.carrier.exchange(self, &waiting, outgoing)).await {
+        let exchange = pin!(self.carrier.exchange(self, &waiting, outgoing));
+        match waiting.within(exchange).await {
             Ok(outcome) => {
                 stop.done();
                 outcome

@@ -238,7 +238,7 @@ impl Client {
             return Ok(link);
         }
         let limit = options.patience(&self.inner.shared.settings).idle;
-        match tokio::time::timeout(limit, Box::pin(self.link())).await {
+        match tokio::time::timeout(limit, self.link()).await {
             Ok(link) => link,
             Err(_) => Err(Kind::TimedOut { limit, total: false }.into()),
         }
@@ -260,7 +260,8 @@ impl Client {
         {
             return Err(failure.clone());
         }
-        let opened = self.open().await;
+        // Large, and rare: whoever only looks for a connection has no room for it.
+        let opened = Box::pin(self.open()).await;
         *last_failure = opened.as_ref().err().cloned();
         self.inner.attempts.fetch_add(1, Ordering::AcqRel);
         opened

@@ -8,6 +8,7 @@ use tsugite_core::session::pace::Patience;
 
 use super::cache::Caching;
 use super::calls::OnProgress;
+use super::relay::Started;
 use super::settings::Settings;
 
 /// The options of one call.
@@ -24,7 +25,7 @@ pub(super) struct Options {
     /// Whether the caller knows that doing it twice does no harm.
     pub(super) repeatable: bool,
     /// Told the id before the call leaves.
-    pub(super) started: Option<Arc<dyn Fn(i64) + Send + Sync>>,
+    pub(super) started: Option<Arc<dyn Started>>,
 }
 
 impl Options {

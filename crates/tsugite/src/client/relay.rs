@@ -1,5 +1,6 @@
 //! Requests of another client, sent on as they are: only what the server's revision writes differently is changed.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,20 +8,27 @@ use tsugite_core::jsonrpc::{Id, Raw, RawJson, write};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{Meta, Method, Ordered, meta, tools};
 use tsugite_core::revision::{Refusal, Revision, carry_notice, carry_params};
-use tsugite_core::session::Peek;
 use tsugite_core::session::http::Header;
+use tsugite_core::session::{Peek, Stamp};
 
 use super::Client;
 use super::error::{Error, Result};
 use super::link::{Link, Written};
 use super::options::Options;
+use crate::server::layer::Job;
+
+/// Told the id of each attempt before it leaves.
+pub(crate) trait Started: Send + Sync {
+    fn started(&self, id: i64);
+}
 
 /// A request of a client that speaks `from`.
 pub(crate) struct Relayed<'a> {
-    method: &'a str,
-    params: &'a RawJson,
+    pub(crate) method: &'a str,
+    pub(crate) params: &'a RawJson,
     from: Revision,
-    name: Option<String>,
+    name: Option<Cow<'a, str>>,
+    stamp: Stamp,
     /// Which logs are wanted, where each request says so.
     level: Option<Level>,
     /// Whether whoever asked wants to hear of progress.
@@ -32,9 +40,18 @@ pub(crate) struct Relayed<'a> {
 impl<'a> Relayed<'a> {
     pub(crate) fn new(method: &'a str, params: &'a RawJson, from: Revision) -> Self {
         let peek = Peek::at(Raw::from(params)).ok();
-        let name = peek.as_ref().and_then(|peek| peek.name(method).flatten().map(str::to_owned));
+        let name = peek.as_ref().and_then(|peek| peek.name(method).flatten());
+        let name = name.map(|name| Cow::Owned(name.to_owned()));
+        let stamp = peek.as_ref().map_or(Stamp::Partial, Peek::stamp);
         let progress = peek.is_some_and(|peek| peek.progress_token().is_some());
-        Self { method, params, from, name, level: None, progress, shared: false }
+        Self { method, params, from, name, stamp, level: None, progress, shared: false }
+    }
+
+    /// A request as it came, which was looked at already.
+    pub(crate) fn of(method: &'a str, job: &'a Job) -> Self {
+        let Job { params, revision: from, name, stamp, token, .. } = job;
+        let (name, progress) = (name.as_deref().map(Cow::Borrowed), token.is_some());
+        Self { method, params, from: *from, name, stamp: *stamp, level: None, progress, shared: false }
     }
 
     /// Over a connection that carries the requests of others too.
@@ -62,6 +79,11 @@ impl Written for Relayed<'_> {
         let to = link.revision();
         let unfit = |what| Error::setting(format!("the params of a request are an object: {what}"));
         let params = carry_params(self.method, Raw::from(self.params), self.from, to)?;
+        if let Some(added) = self.addition(id, link, options) {
+            let members = [added.as_str()];
+            let members = if added.is_empty() { &[] } else { members.as_slice() };
+            return write::raw_request(out, id, self.method, members, Raw::from(&params)).map_err(unfit);
+        }
         let mut params: Ordered<RawJson> = params.read().map_err(unfit)?;
         let own: Option<Meta> = params.get("_meta").map(RawJson::read).transpose().map_err(unfit)?;
         let mut place = own.clone();
@@ -100,6 +122,34 @@ impl Written for Relayed<'_> {
     }
 }
 
+impl Relayed<'_> {
+    /// The member that is to be added to params that can be sent as they stand; nothing if there is none. `None` if what
+    /// they say in `_meta` must be changed.
+    fn addition(&self, id: &Id<'_>, link: &Link, options: &Options) -> Option<String> {
+        if options.wants_progress() || options.meta.is_some() {
+            return None;
+        }
+        if !link.revision().is_stateless() {
+            return Some(String::new());
+        }
+        match self.stamp {
+            Stamp::Whole if self.level.is_none() => Some(String::new()),
+            // A connection that was opened in the name of another would say who that is.
+            Stamp::Absent if !self.shared && link.shared.settings.wanted_logs().is_none() => {
+                let claims = link.stamp_text(id, options);
+                Some(match self.level.as_ref() {
+                    None => format!("\"_meta\":{{{claims}}}"),
+                    Some(level) => {
+                        let level = RawJson::of(level).ok()?;
+                        format!("\"_meta\":{{{claims},\"{}\":{}}}", meta::LOG_LEVEL, level.text())
+                    }
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Client {
     /// Sends a request on and gives what comes back, as it came, with the revision that says it. `started` is told the
     /// id of each attempt before it leaves.
@@ -107,7 +157,7 @@ impl Client {
         &self,
         request: &Relayed<'_>,
         patience: Duration,
-        started: Arc<dyn Fn(i64) + Send + Sync>,
+        started: Arc<dyn Started>,
     ) -> Result<(RawJson, Revision)> {
         let options = Options {
             idle: Some(patience),

@@ -23,6 +23,7 @@ use super::error::{Error, Kind, Result};
 use super::handler::{self, Change};
 use super::link::Link;
 use super::options::Options;
+use super::relay::Started;
 use super::{Client, WeakClient};
 use crate::lock::lock;
 
@@ -286,11 +287,10 @@ async fn keep_listening(client: WeakClient, mailbox: Arc<Mailbox>) {
 
 async fn listen_once(link: &Arc<Link>, mailbox: &Arc<Mailbox>) -> Result<()> {
     let params = ListenParams::new(mailbox.watch.filter());
-    let started = Arc::clone(mailbox);
     let options = Options {
         idle: Some(Duration::MAX),
         total: Some(Duration::MAX),
-        started: Some(Arc::new(move |id| started.id.store(id, Ordering::Release))),
+        started: Some(Arc::clone(mailbox) as Arc<dyn Started>),
         ..Options::default()
     };
     let request = Typed::<Listen>::new(&params);
@@ -314,6 +314,12 @@ pub(super) struct Mailbox {
     /// Who is told at once, instead of looking.
     told: Option<Arc<dyn Fn(Change) + Send + Sync>>,
     state: Mutex<State>,
+}
+
+impl Started for Mailbox {
+    fn started(&self, id: i64) {
+        self.id.store(id, Ordering::Release);
+    }
 }
 
 #[derive(Default)]

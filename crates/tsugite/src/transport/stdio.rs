@@ -15,6 +15,7 @@ use rustix::fs::{FileType, fstat};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::task::JoinHandle;
 use tsugite_core::jsonrpc::LineReader;
 
 use crate::server::Server;
@@ -27,6 +28,18 @@ impl Server {
     /// warnings and errors, unless the application has set a `tracing` subscriber before. Fails when something was
     /// registered that cannot be offered, or when the pipes break.
     pub async fn serve_stdio(self) -> crate::Result<()> {
+        // As a task it is woken by what it waits for alone, and not looked at whenever whoever serves is.
+        let mut serving = Serving(tokio::spawn(self.serve_pipes()));
+        match (&mut serving.0).await {
+            Ok(served) => served,
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(ended) => Err(io::Error::other(ended).into()),
+            },
+        }
+    }
+
+    async fn serve_pipes(self) -> crate::Result<()> {
         self.check()?;
         super::log::fall_back_to_stderr();
         let (stdin, stdout) = take_stdio()?;
@@ -55,6 +68,15 @@ impl Server {
             tokio::task::spawn_blocking(move || copier.join()).await?.map_err(|_| copy_failed())??;
         }
         Ok(settled?)
+    }
+}
+
+/// What serves. It ends with whoever waits for it.
+struct Serving(JoinHandle<crate::Result<()>>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a connection over HTTP begins.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Id, Incoming, Message, parse};
@@ -115,7 +116,8 @@ async fn post(link: &Arc<Link>, ask: Ask) -> Result<Posted, Trouble> {
     let mut bytes = Vec::with_capacity(256);
     request.write(&mut bytes, &Id::from(waiting.id()), link, &Options::default())?;
     let outgoing = Outgoing { bytes, method: request.method(), name: None, headers: Vec::new(), extra: &[] };
-    let probed = waiting.within(http.probe(link, outgoing, request.revision(), &waiting)).await;
+    let probing = http.probe(link, outgoing, request.revision(), &waiting);
+    let probed = waiting.within(pin!(probing)).await;
     link.calls.forget(waiting.id());
     let probed = probed.map_err(|late| Kind::TimedOut { limit: late.limit, total: late.total })??;
     let answer = match parse(&probed.body, link.limits()) {

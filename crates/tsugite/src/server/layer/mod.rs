@@ -29,7 +29,7 @@ use tower_service::Service;
 use tsugite_core::jsonrpc::{self, Id, Raw, RawJson};
 use tsugite_core::protocol::{Method, subscriptions};
 use tsugite_core::revision::{Refusal, Revision, canonical};
-use tsugite_core::session::Peek;
+use tsugite_core::session::{Peek, Stamp};
 
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, TimeLimit, TimeLimited};
 
@@ -45,7 +45,6 @@ use crate::transport::outbox::Outbox;
 /// A request, as layers see it.
 pub struct Request {
     method: String,
-    name: Option<String>,
     job: Job,
 }
 
@@ -54,6 +53,11 @@ pub(crate) struct Job {
     pub(crate) link: Arc<Link>,
     pub(crate) id: Id<'static>,
     pub(crate) params: RawJson,
+    pub(crate) name: Option<String>,
+    /// What `_meta` says of whoever sends it.
+    pub(crate) stamp: Stamp,
+    /// The token under which progress is wanted.
+    pub(crate) token: Option<Id<'static>>,
     pub(crate) revision: Revision,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) caller: Caller,
@@ -69,7 +73,7 @@ impl Request {
 
     /// The name of the tool or prompt, or the URI of the resource.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        self.job.name.as_deref()
     }
 
     /// Who calls, if the transport has authenticated them.
@@ -107,7 +111,7 @@ impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("method", &self.method)
-            .field("name", &self.name)
+            .field("name", &self.job.name)
             .finish_non_exhaustive()
     }
 }
@@ -244,11 +248,13 @@ pub(crate) fn serve(link: &Arc<Link>, layers: &Arc<dyn Layered>, asked: Asked<'_
     let cancelled = Cancelled::default();
     let request = Request {
         method: method.to_owned(),
-        name: asked.peek.name(method).flatten().map(str::to_owned),
         job: Job {
             link: link.clone(),
             id: asked.request.id.clone().into_owned(),
             params: asked.request.params().to_owned(),
+            name: asked.peek.name(method).flatten().map(str::to_owned),
+            stamp: asked.peek.stamp(),
+            token: asked.peek.progress_token(),
             revision: asked.revision,
             outbox: asked.outbox.clone(),
             caller: asked.caller.clone(),
