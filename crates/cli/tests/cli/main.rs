@@ -18,6 +18,7 @@ mod many;
 mod questions;
 mod serving;
 mod shell;
+mod snapshots;
 mod support;
 mod targets;
 mod terminal;

@@ -58,8 +58,15 @@ impl Place {
     }
 
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(TSUGITE);
-        command.args(args).current_dir(&self.path).env("HOME", &self.path).env("NO_COLOR", "1");
+        let mut command = self.dressed(TSUGITE);
+        command.args(args);
+        command
+    }
+
+    /// Another program, in the same circumstances.
+    pub(crate) fn dressed(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.path).env("HOME", &self.path).env("NO_COLOR", "1");
         command
             .env("XDG_CONFIG_HOME", self.path.join("config"))
             .env("XDG_STATE_HOME", self.path.join("state"))
@@ -141,6 +148,27 @@ impl Running {
         }
     }
 
+    /// Keeps the lines of both streams until one of them holds this.
+    #[track_caller]
+    pub(crate) fn until(&self, words: &str, out: &mut String, err: &mut String) {
+        for _ in 0..TRIES {
+            for (lines, text) in [(&self.out, &mut *out), (&self.err, &mut *err)] {
+                while let Ok(line) = lines.try_recv() {
+                    text.push_str(&line);
+                }
+            }
+            if out.contains(words) || err.contains(words) {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+        panic!("nobody said {words:?}: {out}{err}");
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
@@ -218,7 +246,8 @@ impl Served {
 }
 
 /// A server that gives every request the same answer: the head, without its last empty line, and a body.
-pub(crate) fn always(head: &'static str, body: &'static str) -> SocketAddr {
+pub(crate) fn always(head: &str, body: &str) -> SocketAddr {
+    let (head, body) = (head.to_owned(), body.to_owned());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {

@@ -1,0 +1,106 @@
+//! What the binary says, whole: sessions on a console, in `tests/snapshots`.
+//!
+//! A file is what somebody typed and what came of it. What was typed is read from the file and run again, in a project
+//! of its own; what comes of it must be what stands there. A line begins with
+//!
+//! - `$ ` for a command, run by `sh`, and `> ` for more of it;
+//! - `^ once "words": ` for what is done elsewhere meanwhile, as soon as the words are said; `$PID` is the command;
+//! - `% [NAME] ` for a server that is there before: `is tsugite serve`, `never answers`, `answers STATUS | HEADER | …`;
+//! - `# ` for a remark.
+//!
+//! Everything else is output: standard output, then standard error after `[stderr]`, then `[exit …]` unless it is 0.
+//! What differs from run to run has a name in brackets, and `~` is the home folder.
+
+mod stage;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::help;
+use stage::{Stage, is_script};
+
+macro_rules! sessions {
+    ($($name:ident)*) => {
+        $(#[test] fn $name() { compare(stringify!($name)); })*
+        const SESSIONS: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+sessions! {
+    config connecting doctor help installing questions serving shell talking verbs words
+}
+
+/// Plays a session again. What came of it must be what the file says.
+#[track_caller]
+fn compare(name: &str) {
+    let path = folder().join(format!("{name}.txt"));
+    let file = fs::read_to_string(&path).unwrap();
+    let now = Stage::new().play(&file);
+    if file == now {
+        return;
+    }
+    if std::env::var_os("SNAPSHOTS").is_some_and(|value| value == "overwrite") {
+        return fs::write(&path, now).unwrap();
+    }
+    panic!(
+        "tests/snapshots/{name}.txt says something else (-) than the binary (+):\n\n{}\n\
+         If the binary is right, `SNAPSHOTS=overwrite cargo test -p tsugite-cli --test cli snapshots` writes the file \
+         anew; read what changed before it is committed.",
+        difference(&file, &now)
+    );
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots")
+}
+
+/// What came of each step that went otherwise, line by line, from the first that differs to the last.
+fn difference(old: &str, new: &str) -> String {
+    let mut text = String::new();
+    for (old, new) in steps(old).zip(steps(new)).filter(|(old, new)| old != new) {
+        let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+        let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+        let ends = old[same..].iter().rev().zip(new[same..].iter().rev());
+        let end = ends.take_while(|(old, new)| old == new).count();
+        let script = old.iter().copied().filter(|line| is_script(line));
+        let before = old[..old.len() - end].iter().map(|line| format!("- {line}")).skip(same);
+        let after = new[..new.len() - end].iter().map(|line| format!("+ {line}")).skip(same);
+        for line in script.map(|line| format!("  {line}")).chain(before).chain(after) {
+            let _ = writeln!(text, "{line}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A session cut into its steps.
+fn steps(file: &str) -> impl Iterator<Item = &str> {
+    let starts = file.match_indices("\n$ ").map(|(at, _)| at + 1).collect::<Vec<_>>();
+    let ends = starts.iter().copied().skip(1).chain([file.len()]).collect::<Vec<_>>();
+    starts.into_iter().zip(ends).map(|(start, end)| &file[start..end])
+}
+
+#[test]
+fn every_file_is_played_and_every_verb_and_exit_is_in_one() {
+    let mut files: Vec<String> = fs::read_dir(folder())
+        .unwrap()
+        .map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    files.sort();
+    assert_eq!(files, SESSIONS);
+    let all: String =
+        files.iter().map(|name| fs::read_to_string(folder().join(format!("{name}.txt"))).unwrap()).collect();
+    for (verb, help) in help::verbs() {
+        let named = format!("tsugite {verb} ");
+        let steps =
+            || all.lines().filter(|line| line.starts_with("$ ") && format!("{line} ").contains(&named));
+        assert!(steps().any(|step| step.contains("--help")), "{verb} --help");
+        assert!(help.contains("\nCommands:\n") || steps().any(|step| !step.contains("--help")), "{verb}");
+        let json = help.contains("--json") && !help.contains("\nCommands:\n");
+        assert!(!json || steps().any(|step| step.contains("--json")), "{verb} --json");
+    }
+    for exit in [1, 2, 3, 4, 5, 6, 130] {
+        assert!(all.contains(&format!("\n[exit {exit}]\n")), "{exit}");
+    }
+}
