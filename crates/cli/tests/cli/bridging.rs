@@ -29,15 +29,6 @@ fn a_server_that_cannot_be_reached_is_said_to_client_and_log() {
 }
 
 #[test]
-fn words_are_checked_before_anything_is_served() {
-    let place = Place::new();
-    assert!(place.run(["bridge"]).failed(1).contains("`bridge` needs a server"));
-    assert!(place.run(["bridge", "nobody"]).failed(1).contains("no server is called `nobody`"));
-    assert!(place.run(["bridge", "demo", "demo"]).failed(1).contains("one word too many"));
-    assert!(place.run(["bridge", "demo", "--allow-host", "x"]).failed(1).contains("--listen"));
-}
-
-#[test]
 fn it_ends_with_its_input_and_leaves_nothing() {
     let place = Place::new();
     place.file("in", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"n\",\"version\":\"1\"}}}\n");

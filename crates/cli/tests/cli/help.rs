@@ -24,7 +24,7 @@ pub(crate) fn verbs() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_verb_has_an_example_and_the_exit_codes_are_told() {
+fn every_verb_has_an_example() {
     let (help, verbs) = (tsugite("--help").fine(), verbs());
     for verb in ["serve", "list", "call", "raw", "completions", "man"] {
         assert!(verbs.iter().any(|(name, _)| name == verb), "{verb} in {help}");
@@ -39,18 +39,6 @@ fn every_verb_has_an_example_and_the_exit_codes_are_told() {
             "{verb} has no example: {about}"
         );
     }
-    for promised in [
-        "0 fine",
-        "1 usage",
-        "2 cannot connect",
-        "3 protocol error",
-        "4 tool error",
-        "6 timeout",
-        "130 interrupted",
-    ] {
-        assert!(help.contains(promised), "{promised} in {help}");
-    }
-    assert_eq!(tsugite("--version").fine(), format!("tsugite {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
@@ -66,20 +54,6 @@ fn the_page_about_the_binary_knows_every_verb_and_option() {
             assert!(known, "--{option} of {verb}");
         }
     }
-}
-
-#[test]
-fn what_was_misspelt_is_suggested() {
-    for (words, meant) in [
-        ("lisst demo", "'list'"),
-        ("list demo --jsn", "'--json'"),
-        ("call demo add --anser a=1", "'--answer'"),
-    ] {
-        let err = tsugite(words).failed(1);
-        assert!(err.contains(meant), "{words}: {err}");
-    }
-    let err = tsugite("").failed(1);
-    assert!(err.contains("Usage: tsugite"), "{err}");
 }
 
 #[test]

@@ -60,8 +60,6 @@ fn every_shell_has_a_script_that_knows_the_verbs() {
         assert!(script.contains(mark), "{shell}: {script}");
         assert!(script.contains("listen") && script.contains("json"), "{shell}: {script}");
     }
-    let err = tsugite("completions zhs").failed(1);
-    assert!(err.contains("bash, elvish, fish, powershell, zsh"), "{err}");
 }
 
 #[test]
@@ -97,7 +95,4 @@ fn there_is_a_page_for_the_program_and_each_verb() {
         }
     }
     assert_eq!(std::fs::read_to_string(place.path.join("man/man1/tsugite.1")).unwrap(), page);
-    place.file("taken", "");
-    let err = place.run(["man", "--dir", "taken"]).failed(1);
-    assert!(err.contains("--dir: cannot write taken"), "{err}");
 }

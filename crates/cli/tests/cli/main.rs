@@ -10,7 +10,6 @@
 
 mod bridging;
 mod config;
-mod failures;
 mod help;
 mod installing;
 mod listening;

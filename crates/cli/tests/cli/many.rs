@@ -130,18 +130,3 @@ fn words_name_servers_too() {
         assert_eq!(place.run(["call", &url, tool, "a=1", "b=2"]).fine(), "3\n");
     }
 }
-
-#[test]
-fn what_cannot_be_served_is_said_before_anything_is() {
-    let place = Place::new();
-    let err = place.run(["serve", "demo", "demo"]).failed(1);
-    assert!(err.contains("two servers are called `demo`") && err.contains("NAME=TARGET"), "{err}");
-    let err = place.run(["serve", "--config", "none.json"]).failed(1);
-    assert!(err.contains("there is no file none.json"), "{err}");
-    place.file("many.json", "{\n  \"mcpServers\": {\n    \"a\": { \"command\": 1 },,\n  }\n}");
-    let err = place.run(["serve", "--config", "many.json"]).failed(1);
-    assert!(err.contains("many.json cannot be read") && err.contains("line 3"), "{err}");
-    listed(&place, json!({}));
-    let err = place.run(["serve", "--config", "many.json"]).failed(1);
-    assert!(err.contains("no server"), "{err}");
-}

@@ -1,4 +1,4 @@
-//! What a server asks is answered by options, and declined where nobody can be asked.
+//! What a server asks is answered by options, the same in every revision.
 
 use crate::support::{Place, tsugite};
 
@@ -20,33 +20,6 @@ fn a_question_is_answered_by_options_in_both_eras() {
 }
 
 #[test]
-fn a_question_without_a_terminal_is_declined_and_says_what_would_answer() {
-    for revision in ["2025-06-18", "2026-07-28"] {
-        let ran = tsugite(&format!("call demo order --rev {revision}"));
-        assert_eq!(ran.out, "no planks then\n", "{revision}");
-        let expected = "note: the server asks: What shall it be?; declined, as there is no terminal. \
-                        --answer name=… would answer.\n";
-        assert_eq!(ran.err, expected, "{revision}");
-    }
-}
-
-#[test]
-fn an_answer_that_does_not_fit_is_a_mistake_of_the_caller() {
-    for revision in ["2025-11-25", "2026-07-28"] {
-        let err = tsugite(&format!("call demo order --answer name=K --answer planks=13 --rev {revision}"));
-        assert_eq!(err.code, 1, "{err:?}");
-        assert!(err.err.contains("--answer planks=13: expected at most 12, got 13"), "{err:?}");
-    }
-}
-
-#[test]
-fn an_answer_nobody_asked_for_is_noted() {
-    let ran = tsugite("call demo order --answer name=Kiku --answer plank=3");
-    assert_eq!(ran.out, "2 planks of cedar for Kiku\n");
-    assert_eq!(ran.err, "note: the server did not ask for `plank`; did you mean `planks`?\n");
-}
-
-#[test]
 fn a_model_is_spoken_for_and_folders_are_named() {
     for revision in ["2024-11-05", "2025-11-25", "2026-07-28"] {
         let place = Place::new();
@@ -57,6 +30,4 @@ fn a_model_is_spoken_for_and_folders_are_named() {
         let roots = run(&["places", "--root", "."]).fine();
         assert!(roots.starts_with("[\"file:///"), "{revision}: {roots}");
     }
-    let err = tsugite("call demo summarize text=long").failed(3);
-    assert!(err.contains("try   --sample TEXT answers for a model"), "{err}");
 }

@@ -67,22 +67,3 @@ fn a_signal_ends_it_in_good_order() {
     running.signal("-INT");
     assert_eq!(running.end().code, 0);
 }
-
-#[test]
-fn an_address_that_is_taken_or_none_says_so() {
-    let served = Served::start();
-    let place = Place::new();
-    let err = place.run(["serve", "--listen", served.address()]).failed(2);
-    assert!(err.contains("cannot listen at") && err.contains("try   --listen 127.0.0.1:0"), "{err}");
-    let err = place.run(["serve", "--listen", "nowhere"]).failed(1);
-    assert!(err.contains("an address is HOST:PORT"), "{err}");
-}
-
-#[test]
-fn on_standard_input_and_output_it_ends_with_its_input() {
-    let place = Place::new();
-    place.file("in", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
-    let mut command = place.command(["serve", "--stdio"]);
-    command.stdin(std::fs::File::open(place.path.join("in")).unwrap());
-    assert_eq!(Running::start(command).end().fine(), "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
-}

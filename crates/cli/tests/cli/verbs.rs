@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, Running, Served, TSUGITE, tsugite};
+use crate::support::{Place, Served, TSUGITE, tsugite};
 
 const LIST: &str = "\
 tools
@@ -106,16 +106,6 @@ fn the_old_transport_is_spoken_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_list_as_json_has_all_four_lists() {
-    let list: Value = serde_json::from_str(&tsugite("list demo --json").fine()).unwrap();
-    let keys: Vec<&String> = list.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["tools", "resources", "resourceTemplates", "prompts"]);
-    assert_eq!(list["tools"][0]["name"], "add");
-    assert_eq!(list["tools"][0]["inputSchema"]["properties"]["a"]["type"], "integer");
-    assert_eq!(list["resourceTemplates"][0]["uriTemplate"], "demo://cities/{country}/{city}");
-}
-
-#[test]
 fn results_as_json_are_one_line_each() {
     let on = |words: &str| tsugite(&format!("{words} --rev 2025-11-25 --json")).fine();
     assert_eq!(on("call demo add a=1 b=2"), "{\"content\":[{\"type\":\"text\",\"text\":\"3\"}]}\n");
@@ -138,25 +128,7 @@ fn results_as_json_are_one_line_each() {
 }
 
 #[test]
-fn info_says_what_a_server_is() {
-    let out = tsugite("info demo").fine();
-    let (told, time) = out.rsplit_once("connected in ").unwrap();
-    let version = env!("CARGO_PKG_VERSION");
-    let expected = format!(
-        "\
-server       tsugite-demo {version} (Tsugite's demo server)
-revision     2026-07-28
-transport    memory
-can          tools (listChanged)
-             resources (subscribe, listChanged)
-             prompts (listChanged)
-             completions
-             logging
-instructions Everything here is for trying out. Nothing is kept.
-"
-    );
-    assert_eq!(told, expected);
-    assert!(time.ends_with(" ms\n"), "{time}");
+fn info_as_json_is_the_same_in_every_revision() {
     for revision in &REVISIONS[1..] {
         let info: Value =
             serde_json::from_str(&tsugite(&format!("info demo --json --rev {revision}")).fine()).unwrap();
@@ -168,30 +140,7 @@ instructions Everything here is for trying out. Nothing is kept.
 }
 
 #[test]
-fn arguments_are_typed_by_the_schema_of_the_tool() {
-    let place = Place::new();
-    place.file("sum.json", r#"{"a": 40, "b": 1}"#);
-    assert_eq!(place.run(["call", "demo", "add", "@sum.json", "b=2"]).fine(), "42\n");
-    assert_eq!(place.run(["call", "demo", "add", "a:=-5", "b=7"]).fine(), "2\n");
-    let measured = place.run(["call", "demo", "measure", "text=two words"]).fine();
-    assert_eq!(measured, "{\"letters\":9,\"words\":2,\"lines\":1}\n");
-    // A text stays one, whatever it looks like.
-    let measured = place.run(["call", "demo", "measure", "text=12"]).fine();
-    assert_eq!(measured, "{\"letters\":2,\"words\":1,\"lines\":1}\n");
-    let mut command = place.command(["call", "demo", "add", "@-"]);
-    command.stdin(std::fs::File::open(place.path.join("sum.json")).unwrap());
-    assert_eq!(Running::start(command).end().fine(), "41\n");
-}
-
-#[test]
-fn progress_is_not_drawn_where_nobody_sees_it_and_logs_go_to_standard_error() {
-    let counted = tsugite("call demo count to=3 pause_ms=0");
-    assert_eq!((counted.code, counted.out.as_str(), counted.err.as_str()), (0, "counted to 3\n", ""));
-    let said = tsugite("call demo chatter");
-    assert_eq!(said.out, "said it all\n");
-    let expected = "[info] workshop: measuring\n[notice] workshop: measuring again\n\
-                    [warning] workshop: the wood is damp\n[error] workshop: cut too short\n";
-    assert_eq!(said.err, expected);
+fn more_logs_are_asked_for_where_more_is_to_be_said() {
     assert!(tsugite("call demo chatter -v").err.contains("[debug] workshop: sharpening\n"));
 }
 
@@ -217,29 +166,6 @@ fn pictures_sounds_and_bytes_are_saved() {
     assert_eq!(read("b.png"), read("a.png"));
     let links = place.run(["call", "demo", "links"]).fine();
     assert_eq!(links, "Two things:\n→ demo://logo (logo)\nMeasure twice, cut once.\n");
-}
-
-#[test]
-fn completion_knows_what_was_filled_in_already() {
-    let place = Place::new();
-    let words = ["complete", "demo", "demo://cities/{country}/{city}", "city", "", "country=Norway"];
-    assert_eq!(place.run(words).fine(), "Bergen\nOslo\n");
-    assert_eq!(tsugite("read demo demo://cities/Norway/Oslo").fine(), "Oslo lies in Norway.");
-}
-
-#[test]
-fn a_raw_request_gets_what_the_server_said() {
-    let place = Place::new();
-    let call = r#"{"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2}}}"#;
-    let raw = |more: &[&str]| {
-        place.run(["raw", "demo", call, "--rev", "2025-06-18"].iter().chain(more).collect::<Vec<_>>()).fine()
-    };
-    assert_eq!(raw(&["--json"]), "{\"content\":[{\"type\":\"text\",\"text\":\"3\"}]}\n");
-    let pretty = raw(&[]);
-    assert!(pretty.starts_with("{\n  \"content\": [\n    {\n      \"type\": \"text\",\n"), "{pretty}");
-    place.file("ping.json", r#"{"jsonrpc":"2.0","id":"mine","method":"ping"}"#);
-    let pinged = place.run(["raw", "demo", "@ping.json", "--rev", "2025-06-18"]).fine();
-    assert_eq!(pinged, "{}\n");
 }
 
 #[test]
