@@ -1,5 +1,6 @@
 //! Which server is meant: one grammar for every verb.
 
+pub(crate) mod files;
 pub(crate) mod hosts;
 pub(crate) mod listed;
 

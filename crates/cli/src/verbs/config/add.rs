@@ -6,7 +6,6 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::entry::{Destination, Entry, Source, Way, Written, not_text, this_program};
-use super::files;
 use super::references;
 use super::writing::{Done, Plan, unchangeable};
 use super::{Scopes, hosts, option};
@@ -14,6 +13,7 @@ use crate::edit::{Document, field};
 use crate::fail::{Failure, Result};
 use crate::options::{Common, Transport, header, variable};
 use crate::screen::{Screen, clean};
+use crate::target::files;
 use crate::target::hosts::{Folders, OWN, Part, Place, Scope};
 use crate::target::{self, SPELLINGS};
 

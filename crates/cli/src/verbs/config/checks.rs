@@ -8,11 +8,11 @@ use std::path::Path;
 use serde::Serialize;
 use tsugite::client::servers;
 
-use super::files::{BadFile, Listing, Opened, Server};
 use super::references::{self, Reference};
 use super::secrets;
 use crate::edit::{Kind, Node, field};
 use crate::near::{did_you_mean, near};
+use crate::target::files::{BadFile, Listing, Opened, Server};
 use crate::target::hosts::OWN;
 
 /// Something to be told.

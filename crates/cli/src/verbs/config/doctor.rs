@@ -8,11 +8,11 @@ use tsugite::client::servers::Way;
 
 use super::checks::{self, Finding, Level};
 use super::connect::{self, Connected};
-use super::files::{self, Listing};
 use crate::fail::{Exit, Failure, Result};
 use crate::near::did_you_mean;
 use crate::options::seconds;
 use crate::screen::{Screen, Style};
+use crate::target::files::{self, Listing};
 
 /// Check every file and every server
 #[derive(Debug, Args)]

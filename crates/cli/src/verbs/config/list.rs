@@ -4,10 +4,10 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::files::{self, BadFile, Listing, Opened, Server};
 use super::secrets::{masked_args, masked_url};
 use crate::fail::{Exit, Failure, Result};
 use crate::screen::{Screen, Style};
+use crate::target::files::{self, BadFile, Listing, Opened, Server};
 use crate::target::hosts::Folders;
 
 /// List the servers of every known file

@@ -5,7 +5,6 @@ mod checks;
 mod connect;
 mod doctor;
 mod entry;
-mod files;
 mod list;
 mod references;
 mod remove;

@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use super::files::{self, Opened};
 use super::writing::{Done, Plan};
 use super::{Scopes, hosts, option};
 use crate::edit::Node;
 use crate::fail::{Failure, Result};
 use crate::near::did_you_mean;
 use crate::screen::Screen;
+use crate::target::files::{self, Opened};
 use crate::target::hosts::{Folders, OWN, Place, Scope};
 
 /// Remove a server from the files of hosts

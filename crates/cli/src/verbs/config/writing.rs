@@ -149,7 +149,7 @@ impl Plan {
                 file.map(|(_, file)| unified(file.original.text().unwrap_or_default(), file.document.text()));
             json!({
                 "host": step.host,
-                "path": super::files::absolute(&step.place),
+                "path": crate::target::files::absolute(&step.place),
                 "project": step.place.project(),
                 "done": step.done.word(),
                 "backup": kept,

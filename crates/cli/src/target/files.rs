@@ -6,46 +6,46 @@ use std::path::PathBuf;
 use serde::Serialize;
 use tsugite::client::servers::{BadEntry, Listed};
 
+use super::hosts::{Folders, Part, Place};
+use super::listed;
 use crate::edit::save::Original;
 use crate::edit::{BadJson, BadPlace, Document, Kind, Member, Node, field};
 use crate::fail::Failure;
-use crate::target::hosts::{Folders, Part, Place};
-use crate::target::listed;
 
 /// A list, and those who read it.
-pub(super) struct Listing {
-    pub(super) place: Place,
-    pub(super) hosts: Vec<&'static str>,
-    pub(super) file: Result<Opened, BadFile>,
+pub(crate) struct Listing {
+    pub(crate) place: Place,
+    pub(crate) hosts: Vec<&'static str>,
+    pub(crate) file: Result<Opened, BadFile>,
 }
 
 /// A file that was read.
-pub(super) struct Opened {
-    pub(super) document: Document,
+pub(crate) struct Opened {
+    pub(crate) document: Document,
     /// The names on the way to the list; `None` if there is none.
-    pub(super) path: Option<Vec<String>>,
+    pub(crate) path: Option<Vec<String>>,
 }
 
 /// What is wrong with a file, and where.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct BadFile {
-    pub(super) line: Option<usize>,
-    pub(super) column: Option<usize>,
-    pub(super) field: Option<String>,
-    pub(super) message: String,
+pub(crate) struct BadFile {
+    pub(crate) line: Option<usize>,
+    pub(crate) column: Option<usize>,
+    pub(crate) field: Option<String>,
+    pub(crate) message: String,
 }
 
 /// A server of a list.
-pub(super) struct Server<'a> {
-    pub(super) member: &'a Member,
-    pub(super) disabled: bool,
+pub(crate) struct Server<'a> {
+    pub(crate) member: &'a Member,
+    pub(crate) disabled: bool,
     /// Why it cannot be used, if it cannot.
-    pub(super) wrong: Option<BadEntry>,
-    pub(super) way: Option<tsugite::client::servers::Way>,
+    pub(crate) wrong: Option<BadEntry>,
+    pub(crate) way: Option<tsugite::client::servers::Way>,
 }
 
 /// Every list of a file that is there.
-pub(super) fn all() -> Vec<Listing> {
+pub(crate) fn all() -> Vec<Listing> {
     let all = Folders::of_this_process().all().into_iter();
     let read = all.filter_map(|(place, hosts)| {
         let file = open(&place).transpose()?;
@@ -67,7 +67,7 @@ pub(super) fn all() -> Vec<Listing> {
 }
 
 /// Reads the file of a list; `None` if there is no such file.
-pub(super) fn open(place: &Place) -> Result<Option<Opened>, BadFile> {
+pub(crate) fn open(place: &Place) -> Result<Option<Opened>, BadFile> {
     let original = Original::read(&place.path)?;
     let Some(text) = original.text() else { return Ok(None) };
     let document = Document::parse(text.to_owned())?;
@@ -83,7 +83,7 @@ pub(super) fn open(place: &Place) -> Result<Option<Opened>, BadFile> {
 }
 
 /// Where the list stands in a file.
-pub(super) fn list_path(document: &Document, part: &Part) -> Result<Option<Vec<String>>, BadPlace> {
+pub(crate) fn list_path(document: &Document, part: &Part) -> Result<Option<Vec<String>>, BadPlace> {
     let there = |path: &[&str]| document.find(path).map(|found| found.map(|node| node.start));
     let owned = |path: &[&str]| path.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
     match part {
@@ -114,18 +114,18 @@ pub(super) fn list_path(document: &Document, part: &Part) -> Result<Option<Vec<S
 
 impl Opened {
     /// The names on the way to the list.
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         self.path.iter().flatten().map(String::as_str).collect()
     }
 
     /// The list itself.
-    pub(super) fn list(&self) -> Option<&Node> {
+    pub(crate) fn list(&self) -> Option<&Node> {
         self.path.as_ref()?;
         self.document.find(&self.names()).ok().flatten()
     }
 
     /// Its servers, each name once, with what the reader of such files says of them.
-    pub(super) fn servers(&self, place: &Place) -> Result<Vec<Server<'_>>, BadFile> {
+    pub(crate) fn servers(&self, place: &Place) -> Result<Vec<Server<'_>>, BadFile> {
         let said = match listed::servers(place, |name| std::env::var(name).ok()) {
             Ok(file) => file.servers,
             Err(error) if error.lists_nothing() || error.is_missing() => Vec::new(),
@@ -152,7 +152,7 @@ impl Opened {
     }
 
     /// What is wrong with an entry, with its line and its field as the file has it.
-    pub(super) fn wrong(&self, entry: &BadEntry) -> BadFile {
+    pub(crate) fn wrong(&self, entry: &BadEntry) -> BadFile {
         let whole = entry.to_string();
         let message = whole.strip_prefix(entry.field()).and_then(|rest| rest.strip_prefix(": "));
         let message = message.unwrap_or(&whole).to_owned();
@@ -192,7 +192,7 @@ fn locate(node: &Node, own: &str, wanted: &str) -> Option<usize> {
 
 impl BadFile {
     /// As a failure of a verb that needs the file.
-    pub(super) fn failure(&self, place: &Place) -> Failure {
+    pub(crate) fn failure(&self, place: &Place) -> Failure {
         Failure::usage(format!("{} cannot be read", place.shown())).at("read").seen(self.to_string())
     }
 }
@@ -229,7 +229,7 @@ impl From<Failure> for BadFile {
 }
 
 /// The file of a place, as the system knows it.
-pub(super) fn absolute(place: &Place) -> PathBuf {
+pub(crate) fn absolute(place: &Place) -> PathBuf {
     std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone())
 }
 
