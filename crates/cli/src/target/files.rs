@@ -164,6 +164,18 @@ impl Opened {
         let field = Some(shown.unwrap_or_else(|| entry.field().to_owned()));
         BadFile { line: at.map(|at| self.document.line(at)), column: None, field, message }
     }
+
+    /// What is wrong with the URL of a server.
+    pub(crate) fn wrong_url(&self, name: &str, says: &str) -> BadFile {
+        let servers = self.list().map(Node::members).unwrap_or_default();
+        let members =
+            servers.iter().filter(|server| server.name == name).flat_map(|server| server.value.members());
+        let url = members.into_iter().find(|member| ["url", "serverUrl"].contains(&member.name.as_str()));
+        let path: Vec<&str> =
+            self.names().into_iter().chain([name]).chain(url.map(|url| url.name.as_str())).collect();
+        let line = url.map(|url| self.document.line(url.start));
+        BadFile { line, column: None, field: Some(field(&path)), message: says.to_owned() }
+    }
 }
 
 /// Where the part with this field begins.

@@ -5,6 +5,7 @@ use std::path::Path;
 use tsugite::client::servers::{BadServersFile, Listed, ServersFile, Way};
 
 use super::hosts::{Folders, HOSTS, Part, Place};
+use super::{files, is_url};
 use crate::edit::Document;
 use crate::fail::{Failure, Result};
 use crate::near::did_you_mean;
@@ -114,18 +115,33 @@ pub(super) fn usable((listed, place): Hit) -> Result<Way> {
     if listed.disabled {
         tracing::info!(name = listed.name, "the file says that this server is not to be used");
     }
-    listed.way.map_err(|wrong| {
-        let failure = Failure::usage(format!("{} cannot be used", place.shown()));
-        let failure = failure.at("name").seen(wrong.to_string());
-        match wrong.unset_variable() {
-            Some(variable) => failure.hint(format!("-e {variable}=VALUE sets it")),
-            None => failure,
+    // Where it stands, as long as nobody changes the file.
+    let opened = files::open(&place).ok().flatten();
+    let unusable = |seen: String| {
+        Failure::usage(format!("`{}` in {} cannot be used", listed.name, place.shown())).at("name").seen(seen)
+    };
+    match listed.way {
+        Ok(Way::Url { ref url, .. }) if !is_url(url).unwrap_or_default() => {
+            let says = "the URL of a server begins with http:// or https://";
+            let wrong = opened.map(|opened| opened.wrong_url(&listed.name, says).to_string());
+            Err(unusable(wrong.unwrap_or_else(|| says.to_owned())))
         }
-    })
+        Ok(way) => Ok(way),
+        Err(wrong) => {
+            let seen = opened.map(|opened| opened.wrong(&wrong).to_string());
+            let failure = unusable(seen.unwrap_or_else(|| wrong.to_string()));
+            Err(match wrong.unset_variable() {
+                Some(variable) => failure.hint(format!("-e {variable}=VALUE sets it")),
+                None => failure.hint("`tsugite config doctor` looks over all files"),
+            })
+        }
+    }
 }
 
 fn unreadable(place: &Place, error: &BadServersFile) -> Failure {
-    Failure::usage(format!("{} cannot be read", place.shown())).at("name").seen(error.to_string())
+    let wrong = files::open(place).err().map(|wrong| wrong.to_string());
+    let failure = Failure::usage(format!("{} cannot be read", place.shown())).at("name");
+    failure.seen(wrong.unwrap_or_else(|| error.to_string()))
 }
 
 /// Reads a list. Variables that were given with `-e` come first.

@@ -76,7 +76,7 @@ fn a_dead_server_harms_no_other() {
                 "nowhere": { "url": "http://127.0.0.1:1/mcp" }, "ends": { "command": "false" } }),
     );
     let (running, url) = serve(&place, &[]);
-    running.heard("left out: many.json cannot be used: mcpServers.unset.command: the variable NOBODY_SET_THIS is not set");
+    running.heard("left out: `unset` in many.json cannot be used: line 1, mcpServers.unset.command: the variable NOBODY_SET_THIS is not set");
     let list = place.run(["list", &url]).fine();
     assert!(list.contains("one_add(") && !list.contains("dead_"), "{list}");
     assert_eq!(place.run(["call", &url, "one_add", "a=1", "b=2"]).fine(), "3\n");
