@@ -4,6 +4,7 @@ use std::io;
 
 use serde::Serialize;
 use tsugite::client::{Challenge, Error, Kind, Step};
+use tsugite::core::jsonrpc::{ErrorObject, code};
 use tsugite::core::protocol::ClientCapabilities;
 use tsugite::core::revision::Refusal;
 
@@ -96,11 +97,14 @@ impl Failure {
                     404 => failure.hint("is the path right? Most servers are at /mcp"),
                     405 | 406 | 415 => failure.hint(OLD_SERVER),
                     500.. => failure.hint("the server is in trouble; its log may say why"),
-                    _ => failure,
+                    _ => failure.hint(NO_MCP),
                 }
             }
-            Kind::Revision(_) => Self::of(error, "revision")
-                .hint("--rev asks for one revision, --trace FILE keeps what was said"),
+            Kind::Revision(seen) => Self::new(Exit::Protocol, what)
+                .at("revision")
+                .seen(seen)
+                .hint(ANY_REVISION)
+                .hint("does it speak MCP at all? --trace FILE keeps what was said"),
             _ => Self::of(error, "handshake"),
         }
     }
@@ -124,13 +128,17 @@ impl Failure {
                 .at(step)
                 .seen(said)
                 .hint("--timeout SECONDS waits longer"),
-            Kind::Refused { error, refusal } => {
-                let more = error.data.as_ref().map(|data| format!(", {}", data.text())).unwrap_or_default();
-                let failure = Self::new(Exit::Protocol, "the server refused").at(step);
-                let failure = failure.seen(format!("{said}{more}"));
-                match &**refusal {
-                    Refusal::MissingCapability { required } => missing(failure, required),
-                    _ => failure,
+            Kind::Refused { error: object, refusal } => {
+                let failure = Self::new(Exit::Protocol, "the server refused").at(step).seen(told(&error));
+                match (&**refusal, object.code) {
+                    (Refusal::MissingCapability { required }, _) => missing(failure, required),
+                    (Refusal::UnsupportedVersion { .. }, _) => failure.at("revision").hint(ANY_REVISION),
+                    (_, code::METHOD_NOT_FOUND) => failure.hint("`info` shows what the server can do"),
+                    (Refusal::ResourceNotFound { .. }, _) => failure.hint(OFFERED),
+                    (_, code::INVALID_PARAMS) if ["read", "prompt", "complete"].contains(&step) => {
+                        failure.hint(OFFERED)
+                    }
+                    _ => failure.hint(TRACE),
                 }
             }
             Kind::Tool(_) => Self::new(Exit::Tool, said).at(step),
@@ -145,7 +153,7 @@ impl Failure {
             _ => Self::new(Exit::Protocol, "the server does not answer as it should")
                 .at(step)
                 .seen(said)
-                .hint("--trace FILE keeps what was said"),
+                .hint(TRACE),
         }
     }
 
@@ -177,6 +185,16 @@ impl From<io::Error> for Failure {
             io::ErrorKind::BrokenPipe => Self::silent(Exit::Fine),
             _ => Self::usage(format!("cannot write: {error}")),
         }
+    }
+}
+
+/// What the server said, with all that came along.
+fn told(error: &Error) -> String {
+    match error.kind() {
+        Kind::Refused { error: ErrorObject { data: Some(data), .. }, .. } => {
+            format!("{error}, {}", data.text())
+        }
+        _ => error.to_string(),
     }
 }
 
@@ -230,7 +248,7 @@ fn advice_for(step: Step) -> &'static [&'static str] {
             "does the server speak https at all? Then its address begins with http://",
             "a certificate this machine does not trust: SSL_CERT_FILE names a file of those it shall",
         ],
-        Step::Http => &["is it an MCP server that listens there?"],
+        Step::Http => &[NO_MCP],
         Step::Start => &["`-- COMMAND` is looked for in PATH; a path works too"],
         _ => &[
             "does it speak MCP on standard output, and nothing else? -v shows its standard error",
@@ -239,6 +257,10 @@ fn advice_for(step: Step) -> &'static [&'static str] {
     }
 }
 
-const CREDENTIALS: &str = "-H 'Authorization: Bearer …' sends a token";
+const CREDENTIALS: &str = "-H 'Authorization: Bearer …' sends a token; if you sent one, it is not good here";
+const NO_MCP: &str = "is it an MCP server that listens there?";
+const ANY_REVISION: &str = "--rev auto takes any revision that both sides speak";
+const OFFERED: &str = "`list` shows what there is";
+const TRACE: &str = "--trace FILE keeps what was said";
 const OLD_SERVER: &str =
     "an old server may speak only HTTP+SSE: --transport sse, with the address of its stream";
