@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tsugite::client::servers::{UrlTransport, Way};
 use tsugite::client::{Client, Command, Connecting, Kind, Stderr};
+use tsugite::core::jsonrpc::code;
 use tsugite::core::protocol::logging::Level;
 use tsugite::core::protocol::{Implementation, ServerCapabilities};
-use tsugite::core::revision::Refusal;
 
 use crate::asking::{AtTerminal, Interview, Replies};
 use crate::demo;
@@ -117,7 +117,7 @@ pub(crate) fn connecting(target: Target, common: &Common) -> Result<Connecting> 
 
 /// Whether the server says that there is no such method.
 pub(crate) fn is_unknown_method(error: &tsugite::client::Error) -> bool {
-    matches!(error.kind(), Kind::Refused { refusal, .. } if matches!(**refusal, Refusal::MethodNotFound { .. }))
+    matches!(error.kind(), Kind::Refused { error, .. } if error.code == code::METHOD_NOT_FOUND)
 }
 
 fn way(target: Target, common: &Common) -> Result<Connecting> {
