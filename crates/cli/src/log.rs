@@ -35,9 +35,9 @@ impl Subscriber for Stderr {
             Level::INFO => "info",
             _ => "debug",
         };
-        let mut line = Line(format!("{level}:"));
+        let mut line = Line { text: format!("{level}:"), details: self.most > Level::WARN };
         event.record(&mut line);
-        aside(&line.0);
+        aside(&line.text);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -54,14 +54,27 @@ impl Subscriber for Stderr {
 }
 
 /// What happened, then what belongs to it.
-struct Line(String);
+struct Line {
+    text: String,
+    /// Whether what is for programmers is told too.
+    details: bool,
+}
 
 impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            // What the server wrote instead of a message.
+            "line" => self.text.extend([": ", value]),
+            "wrong" if !self.details => {}
+            _ => self.record_debug(field, &value),
+        }
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         // Writing to a `String` cannot fail.
         let _ = match field.name() {
-            "message" => write!(self.0, " {value:?}"),
-            name => write!(self.0, " {name}={value:?}"),
+            "message" => write!(self.text, " {value:?}"),
+            name => write!(self.text, " {name}={value:?}"),
         };
     }
 }
