@@ -86,7 +86,8 @@ impl Failure {
         match error.kind() {
             Kind::Setting(_) => Self::of(error, "setting"),
             Kind::Connect { step, seen } => {
-                let failure = Self::new(Exit::Connect, what).at(step_name(*step)).seen(seen);
+                let exit = if *step == Step::Answer { Exit::Timeout } else { Exit::Connect };
+                let failure = Self::new(exit, what).at(step_name(*step)).seen(seen);
                 advice_for(*step).iter().fold(failure, |failure, hint| failure.hint(*hint))
             }
             Kind::Unauthorized(challenge) => unauthorized(challenge),
@@ -124,10 +125,9 @@ impl Failure {
                 .at(step)
                 .seen(said)
                 .hint("-v shows what the server writes to its standard error"),
-            Kind::TimedOut { .. } => Self::new(Exit::Timeout, "the server took too long")
-                .at(step)
-                .seen(said)
-                .hint("--timeout SECONDS waits longer"),
+            Kind::TimedOut { .. } => {
+                Self::new(Exit::Timeout, "the server took too long").at(step).seen(said).hint(LONGER)
+            }
             Kind::Refused { error: object, refusal } => {
                 let failure = Self::new(Exit::Protocol, "the server refused").at(step).seen(told(&error));
                 match (&**refusal, object.code) {
@@ -250,10 +250,8 @@ fn advice_for(step: Step) -> &'static [&'static str] {
         ],
         Step::Http => &[NO_MCP],
         Step::Start => &["`-- COMMAND` is looked for in PATH; a path works too"],
-        _ => &[
-            "does it speak MCP on standard output, and nothing else? -v shows its standard error",
-            "it sees few variables of your environment: -e NAME passes one on, -e NAME=VALUE sets one",
-        ],
+        Step::Answer => &[LONGER, OUT, ENVIRONMENT],
+        _ => &[OUT, ENVIRONMENT],
     }
 }
 
@@ -264,3 +262,7 @@ const OFFERED: &str = "`list` shows what there is";
 const TRACE: &str = "--trace FILE keeps what was said";
 const OLD_SERVER: &str =
     "an old server may speak only HTTP+SSE: --transport sse, with the address of its stream";
+const LONGER: &str = "--timeout SECONDS waits longer";
+const OUT: &str = "does it speak MCP on standard output, and nothing else? -v shows its standard error";
+const ENVIRONMENT: &str =
+    "it sees few variables of your environment: -e NAME passes one on, -e NAME=VALUE sets one";

@@ -452,6 +452,7 @@ fn told(error: &Error) -> String {
             Step::Start => "it could not be started",
             Step::Revision => "no common revision was found",
             Step::Handshake => "the handshake failed",
+            Step::Answer => "it does not answer",
         }
         .to_owned(),
         Kind::Unauthorized(_) => "it wants other credentials than the bridge has".to_owned(),

@@ -98,6 +98,8 @@ pub enum Step {
     Revision,
     /// `initialize`.
     Handshake,
+    /// Hearing anything from a server that was started, in time.
+    Answer,
 }
 
 /// How a server asks for credentials.
@@ -125,7 +127,7 @@ impl Error {
 
     /// Whether no answer came in time.
     pub fn is_timeout(&self) -> bool {
-        matches!(*self.0, Kind::TimedOut { .. })
+        matches!(*self.0, Kind::TimedOut { .. } | Kind::Connect { step: Step::Answer, .. })
     }
 
     /// Whether the connection, or the session, is gone.
@@ -212,6 +214,7 @@ impl fmt::Display for Step {
             Step::Start => "starting it",
             Step::Revision => "finding out its revision",
             Step::Handshake => "the handshake",
+            Step::Answer => "waiting for an answer",
         })
     }
 }

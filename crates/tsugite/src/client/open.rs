@@ -162,7 +162,7 @@ pub(super) fn failed(failure: ProbeFailure, link: &Link) -> Error {
             Error::refused(error, Initialize::NAME, revision)
         }
         ProbeFailure::Silent => {
-            Error::connect(Step::Handshake, format!("the server does not answer{last_words}"))
+            Error::connect(Step::Answer, format!("the server does not answer{last_words}"))
         }
         ProbeFailure::Exited => {
             let seen = link.lost().unwrap_or("the server ended");
