@@ -29,7 +29,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use fail::{Exit, Failure, Result};
 use screen::Screen;
@@ -46,7 +46,7 @@ struct Cli {
 fn main() -> ExitCode {
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,
-        Err(error) => return not_understood(&error),
+        Err(error) => return not_understood(error),
     };
     log::listen(verb.verbose());
     let screen = Screen::new(verb.wants_json());
@@ -82,15 +82,34 @@ async fn until_interrupted(verb: Verb) -> Result<()> {
 }
 
 /// Help was asked for, or the words make no sense.
-fn not_understood(error: &clap::Error) -> ExitCode {
+fn not_understood(mut error: clap::Error) -> ExitCode {
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        // What stands after `--` is a command to start.
+        tips.retain(|tip| !tip.to_string().contains("as a value, use"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
     let text = error.render().to_string();
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    if let (true, Some(failure)) = (words.any(|word| word == "--json"), misunderstanding(&text)) {
+        Screen::new(true).failure(&failure);
+        return ExitCode::from(failure.exit as u8);
+    }
     // Nobody hears of it if it cannot be written.
     let _ = match asked {
         true => std::io::stdout().lock().write_all(text.as_bytes()),
         false => std::io::stderr().lock().write_all(text.as_bytes()),
     };
     ExitCode::from(if asked { Exit::Fine as u8 } else { Exit::Usage as u8 })
+}
+
+/// What the parser of words says, for whoever reads JSON; `None` if that is help.
+fn misunderstanding(text: &str) -> Option<Failure> {
+    let mut parts = text.strip_prefix("error: ")?.split("\n\n");
+    let what: Vec<&str> = parts.next()?.lines().map(str::trim).collect();
+    let tips = parts.flat_map(str::lines).filter_map(|line| line.strip_prefix("  tip: "));
+    let failure = Failure::usage(what.join(" "));
+    Some(tips.fold(failure, Failure::hint).hint("`--help` shows what can be said"))
 }
 
 const AFTER: &str = "\
