@@ -88,11 +88,15 @@ impl Session {
         self.interview.done()
     }
 
-    /// What went wrong with an answer comes before what came of it.
-    pub(crate) fn failed(&self, error: tsugite::client::Error, step: &'static str) -> Failure {
+    /// What a server gave, or why it did not. What was wrong with an answer of ours comes before what came of it.
+    pub(crate) fn gave<T>(
+        &self,
+        outcome: Result<T, tsugite::client::Error>,
+        step: &'static str,
+    ) -> Result<T> {
         match self.interview.mistake() {
-            Some(mistake) => mistake,
-            None => Failure::of(error, step),
+            Some(mistake) => Err(mistake),
+            None => outcome.map_err(|error| Failure::of(error, step)),
         }
     }
 }

@@ -68,7 +68,7 @@ impl Job {
         let bar = Arc::clone(&session.screen);
         let call =
             session.client.call_raw(name, &arguments).on_progress(move |progress| bar.progress(&progress));
-        let result = call.await.map_err(|error| session.failed(error, "call"))?;
+        let result = session.gave(call.await, "call")?;
         session.screen.hide_bar();
         output.as_deref().map_or(Ok(()), |to| match session.screen.json {
             true => output::save(&output::of_blocks(&result.content), to, name),

@@ -65,7 +65,7 @@ impl Job {
         let asked = prompt.arguments.as_deref().unwrap_or_default();
         let arguments = arguments::for_prompt(words, asked).map_err(|failure| failure.at("arguments"))?;
         let filled = session.client.get_prompt(name, &arguments).await;
-        let filled = filled.map_err(|error| session.failed(error, "prompt"))?;
+        let filled = session.gave(filled, "prompt")?;
         let screen = &session.screen;
         if screen.json {
             return screen.json(&filled);

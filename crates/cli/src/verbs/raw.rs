@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Deserialize;
-use tsugite::client::Kind;
+use tsugite::client::{Error, Kind};
 use tsugite::core::jsonrpc::RawJson;
 
 use super::{first, no_more};
@@ -56,16 +56,14 @@ impl Request {
 
     pub(crate) async fn on(&self, session: &Session) -> Result<()> {
         let Self { method, params } = self;
-        let result = match session.client.request_raw(method, params.clone()).await {
-            Ok(result) => result,
-            Err(error) => {
-                // The error is what came back.
-                if let (true, Kind::Refused { error, .. }) = (session.screen.json, error.kind()) {
-                    session.screen.json(error)?;
-                }
-                return Err(session.failed(error, "raw"));
-            }
-        };
+        let outcome = session.client.request_raw(method, params.clone()).await;
+        if let (true, Err(Kind::Refused { error, .. })) =
+            (session.screen.json, outcome.as_ref().map_err(Error::kind))
+        {
+            // The error is what came back.
+            session.screen.json(error)?;
+        }
+        let result = session.gave(outcome, "raw")?;
         match session.screen.json {
             true => session.screen.json_text(result.text()),
             false => session.screen.line(&session.screen.words(&output::pretty(result.text()))),

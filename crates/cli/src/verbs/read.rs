@@ -57,8 +57,7 @@ impl Job {
 
     pub(crate) async fn on(&self, session: &Session) -> Result<()> {
         let Self { uri, output } = self;
-        let result =
-            session.client.read_resource(uri).await.map_err(|error| session.failed(error, "read"))?;
+        let result = session.gave(session.client.read_resource(uri).await, "read")?;
         let screen = &session.screen;
         let to = output.as_deref().filter(|to| *to != Path::new("-"));
         if let Some(to) = to {
