@@ -72,6 +72,12 @@ impl Failure {
         self
     }
 
+    /// Says that all files are as they were.
+    pub(crate) fn nothing_written(mut self) -> Self {
+        let seen = self.seen.take().map(|seen| format!("{seen}; ")).unwrap_or_default();
+        self.seen(format!("{seen}nothing was written"))
+    }
+
     /// All of it but the hints, where there is room for no more.
     pub(crate) fn in_one_line(&self) -> String {
         match &self.seen {
@@ -245,7 +251,7 @@ fn advice_for(step: Step) -> &'static [&'static str] {
             "`tsugite serve` starts one at http://127.0.0.1:8808/mcp",
         ],
         Step::Tls => &[
-            "does the server speak https at all? Then its address begins with http://",
+            "if the server speaks no https, its address begins with http://",
             "a certificate this machine does not trust: SSL_CERT_FILE names a file of those it shall",
         ],
         Step::Http => &[NO_MCP],

@@ -242,7 +242,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-pub(crate) fn unreadable(path: &Path, seen: impl Into<String>) -> Failure {
+fn unreadable(path: &Path, seen: impl Into<String>) -> Failure {
     Failure::usage(format!("{} cannot be read", path.display())).at("read").seen(seen)
 }
 

@@ -236,7 +236,7 @@ fn not_understood(error: &clap::Error) -> Failure {
     }
 }
 
-const MORE: &str = "
+const MORE: &str = "\
 A TOOL of the server is called by its name too: add a=1 b=2
 Words are separated by blanks; 'quotes', \"quotes\" and \\ keep them together, # begins a comment.
 Tab completes, Up brings back what was typed, Ctrl-C stops a call or clears the line. `help COMMAND` says more.";

@@ -38,7 +38,7 @@ pub(crate) fn find(words: Vec<String>, common: &Common, verb: &str) -> Result<(F
     let Some(word) = words.next() else {
         return Err(Failure::usage(format!("`{verb}` needs a server"))
             .hint(SPELLINGS)
-            .hint("`tsugite info demo`"));
+            .hint(format!("`tsugite {verb} --help` has examples")));
     };
     let found = read(&word, common)?;
     Ok((found, words.collect()))

@@ -111,6 +111,8 @@ fn first(words: &mut Vec<String>, verb: &str, what: &str, example: &str) -> Resu
 fn no_more(words: &[String]) -> Result<()> {
     match words.first() {
         None => Ok(()),
-        Some(word) => Err(Failure::usage(format!("{word:?} is one word too many"))),
+        Some(word) => {
+            Err(Failure::usage(format!("{word:?} is one word too many")).hint("`--help` shows what it takes"))
+        }
     }
 }

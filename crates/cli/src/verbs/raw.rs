@@ -73,7 +73,7 @@ impl Request {
 
 fn read(word: &str) -> Result<Request> {
     let text = match word.strip_prefix('@') {
-        Some(path) => arguments::file(path)?,
+        Some(path) => arguments::file(path).map_err(|failure| failure.at("arguments"))?,
         None => word.to_owned(),
     };
     let wrong = |seen: String| {
@@ -81,6 +81,9 @@ fn read(word: &str) -> Result<Request> {
         failure.hint("'{\"method\":\"tools/list\"}' is one")
     };
     let json = RawJson::parse(text).map_err(|error| wrong(format!("no JSON: {error}")))?;
+    if !json.is_object() {
+        return Err(wrong("it must be an object".to_owned()));
+    }
     let request: Request = json.read().map_err(|error| wrong(error.to_string()))?;
     if request.params.as_ref().is_some_and(|params| !params.is_object()) {
         return Err(wrong("`params` must be an object".to_owned()));

@@ -1,6 +1,6 @@
 //! `tsugite serve`: the built-in demo server, or any number of others behind one address.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tsugite::bridge::Bridge;
@@ -69,7 +69,9 @@ impl Serve {
             return Ok(None);
         }
         if named.is_empty() {
-            return Err(Failure::usage("there is no server to serve"));
+            let failure = Failure::usage("there is no server to serve").at("name");
+            let path = self.config.as_deref().unwrap_or_else(|| Path::new("the file")).display().to_string();
+            return Err(failure.seen(format!("{path} lists none that can be used")));
         }
         for (index, server) in named.iter().enumerate() {
             if named.iter().take(index).any(|other| other.name == server.name) {

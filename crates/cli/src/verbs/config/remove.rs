@@ -102,8 +102,7 @@ impl Remove {
                 continue;
             }
             seen.push(place.clone());
-            let opened =
-                files::open(&place).map_err(|wrong| wrong.failure(&place).hint("nothing was written"))?;
+            let opened = files::open(&place).map_err(|wrong| wrong.failure(&place).nothing_written())?;
             let there = match &opened {
                 None => "not there".to_owned(),
                 Some(opened) => match listed(opened).len() {

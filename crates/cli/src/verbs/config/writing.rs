@@ -10,6 +10,7 @@ use crate::edit::save::{self, Change, Original};
 use crate::edit::{BadPlace, Document};
 use crate::fail::{Failure, Result};
 use crate::screen::{Screen, Style};
+use crate::target::files::BadFile;
 use crate::target::hosts::Place;
 
 /// The files that will be changed.
@@ -54,9 +55,8 @@ impl Plan {
                 let text = original.text().filter(|text| !text.trim().is_empty());
                 let document = match text {
                     None => Document::empty(),
-                    Some(text) => Document::parse(text.to_owned()).map_err(|wrong| {
-                        save::unreadable(original.path(), wrong.to_string()).hint("nothing was written")
-                    })?,
+                    Some(text) => Document::parse(text.to_owned())
+                        .map_err(|wrong| BadFile::from(wrong).failure(place).nothing_written())?,
                 };
                 self.files.push(Planned { original, document, private: place.path.is_absolute() });
                 self.files.len() - 1
@@ -194,5 +194,5 @@ impl Done {
 /// Why a file cannot get what it shall hold.
 pub(super) fn unchangeable(place: &Place, seen: &dyn Display) -> Failure {
     let failure = Failure::usage(format!("{} cannot be changed", place.shown())).at("edit");
-    failure.seen(seen.to_string()).hint("nothing was written")
+    failure.seen(seen.to_string()).nothing_written()
 }

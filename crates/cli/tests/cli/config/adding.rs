@@ -275,7 +275,7 @@ fn a_name_that_is_taken_needs_force_unless_it_is_the_same_server() {
 fn a_file_that_cannot_be_read_stops_all_of_it() {
     let broken = "{\n  \"mcpServers\": {\n    \"x\": {\"command\": \"y\",,}\n  }\n}";
     for (text, seen) in [
-        (broken, "line 3, column 26, in mcpServers.x: expected a name in double quotes or `}`"),
+        (broken, "line 3, column 26, mcpServers.x: expected a name in double quotes or `}`"),
         ("{\"mcpServers\": []}", "line 1, mcpServers: expected an object, found an array"),
         ("[]", "line 1, the file: expected an object, found an array"),
         ("{\"servers\": {}}", "it lists servers in `servers`, and cursor reads `mcpServers`"),
@@ -289,7 +289,7 @@ fn a_file_that_cannot_be_read_stops_all_of_it() {
         let err = place.config(&["add", "a", "demo", "--to", "vscode,cursor,tsugite", "--force"]).failed(1);
         let err = place.plain(&err);
         assert!(err.starts_with("error: ~/.cursor/mcp.json cannot be "), "{err}");
-        assert!(err.contains(&format!("  seen  {seen}\n")) && err.contains("nothing was written"), "{err}");
+        assert!(err.contains(&format!("  seen  {seen}; nothing was written\n")), "{err}");
         assert_eq!(place.text(".cursor/mcp.json"), text);
         assert!(!place.has(&format!("{SUPPORT}/Code")) && !place.has("config/tsugite"), "{text}");
     }

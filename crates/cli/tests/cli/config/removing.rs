@@ -106,7 +106,7 @@ fn a_file_that_may_list_it_must_be_readable() {
     place.file("shop/.cursor/mcp.json", "{\n\"mcpServers\": {\"a\": }}").file(".cursor/mcp.json", LIST);
     for from in ["cursor", "all"] {
         let err = place.config(&["remove", "a", "--from", from]).failed(1);
-        assert!(err.starts_with("error: .cursor/mcp.json cannot be read\n  step  read\n  seen  line 2, column 21, mcpServers.a: expected a value\n"), "{err}");
+        assert!(err.starts_with("error: .cursor/mcp.json cannot be read\n  step  read\n  seen  line 2, column 21, mcpServers.a: expected a value; nothing was written\n"), "{err}");
     }
     assert_eq!(place.text(".cursor/mcp.json"), LIST);
     // One that is not meant is none of our business.
