@@ -125,3 +125,6 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 
 /// The longest that can be waited: a year.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// What `--timeout` is for those who pass calls on.
+pub(crate) const CALLS: &str = "How long a call may take; without it, as long as its client lets it";

@@ -5,18 +5,19 @@ use tsugite::bridge::Bridge as Span;
 
 use crate::door::Door;
 use crate::fail::Result;
-use crate::options::Common;
+use crate::options::{CALLS, Common};
 use crate::session;
 use crate::target;
 
 /// Serve a server on another transport, and for every revision
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --listen the server is served on standard input and output, for hosts that can only start programs.\n\nExamples:\n  tsugite bridge https://host/mcp                            a remote server, as a local program\n  tsugite bridge --listen 127.0.0.1:8808 -- my-server --fast  a local program, as a remote server\n  tsugite bridge --rev 2025-11-25 cursor:github              speak one revision to the server"
+    override_usage = "tsugite bridge [OPTIONS] TARGET\n       tsugite bridge [OPTIONS] -- COMMAND…",
+    mut_arg("timeout", |timeout| timeout.help(CALLS)),
+    after_help = "Without --listen the server is served on standard input and output, for hosts that can only start programs.\n\nExamples:\n  tsugite bridge https://host/mcp                             a remote server, as a local program\n  tsugite bridge --listen 127.0.0.1:8808 -- my-server --fast  a local program, as a remote server\n  tsugite bridge --rev 2025-11-25 cursor:github               speak one revision to the server"
 )]
 pub(crate) struct Bridge {
-    /// The server
-    #[arg(value_name = "TARGET")]
+    #[arg(hide = true)]
     words: Vec<String>,
     /// Serve over HTTP at this address instead; port 0 is any that is free
     #[arg(long, value_name = "ADDRESS")]

@@ -11,7 +11,7 @@ use crate::demo;
 use crate::door::Door;
 use crate::fail::{Failure, Result};
 use crate::offered::Offered;
-use crate::options::{Common, Rev};
+use crate::options::{CALLS, Common, Rev};
 use crate::page::{About, Live, Runs};
 use crate::screen::Screen;
 use crate::session;
@@ -20,6 +20,8 @@ use crate::target::{self, Named};
 /// Run the demo server, or several servers behind one address, with a start page at /
 #[derive(Debug, Args)]
 #[command(
+    override_usage = "tsugite serve [OPTIONS] [TARGET]… [-- COMMAND…]",
+    mut_arg("timeout", |timeout| timeout.help(CALLS)),
     after_help = "Without a target this is the demo server: every feature, in every revision. With targets, all of them stand behind one\naddress, and their names begin with theirs: the tool `add` of `demo` is `demo_add`. NAME=TARGET names one.\nThe first line on standard output is the address of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server"
 )]
 pub(crate) struct Serve {

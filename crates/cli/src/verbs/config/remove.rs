@@ -15,6 +15,9 @@ use crate::target::hosts::{Folders, OWN, Place, Scope};
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite config remove [OPTIONS] NAME --from <HOST,…>",
+    mut_arg("global", |global| global.help("Only from the file for every folder")),
+    mut_arg("project", |project| project.help("Only from the file of this folder")),
+    mut_arg("local", |local| local.help("Only from Claude Code's list for you in this folder")),
     after_help = "`--from all` removes it from every file that lists it.\n\nExamples:\n  tsugite config remove issues --from cursor,vscode\n  tsugite config remove issues --from all --dry-run"
 )]
 pub(super) struct Remove {
