@@ -104,3 +104,29 @@ fn every_file_is_played_and_every_verb_and_exit_is_in_one() {
         assert!(all.contains(&format!("\n[exit {exit}]\n")), "{exit}");
     }
 }
+
+#[test]
+fn what_the_page_about_the_binary_shows_is_in_a_session() {
+    let page = include_str!("../../../../../docs/cli.md");
+    // In a console both streams are one, and so are a command and what is remarked of it.
+    let sorted = |step: &str| {
+        let (command, said) = step.split_once('\n').unwrap_or((step, ""));
+        let command = command.split("  #").next().unwrap_or_default().trim_end();
+        let said = said.lines().filter(|line| !line.is_empty() && !line.starts_with('[') && !is_script(line));
+        let mut said: Vec<String> = said.map(str::to_owned).collect();
+        said.sort();
+        (command.to_owned(), said)
+    };
+    let known: Vec<_> = SESSIONS
+        .iter()
+        .map(|name| fs::read_to_string(folder().join(format!("{name}.txt"))).unwrap())
+        .flat_map(|file| steps(&file).map(sorted).collect::<Vec<_>>())
+        .collect();
+    let blocks = page.split("```console").skip(1).filter_map(|rest| rest.split("```").next());
+    for step in blocks.flat_map(steps).map(sorted) {
+        // A prompt is for a terminal, and port 8808 may be somebody else's.
+        let shown =
+            !step.1.is_empty() && step.0 != "$ tsugite shell demo" && step.1 != ["http://127.0.0.1:8808/mcp"];
+        assert!(!shown || known.contains(&step), "{step:?}");
+    }
+}
