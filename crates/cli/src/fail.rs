@@ -97,7 +97,10 @@ impl Failure {
                 advice_for(*step).iter().fold(failure, |failure, hint| failure.hint(*hint))
             }
             Kind::Unauthorized(challenge) => unauthorized(challenge),
-            Kind::Status { status: 401 | 403, .. } => Self::of(error, "authorization"),
+            Kind::Status { status: 401 | 403, .. } => {
+                Self { what: format!("{place} refuses"), ..Self::of(error, "authorization") }
+            }
+            Kind::TimedOut { .. } | Kind::Lost { .. } => Self { what, ..Self::of(error, "handshake") },
             Kind::Status { status, .. } => {
                 let failure = Self::new(Exit::Connect, what).at("http").seen(error.to_string());
                 match status {

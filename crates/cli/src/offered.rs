@@ -94,8 +94,17 @@ async fn all<M: Pages>(has: bool, list: impl FnOnce() -> Listing<M>) -> Result<V
     }
     match list().await {
         Err(error) if is_unknown_method(&error) => Ok(Vec::new()),
-        listed => listed.map_err(|error: Error| Failure::of(error, "list")),
+        listed => listed.map_err(not_listed::<M>),
     }
+}
+
+/// Why a list did not come, and which.
+pub(crate) fn not_listed<M: Pages>(error: Error) -> Failure {
+    let mut failure = Failure::of(error, "list");
+    if let Some(seen) = failure.seen.take_if(|seen| !seen.contains(M::NAME)) {
+        failure = failure.seen(format!("{}: {seen}", M::NAME));
+    }
+    failure
 }
 
 fn entry<'a>(name: &'a str, line: String, about: Option<&'a String>) -> Entry<'a> {

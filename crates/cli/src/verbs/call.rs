@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::Value;
-use tsugite::core::protocol::tools::{CallResult, Tool};
+use tsugite::core::protocol::tools::{self, CallResult, Tool};
 
 use super::first;
 use crate::arguments;
 use crate::asking::Replies;
 use crate::fail::{Exit, Failure, Result};
 use crate::near::did_you_mean;
+use crate::offered::not_listed;
 use crate::options::Common;
 use crate::output;
 use crate::screen::Screen;
@@ -91,7 +92,7 @@ impl Job {
 }
 
 async fn find(session: &Session, name: &str) -> Result<Tool> {
-    let tools = session.client.list_tools().await.map_err(|error| Failure::of(error, "list"))?;
+    let tools = session.client.list_tools().await.map_err(not_listed::<tools::List>)?;
     let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
     tools.into_iter().find(|tool| tool.name == name).ok_or_else(|| {
         let failure = Failure::usage(format!("the server has no tool `{name}`")).at("list");

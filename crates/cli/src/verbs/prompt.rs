@@ -1,13 +1,14 @@
 //! `tsugite prompt`: a prompt, filled in.
 
 use clap::Args;
-use tsugite::core::protocol::Role;
+use tsugite::core::protocol::{Role, prompts};
 
 use super::first;
 use crate::arguments;
 use crate::asking::Replies;
 use crate::fail::{Failure, Result};
 use crate::near::did_you_mean;
+use crate::offered::not_listed;
 use crate::options::Common;
 use crate::output::{self, Piece};
 use crate::screen::Style;
@@ -54,7 +55,7 @@ impl Job {
 
     pub(crate) async fn on(&self, session: &Session) -> Result<()> {
         let Self { name, words } = self;
-        let prompts = session.client.list_prompts().await.map_err(|error| Failure::of(error, "list"))?;
+        let prompts = session.client.list_prompts().await.map_err(not_listed::<prompts::List>)?;
         let Some(prompt) = prompts.iter().find(|prompt| prompt.name == *name) else {
             let failure = Failure::usage(format!("the server has no prompt `{name}`")).at("list");
             return Err(match did_you_mean(name, prompts.iter().map(|prompt| prompt.name.as_str())) {
