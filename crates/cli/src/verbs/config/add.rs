@@ -201,19 +201,17 @@ fn command(command: String, args: Vec<String>) -> Entry {
 /// A server of another file, as it stands there.
 fn copied(word: &str) -> Result<Entry> {
     let (listed, place) = target::look_up(word, &Common::plain())?;
-    let broken = match &listed.way {
-        // Its host may have the variables and the files that we have not.
-        Err(wrong) if wrong.unset_variable().is_some() || wrong.field().ends_with(".envFile") => None,
-        Err(wrong) => Some(wrong.to_string()),
-        Ok(_) => None,
+    let failed = |seen: String| {
+        Failure::usage(format!("`{}` in {} cannot be used", listed.name, place.shown())).at("name").seen(seen)
     };
-    let failed =
-        |seen: String| Failure::usage(format!("{} cannot be used", place.shown())).at("name").seen(seen);
-    if let Some(seen) = broken {
-        return Err(failed(seen));
-    }
     let opened = files::open(&place).map_err(|wrong| wrong.failure(&place))?;
     let opened = opened.ok_or_else(|| failed("it is gone".to_owned()))?;
+    match &listed.way {
+        // Its host may have the variables and the files that we have not.
+        Err(wrong) if wrong.unset_variable().is_some() || wrong.field().ends_with(".envFile") => {}
+        Err(wrong) => return Err(failed(opened.wrong(wrong).to_string())),
+        Ok(_) => {}
+    }
     let member =
         opened.list().and_then(|list| list.members().iter().find(|member| member.name == listed.name));
     let member = member.ok_or_else(|| failed("it is gone".to_owned()))?;

@@ -57,11 +57,25 @@ async fn one(name: String, way: Way, limit: Duration) -> Result<Connected> {
         Ok(connected)
     };
     // What is dropped here ends its child.
-    tokio::time::timeout(limit, connecting).await.unwrap_or_else(|_| {
+    let outcome: Result<Connected> = tokio::time::timeout(limit, connecting).await.unwrap_or_else(|_| {
         let seen = format!("no answer within {} s", limit.as_secs_f64());
         let failure = Failure::new(Exit::Timeout, format!("cannot connect to `{name}`")).at("connect");
         Err(failure.seen(seen).hint("--timeout SECONDS waits longer"))
-    })
+    });
+    outcome.map_err(in_a_file)
+}
+
+/// The same failure with advice for an entry of a file, where no option helps.
+fn in_a_file(failure: Failure) -> Failure {
+    let hints: &[&str] = match (failure.exit, failure.step) {
+        (Exit::Unauthorized, _) => &["`headers` in its entry can send a token"],
+        (Exit::Connect, Some("handshake")) => &[
+            "does it speak MCP on standard output, and nothing else? `tsugite info -v` shows its standard error",
+            "it sees few variables of your environment: `env` in its entry sets more",
+        ],
+        _ => return failure,
+    };
+    Failure { hints: hints.iter().map(|hint| (*hint).to_owned()).collect(), ..failure }
 }
 
 pub(super) fn json_of(outcome: &Result<Connected>) -> Value {

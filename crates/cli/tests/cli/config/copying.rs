@@ -110,7 +110,8 @@ fn what_a_host_cannot_say_is_refused() {
     }
     let err = place.config(&["add", "copy", "cursor:both", "--to", "vscode"]).failed(1);
     assert!(
-        err.contains(".cursor/mcp.json cannot be used") && err.contains("it has both `command` and `url`"),
+        err.contains("`both` in .cursor/mcp.json cannot be used")
+            && err.contains("it has both `command` and `url`"),
         "{err}"
     );
     assert!(!place.has(".claude.json") && !place.has(".cursor") && !place.has(SUPPORT));
