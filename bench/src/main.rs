@@ -19,6 +19,7 @@ mod answer;
 #[path = "hyper.rs"]
 mod bare_hyper;
 mod bridge;
+mod library;
 mod ours;
 mod pipes;
 mod rmcp;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     let ended = match args[..] {
         ["serve", "http", delay] => serve::http(delay),
         ["serve", "stdio", delay] => serve::stdio(delay),
+        ["serve", "library"] => library::stdio(),
         ["client", who, era, way, window] => worker::run(who, era, way, window),
         ["bridge", ref options @ ..] => bridge::run(options),
         _ => run::run(&args),

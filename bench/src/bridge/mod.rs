@@ -9,7 +9,8 @@
 //! ```
 //!
 //! It builds `tsugite` as it is released, and installs the others with npm as `bench/npm` writes them down. The server is
-//! the bare one, and the client writes and reads bytes: neither knows more of the protocol than it must. All ways are up
+//! the bare one, and the client writes and reads bytes: neither knows more of the protocol than it must. Over stdio there
+//! is one made with the library too, since a bare one takes less time than any server that reads what it is sent. All ways are up
 //! at once and each round visits every one of them, so what disturbs a round disturbs all alike. A figure is the median of
 //! the rounds, a ratio the median of the rounds' own ratios. CPU and memory are those of the bridge's process alone. Every
 //! answer is checked.

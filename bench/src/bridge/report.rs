@@ -137,7 +137,9 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 /// Our ways, and what a client does without a bridge.
-const DIRECT: [(Name, Name); 5] = [
+const DIRECT: [(Name, Name); 7] = [
+    (ways::STDIO_LIBRARY, ways::DIRECT_LIBRARY),
+    (ways::STDIO_LIBRARY_NEWEST, ways::DIRECT_LIBRARY),
     (ways::STDIO_STDIO, ways::DIRECT_STDIO),
     (ways::STDIO_STDIO_NEWEST, ways::DIRECT_STDIO),
     (ways::STDIO_HTTP, ways::DIRECT_HTTP),

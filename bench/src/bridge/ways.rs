@@ -55,6 +55,11 @@ type Open = fn(&Built, &str, Name) -> Result<Way, Failed>;
 
 const WAYS: &[(Name, Open)] = &[
     (DIRECT_STDIO, |built, _, name| over_pipes(name, serve(built, "stdio"))),
+    (DIRECT_LIBRARY, |built, _, name| {
+        let mut command = Command::new(&built.bench);
+        command.args(["serve", "library"]);
+        over_pipes(name, command)
+    }),
     (DIRECT_HTTP, |built, _, name| {
         let (process, url, stdin) = Process::at_its_address(serve(built, "http"))?;
         Ok(Way { name, client: Box::new(Posts::open(&url)?), process, _stdin: Some(stdin) })
@@ -69,6 +74,8 @@ const WAYS: &[(Name, Open)] = &[
         to_stdio(&mut command, built);
         over_pipes(name, command)
     }),
+    (STDIO_LIBRARY, |built, _, name| over_pipes(name, to_library(built, HANDSHAKE))),
+    (STDIO_LIBRARY_NEWEST, |built, _, name| over_pipes(name, to_library(built, NEWEST))),
     (STDIO_HTTP, |built, url, name| {
         let mut command = bridge(built, HANDSHAKE);
         command.arg(url);
@@ -139,6 +146,12 @@ fn to_stdio(command: &mut Command, built: &Built) {
     command.arg("--").arg(&built.bench).args(["serve", "stdio", "0"]);
 }
 
+fn to_library(built: &Built, revision: &str) -> Command {
+    let mut command = bridge(built, revision);
+    command.arg("--").arg(&built.bench).args(["serve", "library"]);
+    command
+}
+
 /// Supergateway in front of the server over stdio, when it is there, and its port.
 fn supergateway(built: &Built, args: &[&str]) -> Result<(Process, u16, ChildStdin), Failed> {
     // It must be told a port, so one is found that nobody uses.
@@ -158,9 +171,14 @@ fn supergateway(built: &Built, args: &[&str]) -> Result<(Process, u16, ChildStdi
 }
 
 pub(super) const DIRECT_STDIO: Name = Name { route: "stdio", who: "no bridge" };
+pub(super) const DIRECT_LIBRARY: Name = Name { route: "stdio, a server of the library", who: "no bridge" };
 pub(super) const DIRECT_HTTP: Name = Name { route: "HTTP", who: "no bridge" };
 pub(super) const STDIO_STDIO: Name = Name { route: "stdio to stdio", who: "tsugite" };
 pub(super) const STDIO_STDIO_NEWEST: Name = Name { route: "stdio to stdio", who: "tsugite, to 2026-07-28" };
+pub(super) const STDIO_LIBRARY: Name =
+    Name { route: "stdio to stdio, a server of the library", who: "tsugite" };
+pub(super) const STDIO_LIBRARY_NEWEST: Name =
+    Name { route: "stdio to stdio, a server of the library", who: "tsugite, to 2026-07-28" };
 pub(super) const STDIO_HTTP: Name = Name { route: "stdio to HTTP", who: "tsugite" };
 pub(super) const STDIO_HTTP_MCP_REMOTE: Name = Name { route: "stdio to HTTP", who: "mcp-remote" };
 pub(super) const STDIO_HTTP_SUPERGATEWAY: Name = Name { route: "stdio to HTTP", who: "supergateway" };
