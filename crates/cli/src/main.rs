@@ -36,8 +36,9 @@ use screen::Screen;
 use verbs::Verb;
 
 /// Run, connect and debug MCP servers.
+// Lines are as long as they are, whether or not somebody else in the build has clap fold them.
 #[derive(Debug, Parser)]
-#[command(name = "tsugite", version, after_help = AFTER, disable_help_subcommand = true)]
+#[command(name = "tsugite", version, after_help = AFTER, disable_help_subcommand = true, term_width = 0)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

@@ -15,7 +15,7 @@ use crate::verbs::{call, complete, info, list, listen, ping, prompt, raw, read};
 
 /// A line of the shell.
 #[derive(Debug, Parser)]
-#[command(multicall = true, disable_help_subcommand = true, help_template = "{subcommands}{after-help}", after_help = MORE)]
+#[command(multicall = true, disable_help_subcommand = true, term_width = 0, help_template = "{subcommands}{after-help}", after_help = MORE)]
 struct Line {
     #[command(subcommand)]
     command: Command,
