@@ -45,6 +45,8 @@ impl Door {
         let broken = |error: tsugite::Error| {
             Failure::new(Exit::Connect, "the server cannot go on").at("serve").seen(error.to_string())
         };
+        // From the first moment on: what was started ends with us.
+        let stop = signals::asked_to_stop();
         let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(broken) };
         let addresses: Vec<SocketAddr> = match tokio::net::lookup_host(&listen).await {
             Ok(addresses) => addresses.collect(),
@@ -73,8 +75,6 @@ impl Door {
             false => local,
         };
         let screen = Screen::new(false);
-        // Whoever has read the address may send a signal at once.
-        let stop = signals::asked_to_stop();
         // Whoever does not read the address wants to be served all the same.
         let _ = screen.line(&format!("http://{shown}/mcp"));
         screen.note(&match has_page {

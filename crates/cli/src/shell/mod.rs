@@ -68,7 +68,11 @@ pub(crate) async fn run(found: Found, common: Common, replies: Replies, label: &
         // Whoever wants an end now does not wait for the server's.
         Err(failure) if failure.exit == Exit::Interrupted => return Err(failure),
         ended => {
-            let closed = session.close().await;
+            let closed = tokio::select! {
+                biased;
+                () = shell.signals.stop_asked() => return Err(Failure::silent(Exit::Interrupted)),
+                closed = session.close() => closed,
+            };
             ended.and(closed)?;
         }
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tsugite::Server;
 use tsugite::bridge::Bridge;
 use tsugite::client::{Client, Watch};
 use tsugite::core::protocol::Implementation;
@@ -124,8 +125,8 @@ async fn serve_many(door: Door, named: Vec<Named>, common: &Common) -> Result<()
     });
     let bridge = std::sync::Arc::new(bridge);
     if door.listen.is_some() {
-        let client = Client::of(&server).await.map_err(|error| Failure::of(error, "serve"))?;
-        tokio::spawn(follow(page.clone(), client, bridge.clone(), names.clone()));
+        // A server that hangs holds up nobody but the page.
+        tokio::spawn(follow(page.clone(), server.clone(), bridge.clone(), names.clone()));
     }
     let what = match names.as_slice() {
         [name] => format!("the server {name}"),
@@ -135,7 +136,11 @@ async fn serve_many(door: Door, named: Vec<Named>, common: &Common) -> Result<()
 }
 
 /// Tells on the page how each server is, now and whenever something changes.
-async fn follow(page: Live, client: Client, bridge: std::sync::Arc<Bridge>, names: Vec<String>) {
+async fn follow(page: Live, server: Server, bridge: std::sync::Arc<Bridge>, names: Vec<String>) {
+    let client = match Client::of(&server).await {
+        Ok(client) => client,
+        Err(error) => return tracing::warn!(%error, "the page does not show how the servers are"),
+    };
     let mut changes = client.listen(Watch::lists()).await.ok();
     loop {
         let all = match session::About::by(&client).await {

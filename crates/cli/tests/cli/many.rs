@@ -130,3 +130,19 @@ fn words_name_servers_too() {
         assert_eq!(place.run(["call", &url, tool, "a=1", "b=2"]).fine(), "3\n");
     }
 }
+
+#[test]
+fn a_server_that_hangs_holds_up_neither_the_beginning_nor_the_end() {
+    for signal in ["-INT", "-TERM"] {
+        let place = Place::new();
+        let hangs = json!({ "command": "sh", "args": ["-c", "echo $$ > pid; exec sleep 600"] });
+        listed(&place, json!({ "hangs": hangs, "works": demo(&[]) }));
+        let words = ["serve", "--listen", "127.0.0.1:0", "--config", "many.json"];
+        let running = Running::start(place.command(words));
+        // It has begun, and does not answer.
+        let pid = place.holds("pid", "\n");
+        running.signal(signal);
+        assert_eq!(running.ends().code, 0, "{signal}");
+        until(|| !std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
+    }
+}

@@ -188,3 +188,13 @@ fn a_signal_ends_a_script_and_the_server_with_it() {
         assert_eq!(running.ends().code, 130, "{signal}");
     }
 }
+
+#[test]
+fn whoever_interrupts_does_not_wait_for_a_server_that_does_not_end() {
+    let place = Place::new();
+    let script = format!("trap '' TERM; '{TSUGITE}' serve --stdio; echo now > closing; sleep 600");
+    let running = Running::start(place.command(["shell", "--", "sh", "-c", &script]));
+    place.holds("closing", "now");
+    running.signal("-INT");
+    assert_eq!(running.ends().code, 130);
+}
