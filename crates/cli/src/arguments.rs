@@ -1,5 +1,6 @@
 //! Arguments from the command line, typed by the schema that asks for them: `k=v`, `k:=json`, `@file.json`.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
 
@@ -22,7 +23,7 @@ enum Word {
 
 /// The arguments of a tool. Numbers are kept as they were written.
 pub(crate) fn for_tool(words: &[String], schema: &Value) -> Result<Ordered<RawJson>> {
-    let mut arguments = Ordered::new();
+    let (mut arguments, mut typed_in) = (Ordered::new(), HashSet::new());
     for word in words {
         match read(word)? {
             Word::File(members) => {
@@ -41,9 +42,13 @@ pub(crate) fn for_tool(words: &[String], schema: &Value) -> Result<Ordered<RawJs
                 let value = typed(&text, asked.as_ref(), schema).map_err(|expected| {
                     Failure::usage(format!("`{name}`: expected {expected}, got {text:?}"))
                 })?;
-                let value = match (arguments.get(&name), is_list(asked.as_ref(), schema)) {
+                let is_list = is_list(asked.as_ref(), schema);
+                if !typed_in.insert(name.clone()) && !is_list {
+                    return Err(twice(&name));
+                }
+                let value = match arguments.get(&name) {
                     // `k=a k=b` are two of a list.
-                    (Some(before), true) => joined(before, &value),
+                    Some(before) if is_list => joined(before, &value),
                     _ => value,
                 };
                 arguments.insert(name, value);
@@ -64,12 +69,17 @@ pub(crate) fn for_tool(words: &[String], schema: &Value) -> Result<Ordered<RawJs
     }
 }
 
+fn twice(name: &str) -> Failure {
+    Failure::usage(format!("`{name}` is there twice, and is no list")).hint(format!("write {name}=… once"))
+}
+
 /// The arguments of a prompt, which are all strings.
 pub(crate) fn for_prompt(words: &[String], asked: &[PromptArgument]) -> Result<Ordered<String>> {
-    let mut arguments = Ordered::new();
+    let (mut arguments, mut typed_in) = (Ordered::new(), HashSet::new());
     let names = || asked.iter().map(|argument| argument.name.as_str());
     for word in words {
         let members = match read(word)? {
+            Word::Text(name, _) if !typed_in.insert(name.clone()) => return Err(twice(&name)),
             Word::Text(name, text) => vec![(name, text)],
             Word::Json(name, value) => vec![(name, plain(&value))],
             Word::File(members) => members.into_iter().map(|(name, value)| (name, plain(&value))).collect(),
@@ -125,7 +135,10 @@ pub(crate) fn file(path: &str) -> Result<String> {
 
 fn read(word: &str) -> Result<Word> {
     if let Some(path) = word.strip_prefix('@') {
-        let members = RawJson::parse(file(path)?).and_then(|json| json.read());
+        let text = file(path)?;
+        // Some editors put a mark before the text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let members = RawJson::parse(text).and_then(|json| json.read());
         return members
             .map(Word::File)
             .map_err(|wrong| Failure::usage(format!("{path} holds no JSON object: {wrong}")));

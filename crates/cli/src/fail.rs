@@ -100,6 +100,10 @@ impl Failure {
             Kind::Status { status: 401 | 403, .. } => {
                 Self { what: format!("{place} refuses"), ..Self::of(error, "authorization") }
             }
+            // What is at a URL has no standard error to look at.
+            Kind::Lost { .. } if place.starts_with("http") => {
+                Self { what, hints: vec![NO_MCP.to_owned()], ..Self::of(error, "handshake") }
+            }
             Kind::TimedOut { .. } | Kind::Lost { .. } => Self { what, ..Self::of(error, "handshake") },
             Kind::Status { status, .. } => {
                 let failure = Self::new(Exit::Connect, what).at("http").seen(error.to_string());

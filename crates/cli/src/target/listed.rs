@@ -33,6 +33,11 @@ pub(super) fn in_host(host: &str, name: &str, folders: &Folders, common: &Common
                 Some(advice) => failure.hint(advice),
                 None => failure,
             };
+            let port = name.split('/').next().unwrap_or(name);
+            let failure = match port.parse::<u16>() {
+                Ok(_) => failure.hint(format!("a URL begins with http:// or https://: http://{host}:{name}")),
+                Err(_) => failure,
+            };
             Err(failure.hint(format!("known are {}", HOSTS.join(", "))))
         }
     }

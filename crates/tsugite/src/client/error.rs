@@ -255,7 +255,7 @@ impl fmt::Display for Error {
             }
             Kind::TimedOut { limit, total: true } => write!(f, "not done within {}", Seconds(*limit)),
             Kind::Lost { may_have_run: true, seen } => {
-                write!(f, "{seen}; the call may have run, and was not repeated")
+                write!(f, "{seen}; the call may have run")
             }
             Kind::Lost { may_have_run: false, seen } => write!(f, "{seen}; the call has not run"),
             Kind::Closed => f.write_str("the client is closed"),

@@ -1,5 +1,6 @@
 //! What outlives a single connection of a client.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use tsugite_core::jsonrpc::Id;
@@ -19,6 +20,8 @@ pub(super) struct Shared {
     pub(super) cache: Cache,
     pub(super) tools: KnownTools,
     mailboxes: Mutex<Vec<Weak<Mailbox>>>,
+    /// How often something came that is no message.
+    noises: AtomicU64,
 }
 
 impl Shared {
@@ -28,6 +31,7 @@ impl Shared {
             cache: Cache::default(),
             tools: KnownTools::default(),
             mailboxes: Mutex::default(),
+            noises: AtomicU64::new(0),
         })
     }
 
@@ -88,9 +92,17 @@ impl Shared {
     /// Something that is no message came where messages come.
     pub(super) fn noise(&self, bytes: &[u8], wrong: &str) {
         let text = String::from_utf8_lossy(bytes.get(..NOISE).unwrap_or(bytes));
-        tracing::warn!(wrong, line = clip(&text, NOISE), "the server sent something that is no message");
+        let line = clip(&text, NOISE);
+        match self.noises.fetch_add(1, Ordering::Relaxed) {
+            ..NOISES => tracing::warn!(wrong, line, "the server sent something that is no message"),
+            NOISES => tracing::warn!("the server sends more that is no message; no more of it is shown"),
+            _ => tracing::debug!(wrong, line, "the server sent something that is no message"),
+        }
     }
 }
+
+/// Lines of noise that are shown; of one that goes on and on nobody reads more.
+const NOISES: u64 = 10;
 
 /// Bytes of noise that are shown.
 const NOISE: usize = 200;

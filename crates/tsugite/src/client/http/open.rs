@@ -13,7 +13,7 @@ use tsugite_core::session::probe::{
 
 use super::{Http, Sse, Url, excerpt, hear};
 use crate::client::carrier::{Answered, Carrier, Outgoing};
-use crate::client::error::{Error, Kind, Result};
+use crate::client::error::{Error, Kind, Result, Step};
 use crate::client::link::{Link, Trouble, Written};
 use crate::client::open::{First, Opening, failed, policy, settle};
 use crate::client::options::Options;
@@ -38,7 +38,7 @@ pub(in crate::client) async fn open(
         None => HttpProbe::new(policy(shared)),
     };
     let mut opening = Opening(Some(streamable(shared, url)?));
-    let (mut status, mut said) = (0, String::new());
+    let (mut status, mut said, mut answered) = (0, String::new(), false);
     loop {
         let Some(link) = &opening.0 else { return Err(Kind::Closed.into()) };
         next = match next {
@@ -49,7 +49,7 @@ pub(in crate::client) async fn open(
             }
             HttpNext::Ask(ask) => {
                 let posted = post(link, ask).await?;
-                (status, said) = (posted.status, posted.said);
+                (status, said, answered) = (posted.status, posted.said, posted.answer.is_some());
                 if let Some(Ok(hello)) = &posted.answer {
                     link.introduce(hello);
                 }
@@ -79,6 +79,12 @@ pub(in crate::client) async fn open(
             HttpNext::StepUp => HttpNext::Fail(ProbeFailure::Status(403)),
             HttpNext::Wait => HttpNext::Fail(ProbeFailure::Status(429)),
             HttpNext::Fail(ProbeFailure::Status(status)) => return Err(Kind::Status { status, said }.into()),
+            // A page for people, or whatever else is there.
+            HttpNext::Fail(ProbeFailure::Unreadable(_)) if !answered => {
+                let said = if said.is_empty() { "nothing" } else { &said };
+                let seen = format!("what came with status {status} is no answer: {said}");
+                return Err(Kind::Connect { step: Step::Http, seen }.into());
+            }
             HttpNext::Fail(failure) => return Err(failed(failure, link)),
             HttpNext::Settled(settled) => {
                 settle(link, settled).await?;
