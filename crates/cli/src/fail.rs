@@ -110,6 +110,9 @@ impl Failure {
                 match status {
                     404 => failure.hint("is the path right? Most servers are at /mcp"),
                     405 | 406 | 415 => failure.hint(OLD_SERVER),
+                    429 | 503 => {
+                        failure.hint("the server is busy; try again later, or wait longer with --timeout")
+                    }
                     500.. => failure.hint("the server is in trouble; its log may say why"),
                     _ => failure.hint(NO_MCP),
                 }

@@ -235,7 +235,8 @@ impl fmt::Display for Error {
                 write!(f, "the server forbids it (403 from {})", challenge.url)
             }
             Kind::Unauthorized(challenge) => {
-                write!(f, "the server wants credentials ({} from {})", challenge.status, challenge.url)
+                write!(f, "the server wants credentials ({} from {})", challenge.status, challenge.url)?;
+                challenge.www_authenticate.iter().try_for_each(|wanted| write!(f, "; {wanted}"))
             }
             Kind::Status { status, said } if said.is_empty() => {
                 write!(f, "the server answered with HTTP status {status}")

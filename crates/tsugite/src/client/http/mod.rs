@@ -93,7 +93,7 @@ impl Url {
         }
     }
 
-    fn door(&self) -> Result<Door, Error> {
+    fn door(&self, patience: Duration) -> Result<Door, Error> {
         let address = Address::parse(&self.text)?;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("tsugite/", env!("CARGO_PKG_VERSION"))));
@@ -106,7 +106,7 @@ impl Url {
             false => None,
         };
         let pool = Pool::new(address.origin.clone(), tls, self.limit);
-        Door::new(address, pool, headers, self.authorizer.clone())
+        Door::new(address, pool, headers, self.authorizer.clone(), patience)
     }
 }
 
@@ -124,8 +124,8 @@ pub(super) struct Probed {
 }
 
 impl Http {
-    pub(super) fn new(url: &Url) -> Result<Self, Error> {
-        Ok(Self { door: url.door()?, session: Mutex::default() })
+    pub(super) fn new(url: &Url, patience: Duration) -> Result<Self, Error> {
+        Ok(Self { door: url.door(patience)?, session: Mutex::default() })
     }
 
     /// Sends a request and waits for its answer, wherever it comes.

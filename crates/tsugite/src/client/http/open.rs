@@ -96,7 +96,7 @@ pub(in crate::client) async fn open(
 }
 
 fn streamable(shared: &Arc<Shared>, url: &Url) -> Result<Arc<Link>> {
-    Ok(Link::new(Arc::clone(shared), Carrier::Http(Box::new(Http::new(url)?))))
+    Ok(Link::new(Arc::clone(shared), Carrier::Http(Box::new(Http::new(url, shared.settings.patience.idle)?))))
 }
 
 /// Opens the stream for what the server says unasked, where there is one.

@@ -30,6 +30,8 @@ pub(super) struct Door {
     /// What goes with every request.
     headers: HeaderMap,
     authorizer: Option<Arc<dyn Authorizer>>,
+    /// How long a call waits for a sign of life.
+    patience: Duration,
 }
 
 /// The head of an answer, and its body to be read.
@@ -46,11 +48,12 @@ impl Door {
         pool: Pool,
         headers: HeaderMap,
         authorizer: Option<Arc<dyn Authorizer>>,
+        patience: Duration,
     ) -> Result<Self, Error> {
         let host = HeaderValue::try_from(address.origin.authority())
             .map_err(|_| Error::setting("the host's name cannot be sent"))?;
         let endpoint = address.path.parse().map_err(|_| Error::setting("the path cannot be sent"))?;
-        Ok(Self { address, endpoint, pool, host, headers, authorizer })
+        Ok(Self { address, endpoint, pool, host, headers, authorizer, patience })
     }
 
     pub(super) fn close(&self) {
@@ -94,10 +97,10 @@ impl Door {
                     }
                 }
                 429 | 503 if waits < WAITS => {
-                    let Some(wait) = wait_of(&reply.headers, waits).filter(|wait| *wait <= LONGEST_WAIT)
-                    else {
-                        return Ok(reply);
-                    };
+                    // Whoever would be gone by then hears at once that the server is busy.
+                    let wait = wait_of(&reply.headers, waits)
+                        .filter(|wait| *wait <= LONGEST_WAIT && *wait < self.patience);
+                    let Some(wait) = wait else { return Ok(reply) };
                     waits += 1;
                     reply.discard();
                     tokio::time::sleep(wait).await;

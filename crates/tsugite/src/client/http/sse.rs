@@ -26,7 +26,7 @@ pub(in crate::client) struct Sse {
 impl Sse {
     /// Opens the stream and waits until the server has said where messages go.
     pub(in crate::client) async fn open(shared: &Arc<Shared>, url: &Url) -> Result<Arc<Link>, Error> {
-        let door = url.door()?;
+        let door = url.door(shared.settings.patience.idle)?;
         let limit = shared.settings.patience.idle;
         let opened = tokio::time::timeout(
             limit,
