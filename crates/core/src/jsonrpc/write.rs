@@ -29,15 +29,7 @@ pub fn request_with<P: Serialize + ?Sized>(
     members: &[&str],
     params: &P,
 ) -> Result<(), BadShape> {
-    whole(out, |out| {
-        open_with_id(out, id);
-        out.extend_from_slice(b",\"method\":");
-        emit::string(out, method);
-        out.extend_from_slice(b",\"params\":");
-        object_with(out, members, params)?;
-        out.push(b'}');
-        Ok(())
-    })
+    request_around(out, id, method, members, |out| Ok(emit::value(out, params)?))
 }
 
 /// Appends a request whose params are written already, with `members` at their front. Fails when they are no object.
@@ -48,15 +40,25 @@ pub fn raw_request(
     members: &[&str],
     params: Raw<'_>,
 ) -> Result<(), BadShape> {
+    request_around(out, id, method, members, |out| {
+        out.extend_from_slice(params.text().as_bytes());
+        Ok(())
+    })
+}
+
+fn request_around(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    method: &str,
+    members: &[&str],
+    params: impl FnOnce(&mut Vec<u8>) -> Result<(), BadShape>,
+) -> Result<(), BadShape> {
     whole(out, |out| {
         open_with_id(out, id);
         out.extend_from_slice(b",\"method\":");
         emit::string(out, method);
         out.extend_from_slice(b",\"params\":");
-        join_object(out, members, |out| {
-            out.extend_from_slice(params.text().as_bytes());
-            Ok(())
-        })?;
+        join_object(out, members, params)?;
         out.push(b'}');
         Ok(())
     })

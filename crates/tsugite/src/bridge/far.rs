@@ -228,8 +228,8 @@ impl Far {
         flight: &Arc<InFlight>,
     ) -> Result<(RawJson, Revision), Refusal> {
         let client = self.up().await?;
-        let (far, flight_of) = (Arc::clone(self), Arc::clone(flight));
-        let noted = Arc::new(Noted { far, flight: flight_of, id: AtomicI64::new(NOBODY) });
+        let (far, id) = (Arc::clone(self), AtomicI64::new(NOBODY));
+        let noted = Arc::new(Noted { far, flight: Arc::clone(flight), id });
         let shared = matches!(self.near, Near::Everybody);
         let method = request.method;
         let request = request.shared(shared);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::discover::Discover;
 use tsugite_core::protocol::lifecycle::Initialize;
-use tsugite_core::protocol::logging::{Level, SetLevel};
+use tsugite_core::protocol::logging::SetLevel;
 use tsugite_core::protocol::ping::Ping;
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::protocol::subscriptions::Listen;
@@ -148,7 +148,7 @@ impl Relay {
             SetLevel::NAME => {
                 let level = read_params::<SetLevel>(Raw::from(&job.params), job.revision)?.level;
                 session.set_level(level);
-                return Box::pin(self.set_level(&session, job, level)).await;
+                return Box::pin(self.set_level(&session, job)).await;
             }
             _ if names::is_list(method) && !self.is_single() => {
                 return Box::pin(names::merged(&session.fars, method, job, session.level())).await;
@@ -175,7 +175,7 @@ impl Relay {
     }
 
     /// Tells every server which logs are wanted. One that is told with each request is not told now.
-    async fn set_level(&self, session: &Session, job: &Job, _level: Level) -> Result<RawJson, Refusal> {
+    async fn set_level(&self, session: &Session, job: &Job) -> Result<RawJson, Refusal> {
         let flight = InFlight::new(job.revision, place(job)?);
         let mut wanting = session.fars.iter().filter(|far| match far.up_now() {
             Some(client) if client.revision().is_stateless() => false,
