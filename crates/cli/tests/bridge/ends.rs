@@ -110,6 +110,11 @@ async fn flooded(pair: &mut Pair, method: &str, over: bool) -> Result<(), String
     client.hear(true);
     let answer = client.answer(&id).await?.value;
     same("the answer", &answer["result"]["content"][0]["text"], &json!("flooded"))?;
+    // A client with a session has made its server wait, and lost nothing.
+    if !over && !client.rev.is_stateless() {
+        let heard = client.kept().iter().filter(|heard| is(method)(heard)).count();
+        same("how much was heard", &json!(heard), &json!(FLOOD))?;
+    }
     let result = client.request("tools/call", call("echo", "afterwards")).await?;
     same("the answer", &result["content"][0]["text"], &json!("echo"))
 }

@@ -95,7 +95,7 @@ impl Heard<'_> {
         let Ok(token) = RawJson::of(&token) else { return };
         params.insert("progressToken", token);
         if let Ok(params) = RawJson::of(&params) {
-            self.push(&outbox, flight.revision, Raw::from(&params));
+            self.push_to_request(&outbox, flight.revision, Raw::from(&params));
         }
     }
 
@@ -110,7 +110,7 @@ impl Heard<'_> {
         let flight = self.far.flight(call).or_else(|| self.far.only_flight(|_| true));
         match &self.far.near {
             Near::Session(link, revision) => match flight.and_then(|flight| flight.place()) {
-                Some(place) => self.push(&place.outbox, *revision, self.params),
+                Some(place) => self.push_to_request(&place.outbox, *revision, self.params),
                 None => self.push_to_session(link, *revision, self.params),
             },
             // A request without a session says which logs it wants, and hears no others.
@@ -141,7 +141,8 @@ impl Heard<'_> {
             && let Some(place) = flight.place()
         {
             let marked = with_subscription(params, &place);
-            return self.push(&place.outbox, flight.revision, marked.as_ref().map_or(params, Raw::from));
+            let params = marked.as_ref().map_or(params, Raw::from);
+            return self.push_to_request(&place.outbox, flight.revision, params);
         }
         match &self.far.near {
             Near::Session(link, revision) => {
@@ -195,6 +196,18 @@ impl Heard<'_> {
             let mut early = lock(&far.early);
             early.take().into_iter().flatten().for_each(|bytes| link.outbox().push_once(bytes));
         });
+    }
+
+    /// Says what belongs to a request under way. A client with a session that is too far behind makes its server wait
+    /// ([`Tap::full`]), so nothing of what was read until then is left out.
+    fn push_to_request(&self, outbox: &Outbox, to: Revision, params: Raw<'_>) {
+        match &self.far.near {
+            Near::Everybody => self.push(outbox, to, params),
+            Near::Session(..) => {
+                let Some(bytes) = self.written(to, params) else { return };
+                outbox.push(|out| out.extend_from_slice(&bytes));
+            }
+        }
     }
 
     /// Says it the way `to` does, or not at all. What a client does not read is not kept for it without end.
