@@ -46,6 +46,11 @@ impl<'a> Raw<'a> {
         })
     }
 
+    /// Whether it is an object and every member of it is one that `fits`.
+    pub(crate) fn every_member(self, fits: impl Fn(&Member<'a>) -> bool) -> bool {
+        self.members().is_some_and(|members| members.iter().all(fits))
+    }
+
     /// The members of an object, to be changed.
     pub(crate) fn draft(self) -> Option<Draft<'a>> {
         let members = self.members()?;
@@ -85,7 +90,8 @@ impl<'a> Raw<'a> {
 pub(crate) fn object<V: AsRef<str>>(members: &[Member<'_, V>]) -> String {
     let length =
         members.iter().map(|member| member.quoted.len() + member.value.as_ref().len() + 2).sum::<usize>();
-    let mut text = String::with_capacity(length + 2);
+    // Each has a colon, and all but the last a comma.
+    let mut text = String::with_capacity(length.max(1) + 1);
     text.push('{');
     for (place, Member { quoted, value }) in members.iter().enumerate() {
         if place > 0 {

@@ -122,6 +122,11 @@ impl RawJson {
         RawValue::from_string(text.into()).map(Self::from).map_err(BadShape::from)
     }
 
+    /// Text that was put together from JSON.
+    pub(crate) fn checked(text: String) -> Self {
+        RawJson(Text::Scanned(text.into()))
+    }
+
     /// `{}`.
     pub fn empty_object() -> Self {
         Raw::empty_object().to_owned()

@@ -21,7 +21,7 @@ pub use error::carry_error;
 use super::methods::{self, Kind, Row, Sender};
 use super::{Revision, Unsayable};
 use crate::jsonrpc::parts::{self, Draft};
-use crate::jsonrpc::{BadShape, Raw, RawJson};
+use crate::jsonrpc::{Raw, RawJson};
 use crate::protocol::{Implementation, ResultType};
 use rules::Change;
 
@@ -181,7 +181,7 @@ fn write(
     // What is no object has no members to fit.
     let Some(mut members) = merged.or_else(|| original.draft()) else { return Ok(original.to_owned()) };
     match (crosses && fit(&mut members)) | changed {
-        true => RawJson::parse(parts::object(&members)).map_err(BadShape::into),
+        true => Ok(RawJson::checked(parts::object(&members))),
         false => Ok(original.to_owned()),
     }
 }

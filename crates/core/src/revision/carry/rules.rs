@@ -51,7 +51,7 @@ fn params<P>(params: Raw<'_>, from: Revision, to: Revision) -> Result<Option<Cha
 where
     P: Translate + Serialize + serde::de::DeserializeOwned,
 {
-    if P::alike(from, to) {
+    if P::stays(params, from, to) {
         return Ok(None);
     }
     match params.read::<P>() {
@@ -72,7 +72,7 @@ fn output<O: Output + Translate + Reading>(
         None if O::alike(from, to) => ResultType::Complete,
         None => O::kind_of(result, from),
     };
-    if kind == ResultType::Complete && O::alike(from, to) {
+    if kind == ResultType::Complete && O::stays(result, from, to) {
         return Ok((kind, None));
     }
     match O::read(kind, result) {
@@ -177,5 +177,51 @@ mod tests {
             assert!(found, "{}", row.name);
         }
         assert_eq!(REQUESTS.len() + NOTICES.len(), methods().len());
+    }
+
+    /// What `stays` spares to be read is what the rules leave alone.
+    fn assert_spared<T: Translate + Serialize + serde::de::DeserializeOwned>(texts: &[&str]) -> usize {
+        let mut spared = 0;
+        for (text, from, to) in texts.iter().flat_map(|text| pairs().map(move |(from, to)| (text, from, to)))
+        {
+            if from != to && !T::alike(from, to) && T::stays(Raw::checked(text), from, to) {
+                let changed = change(Raw::checked(text).read::<T>().unwrap(), from, to);
+                assert!(matches!(changed, Ok(None)), "{text} from {from} to {to}");
+                spared += 1;
+            }
+        }
+        spared
+    }
+
+    fn pairs() -> impl Iterator<Item = (Revision, Revision)> {
+        Revision::ALL.into_iter().flat_map(|from| Revision::ALL.into_iter().map(move |to| (from, to)))
+    }
+
+    #[test]
+    fn what_is_not_read_is_not_changed() {
+        let params = [
+            r#"{"name":"add"}"#,
+            r#"{"name":"add","arguments":{"task":1,"requestState":"a"},"_meta":{"x":1}}"#,
+            r#"{"name":"add","task":{"ttl":1}}"#,
+            r#"{"name":"add","requestState":"a"}"#,
+            r#"{"name":"add","inputResponses":{}}"#,
+        ];
+        let spared = assert_spared::<tools::CallParams>(&params);
+        assert!(spared >= 2 * 10, "plain calls are spared everywhere: {spared}");
+        let results = [
+            r#"{"content":[{"type":"text","text":"a","annotations":{"lastModified":"x"},"_meta":{"a":1}}]}"#,
+            r#"{"content":[],"structuredContent":{"sum":3}}"#,
+            r#"{"content":[],"structuredContent":[1]}"#,
+            r#"{"content":[],"structuredContent":"a"}"#,
+            r#"{"content":[{"type":"audio","data":"","mimeType":"audio/wav"}],"isError":true}"#,
+            r#"{"content":[{"type":"resource_link","uri":"a:b","name":"n","icons":[{"src":"a:i"}]}]}"#,
+        ];
+        assert_spared::<tools::CallResult>(&results);
+        let newest_two = [Revision::V2025_11_25, Revision::V2026_07_28];
+        for (from, to) in [(newest_two[0], newest_two[1]), (newest_two[1], newest_two[0])] {
+            for text in &results[..2] {
+                assert!(tools::CallResult::stays(Raw::checked(text), from, to), "{text} from {from} to {to}");
+            }
+        }
     }
 }

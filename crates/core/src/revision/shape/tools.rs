@@ -100,6 +100,13 @@ impl Translate for CallParams {
     fn alike(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2025_11_25, V2026_07_28])
     }
+
+    fn stays(text: Raw<'_>, from: Revision, to: Revision) -> bool {
+        Self::alike(from, to)
+            || text.every_member(|member| {
+                !["task", "inputResponses", "requestState"].iter().any(|name| member.is(name))
+            })
+    }
 }
 
 impl Translate for CallResult {
@@ -109,6 +116,15 @@ impl Translate for CallResult {
     }
 
     fn inward(&mut self, _from: Revision) {}
+
+    /// Between the newest two, a result differs by its structured content alone.
+    fn stays(text: Raw<'_>, from: Revision, to: Revision) -> bool {
+        no_change_between(from, to, &[V2025_03_26, V2025_06_18, V2025_11_25])
+            && (to.is_stateless()
+                || text.every_member(|member| {
+                    !member.is("structuredContent") || Raw::checked(member.value).is_object()
+                }))
+    }
 }
 
 /// Structured content came with 2025-06-18, as an object; only 2026-07-28 takes any value. A result that said
@@ -142,6 +158,11 @@ impl Translate for CallOutput {
             CallOutput::InputRequired(asked) => asked.inward(from),
             CallOutput::Task(task) => task.inward(from),
         }
+    }
+
+    /// Of a complete one.
+    fn stays(text: Raw<'_>, from: Revision, to: Revision) -> bool {
+        CallResult::stays(text, from, to)
     }
 }
 
