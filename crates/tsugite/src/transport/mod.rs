@@ -8,7 +8,10 @@ mod log;
 pub mod memory;
 #[cfg(not(feature = "http"))]
 mod no_http;
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
+#[cfg_attr(
+    not(all(feature = "http", feature = "client")),
+    allow(dead_code, reason = "some of it is there for HTTP, and for bridges")
+)]
 pub(crate) mod outbox;
 mod signal;
 mod stdio;
