@@ -19,6 +19,7 @@ mod answer;
 #[path = "hyper.rs"]
 mod bare_hyper;
 mod bridge;
+mod copy;
 mod library;
 mod ours;
 mod pipes;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         ["serve", "http", delay] => serve::http(delay),
         ["serve", "stdio", delay] => serve::stdio(delay),
         ["serve", "library"] => library::stdio(),
+        ["copy", ref server @ ..] => copy::between(server),
         ["client", who, era, way, window] => worker::run(who, era, way, window),
         ["bridge", ref options @ ..] => bridge::run(options),
         _ => run::run(&args),

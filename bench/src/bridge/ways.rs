@@ -74,6 +74,11 @@ const WAYS: &[(Name, Open)] = &[
         to_stdio(&mut command, built);
         over_pipes(name, command)
     }),
+    (STDIO_STDIO_COPIED, |built, _, name| {
+        let mut command = Command::new(&built.bench);
+        command.arg("copy").arg(&built.bench).args(["serve", "stdio", "0"]);
+        over_pipes(name, command)
+    }),
     (STDIO_LIBRARY, |built, _, name| over_pipes(name, to_library(built, HANDSHAKE))),
     (STDIO_LIBRARY_NEWEST, |built, _, name| over_pipes(name, to_library(built, NEWEST))),
     (STDIO_HTTP, |built, url, name| {
@@ -175,6 +180,7 @@ pub(super) const DIRECT_LIBRARY: Name = Name { route: "stdio, a server of the li
 pub(super) const DIRECT_HTTP: Name = Name { route: "HTTP", who: "no bridge" };
 pub(super) const STDIO_STDIO: Name = Name { route: "stdio to stdio", who: "tsugite" };
 pub(super) const STDIO_STDIO_NEWEST: Name = Name { route: "stdio to stdio", who: "tsugite, to 2026-07-28" };
+pub(super) const STDIO_STDIO_COPIED: Name = Name { route: "stdio to stdio", who: "bytes copied" };
 pub(super) const STDIO_LIBRARY: Name =
     Name { route: "stdio to stdio, a server of the library", who: "tsugite" };
 pub(super) const STDIO_LIBRARY_NEWEST: Name =

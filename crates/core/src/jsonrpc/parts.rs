@@ -25,7 +25,9 @@ impl<'a, V> Member<'a, V> {
 
     /// Whether it has this name.
     pub(crate) fn is(&self, name: &str) -> bool {
-        self.name().as_deref() == Some(name)
+        let written = self.quoted.get(1..self.quoted.len() - 1).unwrap_or_default();
+        // With an escape in it, it is longer than what it says.
+        written == name || written.len() > name.len() && self.name().as_deref() == Some(name)
     }
 
     /// The same member with another value.
@@ -44,17 +46,6 @@ impl<'a> Raw<'a> {
             scanner.expect(b':')?;
             Ok(Member { quoted, value: scanner.known_value()? })
         })
-    }
-
-    /// Whether it is an object and every member of it is one that `fits`.
-    pub(crate) fn every_member(self, fits: impl Fn(&Member<'a>) -> bool) -> bool {
-        self.members().is_some_and(|members| members.iter().all(fits))
-    }
-
-    /// The members of an object, to be changed.
-    pub(crate) fn draft(self) -> Option<Draft<'a>> {
-        let members = self.members()?;
-        Some(members.into_iter().map(|member| member.with(Cow::Borrowed(member.value))).collect())
     }
 
     /// The items of an array; `None` if it is no array.
@@ -84,6 +75,11 @@ impl<'a> Raw<'a> {
         }
         Some(parts)
     }
+}
+
+/// The same members, to be changed.
+pub(crate) fn draft<'a>(members: &[Member<'a>]) -> Draft<'a> {
+    members.iter().map(|member| member.with(Cow::Borrowed(member.value))).collect()
 }
 
 /// Puts members together to an object.

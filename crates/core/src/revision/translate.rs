@@ -22,11 +22,6 @@ pub trait Translate {
     fn alike(_one: Revision, _other: Revision) -> bool {
         false
     }
-
-    /// The same for one value, as far as its members tell without being read. Saying no is never wrong, only slower.
-    fn stays(_text: Raw<'_>, from: Revision, to: Revision) -> bool {
-        Self::alike(from, to)
-    }
 }
 
 /// A revision has no way to say something.

@@ -138,7 +138,7 @@ impl Relayed<'_> {
             Stamp::Absent if !self.shared && link.shared.settings.wanted_logs().is_none() => {
                 let claims = link.stamp_text(id, options);
                 Some(match self.level.as_ref() {
-                    None => format!("\"_meta\":{{{claims}}}"),
+                    None => ["\"_meta\":{", &claims, "}"].concat(),
                     Some(level) => {
                         let level = RawJson::of(level).ok()?;
                         format!("\"_meta\":{{{claims},\"{}\":{}}}", meta::LOG_LEVEL, level.text())

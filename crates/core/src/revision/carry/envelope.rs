@@ -11,8 +11,7 @@ use crate::jsonrpc::{BadShape, Raw};
 use crate::protocol::{Implementation, ResultType, meta};
 
 /// The kind a result names, if it names one. Fails when the name is none we know.
-pub(super) fn kind(result: Raw<'_>) -> Result<Option<ResultType>, BadShape> {
-    let members = result.members().unwrap_or_default();
+pub(super) fn kind(members: &[Member<'_>]) -> Result<Option<ResultType>, BadShape> {
     let Some(named) = members.iter().find(|member| member.is(KIND)) else { return Ok(None) };
     let known = [ResultType::Complete, ResultType::InputRequired, ResultType::Task];
     let name = Raw::checked(named.value).string();

@@ -20,10 +20,10 @@ pub use error::carry_error;
 
 use super::methods::{self, Kind, Row, Sender};
 use super::{Revision, Unsayable};
-use crate::jsonrpc::parts::{self, Draft};
+use crate::jsonrpc::parts::{self, Draft, Member};
 use crate::jsonrpc::{Raw, RawJson};
 use crate::protocol::{Implementation, ResultType};
-use rules::Change;
+use rules::{Change, Params, Part};
 
 /// The params of a request as `to` writes them, whoever sends it.
 ///
@@ -52,11 +52,7 @@ pub fn carry_params(
         return Ok(params.to_owned());
     }
     known(Kind::Request, method, to)?;
-    let change = match rules::request(method) {
-        Some(rules) => (rules.params)(params, from, to)?,
-        None => None,
-    };
-    write(params, change, leaves(from, to), envelope::strip_meta)
+    said(params, rules::request(method).map(|rules| &rules.params), from, to)
 }
 
 /// The params of a notification as `to` writes them. Fails as [`carry_params`] does.
@@ -70,11 +66,26 @@ pub fn carry_notice(
         return Ok(params.to_owned());
     }
     known(Kind::Notification, method, to)?;
-    let change = match rules::notice(method) {
-        Some(rules) => (rules.params)(params, from, to)?,
+    said(params, rules::notice(method).map(|rules| &rules.params), from, to)
+}
+
+/// Params, with what `rules` say of them.
+fn said(
+    params: Raw<'_>,
+    rules: Option<&Part<Params>>,
+    from: Revision,
+    to: Revision,
+) -> Result<RawJson, Unsayable> {
+    let rules = rules.filter(|rules| !rules.is_alike(from, to));
+    if rules.is_none() && !leaves(from, to) {
+        return Ok(params.to_owned());
+    }
+    let members = params.members();
+    let change = match rules.filter(|rules| !rules.stays(members.as_deref(), from, to)) {
+        Some(rules) => (rules.change)(params, from, to)?,
         None => None,
     };
-    write(params, change, leaves(from, to), envelope::strip_meta)
+    write(params, members, change, leaves(from, to), envelope::strip_meta)
 }
 
 /// The result of `method` as `to` writes it.
@@ -96,11 +107,16 @@ pub fn carry_result(
     }
     let row = known(Kind::Request, method, to)?;
     let rules = rules::request(method);
-    let named = if from.is_stateless() { envelope::kind(result) } else { Ok(None) };
+    let members = result.members();
+    let named = match &members {
+        Some(members) if from.is_stateless() => envelope::kind(members),
+        _ => Ok(None),
+    };
     let (kind, change) = match (rules, named) {
         (Some(rules), Ok(named)) => {
             let named = from.is_stateless().then(|| named.unwrap_or(ResultType::Complete));
-            (rules.output)(result, named, from, to)?
+            let stays = rules.output.stays(members.as_deref(), from, to);
+            (rules.output.change)(result, named, stays, from, to)?
         }
         // Without its kind it would pass for complete.
         (Some(_), Err(unknown)) => return Err(unknown.into()),
@@ -114,7 +130,7 @@ pub fn carry_result(
     };
     let hints = rules.is_some_and(|rules| rules.cacheable);
     let server = server.filter(|_| row.is_none_or(|row| row.sender != Sender::Server));
-    write(result, change, from.era() != to.era(), |members| match to.is_stateless() {
+    write(result, members, change, from.era() != to.era(), |members| match to.is_stateless() {
         false => envelope::strip_result(members, hints) | envelope::strip_meta(members),
         true => {
             envelope::name_kind(members, kind, rules.is_none())
@@ -139,11 +155,15 @@ pub fn carry_answer(
         return Ok(answer.to_owned());
     }
     let bare = from.is_stateless().then_some(ResultType::Complete);
+    let members = answer.members();
     let change = match (rules::request(method), known(Kind::Request, method, to)) {
-        (Some(rules), Ok(_)) => (rules.output)(answer, bare, from, to)?.1,
+        (Some(rules), Ok(_)) => {
+            let stays = rules.output.stays(members.as_deref(), from, to);
+            (rules.output.change)(answer, bare, stays, from, to)?.1
+        }
         _ => None,
     };
-    write(answer, change, leaves(from, to), |members| {
+    write(answer, members, change, leaves(from, to), |members| {
         envelope::strip_result(members, false) | envelope::strip_meta(members)
     })
 }
@@ -163,10 +183,11 @@ fn leaves(from: Revision, to: Revision) -> bool {
     from.is_stateless() && !to.is_stateless()
 }
 
-/// The text with what the rules changed, and then, where it `crosses` from one era into the other, with what `fit` does
+/// The text, of which these are the members, with what the rules changed, and then, where it `crosses` from one era into the other, with what `fit` does
 /// to its members, which tells whether it did anything. The text itself if nothing was done.
 fn write(
     original: Raw<'_>,
+    members: Option<Vec<Member<'_>>>,
     change: Option<Change>,
     crosses: bool,
     fit: impl FnOnce(&mut Draft<'_>) -> bool,
@@ -179,7 +200,9 @@ fn write(
     });
     let changed = merged.is_some();
     // What is no object has no members to fit.
-    let Some(mut members) = merged.or_else(|| original.draft()) else { return Ok(original.to_owned()) };
+    let Some(mut members) = merged.or_else(|| members.as_deref().map(parts::draft)) else {
+        return Ok(original.to_owned());
+    };
     match (crosses && fit(&mut members)) | changed {
         true => Ok(RawJson::checked(parts::object(&members))),
         false => Ok(original.to_owned()),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::super::Revision::*;
 use super::super::{Reading, Revision, Translate, Unsayable};
 use super::{fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title, no_change_between};
+use crate::jsonrpc::parts::Member;
 use crate::jsonrpc::{Raw, RawJson};
 use crate::protocol::tools::{CallOutput, CallParams, CallResult, ListResult, Tool, ToolAnnotations};
 use crate::protocol::{ContentBlock, ResultType, Schema};
@@ -100,13 +101,12 @@ impl Translate for CallParams {
     fn alike(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2025_11_25, V2026_07_28])
     }
+}
 
-    fn stays(text: Raw<'_>, from: Revision, to: Revision) -> bool {
-        Self::alike(from, to)
-            || text.every_member(|member| {
-                !["task", "inputResponses", "requestState"].iter().any(|name| member.is(name))
-            })
-    }
+/// Whether the rules leave a call alone that has these members.
+pub(in crate::revision) fn call_stays(members: &[Member<'_>], _from: Revision, _to: Revision) -> bool {
+    let changing = ["task", "inputResponses", "requestState"];
+    !members.iter().any(|member| changing.iter().any(|name| member.is(name)))
 }
 
 impl Translate for CallResult {
@@ -116,15 +116,14 @@ impl Translate for CallResult {
     }
 
     fn inward(&mut self, _from: Revision) {}
+}
 
-    /// Between the newest two, a result differs by its structured content alone.
-    fn stays(text: Raw<'_>, from: Revision, to: Revision) -> bool {
-        no_change_between(from, to, &[V2025_03_26, V2025_06_18, V2025_11_25])
-            && (to.is_stateless()
-                || text.every_member(|member| {
-                    !member.is("structuredContent") || Raw::checked(member.value).is_object()
-                }))
-    }
+/// Whether the rules leave a complete result alone that has these members. Between the newest two, only structured content
+/// differs.
+pub(in crate::revision) fn result_stays(members: &[Member<'_>], from: Revision, to: Revision) -> bool {
+    let odd = |member: &Member<'_>| member.is("structuredContent") && !Raw::checked(member.value).is_object();
+    no_change_between(from, to, &[V2025_03_26, V2025_06_18, V2025_11_25])
+        && (to.is_stateless() || !members.iter().any(odd))
 }
 
 /// Structured content came with 2025-06-18, as an object; only 2026-07-28 takes any value. A result that said
@@ -158,11 +157,6 @@ impl Translate for CallOutput {
             CallOutput::InputRequired(asked) => asked.inward(from),
             CallOutput::Task(task) => task.inward(from),
         }
-    }
-
-    /// Of a complete one.
-    fn stays(text: Raw<'_>, from: Revision, to: Revision) -> bool {
-        CallResult::stays(text, from, to)
     }
 }
 

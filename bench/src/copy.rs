@@ -1,0 +1,29 @@
+//! The least that can stand between a client and a server over pipes: whoever reads some bytes writes them on.
+
+use std::io::{Read, Write, stdin, stdout};
+use std::process::{Command, Stdio};
+
+use crate::Failed;
+
+/// Starts a server and copies what is said to it, and what it says, until it ends.
+pub(crate) fn between(server: &[&str]) -> Result<(), Failed> {
+    let [program, args @ ..] = server else { return Err("no server is named".into()) };
+    let mut child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let pipes = (child.stdin.take(), child.stdout.take());
+    let (Some(to), Some(from)) = pipes else { return Err("the server has no pipes".into()) };
+    // When nobody says more, the server hears the end of it, and ends.
+    std::thread::spawn(move || copy(stdin(), to));
+    copy(from, stdout())?;
+    child.wait()?;
+    Ok(())
+}
+
+fn copy(mut from: impl Read, mut to: impl Write) -> std::io::Result<()> {
+    let mut bytes = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut bytes)? {
+            0 => return Ok(()),
+            read => to.write_all(&bytes[..read]).and_then(|()| to.flush())?,
+        }
+    }
+}
