@@ -7,13 +7,31 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Listens for them from now on, not only once it is awaited; done when one has come.
 pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    async {
+    let mut hangup = hears_hangup().then(|| signal(SignalKind::hangup()).ok()).flatten();
+    async move {
         let (Ok(mut interrupt), Ok(mut terminate)) = signals else { return std::future::pending().await };
+        let hung_up = async {
+            match &mut hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            _ = hung_up => {}
         }
     }
+}
+
+/// Whether the end of the terminal is to be heard of. Whoever was started to outlive it, by `nohup` for one, was told not
+/// to; to listen would undo that.
+fn hears_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Where nobody says what is ignored, nothing is changed.
+    ignored.is_some_and(|mask| mask & 1 == 0)
 }
 
 /// Listens from now on for Ctrl-C; done a moment after it, or when it is pressed once more: whoever presses it has had

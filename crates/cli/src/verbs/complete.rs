@@ -7,6 +7,7 @@ use super::first;
 use crate::arguments;
 use crate::asking::Replies;
 use crate::fail::{Failure, Result};
+use crate::near::did_you_mean;
 use crate::options::Common;
 use crate::session::Session;
 use crate::target;
@@ -58,7 +59,16 @@ impl Job {
 
     pub(crate) async fn on(&self, session: &Session) -> Result<()> {
         let result = session.client.complete(self.0.clone()).await;
-        let result = result.map_err(|error| Failure::of(error, "complete"))?;
+        let result = match result {
+            Ok(result) => result,
+            Err(error) => {
+                let failure = Failure::of(error, "complete");
+                return Err(match self.meant(session).await {
+                    Some(advice) => failure.hint(advice),
+                    None => failure,
+                });
+            }
+        };
         let screen = &session.screen;
         if screen.json {
             return screen.json(&result);
@@ -73,5 +83,34 @@ impl Job {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Which name was meant, if the one that was given is none of the server's.
+    async fn meant(&self, session: &Session) -> Option<String> {
+        let CompleteParams { r#ref: reference, argument, .. } = &self.0;
+        match reference {
+            Reference::Prompt { name, .. } => {
+                let prompts = session.client.list_prompts().await.ok()?;
+                let Some(prompt) = prompts.iter().find(|prompt| prompt.name == *name) else {
+                    return did_you_mean(name, prompts.iter().map(|prompt| prompt.name.as_str()));
+                };
+                let asked: Vec<&str> =
+                    prompt.arguments.iter().flatten().map(|argument| argument.name.as_str()).collect();
+                match asked.contains(&argument.name.as_str()) {
+                    true => None,
+                    false => did_you_mean(&argument.name, asked),
+                }
+            }
+            Reference::Resource { uri, .. } => {
+                let templates = session.client.list_resource_templates().await.ok()?;
+                let known: Vec<&str> =
+                    templates.iter().map(|template| template.uri_template.as_str()).collect();
+                match known.contains(&uri.as_str()) {
+                    true => None,
+                    false => did_you_mean(uri, known),
+                }
+            }
+            _ => None,
+        }
     }
 }

@@ -75,6 +75,11 @@ impl LineReader {
         }
     }
 
+    /// What has come of a line whose end has not.
+    pub fn unfinished(&self) -> &[u8] {
+        if self.skipping { &[] } else { self.buffer.get(self.start..).unwrap_or_default() }
+    }
+
     /// What was left without a newline when the stream ended.
     pub fn finish(&mut self) -> Option<Result<&[u8], LineTooLong>> {
         let (start, end) = (self.start, self.buffer.len());

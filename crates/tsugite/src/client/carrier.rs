@@ -242,24 +242,38 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
         pipe.child.ended().await;
         tokio::time::sleep(ENDING).await;
     });
+    // Whether a line is known to be no message although its end has not come.
+    let mut told = false;
     loop {
+        let noisy = !told && is_noise(lines.unfinished());
         // Without room a read would take what little a buffer begins with.
         lines.buffer_mut().reserve(READ);
         let at_end = tokio::select! {
             biased;
             read = stdout.read_buf(lines.buffer_mut()) => !matches!(read, Ok(1..)),
             () = &mut ended => true,
+            // The clock is looked at only if it matters.
+            () = async { tokio::time::sleep(UNFINISHED).await }, if noisy => {
+                link.shared.noise(lines.unfinished(), "a line without an end");
+                told = true;
+                continue;
+            }
         };
         loop {
             match lines.next_line() {
+                Some(Ok(_)) if std::mem::take(&mut told) => {}
                 Some(Ok(line)) => link.receive(line, None),
-                Some(Err(_)) => too_long(&link),
+                Some(Err(_)) => {
+                    told = false;
+                    too_long(&link);
+                }
                 None => break,
             }
         }
         link.room_behind().await;
         if at_end {
             match lines.finish() {
+                Some(Ok(_)) if told => {}
                 Some(Ok(line)) => link.receive(line, None),
                 Some(Err(_)) => too_long(&link),
                 None => {}
@@ -277,6 +291,11 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
     // Nobody will talk to it again, but it may have something to finish. If it has ended, what it left behind ends too, and
     // it stays no zombie.
     pipe.child.close(()).await;
+}
+
+/// Whether a line begins as no message does.
+fn is_noise(line: &[u8]) -> bool {
+    line.trim_ascii_start().first().is_some_and(|first| !matches!(first, b'{' | b'['))
 }
 
 fn too_long(link: &Link) {
@@ -327,5 +346,7 @@ fn send_in_memory(server: &Arc<ServerLink>, bytes: &[u8]) {
 const WAITING: usize = 1 << 20;
 /// Bytes that are read from a child at a time, at least.
 const READ: usize = 8 << 10;
+/// How long the end of a line is waited for that begins as no message does.
+const UNFINISHED: Duration = Duration::from_millis(250);
 /// How long a child that closed its output is given to say how it ended.
 const ENDING: Duration = Duration::from_millis(500);
