@@ -18,6 +18,21 @@ pub(crate) enum Kind {
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// An error and what caused it, for logs.
+pub(crate) struct Chain<'a>(pub(crate) &'a (dyn std::error::Error + 'a));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
 impl Error {
     pub(crate) fn registration(mistakes: Vec<String>) -> Self {
         Self(Box::new(Kind::Registration(mistakes)))

@@ -19,6 +19,7 @@ use tsugite_core::uri_template::{Value as Text, Variables};
 
 use super::failure::{Failure, ToolError};
 use super::handler::{CallParts, FromCall};
+use super::position::{self, string_length};
 use super::schema::schema_of;
 
 /// What a handler was called with.
@@ -96,29 +97,24 @@ impl<'a> Arguments<'a> {
 }
 
 fn read_json<R: Reading>(arguments: Raw<'_>, reading: &R) -> Result<R::Value, String> {
-    let mut reader = serde_json::Deserializer::from_str(arguments.text());
-    if let Ok(value) = reading.read(&mut reader) {
-        return Ok(value);
-    }
+    let text = arguments.text();
+    let error = match reading.read(&mut serde_json::Deserializer::from_str(text)) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
     // `42.0` is an integer to JSON Schema; serde is stricter. Only what failed is read a second time, and as text, so that
     // what stands there twice still does.
-    if let Some(text) = whole_numbers(arguments.text())
-        && let Ok(value) = reading.read(&mut serde_json::Deserializer::from_str(&text))
-    {
-        return Ok(value);
-    }
-    // And a third time, to see where it failed: keeping track of that costs, so calls that succeed do not.
-    let mut reader = serde_json::Deserializer::from_str(arguments.text());
-    let mut track = serde_path_to_error::Track::new();
-    match reading.read(serde_path_to_error::Deserializer::new(&mut reader, &mut track)) {
-        Ok(value) => Ok(value),
-        Err(error) => {
-            let (path, text) = (track.path().to_string(), BadShape::from(error));
-            Err(match path.as_str() {
-                "." => format!("invalid arguments: {text}"),
-                path => format!("invalid argument `{path}`: {text}"),
-            })
-        }
+    let Some(text) = whole_numbers(text) else { return Err(told(text, error)) };
+    reading.read(&mut serde_json::Deserializer::from_str(&text)).map_err(|error| told(&text, error))
+}
+
+/// What is wrong, and where.
+fn told(text: &str, error: serde_json::Error) -> String {
+    let path = position::path(text, error.line(), error.column());
+    let wrong = BadShape::from(error);
+    match path.is_empty() {
+        true => format!("invalid arguments: {wrong}"),
+        false => format!("invalid argument `{path}`: {wrong}"),
     }
 }
 
@@ -148,20 +144,6 @@ fn whole_numbers(json: &str) -> Option<String> {
         }
     }
     changed.then_some(out)
-}
-
-/// How long the string is that a text begins with, both quotes included.
-fn string_length(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return at + 1,
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 /// Texts by name, as something to read from.

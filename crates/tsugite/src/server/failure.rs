@@ -7,6 +7,7 @@ use tsugite_core::protocol::tools::CallResult;
 use tsugite_core::revision::{Refusal, Revision};
 
 use super::ask::AskError;
+use crate::error::Chain;
 
 /// A handler's own failure. A tool's is told to the model as a result with `isError`, a prompt's or a resource's as an
 /// error.
@@ -105,7 +106,7 @@ impl ToolError {
             cause = error.source();
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(number, error, "tool failed");
+        tracing::error!(number, error = %Chain(error), "tool failed");
         Self::new(format!("tool failed (number {number} in the server's log)"))
     }
 }

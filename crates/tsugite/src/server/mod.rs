@@ -30,6 +30,7 @@ mod output;
 pub(crate) mod panic;
 #[doc(hidden)]
 pub mod param;
+mod position;
 mod principal;
 mod prompt;
 mod prompts;

@@ -1,5 +1,8 @@
 //! Signals that ask a process to stop.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Waits until somebody asks the process to stop.
@@ -9,8 +12,9 @@ pub(super) async fn asked_to_stop() {
     else {
         return std::future::pending().await;
     };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    poll_fn(|cx| match terminate.poll_recv(cx) {
+        Poll::Ready(_) => Poll::Ready(()),
+        Poll::Pending => interrupt.poll_recv(cx).map(drop),
+    })
+    .await;
 }

@@ -5,11 +5,12 @@
 //! carries the answers, without a task or a channel between them.
 
 use std::fs::File;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 use rustix::fs::{FileType, fstat};
 use tokio::io::{AsyncRead, ReadBuf};
@@ -47,10 +48,13 @@ impl Server {
         let mut wire = Wire { link: Link::new(&self, None), input, output, leaving: Vec::new(), left: 0 };
         // A task of its own, so that not every message asks whether there was a signal.
         let mut asked_to_stop = tokio::spawn(super::signal::asked_to_stop());
-        let served = tokio::select! {
-            biased;
-            _ = &mut asked_to_stop => Ok(()),
-            served = wire.serve() => served,
+        let served = {
+            let mut serving = pin!(wire.serve());
+            poll_fn(|cx| match Pin::new(&mut asked_to_stop).poll(cx) {
+                Poll::Ready(_) => Poll::Ready(Ok(())),
+                Poll::Pending => serving.as_mut().poll(cx),
+            })
+            .await
         };
         asked_to_stop.abort();
         // Nobody will read more if the pipes broke.
@@ -101,7 +105,8 @@ impl Wire {
     /// Reads and answers until the client closes stdin.
     async fn serve(&mut self) -> io::Result<()> {
         let mut lines = LineReader::new(self.link.config.limits.message_bytes);
-        let mut chunk = vec![0; READ];
+        // Most messages are short, and memory that nobody needs is not touched.
+        let mut chunk = vec![0; READ_FIRST];
         loop {
             // A client that does not read its answers is asked for no more questions, not even those that are here.
             let mut waiting = true;
@@ -117,23 +122,42 @@ impl Wire {
             if waiting && listens {
                 continue;
             }
-            tokio::select! {
-                biased;
-                read = self.input.read(&mut chunk), if listens => match read {
-                    Ok(0) => {
-                        if let Some(Ok(line)) = lines.finish() {
-                            self.receive(line);
-                        }
-                        return Ok(());
+            match self.next(&mut chunk, listens, blocked).await {
+                Event::Read(Ok(0)) => {
+                    if let Some(Ok(line)) = lines.finish() {
+                        self.receive(line);
                     }
-                    Ok(length) => lines.push(chunk.get(..length).unwrap_or_default()),
-                    Err(error) if is_passing(&error) => {}
-                    Err(error) => return Err(error),
-                },
-                ready = self.output.writable(), if blocked => ready?,
-                () = self.link.outbox().filled(), if !blocked => {}
+                    return Ok(());
+                }
+                Event::Read(Ok(length)) => {
+                    lines.push(chunk.get(..length).unwrap_or_default());
+                    if length == chunk.len() {
+                        chunk.resize(READ, 0);
+                    }
+                }
+                Event::Read(Err(error)) if is_passing(&error) => {}
+                Event::Read(Err(error)) => return Err(error),
+                Event::Written(ready) => ready?,
+                Event::Filled => {}
             }
         }
+    }
+
+    /// Waits for something to read if anybody `listens`, and for what was `blocked` to be written or for more to write.
+    async fn next(&mut self, chunk: &mut [u8], listens: bool, blocked: bool) -> Event {
+        let mut read = pin!(self.input.read(chunk));
+        let mut written = pin!(self.output.writable());
+        let mut filled = pin!(self.link.outbox().filled());
+        poll_fn(|cx| {
+            if listens && let Poll::Ready(read) = read.as_mut().poll(cx) {
+                return Poll::Ready(Event::Read(read));
+            }
+            match blocked {
+                true => written.as_mut().poll(cx).map(Event::Written),
+                false => filled.as_mut().poll(cx).map(|()| Event::Filled),
+            }
+        })
+        .await
     }
 
     fn receive(&self, line: &[u8]) {
@@ -167,7 +191,7 @@ impl Wire {
     async fn settle(&mut self) -> io::Result<()> {
         let link = self.link.clone();
         loop {
-            let quiet = link.outbox().quiet();
+            let mut quiet = pin!(link.outbox().quiet());
             let waits = self.write()?;
             if !waits && !link.is_busy() {
                 // Something may have been said between the two looks.
@@ -176,13 +200,28 @@ impl Wire {
                 }
                 continue;
             }
-            tokio::select! {
-                ready = self.output.writable(), if waits => ready?,
-                () = link.outbox().filled(), if !waits => {}
-                () = quiet, if !waits => {}
-            }
+            let mut written = pin!(self.output.writable());
+            let mut filled = pin!(link.outbox().filled());
+            poll_fn(|cx| match waits {
+                true => written.as_mut().poll(cx),
+                false => match filled.as_mut().poll(cx) {
+                    Poll::Ready(()) => Poll::Ready(Ok(())),
+                    Poll::Pending => quiet.as_mut().poll(cx).map(Ok),
+                },
+            })
+            .await?;
         }
     }
+}
+
+/// What was waited for.
+enum Event {
+    /// So much was read.
+    Read(io::Result<usize>),
+    /// More can be written.
+    Written(io::Result<()>),
+    /// There is more to write.
+    Filled,
 }
 
 /// stdin, as something that can be waited for.
@@ -275,5 +314,6 @@ fn copy_failed() -> io::Error {
     io::Error::other("what was said could not be copied to stdout")
 }
 
-/// How much is read at once.
+/// How much is read at once, as soon as that much comes, and before.
 const READ: usize = 64 << 10;
+const READ_FIRST: usize = 4 << 10;

@@ -40,6 +40,7 @@ use super::link::{Asked, Caller, Link, Tables, Work};
 use super::panic::{CatchPanic, Panicked};
 use super::principal::{Headers, Principal};
 use super::reply::Reply;
+use crate::error::Chain;
 use crate::transport::outbox::Outbox;
 
 /// A request, as layers see it.
@@ -200,7 +201,7 @@ fn refusal(error: impl Into<BoxError>) -> Refusal {
     match error.into().downcast::<Refusal>() {
         Ok(refusal) => *refusal,
         Err(error) => {
-            tracing::error!(error = &*error as &dyn std::error::Error, "a layer failed");
+            tracing::error!(error = %Chain(&*error), "a layer failed");
             Refusal::Internal
         }
     }

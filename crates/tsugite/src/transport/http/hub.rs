@@ -17,6 +17,7 @@ use super::settings::Http;
 use super::sse::OldSessions;
 use super::track::Track;
 use crate::bus::News;
+use crate::error::Chain;
 use crate::server::link::{Link, OpenStream, Reach, Room};
 use crate::server::{Config, Principal, Server};
 use crate::store::{Expect, LogBounds, Soon, Store, StoreError};
@@ -121,7 +122,7 @@ impl Hub {
         let age = self.http.session_idle.saturating_mul(2);
         let noted = |kept: Result<Option<u64>, StoreError>| {
             if let Err(error) = kept {
-                tracing::error!(error = &*error as &dyn std::error::Error, "a session could not be kept");
+                tracing::error!(error = %Chain(&*error), "a session could not be kept");
             }
         };
         match self.store.put(&key(session.id()), kept.into(), Expect::Any, age) {
@@ -143,7 +144,7 @@ impl Hub {
             Ok(None) => None,
             Err(error) => {
                 tracing::error!(
-                    error = &*error as &dyn std::error::Error,
+                    error = %Chain(&*error),
                     "a session could not be looked up"
                 );
                 None

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::error::Chain;
 use crate::store::{Events, LogBounds, Soon, Store};
 
 /// The streams of a session that can be taken up again.
@@ -242,7 +243,7 @@ impl Track {
 
 fn noted(kept: Result<(), crate::store::StoreError>) {
     if let Err(error) = kept {
-        tracing::error!(error = &*error as &dyn std::error::Error, "an event could not be kept");
+        tracing::error!(error = %Chain(&*error), "an event could not be kept");
     }
 }
 
