@@ -104,8 +104,9 @@ pub(crate) struct ToolEntry {
     pub(crate) output: Option<Validator>,
 }
 
-/// Things of one kind, in order, each switched on or off.
-pub(crate) struct Shelf<T>(IndexMap<String, (Arc<T>, bool)>);
+/// Things of one kind, in order, each switched on or off. Their names are the server's own, so that nobody can choose them to
+/// collide; every call looks one up.
+pub(crate) struct Shelf<T>(IndexMap<String, (Arc<T>, bool), foldhash::fast::RandomState>);
 
 impl<T> Clone for Shelf<T> {
     fn clone(&self) -> Self {
@@ -115,7 +116,7 @@ impl<T> Clone for Shelf<T> {
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
-        Self(IndexMap::new())
+        Self(IndexMap::default())
     }
 }
 
