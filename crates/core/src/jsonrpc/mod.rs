@@ -11,6 +11,7 @@ mod id;
 mod line;
 mod message;
 mod parse;
+#[cfg_attr(not(feature = "carry"), allow(dead_code, reason = "most of it is there for `carry`"))]
 pub(crate) mod parts;
 mod plain;
 mod raw;

@@ -123,6 +123,7 @@ impl RawJson {
     }
 
     /// Text that was put together from JSON.
+    #[allow(dead_code, reason = "only `carry` does, which is there with its feature")]
     pub(crate) fn checked(text: String) -> Self {
         RawJson(Text::Scanned(text.into()))
     }

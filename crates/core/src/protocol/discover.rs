@@ -37,6 +37,7 @@ wire! {
 
 impl Output for DiscoverResult {
     /// Drafts had `serverInfo` in the body, and some servers still do; it is taken if `_meta` does not say better.
+    #[inline]
     fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

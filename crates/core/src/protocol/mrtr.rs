@@ -103,6 +103,7 @@ wire! {
 
 impl InputRequired {
     /// Reads it. Fails when it asks nothing and wants nothing back: no retry could be any different.
+    #[inline]
     pub(super) fn read(result: Raw<'_>) -> Result<Self, BadShape> {
         let asked: Self = result_object(result)?.read()?;
         if asked.input_requests.is_none() && asked.request_state.is_none() {
@@ -136,6 +137,7 @@ impl<T: Output> Output for Reply<T> {
         }
     }
 
+    #[inline]
     fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
         match kind {
             ResultType::InputRequired => InputRequired::read(result).map(Reply::InputRequired),

@@ -77,6 +77,7 @@ wire! {
 macro_rules! complete {
     ($($name:ty),* $(,)?) => {$(
         impl $crate::protocol::Output for $name {
+            #[inline]
             fn read(
                 kind: $crate::protocol::ResultType,
                 result: $crate::jsonrpc::Raw<'_>,

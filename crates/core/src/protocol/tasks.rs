@@ -449,6 +449,7 @@ impl<'de> Deserialize<'de> for StatusParams {
 
 /// The extension's own examples call a task `task` here too, though its rule says `complete`.
 impl Output for GetResult {
+    #[inline]
     fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
         match kind {
             ResultType::Complete | ResultType::Task => object(result)?.read(),
@@ -481,6 +482,7 @@ impl<T: Output> Output for Promised<T> {
         }
     }
 
+    #[inline]
     fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
         match kind {
             ResultType::Task => object(result)?.read().map(Promised::Task),

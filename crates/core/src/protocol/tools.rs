@@ -206,6 +206,7 @@ impl Output for CallOutput {
         }
     }
 
+    #[inline]
     fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
         let result = object(result)?;
         Ok(match kind {

@@ -7,6 +7,7 @@
 //! of `shape`, one per family; which methods exist when, in `methods`; which number an error has, in `refusal`.
 //! No other module compares revisions: it asks one of the questions below.
 
+#[cfg(feature = "carry")]
 mod carry;
 mod methods;
 mod negotiate;
@@ -17,6 +18,7 @@ mod translate;
 use std::fmt;
 use std::str::FromStr;
 
+#[cfg(feature = "carry")]
 pub use carry::{carry_answer, carry_error, carry_notice, carry_params, carry_result};
 pub use methods::{Kind, Row, Sender, canonical, methods};
 pub use negotiate::Revisions;

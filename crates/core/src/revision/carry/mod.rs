@@ -15,6 +15,7 @@ mod envelope;
 mod error;
 mod merge;
 mod rules;
+mod stays;
 
 pub use error::carry_error;
 

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::{Reading, Revision, Translate, Unsayable, shape};
+use super::super::{Reading, Revision, Translate, Unsayable};
+use super::stays;
 use crate::jsonrpc::parts::Member;
 use crate::jsonrpc::{BadShape, Raw};
 use crate::protocol::{
@@ -141,8 +142,8 @@ const fn part<T: Translate, F>(change: F) -> Part<F> {
 
 /// Calls are most of what crosses a bridge.
 const fn calls(mut rules: Request) -> Request {
-    rules.params.stays = shape::tools::call_stays;
-    rules.output.stays = shape::tools::result_stays;
+    rules.params.stays = stays::call;
+    rules.output.stays = stays::result;
     rules
 }
 
@@ -250,7 +251,7 @@ mod tests {
             r#"{"name":"add","requestState":"a"}"#,
             r#"{"name":"add","inputResponses":{}}"#,
         ];
-        let spared = assert_spared::<tools::CallParams>(&params, shape::tools::call_stays);
+        let spared = assert_spared::<tools::CallParams>(&params, stays::call);
         assert!(spared >= 2 * 10, "plain calls are spared everywhere: {spared}");
         let results = [
             r#"{"content":[{"type":"text","text":"a","annotations":{"lastModified":"x"},"_meta":{"a":1}}]}"#,
@@ -260,7 +261,7 @@ mod tests {
             r#"{"content":[{"type":"audio","data":"","mimeType":"audio/wav"}],"isError":true}"#,
             r#"{"content":[{"type":"resource_link","uri":"a:b","name":"n","icons":[{"src":"a:i"}]}]}"#,
         ];
-        assert_spared::<tools::CallResult>(&results, shape::tools::result_stays);
+        assert_spared::<tools::CallResult>(&results, stays::result);
         let newest_two = [Revision::V2025_11_25, Revision::V2026_07_28];
         for (from, to) in [(newest_two[0], newest_two[1]), (newest_two[1], newest_two[0])] {
             for text in &results[..2] {

@@ -12,7 +12,7 @@ mod prompts;
 mod resources;
 mod sampling;
 mod tasks;
-pub(super) mod tools;
+mod tools;
 
 use super::Revision::*;
 use super::{Reading, Revision, Translate, Unsayable};

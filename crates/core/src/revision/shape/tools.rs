@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::super::Revision::*;
 use super::super::{Reading, Revision, Translate, Unsayable};
 use super::{fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title, no_change_between};
-use crate::jsonrpc::parts::Member;
 use crate::jsonrpc::{Raw, RawJson};
 use crate::protocol::tools::{CallOutput, CallParams, CallResult, ListResult, Tool, ToolAnnotations};
 use crate::protocol::{ContentBlock, ResultType, Schema};
@@ -103,12 +102,6 @@ impl Translate for CallParams {
     }
 }
 
-/// Whether the rules leave a call alone that has these members.
-pub(in crate::revision) fn call_stays(members: &[Member<'_>], _from: Revision, _to: Revision) -> bool {
-    let changing = ["task", "inputResponses", "requestState"];
-    !members.iter().any(|member| changing.iter().any(|name| member.is(name)))
-}
-
 impl Translate for CallResult {
     fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
         fit_structured(&mut self.structured_content, &mut self.content, to);
@@ -116,14 +109,6 @@ impl Translate for CallResult {
     }
 
     fn inward(&mut self, _from: Revision) {}
-}
-
-/// Whether the rules leave a complete result alone that has these members. Between the newest two, only structured content
-/// differs.
-pub(in crate::revision) fn result_stays(members: &[Member<'_>], from: Revision, to: Revision) -> bool {
-    let odd = |member: &Member<'_>| member.is("structuredContent") && !Raw::checked(member.value).is_object();
-    no_change_between(from, to, &[V2025_03_26, V2025_06_18, V2025_11_25])
-        && (to.is_stateless() || !members.iter().any(odd))
 }
 
 /// Structured content came with 2025-06-18, as an object; only 2026-07-28 takes any value. A result that said
