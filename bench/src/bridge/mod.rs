@@ -10,13 +10,14 @@
 //!
 //! It builds `tsugite` as it is released, and installs the others with npm as `bench/npm` writes them down. The server is
 //! the bare one, and the client writes and reads bytes: neither knows more of the protocol than it must. Over stdio there
-//! is one made with the library too, since a bare one takes less time than any server that reads what it is sent. All ways are up
-//! at once and each round visits every one of them, so what disturbs a round disturbs all alike. A figure is the median of
+//! is one made with the library too, since a bare one takes less time than any server that reads what it is sent. The client
+//! runs on one processor, everything else on another (`places`). All ways are up at once and each round visits every one of them, so what disturbs a round disturbs all alike. A figure is the median of
 //! the rounds, a ratio the median of the rounds' own ratios. CPU and memory are those of the bridge's process alone. Every
 //! answer is checked.
 
 mod built;
 mod lines;
+mod places;
 mod process;
 mod report;
 mod sockets;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use crate::Failed;
 use built::Built;
+use places::Places;
 use report::Measured;
 use ways::Way;
 
@@ -34,7 +36,10 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failed> {
     let plan = Plan::read(args)?;
     let built = Built::new()?;
     report::start(&start::measure(&built, plan.starts)?);
+    let places = Places::find()?;
+    places.start_others()?;
     let (server, mut ways) = ways::all(&built, &plan.only)?;
+    places.be_the_client()?;
     let mut measured: Vec<_> = ways.iter().map(|way| Measured::new(way.name)).collect();
     for way in &mut ways {
         way.visit(plan.calls, WINDOW)?;
