@@ -20,13 +20,16 @@ pub(super) fn by_name(name: &str, folders: &Folders, common: &Common) -> Result<
         true => format!("`-- {name}` starts a program"),
         false => super::SPELLINGS.to_owned(),
     };
-    search(name, &folders.own(), common).map_err(|failure| failure.hint(hint))
+    search(name, &folders.own(), common, Some(hint))
 }
 
 /// `HOST:NAME`.
 pub(super) fn in_host(host: &str, name: &str, folders: &Folders, common: &Common) -> Result<Hit> {
     match folders.of(host) {
-        Some(places) => search(name, &places, common),
+        Some(places) => {
+            let hint = format!("`tsugite config add {name} TARGET --to {host}` writes one there");
+            search(name, &places, common, Some(hint))
+        }
         None => {
             let failure = Failure::usage(format!("no host is known as `{host}`")).at("name");
             let failure = match did_you_mean(host, HOSTS) {
@@ -48,9 +51,11 @@ pub(super) fn in_file(path: &Path, name: &str, common: &Common) -> Result<Hit> {
     let place = Place { path: path.to_owned(), part: Part::List };
     match read(&place, common) {
         Err(error) if error.is_missing() => {
-            Err(Failure::usage(format!("there is no file {}", path.display())).at("name"))
+            Err(Failure::usage(format!("there is no file {}", path.display()))
+                .at("name")
+                .hint(super::SPELLINGS))
         }
-        _ => search(name, &[place], common),
+        _ => search(name, &[place], common, None),
     }
 }
 
@@ -78,7 +83,8 @@ pub(super) fn all(path: &Path, common: &Common) -> Result<Vec<(String, Result<Wa
     Ok(used.map(|listed| (listed.name.clone(), usable((listed, place.clone())))).collect())
 }
 
-fn search(name: &str, places: &[Place], common: &Common) -> Result<Hit> {
+/// Looks through lists; `otherwise` is what to try if it stands in none.
+fn search(name: &str, places: &[Place], common: &Common, otherwise: Option<String>) -> Result<Hit> {
     let mut looked = String::from("looked in");
     let mut names = Vec::new();
     for place in places {
@@ -109,10 +115,18 @@ fn search(name: &str, places: &[Place], common: &Common) -> Result<Hit> {
         looked.push_str(&format!("\n{} ({found})", place.shown()));
     }
     let failure = Failure::usage(format!("no server is called `{name}`")).at("name").seen(looked);
-    Err(match did_you_mean(name, names.iter().map(String::as_str)) {
+    let failure = match did_you_mean(name, names.iter().map(String::as_str)) {
         Some(advice) => failure.hint(advice),
-        None => failure,
-    })
+        None if names.is_empty() => failure,
+        None => {
+            // Two places may be one file.
+            names.sort();
+            names.dedup();
+            let known: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
+            failure.hint(format!("listed are {}", known.join(", ")))
+        }
+    };
+    Err(otherwise.into_iter().fold(failure, Failure::hint))
 }
 
 /// How to reach it, if that can be told.
