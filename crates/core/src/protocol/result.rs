@@ -17,6 +17,7 @@ pub trait Output: Serialize + HasMeta + Sized {
     }
 
     /// Reads a result of a known kind. Fails when this request cannot be answered with that kind.
+    // `#[inline]` wherever it is written: whoever reads a result builds that, and a server reads none.
     fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape>;
 }
 

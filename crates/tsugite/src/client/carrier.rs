@@ -261,7 +261,7 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
         };
         loop {
             match lines.next_line() {
-                Some(Ok(_)) if std::mem::take(&mut told) => {}
+                Some(Ok(line)) if std::mem::take(&mut told) => link.shared.wire(Direction::Received, line),
                 Some(Ok(line)) => link.receive(line, None),
                 Some(Err(_)) => {
                     told = false;
@@ -273,7 +273,7 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
         link.room_behind().await;
         if at_end {
             match lines.finish() {
-                Some(Ok(_)) if told => {}
+                Some(Ok(line)) if told => link.shared.wire(Direction::Received, line),
                 Some(Ok(line)) => link.receive(line, None),
                 Some(Err(_)) => too_long(&link),
                 None => {}

@@ -184,8 +184,9 @@ fn leaves(from: Revision, to: Revision) -> bool {
     from.is_stateless() && !to.is_stateless()
 }
 
-/// The text, of which these are the members, with what the rules changed, and then, where it `crosses` from one era into the other, with what `fit` does
-/// to its members, which tells whether it did anything. The text itself if nothing was done.
+/// The text, of which these are the members, with what the rules changed, and then, where it `crosses` from one era into
+/// the other, with what `fit` does to its members, which tells whether it did anything. The text itself if nothing was
+/// done.
 fn write(
     original: Raw<'_>,
     members: Option<Vec<Member<'_>>>,
