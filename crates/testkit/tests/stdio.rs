@@ -1,4 +1,6 @@
 //! The fixture as a process: how it begins, ends, and bears what a client does to it.
+//!
+//! Once many messages in a row were answered at once, another thread reads. What must hold, holds before and after.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,19 +9,85 @@
 )]
 
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::net::UnixStream;
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
-fn start() -> Child {
-    start_with(&[])
+/// A fixture that runs, and whoever speaks with it.
+struct Peer {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
 }
 
-fn start_with(arguments: &[&str]) -> Child {
+/// Who reads what is said to the fixture.
+#[derive(Debug, Clone, Copy)]
+enum Reads {
+    /// Its runtime, as from the beginning.
+    Runtime,
+    /// A thread, as after many messages that were answered at once.
+    Thread,
+}
+
+const BOTH: [Reads; 2] = [Reads::Runtime, Reads::Thread];
+
+impl Peer {
+    async fn start(reads: Reads) -> Self {
+        Self::start_with(reads, &[]).await
+    }
+
+    async fn start_with(reads: Reads, arguments: &[&str]) -> Self {
+        let mut child = start(arguments);
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut peer = Self { child, stdin, stdout: BufReader::new(stdout) };
+        if let Reads::Thread = reads {
+            peer.warm_up().await;
+        }
+        peer
+    }
+
+    /// Asks until a thread reads.
+    async fn warm_up(&mut self) {
+        for id in 0..200 {
+            self.say(&call(100_000 + id, "fails")).await;
+            assert_eq!(self.hear().await["id"], 100_000 + id);
+        }
+        assert!(self.has_thread(), "no thread reads");
+    }
+
+    fn has_thread(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id().unwrap())).unwrap();
+        let mut names =
+            tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+        names.any(|name| name.trim() == "tsugite-stdin")
+    }
+
+    async fn say(&mut self, lines: &str) {
+        self.stdin.write_all(lines.as_bytes()).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Says no more, and hears all there is.
+    async fn hear_out(mut self) -> (Child, Vec<Value>) {
+        drop(self.stdin);
+        let mut heard = String::new();
+        self.stdout.read_to_string(&mut heard).await.unwrap();
+        (self.child, heard.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    }
+}
+
+fn start(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_fixture"))
         .args(arguments)
         .stdin(Stdio::piped())
@@ -30,6 +98,12 @@ fn start_with(arguments: &[&str]) -> Child {
         .unwrap()
 }
 
+fn listen(id: usize, to: &str) -> String {
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"subscriptions/listen\",\"params\":{{\"notifications\":{to},{META}}}}}\n"
+    )
+}
+
 fn call(id: usize, tool: &str) -> String {
     format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\"name\":\"{tool}\",{META}}}}}\n"
@@ -38,87 +112,92 @@ fn call(id: usize, tool: &str) -> String {
 
 #[tokio::test(flavor = "current_thread")]
 async fn ten_thousand_requests_in_one_burst_are_all_answered_once() {
-    let mut child = start();
-    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let burst: String = (0..10_000).map(|id| call(id, if id % 2 == 0 { "later" } else { "fails" })).collect();
-    let writer = tokio::spawn(async move {
-        stdin.write_all(burst.as_bytes()).await.unwrap();
-        stdin
-    });
-    let mut lines = BufReader::new(stdout).lines();
-    let mut seen = BTreeSet::new();
-    while seen.len() < 10_000 {
-        let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
-        assert!(answer.get("result").is_some(), "{answer}");
-        assert!(seen.insert(answer["id"].as_u64().unwrap()), "answered twice: {answer}");
+    for (reads, every) in [(Reads::Runtime, 2), (Reads::Thread, 2), (Reads::Thread, 1_000)] {
+        let Peer { mut child, mut stdin, stdout } = Peer::start(reads).await;
+        let tool = |id| if id % every == every - 1 { "later" } else { "fails" };
+        let burst: String = (0..10_000).map(|id| call(id, tool(id))).collect();
+        let writer = tokio::spawn(async move {
+            stdin.write_all(burst.as_bytes()).await.unwrap();
+            stdin
+        });
+        let mut lines = stdout.lines();
+        let mut seen = BTreeSet::new();
+        while seen.len() < 10_000 {
+            let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+            assert!(answer.get("result").is_some(), "{answer}");
+            assert!(seen.insert(answer["id"].as_u64().unwrap()), "answered twice: {answer}");
+        }
+        drop(writer.await.unwrap());
+        assert!(child.wait().await.unwrap().success());
     }
-    drop(writer.await.unwrap());
-    assert!(child.wait().await.unwrap().success());
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn what_was_asked_before_the_end_of_input_is_answered() {
     // STDIO-019, also without a newline at the end.
-    let mut child = start();
-    let mut stdin = child.stdin.take().unwrap();
-    let asked = format!("{}{}", call(1, "later"), call(2, "later").trim_end());
-    stdin.write_all(asked.as_bytes()).await.unwrap();
-    drop(stdin);
-    let mut heard = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut heard).await.unwrap();
-    assert_eq!(heard.lines().count(), 2, "{heard}");
-    assert!(child.wait().await.unwrap().success());
+    for reads in BOTH {
+        let mut peer = Peer::start(reads).await;
+        peer.say(&format!("{}{}", call(1, "later"), call(2, "later").trim_end())).await;
+        let (mut child, heard) = peer.hear_out().await;
+        assert_eq!(heard.len(), 2, "{reads:?}: {heard:?}");
+        assert!(child.wait().await.unwrap().success());
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_thread_that_reads_sees_the_end_of_input() {
+    for last in ["later", "fails"] {
+        let mut peer = Peer::start(Reads::Thread).await;
+        peer.say(call(1, last).trim_end()).await;
+        let (mut child, heard) = peer.hear_out().await;
+        assert_eq!(heard.len(), 1, "{last}: {heard:?}");
+        assert!(child.wait().await.unwrap().success());
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_signal_ends_the_server_cleanly() {
-    let mut child = start();
-    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut lines = BufReader::new(stdout).lines();
-    stdin.write_all(call(1, "later").as_bytes()).await.unwrap();
-    lines.next_line().await.unwrap().unwrap();
-    // The shell's own `kill`: a small machine may have no program of that name.
-    let kill = format!("kill -TERM {}", child.id().unwrap());
-    assert!(Command::new("sh").args(["-c", &kill]).status().await.unwrap().success());
-    assert!(child.wait().await.unwrap().success());
+    for (reads, tool) in [(Reads::Runtime, "later"), (Reads::Thread, "later"), (Reads::Thread, "fails")] {
+        let mut peer = Peer::start(reads).await;
+        peer.say(&call(1, tool)).await;
+        peer.hear().await;
+        // The shell's own `kill`: a small machine may have no program of that name.
+        let kill = format!("kill -TERM {}", peer.child.id().unwrap());
+        assert!(Command::new("sh").args(["-c", &kill]).status().await.unwrap().success());
+        assert!(peer.child.wait().await.unwrap().success(), "{reads:?}");
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn nothing_but_messages_reaches_stdout() {
     // STDIO-004, STDIO-006: what a handler prints, and what a panic says, goes to stderr.
-    let mut child = start();
-    let mut stdin = child.stdin.take().unwrap();
     let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "say", "arguments": {"text": "hello"}, "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
         },
     }});
-    stdin.write_all(format!("{say}\n{}", call(2, "panics")).as_bytes()).await.unwrap();
-    drop(stdin);
-    let (mut heard, mut printed) = (String::new(), String::new());
-    child.stdout.take().unwrap().read_to_string(&mut heard).await.unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut printed).await.unwrap();
-    assert!(heard.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{heard}");
-    assert_eq!(heard.lines().count(), 2);
-    assert!(printed.contains("a stray line on stdout") && printed.contains("on purpose"), "{printed}");
+    for reads in BOTH {
+        let mut peer = Peer::start(reads).await;
+        peer.say(&format!("{say}\n{}", call(2, "panics"))).await;
+        let (mut child, heard) = peer.hear_out().await;
+        assert_eq!(heard.len(), 2, "{reads:?}");
+        let mut printed = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut printed).await.unwrap();
+        assert!(printed.contains("a stray line on stdout") && printed.contains("on purpose"), "{printed}");
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_line_over_the_limit_is_answered_and_the_next_is_read() {
-    let mut child = start();
-    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut lines = BufReader::new(stdout).lines();
-    let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(5 << 20));
-    let writer = tokio::spawn(async move {
-        stdin.write_all(format!("{long}{}", call(2, "later")).as_bytes()).await.unwrap();
-        stdin
-    });
-    let refused: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
-    assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32801)));
-    let answered: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
-    assert_eq!(answered["id"], 2);
-    drop(writer.await.unwrap());
+    for reads in BOTH {
+        let mut peer = Peer::start(reads).await;
+        let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(5 << 20));
+        peer.say(&format!("{long}{}", call(2, "later"))).await;
+        let refused = peer.hear().await;
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32801)));
+        assert_eq!(peer.hear().await["id"], 2, "{reads:?}");
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -127,7 +206,9 @@ async fn files_serve_where_pipes_would() {
     let folder = std::env::temp_dir().join(format!("tsugite-stdio-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (questions, answers) = (folder.join("in"), folder.join("out"));
-    std::fs::write(&questions, call(1, "later")).unwrap();
+    let asked: String =
+        (0..2_000).map(|id| call(id, if id % 500 == 0 { "later" } else { "fails" })).collect();
+    std::fs::write(&questions, asked).unwrap();
     let status = Command::new(env!("CARGO_BIN_EXE_fixture"))
         .stdin(std::fs::File::open(&questions).unwrap())
         .stdout(std::fs::File::create(&answers).unwrap())
@@ -138,62 +219,134 @@ async fn files_serve_where_pipes_would() {
     let heard = std::fs::read_to_string(&answers).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(status.success());
-    assert_eq!(heard.lines().count(), 1, "{heard}");
+    assert_eq!(heard.lines().count(), 2_000);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn sockets_serve_where_pipes_would() {
+    // What Node.js opens for its children.
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let (input, output): (OwnedFd, OwnedFd) = (theirs.try_clone().unwrap().into(), theirs.into());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fixture"))
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::from(output))
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let (heard, mut said) = UnixStream::from_std(ours).unwrap().into_split();
+    let mut lines = BufReader::new(heard).lines();
+    for id in 0..500 {
+        let tool = if id % 200 == 199 { "later" } else { "fails" };
+        said.write_all(call(id, tool).as_bytes()).await.unwrap();
+        let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        assert_eq!(answer["id"], id);
+    }
+    drop(said);
+    assert!(child.wait().await.unwrap().success());
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn what_never_ends_is_ended_when_the_client_has_gone() {
-    let mut child = start_with(&["50"]);
-    let mut stdin = child.stdin.take().unwrap();
-    let listen = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"subscriptions/listen\",\"params\":{{\"notifications\":{{}},{META}}}}}\n"
-    );
-    stdin.write_all(format!("{}{listen}", call(1, "slow")).as_bytes()).await.unwrap();
-    drop(stdin);
-    let mut heard = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut heard).await.unwrap();
-    assert!(child.wait().await.unwrap().success());
-    let ids: Vec<_> =
-        heard.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone()).collect();
-    assert_eq!(
-        ids,
-        [Value::Null, json!(2)],
-        "acknowledged, then ended gracefully; the other call has no answer"
-    );
+    for reads in BOTH {
+        let mut peer = Peer::start_with(reads, &["50"]).await;
+        peer.say(&format!("{}{}", call(1, "slow"), listen(2, "{}"))).await;
+        let (mut child, heard) = peer.hear_out().await;
+        assert!(child.wait().await.unwrap().success());
+        let ids: Vec<_> = heard.iter().map(|message| message["id"].clone()).collect();
+        assert_eq!(
+            ids,
+            [Value::Null, json!(2)],
+            "acknowledged, then ended gracefully; the other call has no answer"
+        );
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_the_runtime_has_to_say_leaves_while_a_thread_reads() {
+    let mut peer = Peer::start_with(Reads::Runtime, &["5000", "soon"]).await;
+    peer.say(&listen(1, "{\"toolsListChanged\":true}")).await;
+    assert_eq!(peer.hear().await["method"], "notifications/subscriptions/acknowledged");
+    peer.warm_up().await;
+    peer.say(&call(2, "soon")).await;
+    // The task it starts may be sooner than its answer.
+    let heard = [peer.hear().await, peer.hear().await];
+    assert!(heard.iter().any(|message| message["id"] == 2), "{heard:?}");
+    let news = "notifications/tools/list_changed";
+    assert!(heard.iter().any(|message| message["method"] == news), "{heard:?}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_is_under_way_in_the_runtime_is_cancelled_by_a_thread_that_reads() {
+    let mut peer = Peer::start(Reads::Runtime).await;
+    peer.say(&call(7, "slow")).await;
+    peer.warm_up().await;
+    // The id is taken as long as the call is under way.
+    peer.say(&call(7, "fails")).await;
+    assert_eq!(peer.hear().await["error"]["code"], -32600);
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    peer.say(&format!("{cancel}\n{}", call(7, "later"))).await;
+    assert_eq!(peer.hear().await["result"]["content"][0]["text"], "later");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_answer_that_no_pipe_holds_leaves_whole() {
+    for reads in BOTH {
+        let mut peer = Peer::start(reads).await;
+        let text = "x".repeat(1_000_000);
+        let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "say", "arguments": {"text": text}, "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        }});
+        peer.say(&format!("{say}\n")).await;
+        assert_eq!(peer.hear().await["result"]["content"][0]["text"], text);
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_client_that_never_reads_is_not_read_from_for_ever() {
-    let mut child = start();
-    let (mut stdin, _stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let big = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": "say", "arguments": {"text": "x".repeat(60_000)}, "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        },
-    }});
-    let line = format!("{big}\n");
-    let mut taken = 0;
-    // A second without a byte taken is long enough to call it stuck; a slow machine only ends the loop sooner.
-    while taken < 1_000
-        && tokio::time::timeout(std::time::Duration::from_secs(1), stdin.write_all(line.as_bytes()))
-            .await
-            .is_ok()
-    {
-        taken += 1;
+    for reads in BOTH {
+        let Peer { mut child, mut stdin, stdout } = Peer::start(reads).await;
+        let big = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "say", "arguments": {"text": "x".repeat(60_000)}, "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        }});
+        let line = format!("{big}\n");
+        let mut taken = 0;
+        // A second without a byte taken is long enough to call it stuck; a slow machine only ends the loop sooner.
+        while taken < 1_000
+            && tokio::time::timeout(std::time::Duration::from_secs(1), stdin.write_all(line.as_bytes()))
+                .await
+                .is_ok()
+        {
+            taken += 1;
+        }
+        assert!(taken < 1_000, "60 MB were taken in and nothing was read");
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", child.id().unwrap())).unwrap_or_default();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        if let Some(kib) = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok()) {
+            assert!(kib < 100_000, "{kib} KiB");
+        }
+        // Once it reads, everything that was taken whole is answered.
+        drop(stdin);
+        let mut lines = stdout.lines();
+        for _ in 0..taken {
+            let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+            assert_eq!(answer["id"], 1);
+        }
+        assert!(child.wait().await.unwrap().success());
     }
-    assert!(taken < 1_000, "60 MB were taken in and nothing was read");
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id().unwrap())).unwrap_or_default();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    if let Some(kib) = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok()) {
-        assert!(kib < 100_000, "{kib} KiB");
-    }
-    child.kill().await.unwrap();
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn what_the_peer_does_not_hear_stands_on_stderr() {
-    let mut child = start();
+    let mut child = start(&[]);
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(call(1, "breaks").as_bytes()).await.unwrap();
     drop(stdin);

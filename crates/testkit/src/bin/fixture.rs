@@ -1,6 +1,9 @@
 //! The fixture server on stdio, for transcripts. `fixture 50` gives what runs 50 milliseconds when the client has gone.
+//! `fixture 50 soon` has a tool more, after whose answer the list of tools changes.
 
 use std::time::Duration;
+
+use tsugite::prelude::*;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> tsugite::Result<()> {
@@ -10,5 +13,11 @@ async fn main() -> tsugite::Result<()> {
         Some(grace) => server.grace(grace),
         None => server,
     };
+    let soon = Tool::new("soon").handler(|cx: Context| async move {
+        let server = cx.server().clone();
+        tokio::spawn(async move { server.disable(Kind::Tool, "soon") });
+        "soon"
+    });
+    let server = if std::env::args().nth(2).is_some() { server.tool(soon) } else { server };
     server.serve_stdio().await
 }

@@ -708,6 +708,11 @@ impl Link {
         }
     }
 
+    /// Whether nothing more is to be received.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
     /// Waits until the link is closed.
     pub(crate) async fn closed(&self) {
         loop {

@@ -188,6 +188,29 @@ impl Outbox {
         self.lock().taker = None;
     }
 
+    /// Lets nobody be woken for what is said until [`Self::release`]: whoever holds it will write that.
+    pub(crate) fn hold(&self) -> Option<Waker> {
+        self.lock().taker.take()
+    }
+
+    /// Lets whoever waited wait on; false, and they are woken, if something is there that has not been written.
+    pub(crate) fn release(&self, taker: Option<Waker>) -> bool {
+        let mut buffer = self.lock();
+        let nothing = buffer.bytes.is_empty() && !buffer.closed;
+        let woken = match nothing {
+            true => {
+                buffer.taker = taker.or_else(|| buffer.taker.take());
+                None
+            }
+            false => taker,
+        };
+        drop(buffer);
+        if let Some(taker) = woken {
+            taker.wake();
+        }
+        nothing
+    }
+
     /// Whether there is nothing to take.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().bytes.is_empty()

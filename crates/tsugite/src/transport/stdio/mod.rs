@@ -2,25 +2,26 @@
 //!
 //! Nothing but messages goes to stdout: the descriptor is moved away and stdout becomes stderr, so that a stray
 //! `println!` cannot corrupt the stream. One loop reads and writes: all that has arrived is answered before one write
-//! carries the answers, without a task or a channel between them.
+//! carries the answers, without a task or a channel between them. While every message is answered at once, a thread
+//! that waits in `read` itself takes that loop over.
 
-use std::fs::File;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use rustix::fs::{FileType, fstat};
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::UnixStream;
-use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 use tsugite_core::jsonrpc::LineReader;
 
+use crate::lock::lock;
 use crate::server::Server;
 use crate::server::link::{Link, Work};
+
+use pipes::{Input, Output};
+
+mod aside;
+mod pipes;
 
 impl Server {
     /// Serves one client on stdin and stdout, in every revision, until stdin ends or a signal asks to stop.
@@ -43,13 +44,15 @@ impl Server {
     async fn serve_pipes(self) -> crate::Result<()> {
         self.check()?;
         super::log::fall_back_to_stderr();
-        let (stdin, stdout) = take_stdio()?;
+        let (stdin, stdout) = pipes::take_stdio()?;
         let (input, (output, copier)) = (Input::new(stdin)?, Output::new(stdout)?);
-        let mut wire = Wire { link: Link::new(&self, None), input, output, leaving: Vec::new(), left: 0 };
+        let wire = Arc::new(Wire { link: Link::new(&self, None), output, leaving: Mutex::default() });
+        // Also if nobody waits for the end: the thread that may read must not answer then.
+        let over = Over(&wire.link);
         // A task of its own, so that not every message asks whether there was a signal.
         let mut asked_to_stop = tokio::spawn(super::signal::asked_to_stop());
         let served = {
-            let mut serving = pin!(wire.serve());
+            let mut serving = pin!(wire.serve(input));
             poll_fn(|cx| match Pin::new(&mut asked_to_stop).poll(cx) {
                 Poll::Ready(_) => Poll::Ready(Ok(())),
                 Poll::Pending => serving.as_mut().poll(cx),
@@ -66,7 +69,7 @@ impl Server {
             }
             broken => broken,
         };
-        wire.link.abandon();
+        drop(over);
         drop(wire);
         if let Some(copier) = copier {
             tokio::task::spawn_blocking(move || copier.join()).await?.map_err(|_| copy_failed())??;
@@ -84,36 +87,82 @@ impl Drop for Serving {
     }
 }
 
-/// Descriptors of our own for stdin and stdout. From then on, what is printed is not a message.
-fn take_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
-    let stdin = rustix::io::dup(rustix::stdio::stdin())?;
-    let stdout = rustix::io::dup(rustix::stdio::stdout())?;
-    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    Ok((stdin, stdout))
+/// Stops what runs when nobody serves any more.
+struct Over<'a>(&'a Link);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
 }
 
 struct Wire {
     link: Arc<Link>,
-    input: Input,
     output: Output,
-    /// What was taken from the outbox, and how much of it has left.
-    leaving: Vec<u8>,
+    leaving: Mutex<Leaving>,
+}
+
+/// What was taken from the outbox, and how much of it has left.
+#[derive(Default)]
+struct Leaving {
+    bytes: Vec<u8>,
     left: usize,
+}
+
+/// What has been read.
+struct Reading {
+    lines: LineReader,
+    chunk: Vec<u8>,
+    /// How many messages in a row were answered at once.
+    at_once: usize,
+}
+
+impl Reading {
+    fn new(longest: usize) -> Self {
+        // Most messages are short, and memory that nobody needs is not touched.
+        Self { lines: LineReader::new(longest), chunk: vec![0; READ_FIRST], at_once: 0 }
+    }
+
+    /// So much of the chunk is new.
+    fn push(&mut self, length: usize) {
+        self.lines.push(self.chunk.get(..length).unwrap_or_default());
+        if length == self.chunk.len() {
+            self.chunk.resize(READ, 0);
+        }
+    }
+
+    /// Receives the next message; none if there is no whole one. What is not done at once is given back.
+    fn receive(&mut self, link: &Arc<Link>) -> Option<Vec<Work>> {
+        let work = match self.lines.next_line()? {
+            Ok(line) => link.receive(line),
+            Err(_) => {
+                link.receive_too_long();
+                Vec::new()
+            }
+        };
+        self.at_once = if work.is_empty() { self.at_once + 1 } else { 0 };
+        Some(work)
+    }
+
+    /// Nothing more will come. What has no end of line is a message all the same.
+    fn finish(&mut self, link: &Arc<Link>) -> Vec<Work> {
+        match self.lines.finish() {
+            Some(Ok(line)) => link.receive(line),
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl Wire {
     /// Reads and answers until the client closes stdin.
-    async fn serve(&mut self) -> io::Result<()> {
-        let mut lines = LineReader::new(self.link.config.limits.message_bytes);
-        // Most messages are short, and memory that nobody needs is not touched.
-        let mut chunk = vec![0; READ_FIRST];
+    async fn serve(self: &Arc<Self>, mut input: Input) -> io::Result<()> {
+        let mut reading = Reading::new(self.link.config.limits.message_bytes);
         loop {
             // A client that does not read its answers is asked for no more questions, not even those that are here.
             let mut waiting = true;
             while waiting && !self.link.outbox().is_full() {
-                match lines.next_line() {
-                    Some(Ok(line)) => self.receive(line),
-                    Some(Err(_)) => self.link.receive_too_long(),
+                match reading.receive(&self.link) {
+                    Some(work) => self.start(work),
                     None => waiting = false,
                 }
             }
@@ -122,19 +171,19 @@ impl Wire {
             if waiting && listens {
                 continue;
             }
-            match self.next(&mut chunk, listens, blocked).await {
+            if listens && !blocked && reading.at_once >= AT_ONCE {
+                match self.aside(input, reading).await? {
+                    Some(back) => (input, reading) = back,
+                    None => return Ok(()),
+                }
+                continue;
+            }
+            match self.next(&mut input, &mut reading.chunk, listens, blocked).await {
                 Event::Read(Ok(0)) => {
-                    if let Some(Ok(line)) = lines.finish() {
-                        self.receive(line);
-                    }
+                    self.start(reading.finish(&self.link));
                     return Ok(());
                 }
-                Event::Read(Ok(length)) => {
-                    lines.push(chunk.get(..length).unwrap_or_default());
-                    if length == chunk.len() {
-                        chunk.resize(READ, 0);
-                    }
-                }
+                Event::Read(Ok(length)) => reading.push(length),
                 Event::Read(Err(error)) if is_passing(&error) => {}
                 Event::Read(Err(error)) => return Err(error),
                 Event::Written(ready) => ready?,
@@ -144,8 +193,8 @@ impl Wire {
     }
 
     /// Waits for something to read if anybody `listens`, and for what was `blocked` to be written or for more to write.
-    async fn next(&mut self, chunk: &mut [u8], listens: bool, blocked: bool) -> Event {
-        let mut read = pin!(self.input.read(chunk));
+    async fn next(&self, input: &mut Input, chunk: &mut [u8], listens: bool, blocked: bool) -> Event {
+        let mut read = pin!(input.read(chunk));
         let mut written = pin!(self.output.writable());
         let mut filled = pin!(self.link.outbox().filled());
         poll_fn(|cx| {
@@ -160,26 +209,28 @@ impl Wire {
         .await
     }
 
-    fn receive(&self, line: &[u8]) {
-        for Work { id, serial, future, .. } in self.link.receive(line) {
+    fn start(&self, work: Vec<Work>) {
+        for Work { id, serial, future, .. } in work {
             let task = tokio::spawn(future);
             self.link.started(&id, serial, task.abort_handle());
         }
     }
 
     /// Writes what is there as far as the client takes it; true if some of it must wait.
-    fn write(&mut self) -> io::Result<bool> {
+    fn write(&self) -> io::Result<bool> {
+        let mut leaving = lock(&self.leaving);
+        let Leaving { bytes, left } = &mut *leaving;
         loop {
-            if self.left == self.leaving.len() {
-                self.left = 0;
-                if !self.link.outbox().take_now(&mut self.leaving) {
-                    self.leaving.clear();
+            if *left == bytes.len() {
+                *left = 0;
+                if !self.link.outbox().take_now(bytes) {
+                    bytes.clear();
                     return Ok(false);
                 }
             }
-            match self.output.try_write(self.leaving.get(self.left..).unwrap_or_default()) {
+            match self.output.try_write(bytes.get(*left..).unwrap_or_default()) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => self.left += written,
+                Ok(written) => *left += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(error),
@@ -188,12 +239,11 @@ impl Wire {
     }
 
     /// Lets what runs finish and what is written leave.
-    async fn settle(&mut self) -> io::Result<()> {
-        let link = self.link.clone();
+    async fn settle(&self) -> io::Result<()> {
         loop {
-            let mut quiet = pin!(link.outbox().quiet());
+            let mut quiet = pin!(self.link.outbox().quiet());
             let waits = self.write()?;
-            if !waits && !link.is_busy() {
+            if !waits && !self.link.is_busy() {
                 // Something may have been said between the two looks.
                 if !self.write()? {
                     return Ok(());
@@ -201,7 +251,7 @@ impl Wire {
                 continue;
             }
             let mut written = pin!(self.output.writable());
-            let mut filled = pin!(link.outbox().filled());
+            let mut filled = pin!(self.link.outbox().filled());
             poll_fn(|cx| match waits {
                 true => written.as_mut().poll(cx),
                 false => match filled.as_mut().poll(cx) {
@@ -224,88 +274,6 @@ enum Event {
     Filled,
 }
 
-/// stdin, as something that can be waited for.
-enum Input {
-    Pipe(pipe::Receiver),
-    /// Node.js opens sockets where others open pipes.
-    Socket(UnixStream),
-}
-
-/// stdout, likewise.
-enum Output {
-    Pipe(pipe::Sender),
-    Socket(UnixStream),
-}
-
-/// A thread between a pipe of ours and a terminal or file, which must not be made non-blocking: others share it.
-type Copier = std::thread::JoinHandle<io::Result<u64>>;
-
-impl Input {
-    fn new(fd: OwnedFd) -> io::Result<Self> {
-        Ok(match kind(&fd)? {
-            FileType::Fifo => Input::Pipe(pipe::Receiver::from_owned_fd(fd)?),
-            FileType::Socket => Input::Socket(socket(fd)?),
-            _ => {
-                let (reader, mut writer) = io::pipe()?;
-                // It ends with its file, or when nobody reads any more; a terminal may keep it until the process ends.
-                std::thread::spawn(move || io::copy(&mut File::from(fd), &mut writer));
-                Input::Pipe(pipe::Receiver::from_owned_fd(reader.into())?)
-            }
-        })
-    }
-
-    /// Reads what there is. One that brings less than fits is not followed by another to see that there is no more.
-    async fn read(&mut self, chunk: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|cx| {
-            let mut buffer = ReadBuf::new(chunk);
-            let read = match self {
-                Input::Pipe(pipe) => Pin::new(pipe).poll_read(cx, &mut buffer),
-                Input::Socket(socket) => Pin::new(socket).poll_read(cx, &mut buffer),
-            };
-            read.map_ok(|()| buffer.filled().len())
-        })
-        .await
-    }
-}
-
-impl Output {
-    fn new(fd: OwnedFd) -> io::Result<(Self, Option<Copier>)> {
-        Ok(match kind(&fd)? {
-            FileType::Fifo => (Output::Pipe(pipe::Sender::from_owned_fd(fd)?), None),
-            FileType::Socket => (Output::Socket(socket(fd)?), None),
-            _ => {
-                let (mut reader, writer) = io::pipe()?;
-                let copier = std::thread::spawn(move || io::copy(&mut reader, &mut File::from(fd)));
-                (Output::Pipe(pipe::Sender::from_owned_fd(writer.into())?), Some(copier))
-            }
-        })
-    }
-
-    async fn writable(&self) -> io::Result<()> {
-        match self {
-            Output::Pipe(pipe) => pipe.writable().await,
-            Output::Socket(socket) => socket.writable().await,
-        }
-    }
-
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Output::Pipe(pipe) => pipe.try_write(bytes),
-            Output::Socket(socket) => socket.try_write(bytes),
-        }
-    }
-}
-
-fn kind(fd: &OwnedFd) -> io::Result<FileType> {
-    Ok(FileType::from_raw_mode(fstat(fd)?.st_mode))
-}
-
-fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
-    let socket = std::os::unix::net::UnixStream::from(fd);
-    socket.set_nonblocking(true)?;
-    UnixStream::from_std(socket)
-}
-
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
@@ -317,3 +285,6 @@ fn copy_failed() -> io::Error {
 /// How much is read at once, as soon as that much comes, and before.
 const READ: usize = 64 << 10;
 const READ_FIRST: usize = 4 << 10;
+
+/// So many messages in a row that were answered at once let a thread of its own read: starting it is paid back by then.
+const AT_ONCE: usize = 64;
