@@ -24,6 +24,7 @@ pub use id::Id;
 pub use line::{LineReader, LineTooLong, end_line};
 pub use message::{Incoming, Message, Notification, Request, Response};
 pub use parse::{Limits, parse};
+pub(crate) use parse::{Watch, parse_watched};
 pub(crate) use raw::present;
 pub use raw::{BadShape, Raw, RawJson};
-pub(crate) use scan::Scanner;
+pub(crate) use scan::{NotJson, Scanner};

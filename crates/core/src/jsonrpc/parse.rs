@@ -70,6 +70,27 @@ impl Limits {
 /// assert_eq!(fault.wrong.code(), -32700);
 /// ```
 pub fn parse<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Incoming<'a>, Fault> {
+    parse_watched(bytes, limits, &mut ())
+}
+
+/// Whoever wants to see the params of a message while they are walked over.
+pub(crate) trait Watch<'a> {
+    /// Takes the params. `outside` is how many containers are already open.
+    fn params(&mut self, scanner: &mut Scanner<'a>, outside: u32) -> Result<&'a str, NotJson>;
+}
+
+impl<'a> Watch<'a> for () {
+    fn params(&mut self, scanner: &mut Scanner<'a>, outside: u32) -> Result<&'a str, NotJson> {
+        scanner.value(outside)
+    }
+}
+
+/// The same while `watch` sees the params, unless the message is one of several.
+pub(crate) fn parse_watched<'a>(
+    bytes: &'a [u8],
+    limits: &Limits,
+    watch: &mut impl Watch<'a>,
+) -> Result<Incoming<'a>, Fault> {
     if bytes.len() > limits.message_bytes {
         return Err(Fault::too_long());
     }
@@ -79,7 +100,8 @@ pub fn parse<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Incoming<'a>, Fault
     scanner.skip_space();
     match scanner.peek() {
         Some(b'{') => {
-            let envelope = Envelope::scan(&mut scanner, 0).map_err(|NotJson| unreadable(Wrong::NotJson))?;
+            let envelope =
+                Envelope::scan(&mut scanner, 0, watch).map_err(|NotJson| unreadable(Wrong::NotJson))?;
             scanner.end().map_err(|NotJson| unreadable(Wrong::NotJson))?;
             envelope.judge(limits).map(Incoming::Single)
         }
@@ -106,7 +128,7 @@ fn batch<'a>(scanner: &mut Scanner<'a>, limits: &Limits) -> Result<Batch<'a>, Fa
         }
         scanner.skip_space();
         messages.push(if scanner.peek() == Some(b'{') {
-            Envelope::scan(scanner, 1).map_err(syntax)?.judge(limits)
+            Envelope::scan(scanner, 1, &mut ()).map_err(syntax)?.judge(limits)
         } else {
             scanner.value(1).map_err(syntax)?;
             Err(unreadable(if scanner.take_too_deep() { Wrong::TooDeep } else { Wrong::NotAnObject }))
@@ -135,10 +157,13 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    fn scan(scanner: &mut Scanner<'a>, outside: u32) -> Result<Self, NotJson> {
+    fn scan(scanner: &mut Scanner<'a>, outside: u32, watch: &mut impl Watch<'a>) -> Result<Self, NotJson> {
         let mut envelope = Envelope::default();
         scanner.object(|scanner, key| {
-            let value = scanner.value(outside + 1)?;
+            let value = match key {
+                "params" => watch.params(scanner, outside + 1)?,
+                _ => scanner.value(outside + 1)?,
+            };
             envelope.too_deep |= scanner.take_too_deep();
             envelope.put(key, value);
             Ok::<_, NotJson>(())

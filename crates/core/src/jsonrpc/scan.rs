@@ -76,6 +76,14 @@ impl<'a> Scanner<'a> {
         &mut self,
         mut member: impl FnMut(&mut Self, &str) -> Result<(), E>,
     ) -> Result<&'a str, E> {
+        self.members(|scanner, key| member(scanner, key.ok_or(NotJson)?))
+    }
+
+    /// The same for whoever bears a key whose escapes mean nothing: it has no words.
+    pub(crate) fn members<E: From<NotJson>>(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Option<&str>) -> Result<(), E>,
+    ) -> Result<&'a str, E> {
         self.skip_space();
         let start = self.at;
         self.expect(b'{')?;
@@ -83,7 +91,7 @@ impl<'a> Scanner<'a> {
             loop {
                 let key = self.key()?;
                 self.expect(b':')?;
-                member(self, &key)?;
+                member(self, key.as_deref())?;
                 if !self.take(b',') {
                     self.expect(b'}')?;
                     break;
@@ -91,6 +99,11 @@ impl<'a> Scanner<'a> {
             }
         }
         Ok(self.text.get(start..self.at).ok_or(NotJson)?)
+    }
+
+    /// Whether so many containers may be open.
+    pub(crate) fn allows(&self, open: u32) -> bool {
+        open <= self.max_depth
     }
 
     /// The next value as text, in text that was walked before: how its brackets match is all there is to see.
@@ -105,14 +118,15 @@ impl<'a> Scanner<'a> {
         self.text.get(start..self.at).ok_or(NotJson)
     }
 
-    fn key(&mut self) -> Result<Cow<'a, str>, NotJson> {
+    /// The words of a key; none if its escapes mean nothing.
+    fn key(&mut self) -> Result<Option<Cow<'a, str>>, NotJson> {
         self.skip_space();
         let start = self.at;
         let escaped = self.skip_string()?;
         if escaped {
-            return self.text.get(start..self.at).and_then(decode).ok_or(NotJson);
+            return Ok(self.text.get(start..self.at).and_then(decode));
         }
-        self.text.get(start + 1..self.at - 1).map(Cow::Borrowed).ok_or(NotJson)
+        Ok(self.text.get(start + 1..self.at - 1).map(Cow::Borrowed))
     }
 
     fn skip_value(&mut self, outside: u32) -> Result<(), NotJson> {

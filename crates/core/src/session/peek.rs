@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::jsonrpc::{BadShape, Id, Message, Raw, Scanner};
+use crate::jsonrpc::{
+    BadShape, Fault, Id, Incoming, Limits, Message, NotJson, Raw, Request, Scanner, Watch, parse_watched,
+};
 use crate::protocol::logging::Level;
 use crate::protocol::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION};
 use crate::protocol::{ClientCapabilities, Implementation, Method, prompts, resources, tasks, tools};
@@ -18,8 +20,16 @@ pub struct Peek<'a> {
     arguments: Option<Raw<'a>>,
     request_state: Option<Raw<'a>>,
     input_responses: Option<Raw<'a>>,
+    cursor: Option<Cursor<'a>>,
     has_meta: bool,
     meta: MetaMembers<'a>,
+}
+
+/// What a list is asked to go on from. Only lists have it, so only they judge it.
+#[derive(Debug, Clone, Copy)]
+enum Cursor<'a> {
+    Once(Raw<'a>),
+    Twice,
 }
 
 /// How much a request says of its sender in `_meta`.
@@ -70,41 +80,9 @@ pub struct Sender<'a> {
 impl<'a> Peek<'a> {
     /// Looks at `params`. Fails when a member that is looked at stands there twice or has a wrong type.
     pub fn at(params: Raw<'a>) -> Result<Self, BadShape> {
-        let [mut name, mut uri, mut task_id, mut offered_version, mut arguments] = [None; 5];
-        let [mut request_state, mut input_responses] = [None; 2];
-        let mut meta = None;
-        params.scanner().object(|scanner, key| {
-            let place = match key {
-                "_meta" if meta.is_some() => return Err(twice(key)),
-                "_meta" => {
-                    let wrong = |error| BadShape::new(format!("`_meta`: {error}"));
-                    meta = Some(MetaMembers::of(scanner).map_err(wrong)?);
-                    return Ok(());
-                }
-                "name" => &mut name,
-                "uri" => &mut uri,
-                "taskId" => &mut task_id,
-                "protocolVersion" => &mut offered_version,
-                "arguments" => &mut arguments,
-                "requestState" => &mut request_state,
-                "inputResponses" => &mut input_responses,
-                _ => return pass(scanner),
-            };
-            put(place, key, scanner)
-        })?;
-        // What is no string is judged when the params are read.
-        let text = |member: Option<Raw<'a>>| member.and_then(Raw::string);
-        Ok(Self {
-            name: text(name),
-            uri: text(uri),
-            task_id: text(task_id),
-            offered_version: text(offered_version),
-            arguments: unless_null(arguments),
-            request_state: unless_null(request_state),
-            input_responses: unless_null(input_responses),
-            has_meta: meta.is_some(),
-            meta: meta.unwrap_or_default(),
-        })
+        let mut seen = Seen::default();
+        seen.walk(&mut params.scanner(), 1)?;
+        seen.judge()
     }
 
     /// The version the request claims to speak.
@@ -192,6 +170,19 @@ impl<'a> Peek<'a> {
         self.request_state
     }
 
+    /// Where a page of a list begins; `None` for the first. Fails when it stands there twice or is no string.
+    pub fn cursor(&self) -> Result<Option<Cow<'a, str>>, BadShape> {
+        match self.cursor {
+            None => Ok(None),
+            Some(Cursor::Twice) => Err(Wrong::Twice("cursor").into()),
+            Some(Cursor::Once(cursor)) if cursor.is_null() => Ok(None),
+            Some(Cursor::Once(cursor)) => match cursor.string() {
+                Some(cursor) => Ok(Some(cursor)),
+                None => Err(BadShape::new("`cursor`: expected a string")),
+            },
+        }
+    }
+
     /// The answers to what an earlier attempt asked for.
     pub fn input_responses(&self) -> Option<Raw<'a>> {
         self.input_responses
@@ -224,6 +215,133 @@ fn wrong(key: &str) -> Refusal {
     Refusal::InvalidParams(format!("Invalid params: `_meta` key `{key}` is malformed").into())
 }
 
+/// What was seen of the params of a message while it was parsed.
+#[derive(Debug, Default)]
+pub struct Seen<'a> {
+    /// Whether there was anything to see.
+    looked: bool,
+    name: Option<Raw<'a>>,
+    uri: Option<Raw<'a>>,
+    task_id: Option<Raw<'a>>,
+    offered_version: Option<Raw<'a>>,
+    arguments: Option<Raw<'a>>,
+    request_state: Option<Raw<'a>>,
+    input_responses: Option<Raw<'a>>,
+    cursor: Option<Cursor<'a>>,
+    has_meta: bool,
+    meta: MetaMembers<'a>,
+    /// The first thing that is wrong. The walk goes on: whether it is JSON matters more.
+    wrong: Option<Wrong>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Wrong {
+    Twice(&'static str),
+    /// A key whose escapes mean nothing.
+    BadKey,
+    MetaTwice(&'static str),
+    MetaBadKey,
+    MetaNotAnObject,
+}
+
+/// Reads one body or line as [`jsonrpc::parse`](crate::jsonrpc::parse) does, and looks at the params on the way.
+pub fn parse<'a>(bytes: &'a [u8], limits: &Limits) -> (Result<Incoming<'a>, Fault>, Seen<'a>) {
+    let mut seen = Seen::default();
+    (parse_watched(bytes, limits, &mut seen), seen)
+}
+
+impl<'a> Seen<'a> {
+    /// What there is to see in the request that was parsed, as [`Peek::at`] sees it.
+    pub fn peek(&self, request: &Request<'a>) -> Result<Peek<'a>, BadShape> {
+        match self.looked {
+            true => self.judge(),
+            false => Peek::at(request.params()),
+        }
+    }
+
+    fn judge(&self) -> Result<Peek<'a>, BadShape> {
+        if let Some(wrong) = self.wrong {
+            return Err(wrong.into());
+        }
+        // What is no string is judged when the params are read.
+        let text = |member: Option<Raw<'a>>| member.and_then(Raw::string);
+        Ok(Peek {
+            name: text(self.name),
+            uri: text(self.uri),
+            task_id: text(self.task_id),
+            offered_version: text(self.offered_version),
+            arguments: unless_null(self.arguments),
+            request_state: unless_null(self.request_state),
+            input_responses: unless_null(self.input_responses),
+            cursor: self.cursor,
+            has_meta: self.has_meta,
+            meta: self.meta.judged(),
+        })
+    }
+
+    /// Goes through params, in which so many containers are open.
+    fn walk(&mut self, scanner: &mut Scanner<'a>, open: u32) -> Result<&'a str, NotJson> {
+        scanner.members(|scanner, key| {
+            let (place, name) = match key {
+                Some("_meta") => {
+                    if std::mem::replace(&mut self.has_meta, true) {
+                        self.wrong.get_or_insert(Wrong::Twice("_meta"));
+                    }
+                    return self.meta.walk(scanner, open, &mut self.wrong);
+                }
+                Some("cursor") => {
+                    let cursor = Cursor::Once(Raw::checked(scanner.value(open)?));
+                    self.cursor = Some(if self.cursor.is_some() { Cursor::Twice } else { cursor });
+                    return Ok(());
+                }
+                Some("name") => (&mut self.name, "name"),
+                Some("uri") => (&mut self.uri, "uri"),
+                Some("taskId") => (&mut self.task_id, "taskId"),
+                Some("protocolVersion") => (&mut self.offered_version, "protocolVersion"),
+                Some("arguments") => (&mut self.arguments, "arguments"),
+                Some("requestState") => (&mut self.request_state, "requestState"),
+                Some("inputResponses") => (&mut self.input_responses, "inputResponses"),
+                _ => {
+                    if key.is_none() {
+                        self.wrong.get_or_insert(Wrong::BadKey);
+                    }
+                    scanner.value(open)?;
+                    return Ok(());
+                }
+            };
+            if place.replace(Raw::checked(scanner.value(open)?)).is_some() {
+                self.wrong.get_or_insert(Wrong::Twice(name));
+            }
+            Ok(())
+        })
+    }
+}
+
+impl<'a> Watch<'a> for Seen<'a> {
+    fn params(&mut self, scanner: &mut Scanner<'a>, outside: u32) -> Result<&'a str, NotJson> {
+        // The params, `_meta` and what a client says of itself are opened here, so there must be room for them. Params
+        // that stand there twice are refused with their message.
+        if self.looked || !next_is_object(scanner) || !scanner.allows(outside + 3) {
+            return scanner.value(outside);
+        }
+        self.looked = true;
+        self.walk(scanner, outside + 1)
+    }
+}
+
+impl From<Wrong> for BadShape {
+    fn from(wrong: Wrong) -> Self {
+        let twice = |key| format!("duplicate field `{key}`");
+        match wrong {
+            Wrong::Twice(key) => BadShape::new(twice(key)),
+            Wrong::BadKey => NotJson.into(),
+            Wrong::MetaTwice(key) => BadShape::new(format!("`_meta`: {}", twice(key))),
+            Wrong::MetaBadKey => BadShape::new(format!("`_meta`: {}", BadShape::from(NotJson))),
+            Wrong::MetaNotAnObject => BadShape::new("`_meta`: expected an object"),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 struct MetaMembers<'a> {
     version: Option<Raw<'a>>,
@@ -234,32 +352,57 @@ struct MetaMembers<'a> {
 }
 
 impl<'a> MetaMembers<'a> {
-    fn of(scanner: &mut Scanner<'a>) -> Result<Self, BadShape> {
-        let mut meta = Self::default();
+    /// Goes through `_meta`, around which so many containers are open.
+    fn walk(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        outside: u32,
+        wrong: &mut Option<Wrong>,
+    ) -> Result<(), NotJson> {
         if !next_is_object(scanner) {
-            let value = Raw::checked(scanner.known_value()?);
-            return if value.is_null() { Ok(meta) } else { Err(BadShape::new("expected an object")) };
+            if !Raw::checked(scanner.value(outside)?).is_null() {
+                wrong.get_or_insert(Wrong::MetaNotAnObject);
+            }
+            return Ok(());
         }
-        scanner.object(|scanner, key| {
-            let place = match key {
-                CLIENT_INFO if meta.info.is_some() => return Err(twice(key)),
-                CLIENT_INFO => {
-                    meta.info = Some(Info::of(scanner)?);
+        let open = outside + 1;
+        scanner.members(|scanner, key| {
+            let (place, name) = match key {
+                Some(CLIENT_INFO) => {
+                    if self.info.replace(Info::of(scanner, open, wrong)?).is_some() {
+                        wrong.get_or_insert(Wrong::MetaTwice(CLIENT_INFO));
+                    }
                     return Ok(());
                 }
-                PROTOCOL_VERSION => &mut meta.version,
-                CLIENT_CAPABILITIES => &mut meta.capabilities,
-                LOG_LEVEL => &mut meta.log_level,
-                PROGRESS_TOKEN => &mut meta.progress_token,
-                _ => return pass(scanner),
+                Some(PROTOCOL_VERSION) => (&mut self.version, PROTOCOL_VERSION),
+                Some(CLIENT_CAPABILITIES) => (&mut self.capabilities, CLIENT_CAPABILITIES),
+                Some(LOG_LEVEL) => (&mut self.log_level, LOG_LEVEL),
+                Some(PROGRESS_TOKEN) => (&mut self.progress_token, PROGRESS_TOKEN),
+                _ => {
+                    if key.is_none() {
+                        wrong.get_or_insert(Wrong::MetaBadKey);
+                    }
+                    scanner.value(open)?;
+                    return Ok(());
+                }
             };
-            put(place, key, scanner)
+            if place.replace(Raw::checked(scanner.value(open)?)).is_some() {
+                wrong.get_or_insert(Wrong::MetaTwice(name));
+            }
+            Ok::<_, NotJson>(())
         })?;
-        meta.info = meta.info.filter(|info| !info.whole.is_null());
-        for place in [&mut meta.version, &mut meta.capabilities, &mut meta.log_level] {
-            *place = unless_null(*place);
+        Ok(())
+    }
+
+    /// Without what is written as `null`.
+    fn judged(&self) -> Self {
+        Self {
+            version: unless_null(self.version),
+            capabilities: unless_null(self.capabilities),
+            info: self.info.filter(|info| !info.whole.is_null()),
+            log_level: unless_null(self.log_level),
+            progress_token: self.progress_token,
         }
-        Ok(meta)
     }
 }
 
@@ -275,44 +418,36 @@ struct Info<'a> {
 }
 
 impl<'a> Info<'a> {
-    fn of(scanner: &mut Scanner<'a>) -> Result<Self, BadShape> {
+    fn of(scanner: &mut Scanner<'a>, outside: u32, wrong: &mut Option<Wrong>) -> Result<Self, NotJson> {
         let [mut name, mut version] = [None; 2];
         let (mut others, mut sound) = (false, true);
+        let open = outside + 1;
         let whole = match next_is_object(scanner) {
             false => {
                 sound = false;
-                scanner.known_value()?
+                scanner.value(outside)?
             }
-            true => scanner.object(|scanner, key| {
+            true => scanner.members(|scanner, key| {
                 let place = match key {
-                    "name" => &mut name,
-                    "version" => &mut version,
+                    Some("name") => &mut name,
+                    Some("version") => &mut version,
                     _ => {
+                        if key.is_none() {
+                            wrong.get_or_insert(Wrong::MetaBadKey);
+                        }
                         others = true;
-                        return pass(scanner);
+                        scanner.value(open)?;
+                        return Ok(());
                     }
                 };
-                let value = Raw::checked(scanner.known_value()?);
+                let value = Raw::checked(scanner.value(open)?);
                 sound &= place.replace(value).is_none() && value.string().is_some();
-                Ok::<_, BadShape>(())
+                Ok::<_, NotJson>(())
             })?,
         };
         sound &= name.is_some() && version.is_some();
         Ok(Self { whole: Raw::checked(whole), name, version, others, sound })
     }
-}
-
-/// Takes the value into its place, which must be free.
-fn put<'a>(place: &mut Option<Raw<'a>>, key: &str, scanner: &mut Scanner<'a>) -> Result<(), BadShape> {
-    match place.replace(Raw::checked(scanner.known_value()?)) {
-        None => Ok(()),
-        Some(_) => Err(twice(key)),
-    }
-}
-
-fn pass(scanner: &mut Scanner<'_>) -> Result<(), BadShape> {
-    scanner.known_value()?;
-    Ok(())
 }
 
 fn next_is_object(scanner: &mut Scanner<'_>) -> bool {
@@ -325,10 +460,6 @@ fn unless_null(member: Option<Raw<'_>>) -> Option<Raw<'_>> {
     member.filter(|value| !value.is_null())
 }
 
-fn twice(key: &str) -> BadShape {
-    BadShape::new(format!("duplicate field `{key}`"))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -338,6 +469,7 @@ mod tests {
 
     use super::*;
     use crate::jsonrpc::RawJson;
+    use crate::protocol::pagination::PageParams;
 
     #[test]
     fn each_missing_or_malformed_key_is_named() {
@@ -373,6 +505,27 @@ mod tests {
         arguments: Option<&'a RawValue>,
     }
 
+    #[test]
+    fn a_cursor_is_seen_as_the_params_of_a_list_are_read() {
+        for text in [
+            "{}",
+            "{\"cursor\":null}",
+            "{\"cursor\":\"\"}",
+            "{\"cursor\":\"a\\u0062\"}",
+            "{\"c\\u0075rsor\":\"a\"}",
+            "{\"cursor\":\"\\ud800\"}",
+            "{\"cursor\":7}",
+            "{\"cursor\":{}}",
+            "{\"cursor\":\"a\",\"cursor\":\"a\"}",
+        ] {
+            let params = RawJson::parse(text).unwrap();
+            let seen = Peek::at(Raw::from(&params)).unwrap().cursor().ok().map(|it| it.map(Cow::into_owned));
+            let read = Raw::from(&params).read::<PageParams>().ok().map(|params| params.cursor);
+            assert_eq!(seen, read, "{text}");
+            assert_seen_on_the_way(text, 128);
+        }
+    }
+
     #[derive(Default, Deserialize)]
     struct ParamsMeta {
         #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
@@ -395,7 +548,23 @@ mod tests {
         _version: String,
     }
 
+    /// What is seen on the way is what is seen afterwards, and the message is the same.
+    fn assert_seen_on_the_way(params: &str, depth: u32) {
+        let line = format!(r#"{{"jsonrpc":"2.0","params": {params},"id":1,"method":"tools/call"}}"#);
+        let limits = Limits::default().depth(depth);
+        let (ours, seen) = parse(line.as_bytes(), &limits);
+        let theirs = crate::jsonrpc::parse(line.as_bytes(), &limits);
+        assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "{line}");
+        if let Ok(Incoming::Single(Message::Request(request))) = &ours {
+            let (on_the_way, afterwards) = (seen.peek(request), Peek::at(request.params()));
+            assert_eq!(format!("{on_the_way:?}"), format!("{afterwards:?}"), "{line}");
+        }
+    }
+
     fn assert_seen_alike(text: &str) {
+        for depth in [1, 2, 3, 4, 5, 6, 128] {
+            assert_seen_on_the_way(text, depth);
+        }
         let params = RawJson::parse(text).unwrap();
         let ours = Peek::at(Raw::from(&params));
         let theirs = serde_json::from_str::<Params<'_>>(text).ok().and_then(|params| {
@@ -493,6 +662,30 @@ mod tests {
         #[test]
         fn what_is_seen_is_what_serde_reads(params in params()) {
             assert_seen_alike(&params);
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_as_if_nobody_looked() {
+        let bad = [
+            "{\"name\":}",
+            "{\"name\" 1}",
+            "{\"_meta\":{\"x\":1,}}",
+            "{\"_meta\":{\"io.modelcontextprotocol/clientInfo\":{\"name\":tru}}}",
+            "{\"\\ud800\":1}",
+            "{\"_meta\":{\"\\ud800\":1}}",
+            "{\"_meta\":{\"io.modelcontextprotocol/clientInfo\":{\"\\ud800\":1}}}",
+            "{\"name\":1,\"name\":2}",
+            "{\"_meta\":7}",
+            "7",
+            "{},\"params\":{\"name\":\"x\"}",
+            "{",
+            "{\"arguments\":[[[[[[[[]]]]]]]],\"name\":\"x\"}",
+        ];
+        for params in bad {
+            for depth in [1, 2, 3, 4, 5, 6, 7, 128] {
+                assert_seen_on_the_way(params, depth);
+            }
         }
     }
 

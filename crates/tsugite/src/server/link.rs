@@ -14,13 +14,14 @@ use std::task::{self, Poll, Waker};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
-use tsugite_core::jsonrpc::{Fault, Id, Incoming, Message, Raw, RawJson, Request, parse};
+use tsugite_core::jsonrpc::{Fault, Id, Incoming, Message, Raw, RawJson, Request};
 use tsugite_core::protocol::cancellation;
 use tsugite_core::protocol::lifecycle::{Initialize, Initialized};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, Notice};
 use tsugite_core::revision::{Refusal, Revision, Translate, read_params};
 use tsugite_core::session::inbound::{Cancellation, Completion, NotTaken};
+use tsugite_core::session::peek::{Seen, parse};
 use tsugite_core::session::stdio::{Line, decide, decide_request};
 use tsugite_core::session::{Inbound, Peek, Phase, ServerHandshake};
 
@@ -321,11 +322,11 @@ impl Link {
 
     /// A line has come. What is not done at once is given back.
     pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) -> Vec<Work> {
-        let message = parse(line, &self.config.limits);
+        let (message, seen) = parse(line, &self.config.limits);
         let reply = Reply::Single(self.outbox().clone());
         match message {
-            Ok(Incoming::Single(message)) => self.message(Ok(message), &reply).into_iter().collect(),
-            Err(fault) => self.message(Err(fault), &reply).into_iter().collect(),
+            Ok(Incoming::Single(message)) => self.message(Ok(message), &seen, &reply).into_iter().collect(),
+            Err(fault) => self.message(Err(fault), &seen, &reply).into_iter().collect(),
             Ok(Incoming::Batch(_)) => self.batch(message, &reply),
         }
     }
@@ -343,7 +344,7 @@ impl Link {
                 let most = self.config.limits.message_bytes.saturating_mul(2);
                 let together = Reply::batch(self.outbox().clone(), most);
                 let messages = batch.into_messages().into_iter();
-                messages.filter_map(|message| self.message(message, &together)).collect()
+                messages.filter_map(|message| self.message(message, &Seen::default(), &together)).collect()
             }
             (Line::Refuse(refusal, revision), _) => {
                 reply.refusal(None, &refusal, revision);
@@ -353,9 +354,14 @@ impl Link {
         }
     }
 
-    fn message(self: &Arc<Self>, message: Result<Message<'_>, Fault>, reply: &Reply) -> Option<Work> {
+    fn message<'a>(
+        self: &Arc<Self>,
+        message: Result<Message<'a>, Fault>,
+        seen: &Seen<'a>,
+        reply: &Reply,
+    ) -> Option<Work> {
         if let Ok(Message::Request(request)) = &message {
-            return self.request(request, reply);
+            return self.request(request, seen, reply);
         }
         self.hear(message, reply);
         None
@@ -423,12 +429,12 @@ impl Link {
         declared
     }
 
-    fn request(self: &Arc<Self>, request: &Request<'_>, reply: &Reply) -> Option<Work> {
+    fn request<'a>(self: &Arc<Self>, request: &Request<'a>, seen: &Seen<'a>, reply: &Reply) -> Option<Work> {
         let (phase, (runs, full), declared) = {
             let state = self.lock();
             (state.handshake.phase(), state.load(), state.declared)
         };
-        let peek = match Peek::at(request.params()) {
+        let peek = match seen.peek(request) {
             Ok(peek) => peek,
             Err(error) => {
                 reply.refusal(Some(&request.id), &Refusal::bad_params(&error), self.spoken());

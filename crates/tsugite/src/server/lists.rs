@@ -1,5 +1,6 @@
 //! The four lists: written once for each revision and audience, in pages, and kept until something changes.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -8,7 +9,7 @@ use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::caching::{CacheScope, Cacheable};
 use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{Method, prompts, resources, tools};
-use tsugite_core::revision::{Refusal, Revision, Translate, read_params};
+use tsugite_core::revision::{Refusal, Revision, Translate};
 
 use super::context::LazyContext;
 use super::files::{encode_path, mime_of};
@@ -93,7 +94,7 @@ impl Listing for resources::ListTemplates {
 
 /// Pages that were written already. Bounded; emptied when something changes.
 #[derive(Default)]
-pub(crate) struct Pages(Mutex<(u64, HashMap<PageKey, Arc<RawJson>>)>);
+pub(crate) struct Pages(Mutex<(u64, HashMap<PageKey, Arc<RawJson>, foldhash::fast::RandomState>)>);
 
 #[derive(PartialEq, Eq, Hash)]
 struct PageKey {
@@ -106,19 +107,19 @@ struct PageKey {
 
 /// Answers with a page of a list.
 pub(crate) fn list<L: Listing>(link: &Link, asked: Asked<'_>) -> Result<(), Refusal> {
-    let params = read_params::<L>(asked.request.params(), asked.revision)?;
+    let cursor = cursor(asked)?;
     let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
     // Looked at before the list is, so that a change in between is not missed.
     let version = shared.feed.version();
     let has_rules = shared.has_rules(config);
-    let whole = params.cursor.is_none() && !has_rules;
+    let whole = cursor.is_none() && !has_rules;
     let seen = if whole { None } else { Some(shared.seen::<L::Of>(config, L::FAMILIES, who)) };
     let audience = seen.as_ref().filter(|_| has_rules).map(|seen| audience(seen));
     let names = |position: usize, name: &str| {
         let seen = seen.as_deref().unwrap_or_default();
         after(seen.iter().map(|(name, _)| name.as_str()), position, name)
     };
-    let start = match &params.cursor {
+    let start = match &cursor {
         None => 0,
         Some(cursor) => {
             let (position, name) = open_cursor(config, L::NAME, cursor)?;
@@ -137,13 +138,18 @@ pub(crate) fn list<L: Listing>(link: &Link, asked: Asked<'_>) -> Result<(), Refu
     Ok(())
 }
 
+/// Where the page that is asked for begins. Nothing else in the params of a list says anything.
+fn cursor<'a>(asked: Asked<'a>) -> Result<Option<Cow<'a, str>>, Refusal> {
+    asked.peek.cursor().map_err(|error| Refusal::bad_params(&error))
+}
+
 /// Answers with a page of resources, those of directories among them. Nothing of it is kept: files change unannounced.
 pub(crate) fn list_with_files(
     link: &Arc<Link>,
     asked: Asked<'_>,
     context: &LazyContext<'_>,
 ) -> Result<Option<Work>, Refusal> {
-    let params = read_params::<resources::List>(asked.request.params(), asked.revision)?;
+    let cursor = cursor(asked)?.map(Cow::into_owned);
     let (server, config, who) = (link.server.clone(), link.config.clone(), asked.principal().cloned());
     let places = BlockingPlaces::of(link.places().clone());
     let answer = Box::pin(async move {
@@ -152,7 +158,7 @@ pub(crate) fn list_with_files(
             move || files_among(&shared, &config, who.as_ref())
         });
         let definitions = definitions.await;
-        let start = match &params.cursor {
+        let start = match &cursor {
             None => 0,
             Some(cursor) => {
                 let (position, name) = open_cursor(&config, resources::List::NAME, cursor)
@@ -241,7 +247,7 @@ impl Pages {
     fn get(&self, version: u64, key: PageKey, write: impl FnOnce() -> RawJson) -> Arc<RawJson> {
         let mut pages = lock(&self.0);
         if pages.0 != version {
-            *pages = (version, HashMap::new());
+            *pages = (version, HashMap::default());
         }
         if let Some(page) = pages.1.get(&key) {
             return page.clone();

@@ -10,13 +10,13 @@ use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
-use tsugite_core::jsonrpc::{Incoming, Message, Request, parse};
+use tsugite_core::jsonrpc::{Incoming, Message, Request};
 use tsugite_core::revision::{Refusal, Revision};
-use tsugite_core::session::Peek;
 use tsugite_core::session::http::{
     Denial, Head, Header, MirrorHeaders, Post, SessionHeader, climb, decide_post, decide_post_request,
     status_of,
 };
+use tsugite_core::session::peek::{Peek, parse};
 
 use super::answer::{Refused, bare, denial, events, fault, json, refuse};
 use super::body::{HttpBody, Reading, Unread};
@@ -252,7 +252,8 @@ fn decide(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
     let known = head.session;
     let caller = Caller { principal, headers: Headers::of(map.clone()) };
     let arrived = Arrived { hub, head, session, caller, said };
-    let body = match parse(bytes, &hub.config.limits) {
+    let (body, seen) = parse(bytes, &hub.config.limits);
+    let body = match body {
         Ok(body) => body,
         Err(wrong) => {
             let spoken = known_revision(known).unwrap_or_else(|| hub.config.served.unspoken());
@@ -260,7 +261,7 @@ fn decide(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
         }
     };
     if let Incoming::Single(Message::Request(request)) = &body {
-        let peek = match Peek::at(request.params()) {
+        let peek = match seen.peek(request) {
             Ok(peek) => peek,
             Err(error) => {
                 let spoken = known_revision(known).unwrap_or(Revision::NEWEST);
