@@ -6,6 +6,7 @@ use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use serde::{Deserialize, Serialize};
+use tsugite_core::jsonrpc::RawJson;
 
 /// Hears what is published, under which topic; says whether it is still there to hear.
 pub type Hearing = Box<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
@@ -91,8 +92,8 @@ impl Carrier {
 
     pub(crate) fn tell(&self, news: News) {
         let Some((bus, topic, from)) = self.0.get() else { return };
-        if let Ok(letter) = serde_json::to_vec(&Letter { from: *from, news }) {
-            bus.publish(topic, &letter);
+        if let Ok(letter) = RawJson::of(&Letter { from: *from, news }) {
+            bus.publish(topic, letter.text().as_bytes());
         }
     }
 

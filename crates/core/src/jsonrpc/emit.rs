@@ -4,7 +4,7 @@
 //! neither a string nor the frame around values is left to it.
 
 use serde::ser::{
-    SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
+    Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
     SerializeTupleStruct, SerializeTupleVariant,
 };
 use serde::{Serialize, Serializer};
@@ -63,19 +63,19 @@ struct Frame<'a> {
     close: u8,
     /// It stands in an object of its own, under the name of a variant.
     in_variant: bool,
-    /// The name of a struct that means something to `serde_json` alone, such as raw text.
-    private: Option<&'static str>,
+    /// Whether it is a struct that means something to `serde_json` alone, such as raw text.
+    private: bool,
 }
 
 impl<'a> Emitter<'a> {
     fn array(self) -> Frame<'a> {
         self.0.push(b'[');
-        Frame { out: self.0, empty: true, close: b']', in_variant: false, private: None }
+        Frame { out: self.0, empty: true, close: b']', in_variant: false, private: false }
     }
 
     fn object(self) -> Frame<'a> {
         self.0.push(b'{');
-        Frame { out: self.0, empty: true, close: b'}', in_variant: false, private: None }
+        Frame { out: self.0, empty: true, close: b'}', in_variant: false, private: false }
     }
 
     fn variant(self, name: &str) -> Self {
@@ -106,7 +106,7 @@ impl Frame<'_> {
     }
 
     fn close(self) -> Result<(), serde_json::Error> {
-        if self.private.is_none() {
+        if !self.private {
             self.out.push(self.close);
         }
         if self.in_variant {
@@ -237,13 +237,7 @@ impl<'a> Serializer for Emitter<'a> {
 
     fn serialize_struct(self, name: &'static str, _len: usize) -> Result<Frame<'a>, Self::Error> {
         if name.starts_with(PRIVATE) {
-            return Ok(Frame {
-                out: self.0,
-                empty: true,
-                close: b'}',
-                in_variant: false,
-                private: Some(name),
-            });
+            return Ok(Frame { out: self.0, empty: true, close: b'}', in_variant: false, private: true });
         }
         Ok(self.object())
     }
@@ -317,8 +311,8 @@ impl SerializeStruct for Frame<'_> {
         it: &T,
     ) -> Result<(), Self::Error> {
         match self.private {
-            None => self.member(name, it),
-            Some(of) => serde_json::to_writer(&mut *self.out, &Private { of, name, it }),
+            false => self.member(name, it),
+            true => it.serialize(Verbatim(self.out)),
         }
     }
 
@@ -344,18 +338,87 @@ impl SerializeStructVariant for Frame<'_> {
     }
 }
 
-/// A struct of `serde_json`'s own, put together again.
-struct Private<'a, T: ?Sized> {
-    of: &'static str,
-    name: &'static str,
-    it: &'a T,
+/// Takes text, and writes it as it is: the one field of a struct of `serde_json`'s own.
+struct Verbatim<'a>(&'a mut Vec<u8>);
+
+fn not_text<T>() -> Result<T, serde_json::Error> {
+    Err(serde::ser::Error::custom("expected text to write as it is"))
 }
 
-impl<T: Serialize + ?Sized> Serialize for Private<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut whole = serializer.serialize_struct(self.of, 1)?;
-        whole.serialize_field(self.name, self.it)?;
-        whole.end()
+/// Refuses what is no text. Written out, so that nothing is built for types that never come here.
+macro_rules! refuse {
+    ($($method:ident($($type:ty),*) -> $ok:ty;)*) => {$(
+        fn $method(self $(, _: $type)*) -> Result<$ok, serde_json::Error> {
+            not_text()
+        }
+    )*};
+}
+
+type Never = Impossible<(), serde_json::Error>;
+
+impl Serializer for Verbatim<'_> {
+    type Ok = ();
+    type Error = serde_json::Error;
+    type SerializeSeq = Never;
+    type SerializeTuple = Never;
+    type SerializeTupleStruct = Never;
+    type SerializeTupleVariant = Never;
+    type SerializeMap = Never;
+    type SerializeStruct = Never;
+    type SerializeStructVariant = Never;
+
+    fn serialize_str(self, text: &str) -> Result<(), serde_json::Error> {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    refuse! {
+        serialize_bool(bool) -> ();
+        serialize_i8(i8) -> ();
+        serialize_i16(i16) -> ();
+        serialize_i32(i32) -> ();
+        serialize_i64(i64) -> ();
+        serialize_u8(u8) -> ();
+        serialize_u16(u16) -> ();
+        serialize_u32(u32) -> ();
+        serialize_u64(u64) -> ();
+        serialize_f32(f32) -> ();
+        serialize_f64(f64) -> ();
+        serialize_char(char) -> ();
+        serialize_bytes(&[u8]) -> ();
+        serialize_none() -> ();
+        serialize_unit() -> ();
+        serialize_unit_struct(&'static str) -> ();
+        serialize_unit_variant(&'static str, u32, &'static str) -> ();
+        serialize_seq(Option<usize>) -> Never;
+        serialize_tuple(usize) -> Never;
+        serialize_tuple_struct(&'static str, usize) -> Never;
+        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> Never;
+        serialize_map(Option<usize>) -> Never;
+        serialize_struct(&'static str, usize) -> Never;
+        serialize_struct_variant(&'static str, u32, &'static str, usize) -> Never;
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, _value: &T) -> Result<(), serde_json::Error> {
+        not_text()
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _value: &T,
+    ) -> Result<(), serde_json::Error> {
+        not_text()
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _index: u32,
+        _variant: &'static str,
+        _value: &T,
+    ) -> Result<(), serde_json::Error> {
+        not_text()
     }
 }
 

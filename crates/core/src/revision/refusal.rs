@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use super::{Revision, Revisions, Translate};
 use crate::jsonrpc::code::{
@@ -117,27 +117,25 @@ impl Refusal {
     pub fn error(&self, to: Revision) -> ErrorObject {
         let error = ErrorObject::new(self.code(to), self.message());
         match self {
-            Refusal::MethodNotFound { method } => error.data(&json!({"method": clip(method)})),
+            Refusal::MethodNotFound { method } => error.data(&Only("method", clip(method))),
             Refusal::UnknownTool { name } | Refusal::UnknownPrompt { name } => {
-                error.data(&json!({"name": clip(name)}))
+                error.data(&Only("name", clip(name)))
             }
-            Refusal::ResourceNotFound { uri } => error.data(&json!({"uri": clip(uri)})),
-            Refusal::MissingCapability { required } => error.data(&json!({"requiredCapabilities": required})),
+            Refusal::ResourceNotFound { uri } => error.data(&Only("uri", clip(uri))),
+            Refusal::MissingCapability { required } => error.data(&Only(REQUIRED, required)),
             Refusal::UnsupportedVersion { requested, supported } => {
-                error.data(&json!({"supported": supported.names(), "requested": clip(requested)}))
+                error.data(&Unsupported { supported: supported.names(), requested: clip(requested) })
             }
             Refusal::UrlElicitationRequired { elicitations } if to.has_core_tasks() => {
                 // One without an id could not be written there; whoever asks gives it one.
                 let sayable = |page: &UrlParams| page.clone().outward(to).is_ok();
                 let elicitations: Vec<_> = elicitations.iter().filter(|page| sayable(page)).collect();
-                error.data(&json!({"elicitations": elicitations}))
+                error.data(&Only("elicitations", elicitations))
             }
             Refusal::TaskRequired { .. } if to.is_stateless() => {
-                error.data(&json!({"requiredCapabilities": tasks_capability()}))
+                error.data(&Only(REQUIRED, tasks_capability()))
             }
-            Refusal::UrlElicitationRequired { .. } => {
-                error.data(&json!({"requiredCapabilities": url_capability()}))
-            }
+            Refusal::UrlElicitationRequired { .. } => error.data(&Only(REQUIRED, url_capability())),
             Refusal::Other(object) => ErrorObject { code: error.code, ..object.clone() },
             Refusal::Relayed(object) => object.clone(),
             _ => error,
@@ -301,6 +299,24 @@ pub(crate) fn supported_versions(error: &ErrorObject) -> Option<Vec<String>> {
     Some(list.supported)
 }
 
+/// Data with one member.
+struct Only<T>(&'static str, T);
+
+impl<T: Serialize> Serialize for Only<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map([(self.0, &self.1)])
+    }
+}
+
+const REQUIRED: &str = "requiredCapabilities";
+
+/// The data of a version that is not spoken.
+#[derive(Serialize)]
+struct Unsupported<'a> {
+    supported: Vec<&'static str>,
+    requested: Cow<'a, str>,
+}
+
 fn read_data<T: serde::de::DeserializeOwned>(error: &ErrorObject) -> Option<T> {
     error.data.as_ref()?.read().ok()
 }
@@ -314,7 +330,8 @@ fn url_capability() -> ClientCapabilities {
 }
 
 fn tasks_capability() -> ClientCapabilities {
-    ClientCapabilities::new().extensions(Object::from_iter([(tasks::EXTENSION.to_owned(), json!({}))]))
+    ClientCapabilities::new()
+        .extensions(Object::from_iter([(tasks::EXTENSION.to_owned(), Value::Object(Object::new()))]))
 }
 
 /// What a peer sent is echoed, but never more of it than helps.

@@ -197,8 +197,8 @@ impl ServerStamp {
         let mut meta = Meta::new();
         meta.set_server_info(&server);
         // A `Meta` always has a text.
-        let text = serde_json::to_string(&meta).unwrap_or_else(|_| "{}".to_owned());
-        Self { server, member: format!("\"_meta\":{text}") }
+        let text = RawJson::of(&meta).unwrap_or_else(|_| RawJson::empty_object());
+        Self { server, member: format!("\"_meta\":{}", text.text()) }
     }
 }
 

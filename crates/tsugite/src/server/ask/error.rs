@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tsugite_core::jsonrpc::{BadShape, ErrorObject};
+use tsugite_core::jsonrpc::{BadShape, ErrorObject, RawJson};
 use tsugite_core::protocol::ClientCapabilities;
 use tsugite_core::revision::{Refusal, Revision, Unsayable};
 
@@ -70,8 +70,8 @@ impl fmt::Display for AskError {
         match self {
             AskError::Unavailable { required } => {
                 // Capabilities always have a text.
-                let required = serde_json::to_string(required).unwrap_or_default();
-                write!(f, "the client cannot be asked this: it would have to declare {required}")
+                let required = RawJson::of(required).unwrap_or_else(|_| RawJson::empty_object());
+                write!(f, "the client cannot be asked this: it would have to declare {}", required.text())
             }
             AskError::Declined => f.write_str("the user declined"),
             AskError::Cancelled => f.write_str("the user dismissed the question"),

@@ -49,9 +49,9 @@ pub(crate) fn ask_back(
         answers: known.answers,
         once: known.once,
     };
-    let sealed = serde_json::to_vec(&kept)
+    let sealed = RawJson::of(&kept)
         .ok()
-        .and_then(|plain| seal(config, principal, binding, &plain, config.state_age));
+        .and_then(|plain| seal(config, principal, binding, plain.text().as_bytes(), config.state_age));
     match sealed {
         Some(sealed) if sealed.len() <= config.state_bytes => {
             Ok(InputRequired::new().input_requests(asked).request_state(sealed))

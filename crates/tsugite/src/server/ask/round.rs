@@ -189,9 +189,9 @@ pub(super) async fn asked(
 /// A key made of what is asked, and of how often the same was asked before. Never of the position, which `select!` and
 /// the order of events would shuffle.
 fn free_key(inner: &Inner, request: &InputRequest) -> Result<String, AskError> {
-    let text = serde_json::to_vec(request)
+    let text = RawJson::of(request)
         .map_err(|error| AskError::misused(format!("a question has no JSON: {error}")))?;
-    let digest = ring::digest::digest(&ring::digest::SHA256, &text);
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.text().as_bytes());
     let print: String = digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     let kind = match request {
         InputRequest::Elicit(_) => "elicitation",

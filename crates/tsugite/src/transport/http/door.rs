@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use tsugite_core::session::http::Header;
 
 use super::answer::{Refused, refuse_with};
 use super::body::HttpBody;
+use super::post::Said;
 use super::settings::Http;
 
 /// The origin of a page, as browsers write it: scheme, host, and the port where it is not the usual one.
@@ -68,15 +68,44 @@ fn is_host(host: &str) -> bool {
 }
 
 fn is_loopback(host: &str) -> bool {
-    matches!(host, "localhost" | "127.0.0.1" | "[::1]")
+    LOOPBACK.contains(&host)
 }
 
-/// What the head of a request says to the door, read in one pass.
+/// Whether a host with its port is this machine, as it calls itself: what most requests name.
+fn is_this_machine(authority: &[u8]) -> bool {
+    LOOPBACK.iter().any(|host| match authority.strip_prefix(host.as_bytes()) {
+        Some([]) => true,
+        Some([b':', port @ ..]) => matches!(port.len(), 1..=5) && port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    })
+}
+
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// What the head of a request says to the door, and to whoever is behind it, read in one pass.
 pub(super) struct Knock<'h> {
-    host: Header<'h>,
+    host: Mention<'h>,
     origin: Header<'h>,
     is_json: bool,
     accepts: Accepts,
+    pub(super) said: Said<'h>,
+}
+
+/// A header that may stand once, as it came.
+#[derive(Clone, Copy)]
+pub(super) enum Mention<'h> {
+    Absent,
+    Once(&'h [u8]),
+    Twice,
+}
+
+impl<'h> Mention<'h> {
+    pub(super) fn add(&mut self, value: &'h HeaderValue) {
+        *self = match self {
+            Mention::Absent => Mention::Once(value.as_bytes()),
+            _ => Mention::Twice,
+        };
+    }
 }
 
 /// What `Accept` takes.
@@ -89,20 +118,25 @@ struct Accepts {
 }
 
 impl<'h> Knock<'h> {
-    pub(super) fn read(parts: &'h Parts) -> Self {
-        let accepts = Accepts { json: false, events: false, said: false };
-        let mut knock = Self { host: Header::Absent, origin: Header::Absent, is_json: false, accepts };
-        for (name, value) in &parts.headers {
+    pub(super) fn read(headers: &'h HeaderMap, uri: &'h Uri) -> Self {
+        let mut knock = Self {
+            host: Mention::Absent,
+            origin: Header::Absent,
+            is_json: false,
+            accepts: Accepts { json: false, events: false, said: false },
+            said: Said::default(),
+        };
+        for (name, value) in headers {
             match name.as_str() {
-                "host" => add(&mut knock.host, value),
+                "host" => knock.host.add(value),
                 "origin" => add(&mut knock.origin, value),
                 "content-type" => knock.is_json = is_json(value.as_bytes()),
                 "accept" => knock.accepts.add(value.as_bytes()),
-                _ => {}
+                name => knock.said.add(name, value),
             }
         }
-        if let Some(authority) = parts.uri.authority() {
-            knock.host = Header::Once(authority.as_str());
+        if let Some(authority) = uri.authority() {
+            knock.host = Mention::Once(authority.as_str().as_bytes());
         }
         knock
     }
@@ -136,11 +170,12 @@ impl<'h> Knock<'h> {
     }
 
     fn names_us(&self, http: &Http, own: Option<IpAddr>) -> bool {
-        let Header::Once(authority) = self.host else { return false };
-        let Some((host, _)) = split_port(authority) else { return false };
-        if is_loopback(host) {
+        let Mention::Once(authority) = self.host else { return false };
+        if is_this_machine(authority) {
             return true;
         }
+        let authority = std::str::from_utf8(authority).ok().filter(|authority| authority.is_ascii());
+        let Some((host, _)) = authority.and_then(split_port) else { return false };
         let host = host.to_ascii_lowercase();
         let own = own.map(|own| if own.is_ipv6() { format!("[{own}]") } else { own.to_string() });
         is_loopback(&host) || http.hosts.contains(&host) || own.as_ref() == Some(&host)
@@ -266,12 +301,17 @@ mod tests {
             ("localhost:", None),
             ("localhost:x", None),
             ("localhost:123456", None),
+            ("localhost.evil.example", Some(("localhost.evil.example", None))),
+            ("127.0.0.1:65535", Some(("127.0.0.1", Some("65535")))),
+            ("127.0.0.10", Some(("127.0.0.10", None))),
             ("::1", None),
             ("a:b:1", None),
             ("[::1]x", None),
             ("]:1", None),
         ] {
             assert_eq!(split_port(authority), split, "{authority}");
+            let local = split.is_some_and(|(host, _)| is_loopback(host));
+            assert_eq!(is_this_machine(authority.as_bytes()), local, "{authority}");
         }
     }
 

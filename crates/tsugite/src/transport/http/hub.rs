@@ -90,12 +90,14 @@ impl Hub {
             let Some(hub) = hub.upgrade() else { return false };
             match news {
                 News::Ended { session } => {
-                    if let Some(session) = SessionId::parse(&session).and_then(|id| hub.sessions.known(&id)) {
+                    if let Some(session) =
+                        SessionId::parse(session.as_bytes()).and_then(|id| hub.sessions.known(&id))
+                    {
                         hub.forget(hub.sessions.end(&session));
                     }
                 }
                 News::Answered { session, response } => {
-                    let session = SessionId::parse(&session).and_then(|id| hub.sessions.known(&id));
+                    let session = SessionId::parse(session.as_bytes()).and_then(|id| hub.sessions.known(&id));
                     if let (Some(session), Ok(Incoming::Single(Message::Response(response)))) =
                         (session, parse(response.as_bytes(), &hub.config.limits))
                     {
@@ -118,14 +120,14 @@ impl Hub {
             level,
             who: who.map(|who| (who.issuer().to_owned(), who.subject().to_owned())),
         };
-        let Ok(kept) = serde_json::to_vec(&kept) else { return Soon::Now(()) };
+        let Ok(kept) = RawJson::of(&kept) else { return Soon::Now(()) };
         let age = self.http.session_idle.saturating_mul(2);
         let noted = |kept: Result<Option<u64>, StoreError>| {
             if let Err(error) = kept {
                 tracing::error!(error = %Chain(&*error), "a session could not be kept");
             }
         };
-        match self.store.put(&key(session.id()), kept.into(), Expect::Any, age) {
+        match self.store.put(&key(session.id()), kept.text().to_owned().into(), Expect::Any, age) {
             Soon::Now(kept) => {
                 noted(kept);
                 Soon::Now(())
@@ -212,8 +214,8 @@ impl Hub {
         }
         let every = (self.http.session_idle.min(self.http.log_age) / 4)
             .clamp(Duration::from_millis(10), Duration::from_secs(60));
-        let idle = self.http.session_idle.as_millis() / every.as_millis().max(1);
-        let idle = u64::try_from(idle).unwrap_or(u64::MAX);
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let idle = millis(self.http.session_idle) / millis(every).max(1);
         let hub = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {

@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::HeaderName;
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
 use tsugite_core::jsonrpc::{Incoming, Message, Request};
@@ -20,7 +19,7 @@ use tsugite_core::session::peek::{Peek, parse};
 
 use super::answer::{Refused, bare, denial, events, fault, json, refuse};
 use super::body::{HttpBody, Reading, Unread};
-use super::door::add;
+use super::door::{Mention, add};
 use super::events::{Come, Exchange, Running, Survival};
 use super::hub::Hub;
 use super::service::Rest;
@@ -35,7 +34,9 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Reads a POST and answers it, as far as that can be done at once.
 pub(super) fn begin<B>(
     hub: &Arc<Hub>,
-    parts: Parts,
+    who: Option<Principal>,
+    headers: &Arc<HeaderMap>,
+    said: Said<'_>,
     mut body: B,
     cx: &mut Context<'_>,
 ) -> Result<Response<HttpBody>, Rest>
@@ -49,7 +50,7 @@ where
         Err(unread) => return Ok(refused(unread).into()),
     };
     match reading.poll(Pin::new(&mut body), cx) {
-        Poll::Ready(Ok(bytes)) => match decide(hub, parts, &bytes) {
+        Poll::Ready(Ok(bytes)) => match decide(hub, who, headers, said, &bytes) {
             Begun::Answered(response) => Ok(response),
             Begun::Under(mut way) => match way.exchange.poll_now() {
                 Some(come) if !(hub.store.is_shared() && way.opens()) => Ok(way.respond(hub, come).0),
@@ -61,13 +62,13 @@ where
         },
         Poll::Ready(Err(unread)) => Ok(refused(unread).into()),
         Poll::Pending => {
-            let hub = hub.clone();
+            let (hub, headers) = (hub.clone(), headers.clone());
             Err(Box::pin(async move {
                 let bytes = match reading.rest(body, hub.http.body_time).await {
                     Ok(bytes) => bytes,
                     Err(unread) => return refused(unread).into(),
                 };
-                match decide(&hub, parts, &bytes) {
+                match decide(&hub, who, &headers, Said::read(&headers), &bytes) {
                     Begun::Answered(response) => response,
                     Begun::Under(way) => {
                         drop(bytes);
@@ -193,39 +194,49 @@ fn opened(hub: &Arc<Hub>, link: Arc<Link>, said: Vec<u8>) -> (Response<HttpBody>
     (response, Some(session))
 }
 
-/// The headers of the protocol, read in one pass.
+/// The headers of the protocol.
+#[derive(Clone, Copy)]
 pub(super) struct Said<'h> {
-    session: Header<'h>,
+    session: Mention<'h>,
     version: Header<'h>,
     method: Header<'h>,
     name: Header<'h>,
     pub(super) last_event: Header<'h>,
 }
 
+impl Default for Said<'_> {
+    fn default() -> Self {
+        let [version, method, name, last_event] = [Header::Absent; 4];
+        Self { session: Mention::Absent, version, method, name, last_event }
+    }
+}
+
 impl<'h> Said<'h> {
     pub(super) fn read(headers: &'h HeaderMap) -> Self {
-        let [session, version, method, name, last_event] = [Header::Absent; 5];
-        let mut said = Self { session, version, method, name, last_event };
-        for (name, value) in headers {
-            match name.as_str() {
-                "mcp-session-id" => add(&mut said.session, value),
-                "mcp-protocol-version" => add(&mut said.version, value),
-                "mcp-method" => add(&mut said.method, value),
-                "mcp-name" => add(&mut said.name, value),
-                "last-event-id" => add(&mut said.last_event, value),
-                _ => {}
-            }
-        }
+        let mut said = Self::default();
+        headers.iter().for_each(|(name, value)| said.add(name.as_str(), value));
         said
+    }
+
+    /// Takes a header, if it is one of these.
+    pub(super) fn add(&mut self, name: &str, value: &'h HeaderValue) {
+        match name {
+            "mcp-session-id" => self.session.add(value),
+            "mcp-protocol-version" => add(&mut self.version, value),
+            "mcp-method" => add(&mut self.method, value),
+            "mcp-name" => add(&mut self.name, value),
+            "last-event-id" => add(&mut self.last_event, value),
+            _ => {}
+        }
     }
 
     /// The session that is named, if it is there; and what decisions look at.
     pub(super) fn session(&self, hub: &Hub, who: Option<&Principal>) -> (Option<InUse>, Head<'h>) {
         let (session, known) = match self.session {
-            Header::Absent => (None, SessionHeader::Absent),
-            Header::Unclear => (None, SessionHeader::Unknown),
-            Header::Once(text) => {
-                let id = SessionId::parse(text.trim_ascii());
+            Mention::Absent => (None, SessionHeader::Absent),
+            Mention::Twice => (None, SessionHeader::Unknown),
+            Mention::Once(id) => {
+                let id = SessionId::parse(id.trim_ascii());
                 let session = id.and_then(|id| hub.sessions.find(&id, who));
                 let revision = session.as_ref().and_then(|session| session.link.revision());
                 (session, revision.map_or(SessionHeader::Unknown, SessionHeader::Known))
@@ -244,13 +255,16 @@ struct Arrived<'a> {
     said: Said<'a>,
 }
 
-fn decide(hub: &Arc<Hub>, parts: Parts, bytes: &[u8]) -> Begun {
-    let principal = parts.extensions.get::<Principal>().cloned();
-    let map = Arc::new(parts.headers);
-    let said = Said::read(&map);
-    let (session, head) = said.session(hub, principal.as_ref());
+fn decide(
+    hub: &Arc<Hub>,
+    who: Option<Principal>,
+    headers: &Arc<HeaderMap>,
+    said: Said<'_>,
+    bytes: &[u8],
+) -> Begun {
+    let (session, head) = said.session(hub, who.as_ref());
     let known = head.session;
-    let caller = Caller { principal, headers: Headers::of(map.clone()) };
+    let caller = Caller { principal: who, headers: Headers::of(headers.clone()) };
     let arrived = Arrived { hub, head, session, caller, said };
     let (body, seen) = parse(bytes, &hub.config.limits);
     let body = match body {
@@ -471,7 +485,7 @@ fn all(mut works: Vec<Running>) -> Running {
 
 /// The session that a request names.
 pub(super) fn session_id(headers: &HeaderMap) -> Option<SessionId> {
-    SessionId::parse(headers.get(SESSION)?.to_str().ok()?.trim_ascii())
+    SessionId::parse(headers.get(SESSION)?.to_str().ok()?.trim_ascii().as_bytes())
 }
 
 fn known_revision(session: SessionHeader) -> Option<Revision> {

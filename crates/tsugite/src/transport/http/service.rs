@@ -129,13 +129,15 @@ where
     B: Body + Unpin + Send + 'static,
     B::Data: Send,
 {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     if parts.headers.len() > MOST_HEADERS {
         return Ok(refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers"));
     }
-    let knock = door::Knock::read(&parts);
+    let headers = Arc::new(std::mem::take(&mut parts.headers));
+    let knock = door::Knock::read(&headers, &parts.uri);
+    let place = place(hub, parts.uri.path(), at);
     // Whoever looks after the process may name it as they like; there is nothing to see.
-    if matches!(place(hub, parts.uri.path(), at), Place::Health) {
+    if matches!(place, Place::Health) {
         return Ok(match (knock.page(&hub.http), &parts.method) {
             (Err(refused), _) => refused.into(),
             (Ok(_), &Method::GET | &Method::HEAD) => json(StatusCode::OK, r#"{"status":"ok"}"#),
@@ -148,15 +150,19 @@ where
     };
     let (json_taken, events_taken) = (knock.takes_json(), knock.takes_events());
     let json_brought = knock.brings_json();
-    let is_post = parts.method == Method::POST && matches!(place(hub, parts.uri.path(), at), Place::Endpoint);
+    let is_post = parts.method == Method::POST && matches!(place, Place::Endpoint);
     // A session may have begun at another replica.
     let answered = match is_post && !hub.store.is_shared() {
         true => match json_taken {
-            Ok(()) => post::begin(hub, parts, body, cx),
+            Ok(()) => {
+                let who = parts.extensions.get::<Principal>().cloned();
+                post::begin(hub, who, &headers, knock.said, body, cx)
+            }
             Err(refused) => Ok(refused.into()),
         },
         false => {
             let hub = hub.clone();
+            parts.headers = Arc::unwrap_or_clone(headers);
             Err(Box::pin(async move {
                 other(&hub, parts, body, at, (json_taken, json_brought), events_taken).await
             }) as Rest)
@@ -200,11 +206,10 @@ where
             if let Err(refused) = json_taken {
                 return refused.into();
             }
-            let (mut parts, mut body) = (Some(parts), Some(body));
+            let (headers, mut body) = (Arc::new(parts.headers), Some(body));
+            let (said, who) = (post::Said::read(&headers), parts.extensions.get::<Principal>());
             let begun = poll_fn(|cx| {
-                Poll::Ready(
-                    parts.take().zip(body.take()).map(|(parts, body)| post::begin(hub, parts, body, cx)),
-                )
+                Poll::Ready(body.take().map(|body| post::begin(hub, who.cloned(), &headers, said, body, cx)))
             });
             match begun.await {
                 Some(Ok(response)) => response,

@@ -27,8 +27,8 @@ impl SessionId {
         base64::encode_url(&bits).as_bytes().try_into().ok().map(Self)
     }
 
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        text.as_bytes().try_into().ok().map(Self)
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        text.try_into().ok().map(Self)
     }
 
     pub(super) fn as_str(&self) -> &str {
