@@ -105,8 +105,9 @@ impl Carrier {
             if topic != known {
                 return true;
             }
-            match serde_json::from_slice::<Letter>(message) {
-                Ok(letter) if letter.from != own => hear(letter.news),
+            let letter = std::str::from_utf8(message).ok().map(serde_json::from_str::<Letter>);
+            match letter {
+                Some(Ok(letter)) if letter.from != own => hear(letter.news),
                 // Our own, or of a version that says more than we know.
                 _ => true,
             }

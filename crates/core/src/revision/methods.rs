@@ -146,12 +146,13 @@ const fn extension(mut row: Row) -> Row {
     row
 }
 
+/// The one that is asked for most is found first.
 const ROWS: [Row; 36] = [
+    request::<tools::Call>(Sender::Client, V2024_11_05, V2026_07_28),
     request::<lifecycle::Initialize>(Sender::Client, V2024_11_05, V2025_11_25),
     request::<ping::Ping>(Sender::Both, V2024_11_05, V2025_11_25),
     request::<discover::Discover>(Sender::Client, V2026_07_28, V2026_07_28),
     request::<tools::List>(Sender::Client, V2024_11_05, V2026_07_28),
-    request::<tools::Call>(Sender::Client, V2024_11_05, V2026_07_28),
     request::<resources::List>(Sender::Client, V2024_11_05, V2026_07_28),
     request::<resources::ListTemplates>(Sender::Client, V2024_11_05, V2026_07_28),
     request::<resources::Read>(Sender::Client, V2024_11_05, V2026_07_28),

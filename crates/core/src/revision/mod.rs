@@ -25,8 +25,8 @@ pub use negotiate::Revisions;
 pub(crate) use refusal::supported_versions;
 pub use refusal::{Refusal, code};
 pub use translate::{
-    Reading, ServerStamp, Translate, Unsayable, read_answer, read_notice, read_params, read_result,
-    write_answer, write_notification, write_request, write_result, write_stamped_request,
+    Reading, ServerStamp, Translate, Unsayable, read_answer, read_hello, read_notice, read_params,
+    read_result, write_answer, write_notification, write_request, write_result, write_stamped_request,
 };
 
 use crate::protocol::meta;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::{Refusal, Revision};
 use crate::jsonrpc::{BadShape, Id, Raw, RawJson, write};
+use crate::protocol::lifecycle::InitializeParams;
 use crate::protocol::{HasMeta, Implementation, Meta, Method, Notice, Output, ResultType, meta};
 
 /// A value in the newest shape that older revisions write differently.
@@ -210,6 +211,15 @@ where
     let mut params: M::Params = params.read().map_err(|error| Refusal::bad_params(&error))?;
     params.inward(from);
     Ok(params)
+}
+
+/// Reads the params of an `initialize`: what [`read_params`] does, but built once, and in a box. Nothing else that is
+/// read is as large.
+#[inline(never)]
+pub fn read_hello(params: Raw<'_>, from: Revision) -> Result<Box<InitializeParams>, Refusal> {
+    let mut hello: Box<InitializeParams> = params.read().map_err(|error| Refusal::bad_params(&error))?;
+    hello.inward(from);
+    Ok(hello)
 }
 
 /// Reads the params of a notification. Whoever gets a malformed one ignores it.

@@ -245,9 +245,8 @@ enum Wrong {
 }
 
 /// Reads one body or line as [`jsonrpc::parse`](crate::jsonrpc::parse) does, and looks at the params on the way.
-pub fn parse<'a>(bytes: &'a [u8], limits: &Limits) -> (Result<Incoming<'a>, Fault>, Seen<'a>) {
-    let mut seen = Seen::default();
-    (parse_watched(bytes, limits, &mut seen), seen)
+pub fn parse<'a>(bytes: &'a [u8], limits: &Limits, seen: &mut Seen<'a>) -> Result<Incoming<'a>, Fault> {
+    parse_watched(bytes, limits, seen)
 }
 
 impl<'a> Seen<'a> {
@@ -552,7 +551,8 @@ mod tests {
     fn assert_seen_on_the_way(params: &str, depth: u32) {
         let line = format!(r#"{{"jsonrpc":"2.0","params": {params},"id":1,"method":"tools/call"}}"#);
         let limits = Limits::default().depth(depth);
-        let (ours, seen) = parse(line.as_bytes(), &limits);
+        let mut seen = Seen::default();
+        let ours = parse(line.as_bytes(), &limits, &mut seen);
         let theirs = crate::jsonrpc::parse(line.as_bytes(), &limits);
         assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "{line}");
         if let Ok(Incoming::Single(Message::Request(request))) = &ours {

@@ -7,7 +7,7 @@ use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
 use tsugite_core::protocol::{Implementation, Method, Object, Ordered, ServerCapabilities};
-use tsugite_core::revision::{Refusal, Revision, ServerStamp, carry_result, read_params};
+use tsugite_core::revision::{Refusal, Revision, ServerStamp, carry_result, read_hello};
 
 use super::far::{Face, Far, InFlight, unsaid};
 use super::lend;
@@ -20,7 +20,7 @@ use crate::server::layer::Job;
 
 /// Begins a session, here and at the server.
 pub(super) async fn initialize(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, Refusal> {
-    let params = read_params::<Initialize>(Raw::from(&job.params), job.revision)?;
+    let params = read_hello(Raw::from(&job.params), job.revision)?;
     let face = Face { info: params.client_info, capabilities: params.capabilities };
     let session = Session::open(relay, job, face).await?;
     let said = match session.fars.as_slice() {

@@ -19,7 +19,7 @@ use tsugite_core::protocol::cancellation;
 use tsugite_core::protocol::lifecycle::{Initialize, Initialized};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, Notice};
-use tsugite_core::revision::{Refusal, Revision, Translate, read_params};
+use tsugite_core::revision::{Refusal, Revision, Translate, read_hello};
 use tsugite_core::session::inbound::{Cancellation, Completion, NotTaken};
 use tsugite_core::session::peek::{Seen, parse};
 use tsugite_core::session::stdio::{Line, decide, decide_request};
@@ -322,7 +322,8 @@ impl Link {
 
     /// A line has come. What is not done at once is given back.
     pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) -> Vec<Work> {
-        let (message, seen) = parse(line, &self.config.limits);
+        let mut seen = Seen::default();
+        let message = parse(line, &self.config.limits, &mut seen);
         let reply = Reply::Single(self.outbox().clone());
         match message {
             Ok(Incoming::Single(message)) => self.message(Ok(message), &seen, &reply).into_iter().collect(),
@@ -434,16 +435,17 @@ impl Link {
             let state = self.lock();
             (state.handshake.phase(), state.load(), state.declared)
         };
-        let peek = match seen.peek(request) {
+        let looked = seen.peek(request);
+        let peek = match &looked {
             Ok(peek) => peek,
             Err(error) => {
-                reply.refusal(Some(&request.id), &Refusal::bad_params(&error), self.spoken());
+                reply.refusal(Some(&request.id), &Refusal::bad_params(error), self.spoken());
                 return None;
             }
         };
         let asked = |revision| Asked {
             request,
-            peek: &peek,
+            peek,
             revision,
             reply,
             outbox: self.outbox(),
@@ -451,7 +453,7 @@ impl Link {
             declared,
             tables: Tables::Link,
         };
-        match decide_request(phase, self.config.served, request, &peek) {
+        match decide_request(phase, self.config.served, request, peek) {
             // Before anything is done: a handler that has begun is not refused for lack of room.
             Line::Serve(revision) if full => asked(revision).refuse(&too_many()),
             Line::Serve(revision) | Line::Open(revision) if runs && self.is_under_way(&request.id) => {
@@ -468,7 +470,7 @@ impl Link {
 
     /// Begins a session. A client sends nothing else before it has the answer, so a layer may take its time.
     pub(crate) fn open(&self, asked: Asked<'_>) -> Result<(), Refusal> {
-        let params = read_params::<Initialize>(asked.request.params(), asked.revision)?;
+        let params = read_hello(asked.request.params(), asked.revision)?;
         let mut state = self.lock();
         state.handshake.initialize(&params.protocol_version)?;
         state.hello = Some(asked.request.params().to_owned());
@@ -490,7 +492,7 @@ impl Link {
 
     /// Begins a session that somebody else answers for.
     pub(crate) fn open_elsewhere(&self, params: &RawJson, revision: Revision) -> Result<(), Refusal> {
-        let hello = read_params::<Initialize>(Raw::from(params), revision)?;
+        let hello = read_hello(Raw::from(params), revision)?;
         let mut state = self.lock();
         state.handshake.initialize(&hello.protocol_version)?;
         state.hello = Some(params.clone());
@@ -753,7 +755,7 @@ impl Link {
         };
         let hello = hello.zip(phase.revision()).and_then(|(hello, revision)| {
             // It was read before.
-            read_params::<Initialize>(Raw::from(&hello), revision).ok()
+            read_hello(Raw::from(&hello), revision).ok()
         });
         match hello {
             Some(hello) => (level, hello.capabilities, Some(hello.client_info)),

@@ -94,7 +94,10 @@ impl Listing for resources::ListTemplates {
 
 /// Pages that were written already. Bounded; emptied when something changes.
 #[derive(Default)]
-pub(crate) struct Pages(Mutex<(u64, HashMap<PageKey, Arc<RawJson>, foldhash::fast::RandomState>)>);
+pub(crate) struct Pages(Mutex<(u64, Written)>);
+
+/// By a hash that is quick: nobody outside chooses the keys.
+type Written = HashMap<PageKey, Arc<RawJson>, foldhash::fast::RandomState>;
 
 #[derive(PartialEq, Eq, Hash)]
 struct PageKey {
@@ -247,7 +250,7 @@ impl Pages {
     fn get(&self, version: u64, key: PageKey, write: impl FnOnce() -> RawJson) -> Arc<RawJson> {
         let mut pages = lock(&self.0);
         if pages.0 != version {
-            *pages = (version, HashMap::default());
+            *pages = (version, Written::default());
         }
         if let Some(page) = pages.1.get(&key) {
             return page.clone();

@@ -193,22 +193,17 @@ impl Outbox {
         self.lock().taker.take()
     }
 
-    /// Lets whoever waited wait on; false, and they are woken, if something is there that has not been written.
-    pub(crate) fn release(&self, taker: Option<Waker>) -> bool {
+    /// Lets whoever waited wait on; false if something is there that has not been taken.
+    pub(crate) fn release(&self, taker: &mut Option<Waker>) -> bool {
         let mut buffer = self.lock();
-        let nothing = buffer.bytes.is_empty() && !buffer.closed;
-        let woken = match nothing {
-            true => {
-                buffer.taker = taker.or_else(|| buffer.taker.take());
-                None
-            }
-            false => taker,
-        };
-        drop(buffer);
-        if let Some(taker) = woken {
-            taker.wake();
+        if !buffer.bytes.is_empty() {
+            return false;
         }
-        nothing
+        // They may have come back meanwhile.
+        if let Some(taker) = taker.take() {
+            buffer.taker = Some(taker);
+        }
+        true
     }
 
     /// Whether there is nothing to take.

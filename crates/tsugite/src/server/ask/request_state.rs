@@ -92,8 +92,10 @@ pub(crate) fn resume(
     };
     let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
     let plain = unseal(config, principal, binding, &state)?;
-    let kept: Kept =
-        serde_json::from_slice(&plain).map_err(|_| bad("`requestState` is none of this request"))?;
+    let kept: Kept = std::str::from_utf8(&plain)
+        .ok()
+        .and_then(|plain| serde_json::from_str(plain).ok())
+        .ok_or_else(|| bad("`requestState` is none of this request"))?;
     let mut known =
         Known { rounds: kept.rounds, answers: kept.answers, fresh: HashSet::new(), once: kept.once };
     for (key, answer) in answers {

@@ -33,6 +33,8 @@ pub(super) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(super) struct Exchange {
     pub(super) outbox: Arc<Outbox>,
     work: Option<Running>,
+    /// The answer, and all before it, has been taken.
+    taken: bool,
     /// Up to 2025-11-25 a lost connection is no cancellation: the handler goes on.
     survives: Option<Survival>,
 }
@@ -82,7 +84,7 @@ pub(super) enum Come {
 
 impl Exchange {
     pub(super) fn new(outbox: Arc<Outbox>, work: Option<Running>, survives: Option<Survival>) -> Self {
-        Self { outbox, work, survives }
+        Self { outbox, work, taken: false, survives }
     }
 
     /// What has come without waiting, if that is all there will be.
@@ -90,18 +92,22 @@ impl Exchange {
         if self.work.is_some() {
             return None;
         }
+        Some(Come::Done(self.take_all()))
+    }
+
+    /// After the answer nothing is said.
+    fn take_all(&mut self) -> Vec<u8> {
         let mut said = Vec::new();
         self.outbox.take_now(&mut said);
-        Some(Come::Done(said))
+        self.taken = true;
+        said
     }
 
     /// Waits for the answer, or for something that comes before it.
     pub(super) fn poll_come(&mut self, cx: &mut Context<'_>) -> Poll<Come> {
         self.poll_work(cx);
         if self.work.is_none() {
-            let mut said = Vec::new();
-            self.outbox.take_now(&mut said);
-            return Poll::Ready(Come::Done(said));
+            return Poll::Ready(Come::Done(self.take_all()));
         }
         self.outbox.poll_filled(cx).map(|()| Come::Speaks)
     }
@@ -150,7 +156,7 @@ impl Drop for Exchange {
         let Some(mut survival) = self.survives.take() else { return };
         let work = self.work.take();
         // What was said and nobody has taken must be kept as well.
-        if work.is_none() && survival.appending.is_none() && self.outbox.is_empty() {
+        if work.is_none() && survival.appending.is_none() && (self.taken || self.outbox.is_empty()) {
             return survival.finish();
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };

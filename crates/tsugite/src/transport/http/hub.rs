@@ -142,7 +142,9 @@ impl Hub {
             return;
         }
         let kept = match self.store.get(&key(&id)).wait().await {
-            Ok(Some(entry)) => serde_json::from_slice::<Kept>(&entry.value).ok(),
+            Ok(Some(entry)) => std::str::from_utf8(&entry.value)
+                .ok()
+                .and_then(|kept| serde_json::from_str::<Kept>(kept).ok()),
             Ok(None) => None,
             Err(error) => {
                 tracing::error!(

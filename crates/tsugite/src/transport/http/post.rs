@@ -15,7 +15,7 @@ use tsugite_core::session::http::{
     Denial, Head, Header, MirrorHeaders, Post, SessionHeader, climb, decide_post, decide_post_request,
     status_of,
 };
-use tsugite_core::session::peek::{Peek, parse};
+use tsugite_core::session::peek::{Peek, Seen, parse};
 
 use super::answer::{Refused, bare, denial, events, fault, json, refuse};
 use super::body::{HttpBody, Reading, Unread};
@@ -36,7 +36,7 @@ pub(super) fn begin<B>(
     hub: &Arc<Hub>,
     who: Option<Principal>,
     headers: &Arc<HeaderMap>,
-    said: Said<'_>,
+    said: &Said<'_>,
     mut body: B,
     cx: &mut Context<'_>,
 ) -> Result<Response<HttpBody>, Rest>
@@ -68,7 +68,7 @@ where
                     Ok(bytes) => bytes,
                     Err(unread) => return refused(unread).into(),
                 };
-                match decide(&hub, who, &headers, Said::read(&headers), &bytes) {
+                match decide(&hub, who, &headers, &Said::read(&headers), &bytes) {
                     Begun::Answered(response) => response,
                     Begun::Under(way) => {
                         drop(bytes);
@@ -195,7 +195,6 @@ fn opened(hub: &Arc<Hub>, link: Arc<Link>, said: Vec<u8>) -> (Response<HttpBody>
 }
 
 /// The headers of the protocol.
-#[derive(Clone, Copy)]
 pub(super) struct Said<'h> {
     session: Mention<'h>,
     version: Header<'h>,
@@ -238,7 +237,7 @@ impl<'h> Said<'h> {
             Mention::Once(id) => {
                 let id = SessionId::parse(id.trim_ascii());
                 let session = id.and_then(|id| hub.sessions.find(&id, who));
-                let revision = session.as_ref().and_then(|session| session.link.revision());
+                let revision = session.as_ref().and_then(|session| session.revision);
                 (session, revision.map_or(SessionHeader::Unknown, SessionHeader::Known))
             }
         };
@@ -252,22 +251,22 @@ struct Arrived<'a> {
     head: Head<'a>,
     session: Option<InUse>,
     caller: Caller,
-    said: Said<'a>,
+    said: &'a Said<'a>,
 }
 
 fn decide(
     hub: &Arc<Hub>,
     who: Option<Principal>,
     headers: &Arc<HeaderMap>,
-    said: Said<'_>,
+    said: &Said<'_>,
     bytes: &[u8],
 ) -> Begun {
     let (session, head) = said.session(hub, who.as_ref());
     let known = head.session;
     let caller = Caller { principal: who, headers: Headers::of(headers.clone()) };
-    let arrived = Arrived { hub, head, session, caller, said };
-    let (body, seen) = parse(bytes, &hub.config.limits);
-    let body = match body {
+    let mut arrived = Arrived { hub, head, session, caller, said };
+    let mut seen = Seen::default();
+    let body = match parse(bytes, &hub.config.limits, &mut seen) {
         Ok(body) => body,
         Err(wrong) => {
             let spoken = known_revision(known).unwrap_or_else(|| hub.config.served.unspoken());
@@ -275,21 +274,20 @@ fn decide(
         }
     };
     if let Incoming::Single(Message::Request(request)) = &body {
-        let peek = match seen.peek(request) {
-            Ok(peek) => peek,
+        return match &seen.peek(request) {
+            Ok(peek) => arrived.request(request, peek),
             Err(error) => {
                 let spoken = known_revision(known).unwrap_or(Revision::NEWEST);
-                let denied = Denial::new(400, Refusal::bad_params(&error), spoken);
-                return Begun::Answered(denial(&denied, Some(&request.id), "POST"));
+                let denied = Denial::new(400, Refusal::bad_params(error), spoken);
+                Begun::Answered(denial(&denied, Some(&request.id), "POST"))
             }
         };
-        return arrived.request(request, &peek);
     }
     arrived.other(body, bytes)
 }
 
 impl Arrived<'_> {
-    fn request(mut self, request: &Request<'_>, peek: &Peek<'_>) -> Begun {
+    fn request(&mut self, request: &Request<'_>, peek: &Peek<'_>) -> Begun {
         let deny = |denied: &Denial| Begun::Answered(denial(denied, Some(&request.id), "POST"));
         match decide_post_request(&self.hub.policy, &self.head, request, peek) {
             Post::Stateless(revision) => {
@@ -330,7 +328,7 @@ impl Arrived<'_> {
 
     /// Begins to answer. What is not done at once goes on in the exchange.
     fn run(
-        self,
+        &self,
         request: &Request<'_>,
         peek: &Peek<'_>,
         revision: Revision,

@@ -156,7 +156,7 @@ where
         true => match json_taken {
             Ok(()) => {
                 let who = parts.extensions.get::<Principal>().cloned();
-                post::begin(hub, who, &headers, knock.said, body, cx)
+                post::begin(hub, who, &headers, &knock.said, body, cx)
             }
             Err(refused) => Ok(refused.into()),
         },
@@ -209,7 +209,7 @@ where
             let (headers, mut body) = (Arc::new(parts.headers), Some(body));
             let (said, who) = (post::Said::read(&headers), parts.extensions.get::<Principal>());
             let begun = poll_fn(|cx| {
-                Poll::Ready(body.take().map(|body| post::begin(hub, who.cloned(), &headers, said, body, cx)))
+                Poll::Ready(body.take().map(|body| post::begin(hub, who.cloned(), &headers, &said, body, cx)))
             });
             match begun.await {
                 Some(Ok(response)) => response,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ring::rand::{SecureRandom, SystemRandom};
 use tsugite_core::base64;
+use tsugite_core::revision::Revision;
 
 use super::track::{Track, Tracks};
 use crate::lock::lock;
@@ -40,6 +41,8 @@ impl SessionId {
 pub(super) struct Session {
     id: SessionId,
     pub(super) link: Arc<Link>,
+    /// What was agreed on when it was opened. Another `initialize` opens another session.
+    pub(super) revision: Option<Revision>,
     /// When it was last used, in sweeps since the table began: no request asks the clock.
     used: AtomicU64,
     /// Requests and streams under way.
@@ -168,6 +171,7 @@ impl Sessions {
     fn session(&self, id: SessionId, link: Arc<Link>) -> Arc<Session> {
         Arc::new(Session {
             id,
+            revision: link.revision(),
             link,
             used: AtomicU64::new(self.now()),
             active: AtomicUsize::new(0),

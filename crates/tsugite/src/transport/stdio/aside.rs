@@ -98,16 +98,23 @@ impl Reader {
             }
             self.reading.push(length);
             // What is said until the write below leaves with it.
-            let taker = outbox.hold();
+            let mut taker = outbox.hold();
             let mut all_done = true;
-            while !outbox.is_full()
-                && let Some(work) = self.reading.receive(&wire.link)
-            {
+            while let Some(work) = self.reading.receive(&wire.link) {
                 all_done &= work.is_empty();
                 wire.start(work);
+                if outbox.is_full() {
+                    all_done = false;
+                    break;
+                }
             }
-            if !all_done || wire.write()? || !outbox.release(taker) {
+            if !all_done {
                 return Ok(Some(self));
+            }
+            while !outbox.release(&mut taker) {
+                if wire.write_once()? {
+                    return Ok(Some(self));
+                }
             }
         }
     }

@@ -17,6 +17,7 @@ use tsugite_core::jsonrpc::LineReader;
 use crate::lock::lock;
 use crate::server::Server;
 use crate::server::link::{Link, Work};
+use crate::transport::outbox::Outbox;
 
 use pipes::{Input, Output};
 
@@ -50,7 +51,8 @@ impl Server {
         // Also if nobody waits for the end: the thread that may read must not answer then.
         let over = Over(&wire.link);
         // A task of its own, so that not every message asks whether there was a signal.
-        let mut asked_to_stop = tokio::spawn(super::signal::asked_to_stop());
+        let stop: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(super::signal::asked_to_stop());
+        let mut asked_to_stop = tokio::spawn(stop);
         let served = {
             let mut serving = pin!(wire.serve(input));
             poll_fn(|cx| match Pin::new(&mut asked_to_stop).poll(cx) {
@@ -107,6 +109,35 @@ struct Wire {
 struct Leaving {
     bytes: Vec<u8>,
     left: usize,
+}
+
+impl Leaving {
+    fn is_there(&self) -> bool {
+        self.left < self.bytes.len()
+    }
+
+    fn take(&mut self, outbox: &Outbox) -> bool {
+        self.left = 0;
+        let taken = outbox.take_now(&mut self.bytes);
+        if !taken {
+            self.bytes.clear();
+        }
+        taken
+    }
+
+    /// Writes as far as the client takes it; true if some of it must wait.
+    fn leave(&mut self, output: &Output) -> io::Result<bool> {
+        while self.is_there() {
+            match output.try_write(self.bytes.get(self.left..).unwrap_or_default()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => self.left += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// What has been read.
@@ -219,23 +250,23 @@ impl Wire {
     /// Writes what is there as far as the client takes it; true if some of it must wait.
     fn write(&self) -> io::Result<bool> {
         let mut leaving = lock(&self.leaving);
-        let Leaving { bytes, left } = &mut *leaving;
         loop {
-            if *left == bytes.len() {
-                *left = 0;
-                if !self.link.outbox().take_now(bytes) {
-                    bytes.clear();
-                    return Ok(false);
-                }
+            if !leaving.is_there() && !leaving.take(self.link.outbox()) {
+                return Ok(false);
             }
-            match self.output.try_write(bytes.get(*left..).unwrap_or_default()) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => *left += written,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error),
+            if leaving.leave(&self.output)? {
+                return Ok(true);
             }
         }
+    }
+
+    /// The same without a look whether there is more meanwhile.
+    fn write_once(&self) -> io::Result<bool> {
+        let mut leaving = lock(&self.leaving);
+        if !leaving.is_there() && !leaving.take(self.link.outbox()) {
+            return Ok(false);
+        }
+        leaving.leave(&self.output)
     }
 
     /// Lets what runs finish and what is written leave.
