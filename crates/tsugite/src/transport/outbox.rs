@@ -206,6 +206,11 @@ impl Outbox {
         true
     }
 
+    /// How many bytes there are to take.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().bytes.len()
+    }
+
     /// Whether there is nothing to take.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().bytes.is_empty()

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::time::{Instant, Sleep};
@@ -35,6 +36,8 @@ pub(super) struct Exchange {
     work: Option<Running>,
     /// The answer, and all before it, has been taken.
     taken: bool,
+    /// What was said must leave before more is.
+    lets_leave: bool,
     /// Up to 2025-11-25 a lost connection is no cancellation: the handler goes on.
     survives: Option<Survival>,
 }
@@ -84,7 +87,7 @@ pub(super) enum Come {
 
 impl Exchange {
     pub(super) fn new(outbox: Arc<Outbox>, work: Option<Running>, survives: Option<Survival>) -> Self {
-        Self { outbox, work, taken: false, survives }
+        Self { outbox, work, taken: false, lets_leave: false, survives }
     }
 
     /// What has come without waiting, if that is all there will be.
@@ -135,13 +138,26 @@ impl Exchange {
         Stream { exchange: self, first, reader, beat: Beat::new(hub) }
     }
 
+    /// Whoever has said something may only have stepped aside, and say more at once: that leaves with it, if it takes no
+    /// time worth mentioning.
     fn poll_work(&mut self, cx: &mut Context<'_>) {
         // What it says now is seen without being woken for it.
         self.outbox.stop_waiting();
-        if let Some(work) = &mut self.work
-            && work.as_mut().poll(cx).is_ready()
-        {
-            self.work = None;
+        let Some(work) = &mut self.work else { return };
+        let (began, mut said) = (Instant::now(), self.outbox.len());
+        loop {
+            if work.as_mut().poll(cx).is_ready() {
+                self.work = None;
+                return;
+            }
+            let before = std::mem::replace(&mut said, self.outbox.len());
+            if said == before || self.outbox.is_full() {
+                return;
+            }
+            if began.elapsed() > TOGETHER {
+                self.lets_leave = true;
+                return;
+            }
         }
     }
 
@@ -211,6 +227,9 @@ impl Future for Orphan {
     }
 }
 
+/// How long what was said may wait for what is said next.
+const TOGETHER: Duration = Duration::from_micros(50);
+
 /// The stream of a request.
 pub(super) struct Stream {
     exchange: Exchange,
@@ -234,6 +253,11 @@ impl Events for Stream {
             if let Some(first) = self.first.take() {
                 self.beat.put_off();
                 return Poll::Ready(Some(first));
+            }
+            // Whoever writes the stream asks for more until there is none, and writes then.
+            if std::mem::take(&mut self.exchange.lets_leave) && self.exchange.outbox.is_empty() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             self.exchange.poll_work(cx);
             let mut said = Vec::new();
@@ -494,5 +518,58 @@ impl Beat {
         // Polled once more, so that the next one wakes us.
         let _ = next.as_mut().poll(cx);
         Poll::Ready(Bytes::from_static(b": still here\n\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Says so many things, and steps aside after each; then it waits for ever.
+    async fn speak(outbox: Arc<Outbox>, times: usize) {
+        for _ in 0..times {
+            outbox.push(|out| out.extend_from_slice(b"{}"));
+            tokio::task::yield_now().await;
+        }
+        std::future::pending().await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_said_between_two_steps_aside_leaves_together() {
+        let outbox = Arc::new(Outbox::new(1 << 20));
+        let mut exchange = Exchange::new(outbox.clone(), Some(Box::pin(speak(outbox.clone(), 100))), None);
+        let mut cx = Context::from_waker(Waker::noop());
+        exchange.poll_work(&mut cx);
+        assert_eq!(outbox.len(), 100 * b"{}\n".len());
+        assert!(!exchange.lets_leave);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_does_not_read_stops_whoever_speaks() {
+        let outbox = Arc::new(Outbox::new(10));
+        let mut exchange = Exchange::new(outbox.clone(), Some(Box::pin(speak(outbox.clone(), 100))), None);
+        let mut cx = Context::from_waker(Waker::noop());
+        exchange.poll_work(&mut cx);
+        assert!(outbox.is_full() && outbox.len() < 20, "{}", outbox.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_said_does_not_wait_for_slow_work() {
+        let outbox = Arc::new(Outbox::new(1 << 20));
+        let speaker = outbox.clone();
+        let work = async move {
+            loop {
+                speaker.push(|out| out.extend_from_slice(b"{}"));
+                // The clock goes on at once, and whoever waits is woken.
+                tokio::time::advance(TOGETHER * 2).await;
+            }
+        };
+        let mut exchange = Exchange::new(outbox.clone(), Some(Box::pin(work)), None);
+        let mut cx = Context::from_waker(Waker::noop());
+        exchange.poll_work(&mut cx);
+        assert!(exchange.lets_leave);
+        assert!(outbox.len() < 10 * b"{}\n".len(), "{}", outbox.len());
     }
 }
