@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{self, Poll, Waker};
 
@@ -54,12 +54,19 @@ pub(crate) struct Link {
     /// Requests whose answer is not written yet.
     busy: AtomicUsize,
     reach: Reach,
+    /// What few links need.
+    rare: OnceLock<Box<Rare>>,
+    /// Streams of changes end gracefully when the link does.
+    closing: AtomicBool,
+}
+
+/// What a session at rest does without.
+#[derive(Default)]
+struct Rare {
     /// What somebody keeps for this peer.
     companion: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     /// The client has said that it is ready, or gone.
     readied: Arc<Notify>,
-    /// Streams of changes end gracefully when the link does.
-    closing: AtomicBool,
     closed: Notify,
 }
 
@@ -282,10 +289,8 @@ impl Link {
             caller: Caller { principal, headers: Headers::default() },
             state: Mutex::new(state),
             busy: AtomicUsize::new(0),
-            companion: Mutex::default(),
-            readied: Arc::default(),
+            rare: OnceLock::new(),
             closing: AtomicBool::new(false),
-            closed: Notify::new(),
         })
     }
 
@@ -499,14 +504,21 @@ impl Link {
         Ok(())
     }
 
+    fn rare(&self) -> &Rare {
+        let rare = self.rare.get_or_init(Box::default);
+        // See `close`.
+        fence(Ordering::SeqCst);
+        rare
+    }
+
     /// Keeps something for this peer.
     pub(crate) fn accompany(&self, companion: Arc<dyn Any + Send + Sync>) {
-        *lock(&self.companion) = Some(companion);
+        *lock(&self.rare().companion) = Some(companion);
     }
 
     /// What is kept for this peer.
     pub(crate) fn companion<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        lock(&self.companion).clone()?.downcast().ok()
+        lock(&self.rare.get()?.companion).clone()?.downcast().ok()
     }
 
     fn ready(&self) {
@@ -516,7 +528,9 @@ impl Link {
             listener.wake();
         }
         drop(state);
-        self.readied.notify_waiters();
+        if let Some(rare) = self.rare.get() {
+            rare.readied.notify_waiters();
+        }
     }
 
     /// Whether something may be said to the client unasked: it is ready, or nobody hears it any more.
@@ -528,7 +542,7 @@ impl Link {
     pub(crate) async fn until_ready(link: &Weak<Self>) -> Option<()> {
         loop {
             let up = link.upgrade()?;
-            let readied = Arc::clone(&up.readied);
+            let readied = Arc::clone(&up.rare().readied);
             let waiting = readied.notified();
             if up.is_ready() {
                 return Some(());
@@ -709,8 +723,12 @@ impl Link {
     /// Nothing more will arrive: streams of changes end, and whoever waits for an answer of the client gives up.
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Release);
-        self.closed.notify_waiters();
-        self.readied.notify_waiters();
+        // Whoever begins to wait looks whether it is closing after it has made what it waits for.
+        fence(Ordering::SeqCst);
+        if let Some(rare) = self.rare.get() {
+            rare.closed.notify_waiters();
+            rare.readied.notify_waiters();
+        }
         if let Some(questions) = self.questions.get() {
             questions.close();
         }
@@ -724,7 +742,7 @@ impl Link {
     /// Waits until the link is closed.
     pub(crate) async fn closed(&self) {
         loop {
-            let closed = self.closed.notified();
+            let closed = self.rare().closed.notified();
             if self.closing.load(Ordering::Acquire) {
                 return;
             }
@@ -912,7 +930,9 @@ pub(crate) fn binding<M: Method>(asked: Asked<'_>) -> Binding {
 impl Drop for Link {
     fn drop(&mut self) {
         // Whoever waits for the client to be ready waits in vain.
-        self.readied.notify_waiters();
+        if let Some(rare) = self.rare.get() {
+            rare.readied.notify_waiters();
+        }
     }
 }
 
