@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::emit;
 use super::scan::{self, MAX_DEPTH, NotJson, Scanner};
 
 /// JSON text borrowed from a message: valid by grammar, its meaning still open.
@@ -114,7 +115,10 @@ enum Text {
 impl RawJson {
     /// Writes `value` as JSON. Fails when the value itself refuses, as a map with keys that are not strings does.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, BadShape> {
-        serde_json::value::to_raw_value(value).map(Self::from).map_err(BadShape::from)
+        let mut out = Vec::new();
+        emit::value(&mut out, value)?;
+        let text = String::from_utf8(out).map_err(|_| BadShape::new("JSON is UTF-8"))?;
+        Ok(RawJson(Text::Scanned(text.into())))
     }
 
     /// Takes JSON text as it is. Fails when it is not JSON.

@@ -8,6 +8,9 @@ use super::{
     BadShape, ErrorObject, Id, Incoming, Message, Notification, Raw, RawJson, Request, Response, emit,
 };
 
+/// Writes a value. What stands around it is the same for all and so built once.
+type Value<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<(), BadShape>;
+
 /// Appends a request. `params` must come out as an object.
 pub fn request<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
@@ -15,10 +18,10 @@ pub fn request<P: Serialize + ?Sized>(
     method: &str,
     params: Option<&P>,
 ) -> Result<(), BadShape> {
-    whole(out, |out| {
-        open_with_id(out, id);
-        method_and_params(out, b",\"method\":", method, params)
-    })
+    match params {
+        Some(params) => call(out, Some(id), method, Some(&mut |out| Ok(emit::value(out, params)?))),
+        None => call(out, Some(id), method, None),
+    }
 }
 
 /// Appends a request whose params begin with `members`, each a JSON member as text: a key, a colon, a value.
@@ -29,7 +32,7 @@ pub fn request_with<P: Serialize + ?Sized>(
     members: &[&str],
     params: &P,
 ) -> Result<(), BadShape> {
-    request_around(out, id, method, members, |out| Ok(emit::value(out, params)?))
+    request_around(out, id, method, members, &mut |out| Ok(emit::value(out, params)?))
 }
 
 /// Appends a request whose params are written already, with `members` at their front. Fails when they are no object.
@@ -40,7 +43,7 @@ pub fn raw_request(
     members: &[&str],
     params: Raw<'_>,
 ) -> Result<(), BadShape> {
-    request_around(out, id, method, members, |out| {
+    request_around(out, id, method, members, &mut |out| {
         out.extend_from_slice(params.text().as_bytes());
         Ok(())
     })
@@ -51,9 +54,9 @@ fn request_around(
     id: &Id<'_>,
     method: &str,
     members: &[&str],
-    params: impl FnOnce(&mut Vec<u8>) -> Result<(), BadShape>,
+    params: Value<'_>,
 ) -> Result<(), BadShape> {
-    whole(out, |out| {
+    whole(out, &mut |out| {
         open_with_id(out, id);
         out.extend_from_slice(b",\"method\":");
         emit::string(out, method);
@@ -70,10 +73,10 @@ pub fn notification<P: Serialize + ?Sized>(
     method: &str,
     params: Option<&P>,
 ) -> Result<(), BadShape> {
-    whole(out, |out| {
-        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
-        method_and_params(out, b",\"method\":", method, params)
-    })
+    match params {
+        Some(params) => call(out, None, method, Some(&mut |out| Ok(emit::value(out, params)?))),
+        None => call(out, None, method, None),
+    }
 }
 
 /// Appends a result. It must come out as an object.
@@ -90,10 +93,19 @@ pub fn result_with<R: Serialize + ?Sized>(
     members: &[&str],
     result: &R,
 ) -> Result<(), BadShape> {
-    whole(out, |out| {
+    result_around(out, id, members, &mut |out| Ok(emit::value(out, result)?))
+}
+
+fn result_around(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    members: &[&str],
+    result: Value<'_>,
+) -> Result<(), BadShape> {
+    whole(out, &mut |out| {
         open_with_id(out, id);
         out.extend_from_slice(b",\"result\":");
-        object_with(out, members, result)?;
+        join_object(out, members, result)?;
         out.push(b'}');
         Ok(())
     })
@@ -125,7 +137,7 @@ impl Incoming<'_> {
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), BadShape> {
         match self {
             Incoming::Single(message) => message.write(out),
-            Incoming::Batch(batch) => whole(out, |out| {
+            Incoming::Batch(batch) => whole(out, &mut |out| {
                 for (index, message) in batch.messages().iter().enumerate() {
                     out.push(if index == 0 { b'[' } else { b',' });
                     match message {
@@ -166,10 +178,7 @@ impl Message<'_> {
     }
 }
 
-fn whole(
-    out: &mut Vec<u8>,
-    write: impl FnOnce(&mut Vec<u8>) -> Result<(), BadShape>,
-) -> Result<(), BadShape> {
+fn whole(out: &mut Vec<u8>, write: Value<'_>) -> Result<(), BadShape> {
     let start = out.len();
     let written = write(out);
     if written.is_err() {
@@ -183,37 +192,31 @@ fn open_with_id(out: &mut Vec<u8>, id: &Id<'_>) {
     id.write(out);
 }
 
-fn method_and_params<P: Serialize + ?Sized>(
+/// A request, or without an id a notification.
+fn call(
     out: &mut Vec<u8>,
-    key: &[u8],
+    id: Option<&Id<'_>>,
     method: &str,
-    params: Option<&P>,
+    mut params: Option<Value<'_>>,
 ) -> Result<(), BadShape> {
-    out.extend_from_slice(key);
-    emit::string(out, method);
-    if let Some(params) = params {
-        out.extend_from_slice(b",\"params\":");
-        object_with(out, &[], params)?;
-    }
-    out.push(b'}');
-    Ok(())
+    whole(out, &mut |out| {
+        match id {
+            Some(id) => open_with_id(out, id),
+            None => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\""),
+        }
+        out.extend_from_slice(b",\"method\":");
+        emit::string(out, method);
+        if let Some(params) = &mut params {
+            out.extend_from_slice(b",\"params\":");
+            join_object(out, &[], params)?;
+        }
+        out.push(b'}');
+        Ok(())
+    })
 }
 
-/// Appends `value`, which must be an object, with `members` at its front.
-fn object_with<T: Serialize + ?Sized>(
-    out: &mut Vec<u8>,
-    members: &[&str],
-    value: &T,
-) -> Result<(), BadShape> {
-    join_object(out, members, |out| Ok(emit::value(out, value)?))
-}
-
-/// The same, whoever writes the object.
-fn join_object(
-    out: &mut Vec<u8>,
-    members: &[&str],
-    write: impl FnOnce(&mut Vec<u8>) -> Result<(), BadShape>,
-) -> Result<(), BadShape> {
+/// Appends what `write` writes, which must be an object, with `members` at its front.
+fn join_object(out: &mut Vec<u8>, members: &[&str], write: Value<'_>) -> Result<(), BadShape> {
     let front = out.len();
     for member in members {
         out.push(if out.len() == front { b'{' } else { b',' });

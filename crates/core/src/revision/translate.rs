@@ -164,10 +164,21 @@ where
     if !to.has_request::<M>() {
         return Err(Unsayable::Method(M::NAME));
     }
+    write_any_result(out, id, &mut output, to, stamp)
+}
+
+/// The same for every method, and so built once.
+fn write_any_result(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    output: &mut dyn AnyOutput,
+    to: Revision,
+    stamp: Option<&ServerStamp>,
+) -> Result<(), Unsayable> {
     output.outward(to)?;
     fit_meta(output.meta_mut(), to);
     if !to.is_stateless() {
-        return Ok(write::result(out, id, &output)?);
+        return Ok(output.write(out, id, &[])?);
     }
     let kind = match output.result_type() {
         ResultType::Complete => "\"resultType\":\"complete\"",
@@ -177,12 +188,38 @@ where
     let written = match (stamp, output.meta_mut()) {
         (Some(stamp), Some(meta)) => {
             meta.set_server_info(&stamp.server);
-            write::result_with(out, id, &[kind], &output)
+            output.write(out, id, &[kind])
         }
-        (Some(stamp), None) => write::result_with(out, id, &[kind, &stamp.member], &output),
-        (None, _) => write::result_with(out, id, &[kind], &output),
+        (Some(stamp), None) => output.write(out, id, &[kind, &stamp.member]),
+        (None, _) => output.write(out, id, &[kind]),
     };
     Ok(written?)
+}
+
+/// The answer to some method.
+trait AnyOutput {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable>;
+    fn meta_mut(&mut self) -> &mut Option<Meta>;
+    fn result_type(&self) -> ResultType;
+    fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, members: &[&str]) -> Result<(), BadShape>;
+}
+
+impl<T: Output + Translate> AnyOutput for T {
+    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+        Translate::outward(self, to)
+    }
+
+    fn meta_mut(&mut self) -> &mut Option<Meta> {
+        HasMeta::meta_mut(self)
+    }
+
+    fn result_type(&self) -> ResultType {
+        Output::result_type(self)
+    }
+
+    fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, members: &[&str]) -> Result<(), BadShape> {
+        write::result_with(out, id, members, self)
+    }
 }
 
 /// Who made a result, written once and put on every result of 2026-07-28.
@@ -249,7 +286,7 @@ pub fn write_answer<M: Method>(mut output: M::Output) -> Result<RawJson, Unsayab
 where
     M::Output: Translate,
 {
-    output.outward(Revision::NEWEST)?;
+    Translate::outward(&mut output, Revision::NEWEST)?;
     Ok(RawJson::of(&output)?)
 }
 

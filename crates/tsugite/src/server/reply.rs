@@ -32,11 +32,35 @@ pub(crate) fn alone<M: Method>(
 where
     M::Output: Translate,
 {
+    let mut output = Some(output);
+    cut_out(&mut |out, id| write_once::<M>(out, id, &mut output, to, stamp))
+}
+
+fn cut_out(write: Writing<'_>) -> Result<RawJson, Unsayable> {
     let mut out = Vec::new();
-    write_result::<M>(&mut out, &Id::from(0), output, to, Some(stamp))?;
+    write(&mut out, &Id::from(0))?;
     let result = out.strip_prefix(BEFORE_RESULT).and_then(|rest| rest.strip_suffix(b"}"));
     let text = result.and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default();
     Ok(RawJson::parse(text)?)
+}
+
+/// Appends a result with an id. It can be done once; what happens to it then is the same for all and so built once.
+type Writing<'a> = &'a mut dyn FnMut(&mut Vec<u8>, &Id<'_>) -> Result<(), Unsayable>;
+
+fn write_once<M: Method>(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    output: &mut Option<M::Output>,
+    to: Revision,
+    stamp: &ServerStamp,
+) -> Result<(), Unsayable>
+where
+    M::Output: Translate,
+{
+    match output.take() {
+        Some(output) => write_result::<M>(out, id, output, to, Some(stamp)),
+        None => Err(Unsayable::Missing("result")),
+    }
 }
 
 /// What stands before the result in a message with the id 0.
@@ -74,18 +98,22 @@ impl Reply {
     where
         M::Output: Translate,
     {
+        let mut output = Some(output);
+        self.write(id, M::NAME, to, &mut |out, id| write_once::<M>(out, id, &mut output, to, stamp));
+    }
+
+    fn write(&self, id: &Id<'_>, method: &'static str, to: Revision, write: Writing<'_>) {
+        let could_not = |error: Unsayable| {
+            tracing::error!(%error, method, revision = %to, "an answer could not be written");
+            Refusal::Internal
+        };
         if let Reply::Captured(outcome) = self {
-            let result = alone::<M>(output, to, stamp).map_err(|error| {
-                tracing::error!(%error, method = M::NAME, revision = %to, "an answer could not be written");
-                Refusal::Internal
-            });
-            *lock(outcome) = Some(result);
+            *lock(outcome) = Some(cut_out(write).map_err(could_not));
             return;
         }
         self.push(Some(id), to, |out| {
-            if let Err(error) = write_result::<M>(out, id, output, to, Some(stamp)) {
-                tracing::error!(%error, method = M::NAME, revision = %to, "an answer could not be written");
-                write::error(out, Some(id), to.writes_null_id(), &Refusal::Internal.error(to));
+            if let Err(refusal) = write(out, id).map_err(could_not) {
+                write::error(out, Some(id), to.writes_null_id(), &refusal.error(to));
             }
         });
     }
