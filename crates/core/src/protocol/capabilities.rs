@@ -1,25 +1,31 @@
 //! What each side can do. Capability objects are open: keys we do not know are kept and never an error.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Object;
+use crate::jsonrpc::{BadShape, RawJson};
 
 /// Defines a capability object: known members, and the rest kept.
+///
+/// It is read as its members, out of which those that are known are taken: what serde makes of flattened members is many
+/// times the code.
 macro_rules! capability {
     (
         $(#[$attr:meta])*
         pub struct $name:ident {
-            $($(#[$field_attr:meta])* $field:ident: $ty:ty,)*
+            $($(#[$field_attr:meta])* $field:ident = $wire:literal: $ty:ty,)*
         }
     ) => {
         $(#[$attr])*
-        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-        #[serde(rename_all = "camelCase")]
+        #[derive(Debug, Clone, Default, PartialEq, Serialize)]
         #[non_exhaustive]
         pub struct $name {
             $(
                 $(#[$field_attr])*
-                #[serde(default, skip_serializing_if = "Option::is_none")]
+                #[serde(rename = $wire, skip_serializing_if = "Option::is_none")]
                 pub $field: Option<$ty>,
             )*
             /// Members we do not know.
@@ -42,24 +48,126 @@ macro_rules! capability {
                 }
             )*
         }
+
+        impl $name {
+            fn of(mut members: Members) -> Result<Self, BadShape> {
+                $(let $field = members.take($wire)?;)*
+                Ok(Self { $($field,)* other: members.rest()? })
+            }
+        }
+
+        impl Member for $name {
+            fn read(value: &RawJson) -> Result<Self, BadShape> {
+                Self::of(Members::read(value)?)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::of(Members::deserialize(deserializer)?).map_err(D::Error::custom)
+            }
+        }
     };
+}
+
+/// What stands in a capability object.
+trait Member: Sized {
+    fn read(value: &RawJson) -> Result<Self, BadShape>;
+}
+
+impl Member for bool {
+    fn read(value: &RawJson) -> Result<Self, BadShape> {
+        value.read()
+    }
+}
+
+impl Member for Object {
+    #[inline(never)]
+    fn read(value: &RawJson) -> Result<Self, BadShape> {
+        value.read()
+    }
+}
+
+/// The members of an object, as they came.
+struct Members(Vec<(String, RawJson)>);
+
+impl Member for Members {
+    #[inline(never)]
+    fn read(value: &RawJson) -> Result<Self, BadShape> {
+        value.read()
+    }
+}
+
+impl Members {
+    /// Takes a member out that may be missing or `null`.
+    fn take<T: Member>(&mut self, name: &str) -> Result<Option<T>, BadShape> {
+        match self.take_raw(name)? {
+            Some(value) => T::read(&value).map(Some).map_err(|error| within(name, &error)),
+            None => Ok(None),
+        }
+    }
+
+    #[inline(never)]
+    fn take_raw(&mut self, name: &str) -> Result<Option<RawJson>, BadShape> {
+        let mut named = self.0.extract_if(.., |(known, _)| known == name);
+        let value = named.next().map(|(_, value)| value);
+        match named.next() {
+            Some(_) => Err(BadShape::new(format!("duplicate field `{name}`"))),
+            None => Ok(value.filter(|value| value.text() != "null")),
+        }
+    }
+
+    #[inline(never)]
+    fn rest(self) -> Result<Object, BadShape> {
+        self.0.into_iter().map(|(name, value)| Ok((name, value.read()?))).collect()
+    }
+}
+
+#[cold]
+fn within(name: &str, error: &BadShape) -> BadShape {
+    BadShape::new(format!("`{name}`: {error}"))
+}
+
+impl<'de> Deserialize<'de> for Members {
+    #[inline(never)]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = access.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Pairs)
+    }
 }
 
 capability! {
     /// What a client can do.
     pub struct ClientCapabilities {
         /// Offers directories to work in.
-        roots: RootsCapability,
+        roots = "roots": RootsCapability,
         /// Lets the server ask its model.
-        sampling: SamplingCapability,
+        sampling = "sampling": SamplingCapability,
         /// Lets the server ask its user.
-        elicitation: ElicitationCapability,
+        elicitation = "elicitation": ElicitationCapability,
         /// Runs requests of the server as tasks (2025-11-25 only).
-        tasks: TasksCapability,
+        tasks = "tasks": TasksCapability,
         /// Non-standard features.
-        experimental: Object,
+        experimental = "experimental": Object,
         /// Extensions by identifier, each with its settings.
-        extensions: Object,
+        extensions = "extensions": Object,
     }
 }
 
@@ -67,21 +175,21 @@ capability! {
     /// What a server can do.
     pub struct ServerCapabilities {
         /// Offers tools.
-        tools: ListCapability,
+        tools = "tools": ListCapability,
         /// Offers resources.
-        resources: ResourcesCapability,
+        resources = "resources": ResourcesCapability,
         /// Offers prompts.
-        prompts: ListCapability,
+        prompts = "prompts": ListCapability,
         /// Completes arguments (declared from 2025-03-26 on).
-        completions: Object,
+        completions = "completions": Object,
         /// Sends log messages.
-        logging: Object,
+        logging = "logging": Object,
         /// Runs requests of the client as tasks (2025-11-25 only).
-        tasks: TasksCapability,
+        tasks = "tasks": TasksCapability,
         /// Non-standard features.
-        experimental: Object,
+        experimental = "experimental": Object,
         /// Extensions by identifier, each with its settings.
-        extensions: Object,
+        extensions = "extensions": Object,
     }
 }
 
@@ -89,7 +197,7 @@ capability! {
     /// `roots`.
     pub struct RootsCapability {
         /// Tells when the list changes (up to 2025-11-25).
-        list_changed: bool,
+        list_changed = "listChanged": bool,
     }
 }
 
@@ -97,9 +205,9 @@ capability! {
     /// `sampling`.
     pub struct SamplingCapability {
         /// The model may be given tools.
-        tools: Object,
+        tools = "tools": Object,
         /// `includeContext` other than `none` is understood.
-        context: Object,
+        context = "context": Object,
     }
 }
 
@@ -107,9 +215,9 @@ capability! {
     /// `elicitation`. Empty means forms only.
     pub struct ElicitationCapability {
         /// Shows forms.
-        form: Object,
+        form = "form": Object,
         /// Opens web pages.
-        url: Object,
+        url = "url": Object,
     }
 }
 
@@ -129,7 +237,7 @@ capability! {
     /// `tools` or `prompts`.
     pub struct ListCapability {
         /// Tells when the list changes.
-        list_changed: bool,
+        list_changed = "listChanged": bool,
     }
 }
 
@@ -137,9 +245,9 @@ capability! {
     /// `resources`.
     pub struct ResourcesCapability {
         /// Tells when a single resource changes.
-        subscribe: bool,
+        subscribe = "subscribe": bool,
         /// Tells when the list changes.
-        list_changed: bool,
+        list_changed = "listChanged": bool,
     }
 }
 
@@ -147,10 +255,52 @@ capability! {
     /// `tasks`, as 2025-11-25 has it on both sides.
     pub struct TasksCapability {
         /// Knows `tasks/list`.
-        list: Object,
+        list = "list": Object,
         /// Knows `tasks/cancel`.
-        cancel: Object,
+        cancel = "cancel": Object,
         /// Which requests may become tasks, as a tree of method names.
-        requests: Object,
+        requests = "requests": Object,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ClientCapabilities, String> {
+        RawJson::parse(text).unwrap().read().map_err(|error: BadShape| error.to_string())
+    }
+
+    #[test]
+    fn members_are_taken_out_and_the_rest_is_kept_in_order() {
+        let text = r#"{"z":1,"roots":{"later":[],"listChanged":true},"a":{"x":null},"tasks":null,"b":2}"#;
+        let read = read(text).unwrap();
+        let roots = read.roots.as_ref().unwrap();
+        assert_eq!((roots.list_changed, roots.other.len()), (Some(true), 1));
+        assert_eq!(read.tasks, None);
+        assert_eq!(read.other.keys().collect::<Vec<_>>(), ["z", "a", "b"]);
+        let written = r#"{"roots":{"listChanged":true,"later":[]},"z":1,"a":{"x":null},"b":2}"#;
+        assert_eq!(RawJson::of(&read).unwrap().text(), written);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let wrong = |text| read(text).unwrap_err();
+        assert_eq!(
+            wrong(r#"{"roots":{"listChanged":"x"}}"#),
+            r#"`roots`: `listChanged`: invalid type: string "x", expected a boolean"#
+        );
+        assert_eq!(wrong("[]"), "invalid type: sequence, expected an object");
+        assert_eq!(wrong(r#"{"sampling":7}"#), "`sampling`: invalid type: integer `7`, expected an object");
+    }
+
+    #[test]
+    fn a_known_member_stands_there_once_and_a_strange_one_as_often_as_it_likes() {
+        assert_eq!(read(r#"{"roots":{},"roots":{}}"#).unwrap_err(), "duplicate field `roots`");
+        assert_eq!(
+            read(r#"{"elicitation":{"form":{},"form":{}}}"#).unwrap_err(),
+            "`elicitation`: duplicate field `form`"
+        );
+        assert_eq!(read(r#"{"x":1,"x":2}"#).unwrap().other["x"], 2);
     }
 }
