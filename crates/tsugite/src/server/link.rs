@@ -35,6 +35,7 @@ use super::panic::{CatchPanic, Panicked};
 use super::principal::{Headers, Principal};
 use super::registry::Kind;
 use super::reply::Reply;
+use super::room::{OpenStream, Room};
 use super::{Config, Server, layer, lifecycle, route};
 use crate::lock::lock;
 use crate::transport::outbox::Outbox;
@@ -177,65 +178,6 @@ pub(crate) enum Reach {
     Once,
     /// Those of the stateless era, of every client.
     Everybody,
-}
-
-/// How many handlers may run at once, for one peer or for all of a server's.
-pub(crate) struct Room {
-    permits: Arc<Semaphore>,
-    /// For handlers that block: a thread keeps its place until it is done, also if its call was cancelled.
-    places: Arc<Semaphore>,
-    /// How many streams may be open, and how many are.
-    streams: usize,
-    open: AtomicUsize,
-    /// How many streams of changes each authenticated caller has, where they belong to no session.
-    each: Mutex<HashMap<(String, String), usize>>,
-}
-
-impl Room {
-    pub(crate) fn new(handlers: usize, streams: usize) -> Arc<Self> {
-        let places = || Arc::new(Semaphore::new(handlers));
-        let (open, each) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(Self { permits: places(), places: places(), streams, open, each })
-    }
-
-    /// Counts a stream for as long as it is held; none if there are too many.
-    pub(crate) fn open(self: &Arc<Self>) -> Option<OpenStream> {
-        if self.open.fetch_add(1, Ordering::AcqRel) >= self.streams {
-            self.open.fetch_sub(1, Ordering::AcqRel);
-            return None;
-        }
-        Some(OpenStream { room: self.clone(), who: None, link: None })
-    }
-}
-
-/// A stream that counts.
-pub(crate) struct OpenStream {
-    room: Arc<Room>,
-    /// The issuer and the subject.
-    who: Option<(String, String)>,
-    /// The link it belongs to, and how many resources it names.
-    link: Option<(Arc<Link>, usize)>,
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.room.open.fetch_sub(1, Ordering::AcqRel);
-        if let Some(who) = &self.who {
-            let mut each = lock(&self.room.each);
-            if let Some(count) = each.get_mut(who) {
-                *count -= 1;
-                if *count == 0 {
-                    each.remove(who);
-                }
-            }
-        }
-        if let Some((link, resources)) = &self.link
-            && let Some(work) = &mut link.lock().work
-        {
-            work.streams = work.streams.saturating_sub(1);
-            work.streamed = work.streamed.saturating_sub(*resources);
-        }
-    }
 }
 
 /// Work that was not done at once. The transport runs it; `id` names it.
@@ -827,17 +769,10 @@ impl Link {
         let most = self.config.subscriptions;
         let mut open = self.room.open()?;
         if self.reach == Reach::Everybody {
-            if let Some(who) = who {
-                let who = (who.issuer().to_owned(), who.subject().to_owned());
-                let mut each = lock(&self.room.each);
-                let count = each.entry(who.clone()).or_default();
-                if *count >= most {
-                    return None;
-                }
-                *count += 1;
-                open.who = Some(who);
-            }
-            return Some(open);
+            return match who {
+                Some(who) => open.counted_for(who, most),
+                None => Some(open),
+            };
         }
         let mut state = self.lock();
         let work = state.work(&self.config);
@@ -847,8 +782,16 @@ impl Link {
         work.streams += 1;
         work.streamed += resources;
         drop(state);
-        open.link = Some((self.clone(), resources));
+        open.belongs_to(self, resources);
         Some(open)
+    }
+
+    /// A stream of changes has ended.
+    pub(super) fn close_stream(&self, resources: usize) {
+        if let Some(work) = &mut self.lock().work {
+            work.streams = work.streams.saturating_sub(1);
+            work.streamed = work.streamed.saturating_sub(resources);
+        }
     }
 
     fn is_under_way(&self, id: &Id<'_>) -> bool {

@@ -38,6 +38,7 @@ pub(crate) mod registry;
 mod reply;
 mod resource;
 mod resources;
+pub(crate) mod room;
 mod route;
 mod schema;
 mod seal;

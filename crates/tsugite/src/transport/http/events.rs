@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep};
 use super::hub::Hub;
 use super::session::InUse;
 use super::track::{Appending, Track, plain, poll_kept};
-use crate::server::link::OpenStream;
+use crate::server::room::OpenStream;
 use crate::store::{self, Soon};
 use crate::transport::outbox::Outbox;
 

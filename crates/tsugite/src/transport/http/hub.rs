@@ -18,7 +18,8 @@ use super::sse::OldSessions;
 use super::track::Track;
 use crate::bus::News;
 use crate::error::Chain;
-use crate::server::link::{Link, OpenStream, Reach, Room};
+use crate::server::link::{Link, Reach};
+use crate::server::room::{OpenStream, Room};
 use crate::server::{Config, Principal, Server};
 use crate::store::{Expect, LogBounds, Soon, Store, StoreError};
 

@@ -20,7 +20,8 @@ use super::hub::Hub;
 use super::post::body_of;
 use crate::lock::lock;
 use crate::server::Principal;
-use crate::server::link::{Link, OpenStream};
+use crate::server::link::Link;
+use crate::server::room::OpenStream;
 
 /// The sessions of this transport: each lives as long as its stream.
 #[derive(Default)]
