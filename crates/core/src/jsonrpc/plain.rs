@@ -30,7 +30,9 @@ fn longer(bytes: &[u8]) -> usize {
 fn after_plain_blocks(mut rest: &[u8]) -> &[u8] {
     while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
         let (words, _) = block.as_chunks();
-        if words.iter().fold(0, |any, word| any | special(u64::from_le_bytes(*word))) != 0 {
+        let [a, b, c, d, e, f, g, h] = words else { break };
+        let any = |one, other| marked(u64::from_le_bytes(one)) | marked(u64::from_le_bytes(other));
+        if (any(*a, *b) | any(*c, *d) | any(*e, *f) | any(*g, *h)) & HIGHS != 0 {
             break;
         }
         rest = after;
@@ -39,6 +41,7 @@ fn after_plain_blocks(mut rest: &[u8]) -> &[u8] {
 }
 
 /// For at least a word, of which the first bytes are known to be plain.
+#[inline(always)]
 fn by_words(bytes: &[u8], known: usize) -> usize {
     let mut rest = bytes.get(known..).unwrap_or_default();
     while let Some((word, after)) = rest.split_first_chunk() {
@@ -56,6 +59,7 @@ fn by_words(bytes: &[u8], known: usize) -> usize {
 }
 
 /// For less than a word.
+#[inline(always)]
 fn shorter(bytes: &[u8]) -> usize {
     let (Some(front), Some(back)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) else {
         return bytes.iter().take_while(|byte| !is_special(**byte)).count();
@@ -73,20 +77,27 @@ fn first(hits: u64) -> usize {
     hits.trailing_zeros() as usize / 8
 }
 
-/// The usual zero-byte test, for three needles at once: the lowest bit that is set belongs to the first special byte.
+/// Marks special bytes with their high bits: the lowest that is set belongs to the first of them.
 fn special(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x8080_8080_8080_8080;
-    let quote = word ^ (ONES * b'"' as u64);
-    let slash = word ^ (ONES * b'\\' as u64);
-    // A borrow can only mark bytes above the first hit. None of the needles has a high bit, so one test for it will do.
-    (quote.wrapping_sub(ONES) | slash.wrapping_sub(ONES) | word.wrapping_sub(ONES * 0x20)) & !word & HIGHS
+    marked(word) & HIGHS
+}
+
+/// The usual test for bytes below a bound, twice. With one bit turned over a quote is a blank and a blank is more, so that
+/// one bound has the quote and all control characters below it. A borrow can only mark bytes above the first hit, and no
+/// special byte has a high bit of its own.
+#[inline(always)]
+fn marked(word: u64) -> u64 {
+    let quote = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21);
+    let slash = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+    (quote | slash) & !word
 }
 
 fn is_special(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
 const WORD: usize = 8;
 const BLOCK: usize = 64;
 
