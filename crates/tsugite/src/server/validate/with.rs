@@ -15,9 +15,14 @@ use super::sentences::sentence;
 /// Whether schemas can be compiled.
 pub(crate) const IS_THERE: bool = true;
 
-/// A compiled schema. Clones are the same one.
+/// A compiled schema. Clones are the same one. What checks with it is known to what compiles alone, so that a server that
+/// compiles none does not carry it either.
 #[derive(Clone)]
-pub(crate) struct Validator(Arc<Compiled>);
+pub(crate) struct Validator(Arc<dyn Judge>);
+
+trait Judge: Send + Sync {
+    fn check(&self, instance: &Value) -> Result<(), String>;
+}
 
 struct Compiled {
     bounds: Bounded,
@@ -42,7 +47,13 @@ impl Validator {
 
     /// Whether `instance` fits. The error is at most three sentences about what does not.
     pub(crate) fn check(&self, instance: &Value) -> Result<(), String> {
-        let Compiled { bounds, validator } = &*self.0;
+        self.0.check(instance)
+    }
+}
+
+impl Judge for Compiled {
+    fn check(&self, instance: &Value) -> Result<(), String> {
+        let Compiled { bounds, validator } = self;
         bounds.admit(instance).map_err(|reason| format!("invalid arguments: {reason}"))?;
         // Only this remembers what it has seen, so it alone decides.
         if validator.is_valid(instance) {
