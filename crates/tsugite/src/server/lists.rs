@@ -16,32 +16,31 @@ use super::files::{encode_path, mime_of};
 use super::handler::BlockingPlaces;
 use super::link::{Asked, Link, Work};
 use super::principal::Principal;
-use super::prompt::Prompt;
-use super::registry::{Item, ToolEntry};
+use super::registry::{Entry, Shown};
 use super::resource::{Place, Resource};
 use super::{Config, Shared, reply};
 use crate::lock::lock;
 
 /// A method that lists things.
 pub(crate) trait Listing: Method<Params = PageParams, Output: Translate + Cacheable> {
-    type Of: Item;
     /// How a client sees one of them.
     type Definition;
-    /// Whether it lists families.
-    const FAMILIES: bool = false;
+    const SHOWN: Shown;
 
-    fn define(name: String, item: &Self::Of) -> Self::Definition;
+    /// How a client sees it; `None` if it is of another kind.
+    fn define(name: String, entry: &Entry) -> Option<Self::Definition>;
     fn list(definitions: Vec<Self::Definition>, next: Option<String>) -> Self::Output;
 }
 
 macro_rules! listing {
-    ($method:ty, $item:ty, $definition:ty, $result:ty, |$name:ident, $of:ident| $define:expr) => {
+    ($method:ty, $shown:ident, $entry:ident, $definition:ty, $result:ty, |$name:ident, $of:ident| $define:expr) => {
         impl Listing for $method {
-            type Of = $item;
             type Definition = $definition;
+            const SHOWN: Shown = Shown::$shown;
 
-            fn define($name: String, $of: &$item) -> $definition {
-                $define
+            fn define($name: String, entry: &Entry) -> Option<$definition> {
+                let Entry::$entry($of) = entry else { return None };
+                Some($define)
             }
 
             fn list(definitions: Vec<$definition>, next: Option<String>) -> $result {
@@ -53,43 +52,43 @@ macro_rules! listing {
     };
 }
 
-listing!(tools::List, ToolEntry, tools::Tool, tools::ListResult, |name, entry| {
+listing!(tools::List, Tools, Tool, tools::Tool, tools::ListResult, |name, entry| {
     let mut definition = entry.tool.definition.clone();
     definition.name = name;
     definition
 });
-listing!(prompts::List, Prompt, prompts::Prompt, prompts::ListResult, |name, prompt| {
+listing!(prompts::List, Prompts, Prompt, prompts::Prompt, prompts::ListResult, |name, prompt| {
     let mut definition = prompt.definition.clone();
     definition.name = name;
     definition
 });
-listing!(resources::List, Resource, resources::Resource, resources::ListResult, |name, resource| {
-    let mut definition = resource.definition.clone();
-    definition.uri = name;
-    definition
-});
-
-impl Listing for resources::ListTemplates {
-    type Of = Resource;
-    type Definition = resources::ResourceTemplate;
-    const FAMILIES: bool = true;
-
-    fn define(name: String, resource: &Resource) -> resources::ResourceTemplate {
+listing!(
+    resources::List,
+    Resources,
+    Resource,
+    resources::Resource,
+    resources::ListResult,
+    |name, resource| at(name, resource)
+);
+listing!(
+    resources::ListTemplates,
+    Families,
+    Resource,
+    resources::ResourceTemplate,
+    resources::ListTemplatesResult,
+    |name, resource| {
         let of = resource.definition.clone();
         let mut template = resources::ResourceTemplate::new(name, of.name);
         (template.title, template.description, template.mime_type) = (of.title, of.description, of.mime_type);
         (template.annotations, template.icons, template.meta) = (of.annotations, of.icons, of.meta);
         template
     }
+);
 
-    fn list(
-        definitions: Vec<resources::ResourceTemplate>,
-        next: Option<String>,
-    ) -> resources::ListTemplatesResult {
-        let mut list = resources::ListTemplatesResult::new(definitions);
-        list.next_cursor = next;
-        list
-    }
+fn at(uri: String, resource: &Resource) -> resources::Resource {
+    let mut definition = resource.definition.clone();
+    definition.uri = uri;
+    definition
 }
 
 /// Pages that were written already. Bounded; emptied when something changes.
@@ -110,32 +109,45 @@ struct PageKey {
 
 /// Answers with a page of a list.
 pub(crate) fn list<L: Listing>(link: &Link, asked: Asked<'_>) -> Result<(), Refusal> {
+    let config = &link.config;
+    answer(link, asked, L::NAME, L::SHOWN, &|seen, start, has_rules| {
+        let define = |(name, entry): (String, Entry)| Some((name.clone(), L::define(name, &entry)?));
+        let definitions = seen.into_iter().filter_map(define).collect();
+        let page = page::<L>(config, definitions, start, has_rules);
+        written::<L>(page, asked.revision, config)
+    })
+}
+
+/// Writes a page of what is seen, from a place on.
+type WritePage<'a> = &'a dyn Fn(Vec<(String, Entry)>, usize, bool) -> RawJson;
+
+/// The same for every list, and so built once.
+fn answer(
+    link: &Link,
+    asked: Asked<'_>,
+    list: &'static str,
+    shown: Shown,
+    write: WritePage<'_>,
+) -> Result<(), Refusal> {
     let cursor = cursor(asked)?;
     let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
     // Looked at before the list is, so that a change in between is not missed.
     let version = shared.feed.version();
     let has_rules = shared.has_rules(config);
     let whole = cursor.is_none() && !has_rules;
-    let seen = if whole { None } else { Some(shared.seen::<L::Of>(config, L::FAMILIES, who)) };
+    let seen = if whole { None } else { Some(shared.seen(config, shown, who)) };
     let audience = seen.as_ref().filter(|_| has_rules).map(|seen| audience(seen));
-    let names = |position: usize, name: &str| {
-        let seen = seen.as_deref().unwrap_or_default();
-        after(seen.iter().map(|(name, _)| name.as_str()), position, name)
-    };
     let start = match &cursor {
         None => 0,
         Some(cursor) => {
-            let (position, name) = open_cursor(config, L::NAME, cursor)?;
-            names(position, &name)
+            let (position, name) = open_cursor(config, list, cursor)?;
+            let seen = seen.as_deref().unwrap_or_default();
+            after(seen.iter().map(|(name, _)| name.as_str()), position, &name)
         }
     };
-    let key = PageKey { list: L::NAME, revision: asked.revision, audience, start };
+    let key = PageKey { list, revision: asked.revision, audience, start };
     let page = shared.pages.get(version, key, || {
-        let seen = seen.unwrap_or_else(|| shared.seen::<L::Of>(config, L::FAMILIES, who));
-        let definitions =
-            seen.into_iter().map(|(name, item)| (name.clone(), L::define(name, &item))).collect();
-        let page = page::<L>(config, definitions, start, has_rules);
-        written::<L>(page, asked.revision, config)
+        write(seen.unwrap_or_else(|| shared.seen(config, shown, who)), start, has_rules)
     });
     asked.reply.raw_result(&asked.request.id, &page, asked.revision);
     Ok(())
@@ -181,10 +193,11 @@ fn files_among(
     config: &Config,
     who: Option<&Principal>,
 ) -> Vec<(String, resources::Resource)> {
-    let plain = shared.seen::<Resource>(config, false, who).into_iter();
-    let mut all: Vec<_> =
-        plain.map(|(uri, item)| (uri.clone(), resources::List::define(uri, &item))).collect();
-    for (template, resource) in shared.seen::<Resource>(config, true, who) {
+    let plain = shared.seen(config, Shown::Resources, who).into_iter();
+    let define = |(uri, entry): (String, Entry)| Some((uri.clone(), resources::List::define(uri, &entry)?));
+    let mut all: Vec<_> = plain.filter_map(define).collect();
+    for (template, entry) in shared.seen(config, Shown::Families, who) {
+        let Entry::Resource(resource) = entry else { continue };
         let Place::Folder(_, folder) = &resource.place else { continue };
         let root = template.trim_end_matches("{+path}");
         match folder.list(MOST_FILES) {
@@ -269,12 +282,12 @@ impl Pages {
 }
 
 /// What is seen, by its names and by which things they are: one name may be two things to two callers.
-fn audience<T>(seen: &[(String, Arc<T>)]) -> Vec<u8> {
+fn audience(seen: &[(String, Entry)]) -> Vec<u8> {
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
-    for (name, item) in seen {
+    for (name, entry) in seen {
         digest.update(&name.len().to_le_bytes());
         digest.update(name.as_bytes());
-        digest.update(&Arc::as_ptr(item).addr().to_le_bytes());
+        digest.update(&entry.address().to_le_bytes());
     }
     digest.finish().as_ref().to_vec()
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use tsugite_core::uri_template::Variables;
 
 use super::principal::Principal;
-use super::registry::{Item, Kind, Mount, inner_name, outer_name, template_of};
+use super::registry::{Entry, Item, Kind, Mount, Shown, inner_name, outer_name, template_of};
 use super::resource::{Place, Resource};
 use super::{Config, Server, Shared};
 
@@ -64,10 +64,11 @@ pub(crate) struct NotForHandlers;
 
 impl Config {
     fn shows<T: Item>(&self, who: Option<&Principal>, name: &str, item: &T) -> bool {
-        match &self.rule {
-            Some(rule) => rule(who, &Viewed { kind: T::KIND, name, tags: item.tags() }),
-            None => true,
-        }
+        self.lets_see(who, &Viewed { kind: T::KIND, name, tags: item.tags() })
+    }
+
+    fn lets_see(&self, who: Option<&Principal>, viewed: &Viewed<'_>) -> bool {
+        self.rule.as_ref().is_none_or(|rule| rule(who, viewed))
     }
 }
 
@@ -160,26 +161,24 @@ impl Shared {
         })
     }
 
-    /// What somebody sees of a kind, in order, under the names it has here.
-    pub(crate) fn seen<T: Item>(
+    /// What somebody sees of a list, in order, under the names it has here.
+    pub(crate) fn seen(
         &self,
         config: &Config,
-        families: bool,
+        shown: Shown,
         who: Option<&Principal>,
-    ) -> Vec<(String, Arc<T>)> {
+    ) -> Vec<(String, Entry)> {
         let registry = self.registry();
-        let shelf = if families { T::families(&registry) } else { Some(T::shelf(&registry)) };
-        let own = shelf.into_iter().flat_map(|shelf| shelf.iter());
-        let mut seen: Vec<(String, Arc<T>)> =
-            own.map(|(name, item)| (name.to_owned(), item.clone())).collect();
+        let mut seen = registry.entries(shown);
         for mount in &registry.mounts {
-            let inner = mount.shared.seen::<T>(&mount.shared.config(), families, who);
-            seen.extend(
-                inner.into_iter().map(|(name, item)| (outer_name(T::KIND, &mount.prefix, &name), item)),
-            );
+            let inner = mount.shared.seen(&mount.shared.config(), shown, who).into_iter();
+            seen.extend(inner.map(|(name, entry)| (outer_name(shown.kind(), &mount.prefix, &name), entry)));
         }
         let mut names = std::collections::HashSet::new();
-        seen.retain(|(name, item)| config.shows(who, name, &**item) && names.insert(name.clone()));
+        seen.retain(|(name, entry)| {
+            let viewed = Viewed { kind: entry.kind(), name, tags: entry.tags() };
+            config.lets_see(who, &viewed) && names.insert(name.clone())
+        });
         seen
     }
 

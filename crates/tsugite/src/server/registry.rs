@@ -345,10 +345,74 @@ pub(crate) trait Item: Sized + 'static {
 
     fn shelf(registry: &Registry) -> &Shelf<Self>;
     fn tags(&self) -> &[String];
+}
 
-    /// Only resources have families.
-    fn families(_registry: &Registry) -> Option<&Shelf<Self>> {
-        None
+/// A thing of any kind.
+#[derive(Clone)]
+pub(crate) enum Entry {
+    Tool(Arc<ToolEntry>),
+    Prompt(Arc<Prompt>),
+    Resource(Arc<Resource>),
+}
+
+impl Entry {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Entry::Tool(_) => Kind::Tool,
+            Entry::Prompt(_) => Kind::Prompt,
+            Entry::Resource(_) => Kind::Resource,
+        }
+    }
+
+    pub(crate) fn tags(&self) -> &[String] {
+        match self {
+            Entry::Tool(tool) => tool.tags(),
+            Entry::Prompt(prompt) => prompt.tags(),
+            Entry::Resource(resource) => resource.tags(),
+        }
+    }
+
+    /// What tells two things with one name apart.
+    pub(crate) fn address(&self) -> usize {
+        match self {
+            Entry::Tool(tool) => Arc::as_ptr(tool).addr(),
+            Entry::Prompt(prompt) => Arc::as_ptr(prompt).addr(),
+            Entry::Resource(resource) => Arc::as_ptr(resource).addr(),
+        }
+    }
+}
+
+/// What one list shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Tools,
+    Prompts,
+    Resources,
+    Families,
+}
+
+impl Shown {
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Shown::Tools => Kind::Tool,
+            Shown::Prompts => Kind::Prompt,
+            Shown::Resources | Shown::Families => Kind::Resource,
+        }
+    }
+}
+
+impl Registry {
+    /// What is our own, in order.
+    pub(crate) fn entries(&self, shown: Shown) -> Vec<(String, Entry)> {
+        fn of<T>(shelf: &Shelf<T>, entry: fn(Arc<T>) -> Entry) -> Vec<(String, Entry)> {
+            shelf.iter().map(|(name, item)| (name.to_owned(), entry(item.clone()))).collect()
+        }
+        match shown {
+            Shown::Tools => of(&self.tools, Entry::Tool),
+            Shown::Prompts => of(&self.prompts, Entry::Prompt),
+            Shown::Resources => of(&self.resources, Entry::Resource),
+            Shown::Families => of(&self.templates, Entry::Resource),
+        }
     }
 }
 
@@ -385,10 +449,6 @@ impl Item for Resource {
 
     fn tags(&self) -> &[String] {
         &self.tags
-    }
-
-    fn families(registry: &Registry) -> Option<&Shelf<Self>> {
-        Some(&registry.templates)
     }
 }
 
