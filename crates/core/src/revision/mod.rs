@@ -26,7 +26,8 @@ pub(crate) use refusal::supported_versions;
 pub use refusal::{Refusal, code};
 pub use translate::{
     Reading, ServerStamp, Translate, Unsayable, read_answer, read_hello, read_notice, read_params,
-    read_result, write_answer, write_notification, write_request, write_result, write_stamped_request,
+    read_result, write_answer, write_notification, write_request, write_result, write_result_in_place,
+    write_stamped_request,
 };
 
 use crate::protocol::meta;
@@ -205,7 +206,8 @@ impl FromStr for Revision {
     type Err = UnknownRevision;
 
     fn from_str(text: &str) -> Result<Self, UnknownRevision> {
-        Revision::ALL.into_iter().find(|revision| revision.as_str() == text).ok_or(UnknownRevision)
+        // Most say one of the newest.
+        Revision::ALL.into_iter().rev().find(|revision| revision.as_str() == text).ok_or(UnknownRevision)
     }
 }
 

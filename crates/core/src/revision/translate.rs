@@ -161,10 +161,24 @@ pub fn write_result<M: Method>(
 where
     M::Output: Translate,
 {
+    write_result_in_place::<M>(out, id, &mut output, to, stamp)
+}
+
+/// What [`write_result`] does, without moving what may be large. It is of no other use then: it has the shape of `to`.
+pub fn write_result_in_place<M: Method>(
+    out: &mut Vec<u8>,
+    id: &Id<'_>,
+    output: &mut M::Output,
+    to: Revision,
+    stamp: Option<&ServerStamp>,
+) -> Result<(), Unsayable>
+where
+    M::Output: Translate,
+{
     if !to.has_request::<M>() {
         return Err(Unsayable::Method(M::NAME));
     }
-    write_any_result(out, id, &mut output, to, stamp)
+    write_any_result(out, id, output, to, stamp)
 }
 
 /// The same for every method, and so built once.

@@ -18,6 +18,7 @@ use tsugite_core::jsonrpc::{Fault, Id, Incoming, Message, Raw, RawJson, Request}
 use tsugite_core::protocol::cancellation;
 use tsugite_core::protocol::lifecycle::{Initialize, Initialized};
 use tsugite_core::protocol::logging::Level;
+use tsugite_core::protocol::mrtr::InputRequired;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, Notice};
 use tsugite_core::revision::{Refusal, Revision, Translate, read_hello};
 use tsugite_core::session::inbound::{Cancellation, Completion, NotTaken};
@@ -26,7 +27,8 @@ use tsugite_core::session::stdio::{Line, decide, decide_request};
 use tsugite_core::session::{Inbound, Peek, Phase, ServerHandshake};
 
 use super::ask::{self, Binding, Drive, Driven, Questions};
-use super::context::{CallContext, Cancelled, Ending, LazyContext};
+use super::context::{CallContext, Cancelled, Context, Ending, LazyContext};
+use super::failure::Failure;
 use super::feed::Listener;
 use super::handled::Handled;
 use super::handler::Answer;
@@ -540,13 +542,29 @@ impl Link {
             if let Some(context) = context.made() {
                 context.end();
             }
-            self.finish::<M>(asked.revision, &asked.request.id, Driven::Done(done), None, asked.reply);
+            self.finish::<M>(asked.revision, &asked.request.id, done, asked.reply);
             return None;
         }
+        let answer = Box::pin(async move {
+            let done = answer.await;
+            let finish: Finish = Box::new(move |link, to, id, reply| link.finish::<M>(to, id, done, reply));
+            finish
+        });
+        let binding = (M::ASKS && asked.revision.is_stateless()).then(|| binding::<M>(asked));
+        self.go_on(asked, context.get(), binding, say_back::<M>, answer)
+    }
+
+    /// Goes on with a handler that was not done at once: the same for every method, and so built once.
+    fn go_on(
+        self: &Arc<Self>,
+        asked: Asked<'_>,
+        context: Context,
+        binding: Option<Binding>,
+        say_back: SayBack,
+        answer: Pin<Box<dyn Future<Output = Finish> + Send>>,
+    ) -> Option<Work> {
         // What has begun holds its place from now on.
         let begun = self.room.permits.clone().try_acquire_owned();
-        let context = context.get();
-        let binding = (M::ASKS && asked.revision.is_stateless()).then(|| binding::<M>(asked));
         let drive = Drive::new(answer, context.clone(), self.config.patience);
         let (link, outbox) = (self.clone(), asked.outbox.clone());
         let (id, revision, reply) =
@@ -565,8 +583,21 @@ impl Link {
             outbox.room().await;
             drop(permit);
             move || {
-                let back = binding.as_ref().map(|binding| (binding, done.principal()));
-                link.finish::<M>(revision, &id, driven, back, &reply);
+                let said = match (driven, binding) {
+                    (Driven::Done(finish), _) => {
+                        finish(&link, revision, &id, &reply);
+                        Ok(())
+                    }
+                    (Driven::Asks(asked, known), Some(binding)) => {
+                        ask::ask_back(&link.config, done.principal(), &binding, asked, known)
+                            .and_then(|asked| say_back(&link, revision, &id, asked, &reply))
+                    }
+                    (Driven::Asks(..), None) => Err(Refusal::Internal),
+                    (Driven::Refused(refusal), _) => Err(refusal),
+                };
+                if let Err(refusal) = said {
+                    reply.refusal(Some(&id), &refusal, revision);
+                }
             }
         })
     }
@@ -604,30 +635,18 @@ impl Link {
         Some(Work { id: named, serial, cancelled, future })
     }
 
-    fn finish<M: Handled>(
-        &self,
-        to: Revision,
-        id: &Id<'_>,
-        driven: Driven<M::Done>,
-        back: Option<(&Binding, Option<&Principal>)>,
-        reply: &Reply,
-    ) {
-        let output = match (driven, back) {
-            (Driven::Done(Ok(Ok(done))), _) => Ok(M::output(done)),
-            (Driven::Done(Ok(Err(failure))), _) => M::failed(failure, to),
-            (Driven::Done(Err(Panicked)), _) => {
+    /// Says what a handler came to.
+    fn finish<M: Handled>(&self, to: Revision, id: &Id<'_>, done: Done<M::Done>, reply: &Reply) {
+        let output = match done {
+            Ok(Ok(done)) => Ok(M::output(done)),
+            Ok(Err(failure)) => M::failed(failure, to),
+            Err(Panicked) => {
                 tracing::error!(%id, "a handler panicked");
                 Err(Refusal::Internal)
             }
-            (Driven::Refused(refusal), _) => Err(refusal),
-            (Driven::Asks(asked, known), Some((binding, who))) => {
-                ask::ask_back(&self.config, who, binding, asked, known)
-                    .and_then(|asked| M::ask_back(asked).ok_or(Refusal::Internal))
-            }
-            (Driven::Asks(..), None) => Err(Refusal::Internal),
         };
         match output {
-            Ok(output) => reply.result::<M>(id, output, to, &self.config.stamp),
+            Ok(mut output) => reply.result::<M>(id, &mut output, to, &self.config.stamp),
             Err(refusal) => reply.refusal(Some(id), &refusal, to),
         }
     }
@@ -842,11 +861,11 @@ impl Link {
     }
 
     /// Answers at once.
-    pub(crate) fn say<M: Method>(&self, asked: Asked<'_>, output: M::Output)
+    pub(crate) fn say<M: Method>(&self, asked: Asked<'_>, mut output: M::Output)
     where
         M::Output: Translate,
     {
-        asked.reply.result::<M>(&asked.request.id, output, asked.revision, &self.config.stamp);
+        asked.reply.result::<M>(&asked.request.id, &mut output, asked.revision, &self.config.stamp);
     }
 
     /// The revision to write errors in that belong to no request.
@@ -861,6 +880,27 @@ impl Link {
     fn lock(&self) -> MutexGuard<'_, LinkState> {
         lock(&self.state)
     }
+}
+
+/// How a handler ended.
+type Done<O> = Result<Result<O, Failure>, Panicked>;
+
+/// Says what a handler came to.
+type Finish = Box<dyn FnOnce(&Link, Revision, &Id<'_>, &Reply) + Send>;
+
+/// Answers with questions, where that can be.
+type SayBack = fn(&Link, Revision, &Id<'_>, InputRequired, &Reply) -> Result<(), Refusal>;
+
+fn say_back<M: Handled>(
+    link: &Link,
+    to: Revision,
+    id: &Id<'_>,
+    asked: InputRequired,
+    reply: &Reply,
+) -> Result<(), Refusal> {
+    let mut output = M::ask_back(asked).ok_or(Refusal::Internal)?;
+    reply.result::<M>(id, &mut output, to, &link.config.stamp);
+    Ok(())
 }
 
 /// What the state of a call that asks back is bound to.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tsugite_core::jsonrpc::{BatchAnswers, ErrorObject, Fault, Id, RawJson, write};
 use tsugite_core::protocol::Method;
-use tsugite_core::revision::{Refusal, Revision, ServerStamp, Translate, Unsayable, write_result};
+use tsugite_core::revision::{Refusal, Revision, ServerStamp, Translate, Unsayable, write_result_in_place};
 
 use crate::lock::lock;
 use crate::transport::outbox::Outbox;
@@ -25,15 +25,14 @@ pub(crate) type Outcome = Result<RawJson, Refusal>;
 
 /// A result alone, the way it stands in a message.
 pub(crate) fn alone<M: Method>(
-    output: M::Output,
+    mut output: M::Output,
     to: Revision,
     stamp: &ServerStamp,
 ) -> Result<RawJson, Unsayable>
 where
     M::Output: Translate,
 {
-    let mut output = Some(output);
-    cut_out(&mut |out, id| write_once::<M>(out, id, &mut output, to, stamp))
+    cut_out(&mut |out, id| write_result_in_place::<M>(out, id, &mut output, to, Some(stamp)))
 }
 
 fn cut_out(write: Writing<'_>) -> Result<RawJson, Unsayable> {
@@ -44,24 +43,8 @@ fn cut_out(write: Writing<'_>) -> Result<RawJson, Unsayable> {
     Ok(RawJson::parse(text)?)
 }
 
-/// Appends a result with an id. It can be done once; what happens to it then is the same for all and so built once.
+/// Appends a result with an id. What happens to it then is the same for all and so built once.
 type Writing<'a> = &'a mut dyn FnMut(&mut Vec<u8>, &Id<'_>) -> Result<(), Unsayable>;
-
-fn write_once<M: Method>(
-    out: &mut Vec<u8>,
-    id: &Id<'_>,
-    output: &mut Option<M::Output>,
-    to: Revision,
-    stamp: &ServerStamp,
-) -> Result<(), Unsayable>
-where
-    M::Output: Translate,
-{
-    match output.take() {
-        Some(output) => write_result::<M>(out, id, output, to, Some(stamp)),
-        None => Err(Unsayable::Missing("result")),
-    }
-}
 
 /// What stands before the result in a message with the id 0.
 const BEFORE_RESULT: &[u8] = br#"{"jsonrpc":"2.0","id":0,"result":"#;
@@ -93,13 +76,19 @@ impl Reply {
         }
     }
 
-    /// Answers with a result. One that cannot be written is our mistake and becomes an internal error.
-    pub(crate) fn result<M: Method>(&self, id: &Id<'_>, output: M::Output, to: Revision, stamp: &ServerStamp)
-    where
+    /// Answers with a result, which is of no other use then. One that cannot be written is our mistake and becomes an internal error.
+    pub(crate) fn result<M: Method>(
+        &self,
+        id: &Id<'_>,
+        output: &mut M::Output,
+        to: Revision,
+        stamp: &ServerStamp,
+    ) where
         M::Output: Translate,
     {
-        let mut output = Some(output);
-        self.write(id, M::NAME, to, &mut |out, id| write_once::<M>(out, id, &mut output, to, stamp));
+        self.write(id, M::NAME, to, &mut |out, id| {
+            write_result_in_place::<M>(out, id, output, to, Some(stamp))
+        });
     }
 
     fn write(&self, id: &Id<'_>, method: &'static str, to: Revision, write: Writing<'_>) {

@@ -76,7 +76,7 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
         move || {
             let mut result = ListenResult::new();
             *result.meta_mut() = Some(meta);
-            reply.result::<Listen>(&id, result, revision, &link.config.stamp);
+            reply.result::<Listen>(&id, &mut result, revision, &link.config.stamp);
         }
     };
     let (feed, closing) = (listener.clone(), link.clone());

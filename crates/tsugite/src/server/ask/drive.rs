@@ -17,17 +17,11 @@ use tsugite_core::revision::Refusal;
 use super::round::{Known, Standing};
 use crate::lock::lock;
 use crate::server::context::Context;
-use crate::server::failure::Failure;
-use crate::server::handler::Answer;
-use crate::server::panic::{CatchPanic, Panicked};
-
-/// How a handler ended.
-pub(crate) type Done<O> = Result<Result<O, Failure>, Panicked>;
 
 /// How a run ended.
-pub(crate) enum Driven<O> {
-    /// With an answer.
-    Done(Done<O>),
+pub(crate) enum Driven<S> {
+    /// With an answer: how to say it.
+    Done(S),
     /// With questions.
     Asks(InputRequests, Known),
     /// With a mistake of the client, or of the handler.
@@ -35,8 +29,8 @@ pub(crate) enum Driven<O> {
 }
 
 /// A handler being run.
-pub(crate) struct Drive<O> {
-    answer: CatchPanic<Answer<O>>,
+pub(crate) struct Drive<S> {
+    answer: Pin<Box<dyn Future<Output = S> + Send>>,
     context: Context,
     /// How long to wait for a handler that does not come to the question that was answered.
     patience: Duration,
@@ -46,23 +40,27 @@ pub(crate) struct Drive<O> {
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<O> Drive<O> {
-    pub(crate) fn new(answer: CatchPanic<Answer<O>>, context: Context, patience: Duration) -> Self {
+impl<S> Drive<S> {
+    pub(crate) fn new(
+        answer: Pin<Box<dyn Future<Output = S> + Send>>,
+        context: Context,
+        patience: Duration,
+    ) -> Self {
         Self { answer, context, patience, flag: None, trips: 0, on_trip: false, waiting: None }
     }
 }
 
-impl<O> Future for Drive<O> {
-    type Output = Driven<O>;
+impl<S> Future for Drive<S> {
+    type Output = Driven<S>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Driven<O>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Driven<S>> {
         let this = self.get_mut();
         if !this.context.revision().is_stateless() {
-            return Pin::new(&mut this.answer).poll(cx).map(Driven::Done);
+            return this.answer.as_mut().poll(cx).map(Driven::Done);
         }
         if this.context.known_round().is_none() {
             this.context.set_driver(cx.waker());
-            if let Poll::Ready(done) = Pin::new(&mut this.answer).poll(cx) {
+            if let Poll::Ready(done) = this.answer.as_mut().poll(cx) {
                 return Poll::Ready(Driven::Done(done));
             }
             if this.context.known_round().is_none() {
@@ -73,8 +71,8 @@ impl<O> Future for Drive<O> {
     }
 }
 
-impl<O> Drive<O> {
-    fn poll_round(&mut self, cx: &mut task::Context<'_>) -> Poll<Driven<O>> {
+impl<S> Drive<S> {
+    fn poll_round(&mut self, cx: &mut task::Context<'_>) -> Poll<Driven<S>> {
         let (flag, waker) = self.flag.get_or_insert_with(|| {
             let flag =
                 Arc::new(Flag { woken: AtomicBool::new(true), parent: Mutex::new(cx.waker().clone()) });
@@ -85,7 +83,7 @@ impl<O> Drive<O> {
         self.context.set_driver(waker);
         if flag.woken.swap(false, Ordering::AcqRel) {
             let mut inner = task::Context::from_waker(waker);
-            if let Poll::Ready(done) = Pin::new(&mut self.answer).poll(&mut inner) {
+            if let Poll::Ready(done) = self.answer.as_mut().poll(&mut inner) {
                 return Poll::Ready(Driven::Done(done));
             }
             self.trips += u32::from(std::mem::take(&mut self.on_trip));
@@ -126,7 +124,7 @@ impl<O> Drive<O> {
     }
 }
 
-impl<O> Drop for Drive<O> {
+impl<S> Drop for Drive<S> {
     fn drop(&mut self) {
         if let Some(round) = self.context.known_round() {
             round.close();
