@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -204,10 +205,10 @@ impl Hub {
     ) {
         self.orphans.fetch_add(1, Ordering::AcqRel);
         let counted = Orphaned(self.clone());
-        runtime.spawn(async move {
+        runtime.spawn(boxed(async move {
             orphan.await;
             drop(counted);
-        });
+        }));
     }
 
     /// Looks after sessions that nobody uses any more, for as long as the server is there.
@@ -220,7 +221,7 @@ impl Hub {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let idle = millis(self.http.session_idle) / millis(every).max(1);
         let hub = Arc::downgrade(self);
-        tokio::spawn(async move {
+        tokio::spawn(boxed(async move {
             loop {
                 tokio::time::sleep(every).await;
                 let Some(hub) = hub.upgrade() else { return };
@@ -239,7 +240,7 @@ impl Hub {
                     }
                 }
             }
-        });
+        }));
     }
 
     /// No more is said on streams that only tell of changes; what is being answered goes on.
@@ -286,6 +287,11 @@ struct Kept {
 
 fn key(id: &SessionId) -> String {
     format!("session/{}", id.as_str())
+}
+
+/// What runs for long is one kind of task, whatever it does, since each kind is built anew.
+fn boxed(task: impl Future<Output = ()> + Send + 'static) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(task)
 }
 
 struct Orphaned(Arc<Hub>);
