@@ -111,9 +111,13 @@ impl Reader {
             if !all_done {
                 return Ok(Some(self));
             }
-            while !outbox.release(&mut taker) {
+            // Nearly always something was said, and nothing more meanwhile.
+            loop {
                 if wire.write_once()? {
                     return Ok(Some(self));
+                }
+                if outbox.release(&mut taker) {
+                    break;
                 }
             }
         }
