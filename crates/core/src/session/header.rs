@@ -32,10 +32,10 @@ pub fn encode(text: &str) -> Cow<'_, str> {
 
 /// What a header value says; `None` when it holds characters no header may hold, or is wrapped but not well.
 pub fn decode(value: &str) -> Option<Cow<'_, str>> {
-    let value = value.trim_matches([' ', '\t']);
     if !value.bytes().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e)) {
         return None;
     }
+    let value = value.trim_ascii();
     match value.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) {
         Some(wrapped) => String::from_utf8(base64::decode(wrapped)?).ok().map(Cow::Owned),
         None => Some(Cow::Borrowed(value)),

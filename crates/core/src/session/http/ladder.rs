@@ -35,7 +35,7 @@ pub fn climb(
     // 2. The version and its header: the decision that led here.
     // 3. `Mcp-Method`. Blanks around a value are not part of it; case is.
     match headers.method {
-        Header::Once(method) if method.trim_matches([' ', '\t']) == request.method => {}
+        Header::Once(method) if method.trim_ascii() == request.method => {}
         Header::Absent => return Err(mismatch("`Mcp-Method` is missing".to_owned())),
         _ => return Err(mismatch("`Mcp-Method` differs from the method in the body".to_owned())),
     }

@@ -150,7 +150,7 @@ impl<'a> Version<'a> {
         let text = match header {
             Header::Absent => return Version::Absent,
             Header::Unclear => return Version::Unclear,
-            Header::Once(text) => text.trim_matches([' ', '\t']),
+            Header::Once(text) => text.trim_ascii(),
         };
         match text.parse::<Revision>() {
             Ok(revision) if revision.is_stateless() => Version::Stateless,

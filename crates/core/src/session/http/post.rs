@@ -91,7 +91,7 @@ fn decide_stateless(policy: &Policy, head: &Head<'_>, claimed: &str) -> Result<P
         Header::Absent => Err(mismatch("`MCP-Protocol-Version` is missing")),
         Header::Unclear => Err(mismatch("`MCP-Protocol-Version` stands there more than once or is not text")),
         // Row 5: before asking whether either is served.
-        Header::Once(header) if header.trim_matches([' ', '\t']) != claimed => {
+        Header::Once(header) if header.trim_ascii() != claimed => {
             Err(mismatch("`MCP-Protocol-Version` differs from the version in `_meta`"))
         }
         Header::Once(_) => match claimed.parse::<Revision>() {

@@ -10,9 +10,12 @@ use tsugite_core::session::http::{Denial, status_of};
 
 use super::body::HttpBody;
 
+/// Looked at when it is built, not with every answer.
+static JSON: HeaderValue = HeaderValue::from_static("application/json");
+
 /// JSON.
 pub(super) fn json(status: StatusCode, bytes: impl Into<Bytes>) -> Response<HttpBody> {
-    with_type(status, HeaderValue::from_static("application/json"), HttpBody::whole(bytes))
+    with_type(status, JSON.clone(), HttpBody::whole(bytes))
 }
 
 /// A page for people.

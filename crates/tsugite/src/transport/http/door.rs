@@ -241,8 +241,10 @@ impl Accepts {
 
 /// Adds a value of a header that may stand once.
 pub(super) fn add<'h>(header: &mut Header<'h>, value: &'h HeaderValue) {
-    *header = match (*header, value.to_str()) {
-        (Header::Absent, Ok(value)) => Header::Once(value),
+    // What `to_str` takes, without its loop over bytes: a value has no control characters anyway.
+    let text = value.as_bytes().is_ascii().then(|| std::str::from_utf8(value.as_bytes()));
+    *header = match (*header, text) {
+        (Header::Absent, Some(Ok(text))) => Header::Once(text),
         _ => Header::Unclear,
     };
 }
