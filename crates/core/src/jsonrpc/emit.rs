@@ -427,6 +427,9 @@ impl Serializer for Verbatim<'_> {
 /// How the names of such structs begin. They have one field each, the text to write as it is.
 const PRIVATE: &str = "$serde_json::private::";
 
+/// The one that holds text to be written as it is, and its field.
+pub(super) const RAW: &str = "$serde_json::private::RawValue";
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
+use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -63,7 +64,7 @@ impl<'a> Raw<'a> {
 
     /// A copy that borrows nothing.
     pub fn to_owned(self) -> RawJson {
-        RawJson(Text::Scanned(self.0.into()))
+        RawJson(self.0.into())
     }
 }
 
@@ -73,9 +74,12 @@ impl fmt::Debug for Raw<'_> {
     }
 }
 
+/// As `serde_json` writes its own [`RawValue`]. To make one of these it would look through all of the text again.
 impl Serialize for Raw<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serde_json::from_str::<&RawValue>(self.0).map_err(serde::ser::Error::custom)?.serialize(serializer)
+        let mut as_it_is = serializer.serialize_struct(emit::RAW, 1)?;
+        as_it_is.serialize_field(emit::RAW, self.0)?;
+        as_it_is.end()
     }
 }
 
@@ -102,15 +106,7 @@ impl<'a> From<&'a RawValue> for Raw<'a> {
 /// assert_eq!(sum.text(), r#"{"sum":3}"#);
 /// ```
 #[derive(Clone)]
-pub struct RawJson(Text);
-
-/// Who has looked at the text. `serde_json` would look at all of it again before it took ours for its own, so that waits
-/// until somebody has it written by `serde_json`; most is written by [`write`](super::write).
-#[derive(Clone)]
-enum Text {
-    Read(Box<RawValue>),
-    Scanned(Box<str>),
-}
+pub struct RawJson(Box<str>);
 
 impl RawJson {
     /// Writes `value` as JSON. Fails when the value itself refuses, as a map with keys that are not strings does.
@@ -118,7 +114,7 @@ impl RawJson {
         let mut out = Vec::new();
         emit::value(&mut out, value)?;
         let text = String::from_utf8(out).map_err(|_| BadShape::new("JSON is UTF-8"))?;
-        Ok(RawJson(Text::Scanned(text.into())))
+        Ok(RawJson(text.into()))
     }
 
     /// Takes JSON text as it is. Fails when it is not JSON.
@@ -129,7 +125,7 @@ impl RawJson {
     /// Text that was put together from JSON.
     #[allow(dead_code, reason = "only `carry` does, which is there with its feature")]
     pub(crate) fn checked(text: String) -> Self {
-        RawJson(Text::Scanned(text.into()))
+        RawJson(text.into())
     }
 
     /// `{}`.
@@ -139,10 +135,7 @@ impl RawJson {
 
     /// The text itself.
     pub fn text(&self) -> &str {
-        match &self.0 {
-            Text::Read(value) => value.get(),
-            Text::Scanned(text) => text,
-        }
+        &self.0
     }
 
     /// Whether it is an object.
@@ -217,10 +210,7 @@ impl fmt::Debug for RawJson {
 
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.0 {
-            Text::Read(value) => value.serialize(serializer),
-            Text::Scanned(text) => Raw(text).serialize(serializer),
-        }
+        Raw(&self.0).serialize(serializer)
     }
 }
 
@@ -237,7 +227,7 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 
 impl From<Box<RawValue>> for RawJson {
     fn from(value: Box<RawValue>) -> Self {
-        Self(Text::Read(value))
+        Self(value.into())
     }
 }
 
@@ -287,3 +277,17 @@ impl fmt::Display for BadShape {
 }
 
 impl std::error::Error for BadShape {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serde_json_writes_the_text_as_it_is_too() {
+        let text = r#"{"a": 1.50, "b": [1e2]}"#;
+        let raw = RawJson::parse(text).unwrap();
+        assert_eq!(serde_json::to_string(&[&raw]).unwrap(), format!("[{text}]"));
+        assert_eq!(RawJson::of(&[Raw::from(&raw)]).unwrap().text(), format!("[{text}]"));
+        assert_eq!(serde_json::to_value(&raw).unwrap(), serde_json::json!({"a": 1.5, "b": [100.0]}));
+    }
+}
