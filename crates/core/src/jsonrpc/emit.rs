@@ -87,7 +87,6 @@ impl<'a> Emitter<'a> {
 }
 
 impl Frame<'_> {
-    #[inline(always)]
     fn next(&mut self) {
         if !std::mem::take(&mut self.empty) {
             self.out.push(b',');
@@ -106,7 +105,6 @@ impl Frame<'_> {
         value(self.out, it)
     }
 
-    #[inline(always)]
     fn close(self) -> Result<(), serde_json::Error> {
         if !self.private {
             self.out.push(self.close);

@@ -41,7 +41,6 @@ fn after_plain_blocks(mut rest: &[u8]) -> &[u8] {
 }
 
 /// For at least a word, of which the first bytes are known to be plain.
-#[inline(always)]
 fn by_words(bytes: &[u8], known: usize) -> usize {
     let mut rest = bytes.get(known..).unwrap_or_default();
     while let Some((word, after)) = rest.split_first_chunk() {
@@ -59,7 +58,6 @@ fn by_words(bytes: &[u8], known: usize) -> usize {
 }
 
 /// For less than a word.
-#[inline(always)]
 fn shorter(bytes: &[u8]) -> usize {
     let (Some(front), Some(back)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) else {
         return bytes.iter().take_while(|byte| !is_special(**byte)).count();

@@ -38,7 +38,6 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes `byte` if it is next, after space.
-    #[inline(always)]
     pub(super) fn take(&mut self, byte: u8) -> bool {
         self.skip_space();
         let found = self.peek() == Some(byte);
@@ -46,7 +45,6 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    #[inline(always)]
     pub(super) fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
         if self.take(byte) { Ok(()) } else { Err(NotJson) }
     }
@@ -213,7 +211,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    #[inline(always)]
     fn skip_key(&mut self) -> Result<(), NotJson> {
         self.skip_space();
         self.skip_string()?;
@@ -249,7 +246,6 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    #[inline(always)]
     fn skip_digits(&mut self) -> Result<(), NotJson> {
         let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += digits;

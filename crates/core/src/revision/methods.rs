@@ -51,7 +51,6 @@ pub fn methods() -> &'static [Row] {
 }
 
 /// The row of `name`, if any revision has it.
-#[inline(always)]
 pub(super) fn row(name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
 }
@@ -94,7 +93,6 @@ impl Revision {
         const { find(N::NAME) }.is_some_and(|row| self.has_row(&row, Kind::Notification, Sender::Both))
     }
 
-    #[inline(always)]
     fn has_row(self, row: &Row, kind: Kind, sender: Sender) -> bool {
         if row.kind != kind || self < row.first || self > row.last {
             return false;

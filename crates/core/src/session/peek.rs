@@ -317,7 +317,6 @@ impl<'a> Seen<'a> {
 }
 
 impl<'a> Watch<'a> for Seen<'a> {
-    #[inline(always)]
     fn params(&mut self, scanner: &mut Scanner<'a>, outside: u32) -> Result<&'a str, NotJson> {
         // The params, `_meta` and what a client says of itself are opened here, so there must be room for them. Params
         // that stand there twice are refused with their message.
@@ -450,7 +449,6 @@ impl<'a> Info<'a> {
     }
 }
 
-#[inline(always)]
 fn next_is_object(scanner: &mut Scanner<'_>) -> bool {
     scanner.skip_space();
     scanner.peek() == Some(b'{')

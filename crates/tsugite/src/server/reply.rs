@@ -76,7 +76,8 @@ impl Reply {
         }
     }
 
-    /// Answers with a result, which is of no other use then. One that cannot be written is our mistake and becomes an internal error.
+    /// Answers with a result, which is of no other use then. One that cannot be written is our mistake and becomes an
+    /// internal error.
     pub(crate) fn result<M: Method>(
         &self,
         id: &Id<'_>,
