@@ -41,10 +41,7 @@ impl Serving {
 
     /// Sends one request on a connection of its own and reads the whole response.
     pub async fn send(&self, request: Request) -> Response {
-        let mut connection = self.connect().await;
-        let mut response = connection.send(request).await;
-        response.body = connection.body().await;
-        response
+        self.connect().await.whole(request).await
     }
 
     /// Asks it to stop, and does not wait for it.
@@ -285,6 +282,13 @@ impl Connection {
         self.head().await.unwrap_or_else(|| panic!("no response to {request:?}"))
     }
 
+    /// Sends a request and reads the whole response.
+    pub async fn whole(&mut self, request: Request) -> Response {
+        let mut response = self.send(request).await;
+        response.body = self.body().await;
+        response
+    }
+
     /// Sends a request and reads nothing.
     pub async fn begin(&mut self, request: &Request) {
         self.socket.get_mut().write_all(&request.bytes()).await.unwrap();
@@ -318,6 +322,15 @@ impl Connection {
     pub async fn body(&mut self) -> String {
         while self.more().await {}
         std::mem::take(&mut self.text)
+    }
+
+    /// So many bytes of a body that says its length.
+    pub async fn part(&mut self, length: usize) -> Vec<u8> {
+        let Rest::Length(left) = &mut self.rest else { panic!("the body says no length") };
+        *left -= length;
+        let mut bytes = vec![0; length];
+        self.socket.read_exact(&mut bytes).await.unwrap();
+        bytes
     }
 
     /// The next event of a stream, comments left out; `None` if the stream ended.

@@ -173,6 +173,28 @@ async fn http_2_is_understood_in_the_clear() {
 }
 
 #[tokio::test]
+async fn a_connection_of_http_2_is_kept_when_it_is_quiet_once_it_has_asked_something() {
+    let limit = std::time::Duration::from_secs(30);
+    let (address, _stop) = start(server().http(Http::new().time_limits(limit, limit, limit))).await;
+    let connect = || async {
+        let socket = TokioIo::new(TcpStream::connect(address).await.unwrap());
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), socket).await.unwrap();
+        (sender, tokio::spawn(connection))
+    };
+    let (mut kept, _connection) = connect().await;
+    let (_sender, silent) = connect().await;
+    for _ in 0..5 {
+        let opened = kept.send_request(post("http://localhost/mcp", &initialize())).await.unwrap();
+        assert!(text(opened).await.contains("2025-11-25"));
+        tokio::time::pause();
+        tokio::time::advance(limit + limit / 2).await;
+        tokio::time::resume();
+    }
+    // It is closed, well or badly.
+    drop(silent.await.unwrap());
+}
+
+#[tokio::test]
 async fn what_is_no_handshake_harms_nobody() {
     let (address, _stop) = start(encrypted()).await;
     let (mut sender, connection) =

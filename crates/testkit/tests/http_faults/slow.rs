@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tsugite::server::Tool;
 use tsugite::transport::http::Http;
+use tsugite_testkit::http::Serving;
 
-use crate::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
+use crate::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
 
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(50);
@@ -69,6 +72,94 @@ fn a_head_that_stalls_or_comes_byte_by_byte_ends_its_connection() {
         }
         until(|| live_tasks() == 1).await;
         serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_connection_may_be_silent_for_its_time_and_no_longer() {
+    // On one thread, where the clock can be moved.
+    run_alone(async || {
+        let (short, limit) = (Duration::from_secs(20), Duration::from_secs(30));
+        let mut stage = Stage::new(Http::new().time_limits(limit, limit, limit));
+        let serving = stage.serve().await;
+        for client in Client::both(&serving).await {
+            let mut connection = serving.connect().await;
+            let mut nobody = serving.connect().await;
+            for _ in 0..5 {
+                assert!(is_hello(&connection.whole(client.echo()).await));
+                later(short).await;
+            }
+            assert_eq!(
+                nobody.socket().read(&mut [0]).await.unwrap(),
+                0,
+                "it said nothing for a hundred seconds"
+            );
+            // While it is answered, and while a stream is open, it has nothing to say.
+            for tool in ["wait", "talk"] {
+                connection.begin(&client.call(1, tool, talk(0, 1))).await;
+                stage.step(0).await;
+                for _ in 0..5 {
+                    later(limit * 2).await;
+                    assert!(is_hello(&serving.send(client.echo()).await));
+                }
+                stage.let_go(1);
+                connection.head().await.unwrap();
+                assert!(connection.body().await.contains("ed\"}]"));
+                assert!(stage.end().await);
+                later(short).await;
+            }
+            assert!(is_hello(&connection.whole(client.echo()).await));
+            // Half a head is no request.
+            connection.socket().write_all(b"POST /mcp HTTP/1.1\r\nHost:").await.unwrap();
+            later(limit + short).await;
+            assert_eq!(connection.socket().read(&mut [0]).await.unwrap_or(0), 0);
+        }
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn an_answer_may_take_longer_to_be_read_than_a_head_to_arrive() {
+    run_alone(async || {
+        let (short, limit) = (Duration::from_secs(20), Duration::from_secs(30));
+        let stage = Stage::new(Http::new().time_limits(limit, limit, limit));
+        // More than any socket holds.
+        let large = Tool::new("large").handler(|| async { "x".repeat(24 << 20) });
+        let serving = Serving::start(&stage.server.clone().tool(large)).await;
+        for client in Client::both(&serving).await {
+            let mut connection = serving.connect().await;
+            connection.send(client.call(1, "large", json!({}))).await;
+            for _ in 0..4 {
+                later(short).await;
+                assert!(connection.part(4 << 20).await.ends_with(b"xxx"));
+            }
+            assert!(connection.body().await.contains("xxx\"}]"));
+            later(short).await;
+            assert!(is_hello(&connection.whole(client.echo()).await));
+            later(limit + short).await;
+            assert_eq!(connection.socket().read(&mut [0]).await.unwrap_or(0), 0);
+        }
+        serving.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn nobody_is_served_on_when_the_listener_is_dropped() {
+    run(async || {
+        let mut stage = Stage::new(Http::new());
+        let serving = stage.serve().await;
+        let mut idle = serving.connect().await;
+        idle.whole(Client::Stateless.echo()).await;
+        let mut silent = serving.connect().await;
+        let mut busy = serving.connect().await;
+        busy.begin(&Client::Stateless.wait(1)).await;
+        stage.step(0).await;
+        drop(serving);
+        assert!(!stage.end().await);
+        for connection in [&mut idle, &mut silent, &mut busy] {
+            assert_eq!(connection.socket().read(&mut [0]).await.unwrap_or(0), 0);
+        }
+        until(|| live_tasks() == 0).await;
     });
 }
 

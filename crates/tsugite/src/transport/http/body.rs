@@ -10,13 +10,14 @@ use bytes::{Buf, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
 use super::events::Events;
+use super::guests::Visit;
 
 /// The body of a response.
 pub struct HttpBody(Inner);
 
 enum Inner {
     Whole(Bytes),
-    Events(Box<dyn Events>),
+    Events(Box<dyn Events>, Option<Visit>),
 }
 
 impl HttpBody {
@@ -29,7 +30,14 @@ impl HttpBody {
     }
 
     pub(super) fn events(events: impl Events + 'static) -> Self {
-        Self(Inner::Events(Box::new(events)))
+        Self(Inner::Events(Box::new(events), None))
+    }
+
+    /// What is not there yet belongs to the visit as well.
+    pub(super) fn keep(&mut self, visit: Visit) {
+        if let Inner::Events(_, kept) = &mut self.0 {
+            *kept = Some(visit);
+        }
     }
 }
 
@@ -44,7 +52,7 @@ impl Body for HttpBody {
         match &mut self.0 {
             Inner::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Inner::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Inner::Events(events) => {
+            Inner::Events(events, _) => {
                 events.poll_events(cx).map(|events| events.map(|events| Ok(Frame::data(events))))
             }
         }
@@ -53,14 +61,14 @@ impl Body for HttpBody {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Inner::Whole(bytes) => bytes.is_empty(),
-            Inner::Events(events) => events.is_over(),
+            Inner::Events(events, _) => events.is_over(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Inner::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Inner::Events(_) => SizeHint::default(),
+            Inner::Events(..) => SizeHint::default(),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Incoming, Message, RawJson, parse};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::session::http::Policy;
@@ -39,6 +40,8 @@ pub(crate) struct Hub {
     pub(super) store: Arc<dyn Store>,
     /// The address that is listened on, if it is one of its own.
     pub(super) own: OnceLock<IpAddr>,
+    /// What the silence of connections is measured from.
+    pub(super) opened: Instant,
     closing: AtomicBool,
     /// Requests that go on without a connection.
     orphans: AtomicUsize,
@@ -70,6 +73,7 @@ impl Hub {
             old: OldSessions::default(),
             store,
             own: OnceLock::new(),
+            opened: Instant::now(),
             closing: AtomicBool::new(false),
             orphans: AtomicUsize::new(0),
             quiet: Notify::new(),

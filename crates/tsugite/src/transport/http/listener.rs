@@ -1,24 +1,25 @@
 //! Listening: connections are accepted, timed, and ended politely.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
-use super::connection::{Connection, SNIFFED, SPOKEN};
+use super::connection::{Connection, SPOKEN};
+use super::guests::{Guest, Guests, Seat, Visit};
 use super::hub::Hub;
-use super::service::{Answering, HttpService, Where};
+use super::service::{Answering, Host, HttpService};
 use super::tls;
 use crate::server::Server;
 
@@ -91,19 +92,21 @@ impl HttpListener {
     /// grace to finish.
     pub async fn serve_until(self, stop: impl Future<Output = ()>) -> crate::Result<()> {
         let Self { hub, listener, tls, .. } = self;
-        let stopping = Arc::new(Stopping::default());
+        let guests = CutOff(Guests::of(hub.clone()));
         let places = Arc::new(Semaphore::new(hub.http.most_connections.min(Semaphore::MAX_PERMITS)));
-        let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);
+        let mut watch = std::pin::pin!(guests.0.watch());
         loop {
             let place = tokio::select! {
                 biased;
                 () = &mut stop => break,
+                never = &mut watch => match never {},
                 place = places.clone().acquire_owned() => place,
             };
             let accepted = tokio::select! {
                 biased;
                 () = &mut stop => break,
+                never = &mut watch => match never {},
                 accepted = listener.accept() => accepted,
             };
             let socket = match accepted {
@@ -115,29 +118,34 @@ impl HttpListener {
                     continue;
                 }
             };
-            while connections.try_join_next().is_some() {}
-            connections.spawn(serve_connection(
-                hub.clone(),
-                socket,
-                tls.clone(),
-                stopping.clone(),
-                place.ok(),
-            ));
+            tokio::spawn(serve_connection(guests.0.welcome(), socket, tls.clone(), place.ok()));
         }
         drop(listener);
         hub.close();
-        stopping.now.store(true, Ordering::Release);
-        stopping.news.notify_waiters();
+        guests.0.ask_to_leave();
         let finish = async {
-            while connections.join_next().await.is_some() {}
+            guests.0.gone().await;
             hub.settled().await;
         };
-        if tokio::time::timeout(hub.config.grace, finish).await.is_err() {
-            tracing::warn!("some requests took longer than the grace and were cut off");
+        tokio::select! {
+            never = watch => match never {},
+            finished = tokio::time::timeout(hub.config.grace, finish) => if finished.is_err() {
+                tracing::warn!("some requests took longer than the grace and were cut off");
+            },
         }
-        connections.shutdown().await;
+        guests.0.cut_off();
+        guests.0.gone().await;
         hub.abandon();
         Ok(())
+    }
+}
+
+/// Nobody is served on when the listener is gone.
+struct CutOff(Arc<Guests>);
+
+impl Drop for CutOff {
+    fn drop(&mut self) {
+        self.0.cut_off();
     }
 }
 
@@ -147,84 +155,75 @@ impl std::fmt::Debug for HttpListener {
     }
 }
 
-/// The news that no more requests are taken.
-#[derive(Default)]
-struct Stopping {
-    now: AtomicBool,
-    news: Notify,
-}
-
 /// Serves one connection until either side has enough.
 async fn serve_connection(
-    hub: Arc<Hub>,
+    seat: Seat,
     socket: TcpStream,
     tls: Option<tls::Acceptor>,
-    stopping: Arc<Stopping>,
     _place: Option<OwnedSemaphorePermit>,
 ) {
     // An answer is written at once; waiting for more would only hold it back.
     if socket.set_nodelay(true).is_err() {
         return;
     }
-    let head = hub.http.header_time;
     let Some(tls) = tls else {
-        // Who says nothing is not listened to for ever.
-        if !matches!(tokio::time::timeout(head, socket.readable()).await, Ok(Ok(()))) {
-            return;
+        // Who says nothing costs no buffers.
+        if matches!(seat.guest.wait(|cx| socket.poll_read_ready(cx)).await, Some(Ok(()))) {
+            speak(seat.guest.clone(), socket).await;
         }
-        return speak(hub, socket, stopping).await;
+        return;
     };
     // In a box, since most connections have none.
     Box::pin(async move {
-        if let Ok(Ok(socket)) = tokio::time::timeout(head, tls.accept(socket)).await {
-            speak(hub, socket, stopping).await;
+        let mut accepting = std::pin::pin!(tls.accept(socket));
+        if let Some(Ok(socket)) = seat.guest.wait(|cx| accepting.as_mut().poll(cx)).await {
+            speak(seat.guest.clone(), socket).await;
         }
     })
     .await;
 }
 
-async fn speak<T>(hub: Arc<Hub>, socket: T, stopping: Arc<Stopping>)
+async fn speak<T>(guest: Arc<Guest>, socket: T)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let young = SNIFFED.map(|bytes| (bytes, Box::pin(tokio::time::sleep(hub.http.header_time))));
-    let socket = Timed { io: socket, limit: hub.http.write_time, stalled: None, young };
-    let http = hub.http.clone();
-    let service = service_fn(move |request| Answering::new(hub.clone(), request, Where::Own));
-    let mut connection = Connection::new(socket, service, &http);
-    let mut news = std::pin::pin!(stopping.news.notified());
-    let mut waits = false;
-    poll_fn(|cx| {
-        // The news is waited for once, not with every request: it wakes the same task.
-        if !waits {
-            waits = true;
-            let _ = news.as_mut().poll(cx);
-        }
-        if stopping.now.load(Ordering::Acquire) {
-            connection.finish();
-        }
-        connection.poll(cx)
-    })
-    .await;
+    let socket = Timed { io: socket, guest: guest.clone(), stalled: None };
+    let asking = guest.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let visit = Visit::begin(asking.clone(), request.version());
+        Answering::new(Host::Own(visit), request)
+    });
+    let mut connection = Connection::new(socket, service, &guest.hub.http);
+    guest
+        .wait(|cx| {
+            if guest.is_asked_to_leave() {
+                connection.finish();
+            }
+            connection.poll(cx)
+        })
+        .await;
 }
 
 /// A connection whose peer must read on: what it does not take for long ends it.
 struct Timed<T> {
     io: T,
-    limit: Duration,
+    guest: Arc<Guest>,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// How many bytes must still come until it is known what the peer speaks, and how long they may take.
-    young: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
 impl<T> Timed<T> {
     fn timed<R>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if written.is_ready() {
-            self.stalled = None;
+            if self.stalled.take().is_some() {
+                self.guest.set_stalled(false);
+            }
             return written;
         }
-        let limit = self.limit;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        let guest = &self.guest;
+        let stalled = self.stalled.get_or_insert_with(|| {
+            guest.set_stalled(true);
+            Box::pin(tokio::time::sleep(guest.hub.http.write_time))
+        });
         match stalled.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -238,23 +237,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Timed<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let read = Pin::new(&mut self.io).poll_read(cx, buf);
-        if let Some((left, time)) = &mut self.young {
-            match &read {
-                Poll::Ready(_) => {
-                    *left = left.saturating_sub(buf.filled().len() - before);
-                    if *left == 0 {
-                        self.young = None;
-                    }
-                }
-                Poll::Pending if time.as_mut().poll(cx).is_ready() => {
-                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-                }
-                Poll::Pending => {}
-            }
-        }
-        read
+        Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 

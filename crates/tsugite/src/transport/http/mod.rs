@@ -5,13 +5,14 @@
 //! - `events`: responses that are streams; a handler runs inside the body that carries what it says. `track`: streams that
 //!   can be taken up again.
 //! - `only_http1` or `with_http2`, and `tls` or `no_tls`: what a connection speaks, by cargo feature.
-//! - `session`: who was here before. `hub`: what all connections share.
+//! - `guests`: the connections of a listener. `session`: who was here before. `hub`: what all connections share.
 
 mod answer;
 mod body;
 mod door;
 mod events;
 mod get;
+mod guests;
 mod hub;
 mod listener;
 #[cfg(not(feature = "tls"))]

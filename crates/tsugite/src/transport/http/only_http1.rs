@@ -9,7 +9,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::body::HttpBody;
@@ -17,9 +17,6 @@ use super::settings::Http;
 
 /// What is spoken, for a handshake that offers a choice.
 pub(super) const SPOKEN: &[&[u8]] = &[b"http/1.1"];
-
-/// How many bytes are looked at to see what is spoken.
-pub(super) const SNIFFED: Option<usize> = None;
 
 /// One connection.
 pub(super) struct Connection<T: AsyncRead + AsyncWrite + Unpin, S: Service<Request<Incoming>>>(
@@ -33,9 +30,10 @@ where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<HttpBody>, Error = Infallible>,
 {
-    pub(super) fn new(io: T, service: S, http: &Http) -> Self {
+    pub(super) fn new(io: T, service: S, _: &Http) -> Self {
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(http.header_time).max_header_size(MOST_HEAD);
+        // `Guests` time the heads.
+        builder.header_read_timeout(None).max_header_size(MOST_HEAD);
         Self(Box::pin(builder.serve_connection(TokioIo::new(io), service)))
     }
 

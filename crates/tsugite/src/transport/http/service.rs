@@ -14,6 +14,7 @@ use tower_service::Service;
 
 use super::answer::{Refused, bare, html, json, not_allowed, refuse};
 use super::body::HttpBody;
+use super::guests::Visit;
 use super::hub::Hub;
 use super::settings::Page;
 use super::{door, get, post, sse};
@@ -53,7 +54,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        Box::pin(Answering::new(self.0.clone(), request.map(Box::pin), Where::Mounted))
+        Box::pin(Answering::new(Host::Mounted(self.0.clone()), request.map(Box::pin)))
     }
 }
 
@@ -63,9 +64,15 @@ impl std::fmt::Debug for HttpService {
     }
 }
 
+/// Who lets a request in.
+pub(super) enum Host {
+    Mounted(Arc<Hub>),
+    Own(Visit),
+}
+
 /// Whether paths are ours to judge.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Where {
+enum Where {
     /// Some router has done so.
     Mounted,
     /// We listen ourselves.
@@ -83,8 +90,7 @@ enum Place<'h> {
 
 /// A request that is being answered. What can be answered at once, is, and needs no memory for waiting.
 pub(super) struct Answering<B> {
-    hub: Arc<Hub>,
-    at: Where,
+    host: Option<Host>,
     request: Option<Request<B>>,
     rest: Option<Rest>,
 }
@@ -93,8 +99,8 @@ pub(super) struct Answering<B> {
 pub(super) type Rest = Pin<Box<dyn Future<Output = Response<HttpBody>> + Send>>;
 
 impl<B> Answering<B> {
-    pub(super) fn new(hub: Arc<Hub>, request: Request<B>, at: Where) -> Self {
-        Self { hub, at, request: Some(request), rest: None }
+    pub(super) fn new(host: Host, request: Request<B>) -> Self {
+        Self { host: Some(host), request: Some(request), rest: None }
     }
 }
 
@@ -105,16 +111,30 @@ where
     type Output = Result<Response<HttpBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(request) = self.request.take() {
-            match begin(&self.hub, request, self.at, cx) {
-                Ok(response) => return Poll::Ready(Ok(response)),
-                Err(rest) => self.rest = Some(rest),
-            }
+        let this = &mut *self;
+        let begun = match (this.request.take(), &this.host) {
+            (Some(request), Some(Host::Mounted(hub))) => begin(hub, request, Where::Mounted, cx),
+            (Some(request), Some(Host::Own(visit))) => begin(&visit.0.hub, request, Where::Own, cx),
+            (Some(_), None) => return Poll::Pending,
+            (None, _) => match this.rest.take() {
+                Some(rest) => Err(rest),
+                None => return Poll::Pending,
+            },
+        };
+        let mut response = match begun {
+            Ok(response) => response,
+            Err(mut rest) => match rest.as_mut().poll(cx) {
+                Poll::Ready(response) => response,
+                Poll::Pending => {
+                    this.rest = Some(rest);
+                    return Poll::Pending;
+                }
+            },
+        };
+        if let Some(Host::Own(visit)) = this.host.take() {
+            response.body_mut().keep(visit);
         }
-        match &mut self.rest {
-            Some(rest) => rest.as_mut().poll(cx).map(Ok),
-            None => Poll::Pending,
-        }
+        Poll::Ready(Ok(response))
     }
 }
 

@@ -19,9 +19,6 @@ use super::settings::Http;
 /// What is spoken, for a handshake that offers a choice.
 pub(super) const SPOKEN: &[&[u8]] = &[b"h2", b"http/1.1"];
 
-/// How many bytes are looked at to see what is spoken; hyper does not time that.
-pub(super) const SNIFFED: Option<usize> = Some(24);
-
 /// One connection.
 pub(super) struct Connection<T, S>(Pin<Box<auto::Connection<'static, TokioIo<T>, S, TokioExecutor>>>)
 where
@@ -38,8 +35,8 @@ where
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
             .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(http.header_time)
+            // `Guests` time the heads.
+            .header_read_timeout(None)
             .max_buf_size(MOST_HEAD)
             .http2()
             .timer(TokioTimer::new())
