@@ -12,18 +12,20 @@ use tokio::time::Instant;
 
 use super::hub::Hub;
 
-/// All connections of a listener. One timer watches over them all, since each may be silent for the same time: what a
-/// request costs is the look at a clock.
+/// All connections of a listener. One timer watches over them all, since each may be silent for the same time. What is
+/// written down for a request is that it is there, and that it is answered; whoever watches sees it and knows the time.
 pub(super) struct Guests {
     hub: Arc<Hub>,
     all: Mutex<Vec<Arc<Guest>>>,
+    /// Somebody was the first to come.
+    come: Notify,
     /// Somebody was the last to go.
     empty: Notify,
 }
 
 impl Guests {
     pub(super) fn of(hub: Arc<Hub>) -> Arc<Self> {
-        Arc::new(Self { hub, all: Mutex::default(), empty: Notify::new() })
+        Arc::new(Self { hub, all: Mutex::default(), come: Notify::new(), empty: Notify::new() })
     }
 
     /// A connection was made.
@@ -38,6 +40,10 @@ impl Guests {
             stalled: AtomicBool::new(false),
         });
         all.push(guest.clone());
+        if all.len() == 1 {
+            self.come.notify_one();
+        }
+        drop(all);
         Seat { guests: self.clone(), guest }
     }
 
@@ -45,25 +51,29 @@ impl Guests {
     pub(super) async fn watch(&self) -> Infallible {
         let patience = millis(self.hub.http.header_time);
         loop {
+            let come = self.come.notified();
             let now = since(&self.hub);
-            let mut next = now.saturating_add(patience);
+            let mut next = now.saturating_add(patience / 16);
             let mut overdue = Vec::new();
-            for guest in &*self.lock() {
-                let state = guest.state.load(Ordering::Relaxed);
-                if !(SILENT..TOO_LONG).contains(&state) {
-                    continue;
+            let nobody = {
+                let all = self.lock();
+                for guest in &*all {
+                    match guest.look(now, patience) {
+                        Look::Until(end) => next = next.min(end),
+                        Look::TooLong => overdue.push(guest.clone()),
+                        Look::Fine => {}
+                    }
                 }
-                let end = state.saturating_add(patience);
-                if end > now {
-                    next = next.min(end);
-                } else if guest.give_up(state) {
-                    overdue.push(guest.clone());
-                }
-            }
+                all.is_empty()
+            };
             overdue.iter().for_each(|guest| guest.wake());
             drop(overdue);
-            // Whoever comes meanwhile has longer than that. Many whose time is over one after the other go together.
-            let pause = (next - now).max(patience / 64).clamp(1, A_DAY);
+            if nobody {
+                come.await;
+                continue;
+            }
+            // Many whose time is over one after the other go together.
+            let pause = next.saturating_sub(now).max(patience / 64).clamp(1, A_DAY);
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
     }
@@ -137,9 +147,17 @@ pub(super) struct Guest {
     stalled: AtomicBool,
 }
 
+/// What whoever watches sees.
+enum Look {
+    Fine,
+    /// It is silent, and may be until then.
+    Until(u64),
+    TooLong,
+}
+
 /// A request is being answered.
 const BUSY: u64 = 0;
-/// The answer is on its way.
+/// The answer is on its way, or was read since somebody looked.
 const ANSWERED: u64 = 1;
 /// It speaks HTTP/2, where a connection without requests is kept and asked whether it is alive.
 const UNTIMED: u64 = 2;
@@ -179,23 +197,32 @@ impl Guest {
             if let Poll::Ready(there) = what(cx) {
                 return Poll::Ready(Some(there));
             }
+            // A request that came just now would have changed that.
             match self.state.load(Ordering::Relaxed) {
-                // A request that came just now would have changed that.
-                TOO_LONG => return Poll::Ready(None),
-                ANSWERED if !self.stalled.load(Ordering::Relaxed) => {
-                    self.state.store(since(&self.hub), Ordering::Relaxed);
-                }
-                _ => {}
+                TOO_LONG => Poll::Ready(None),
+                _ => Poll::Pending,
             }
-            Poll::Pending
         })
         .await
     }
 
-    /// Ends its patience, unless a request has come meanwhile. Whoever is not silent is left alone here, so its own task
-    /// need not ask before it changes that.
-    fn give_up(&self, silent: u64) -> bool {
-        self.state.compare_exchange(silent, TOO_LONG, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    /// Looks what it is at. Its own task may change that at any time and asks nobody, since nothing is changed here but a
+    /// state that only another request ends.
+    fn look(&self, now: u64, patience: u64) -> Look {
+        let state = self.state.load(Ordering::Relaxed);
+        let (becomes, look) = match state {
+            BUSY | UNTIMED | TOO_LONG => return Look::Fine,
+            _ if self.stalled.load(Ordering::Relaxed) => (ANSWERED, Look::Fine),
+            ANSWERED => (now, Look::Fine),
+            since if since.saturating_add(patience) > now => {
+                return Look::Until(since.saturating_add(patience));
+            }
+            _ => (TOO_LONG, Look::TooLong),
+        };
+        match self.state.compare_exchange(state, becomes, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => look,
+            Err(_) => Look::Fine,
+        }
     }
 
     fn wake(&self) {
@@ -277,7 +304,7 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(seat.guest.wait(|_| Poll::<()>::Pending).await, None);
         let limit = guests.hub.http.header_time;
-        assert!((limit..limit + limit / 32).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        assert!((limit..limit + limit / 10).contains(&begun.elapsed()), "{:?}", begun.elapsed());
         // Each request begins it anew, and what is being answered has no end.
         drop(seat);
         let seat = guests.welcome();
