@@ -113,6 +113,10 @@ impl Reading {
         tokio::time::timeout(within, read).await.unwrap_or(Err(Unread::TooSlow))
     }
 
+    fn whole(&mut self) -> Bytes {
+        self.rest.take().map_or_else(|| std::mem::take(&mut self.first), BytesMut::freeze)
+    }
+
     pub(super) fn poll<B: Body>(
         &mut self,
         mut body: Pin<&mut B>,
@@ -121,11 +125,7 @@ impl Reading {
         loop {
             let frame = match body.as_mut().poll_frame(cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => {
-                    let whole =
-                        self.rest.take().map_or_else(|| std::mem::take(&mut self.first), BytesMut::freeze);
-                    return Poll::Ready(Ok(whole));
-                }
+                Poll::Ready(None) => return Poll::Ready(Ok(self.whole())),
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Unread::Broken)),
                 Poll::Ready(Some(Ok(frame))) => frame,
             };
@@ -143,6 +143,10 @@ impl Reading {
                     self.rest = Some(whole);
                 }
                 Some(whole) => whole.extend_from_slice(&data.copy_to_bytes(length)),
+            }
+            // Most bodies say their length: there is no need to ask for more.
+            if body.is_end_stream() {
+                return Poll::Ready(Ok(self.whole()));
             }
         }
     }
