@@ -610,6 +610,28 @@ async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_mounted_server_hides_is_hidden_in_the_outer_one() {
+    // TOOL-005
+    for revision in revisions() {
+        let outer = Server::new("outer", "1").tool(tool("own"));
+        let admin = Principal::of("issuer", "root", ["admin"]);
+        let mut boss = Peer::connect_as(&outer, admin, revision, json!({})).await;
+        let mut guest = Peer::connect_as(&outer, Principal::new("guest"), revision, json!({})).await;
+        for peer in [&mut boss, &mut guest] {
+            assert_eq!(names(&peer.request("tools/list", json!({})).await, "tools", "name"), ["own"]);
+        }
+        // Mounted while they are connected.
+        let _outer = outer.mount("office", office());
+        for _ in 0..2 {
+            let list = boss.request("tools/list", json!({})).await;
+            assert_eq!(names(&list, "tools", "name"), ["own", "office_open", "office_fire"]);
+            let list = guest.request("tools/list", json!({})).await;
+            assert_eq!(names(&list, "tools", "name"), ["own", "office_open"]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn cache_hints_are_said_where_they_exist() {
     let server = Server::new("s", "1")
         .tool(tool("a"))

@@ -109,6 +109,7 @@ impl Server {
         let shared = Shared {
             config: RwLock::new(Arc::new(config)),
             registry: Default::default(),
+            has_mounts: Default::default(),
             feed: Default::default(),
             pages: Default::default(),
         };

@@ -80,14 +80,13 @@ impl Shared {
         who: Option<&Principal>,
         name: &'n str,
     ) -> Option<Found<'n, T>> {
-        let registry = self.registry();
-        if let Some(item) = T::shelf(&registry).get(name)
-            && config.shows(who, name, &**item)
+        if let Some(item) = self.look(|registry| T::shelf(registry).get(name).cloned())
+            && config.shows(who, name, &*item)
         {
-            let (item, name) = (item.clone(), Cow::Borrowed(name));
+            let name = Cow::Borrowed(name);
             return Some(Found { item, name, owner: None, variables: Variables::default() });
         }
-        registry.mounts.iter().find_map(|mount| {
+        self.registry().mounts.iter().find_map(|mount| {
             let inner = inner_name(T::KIND, &mount.prefix, name)?;
             let found = mount.shared.find::<T>(&mount.shared.config(), who, &inner)?.through(T::KIND, mount);
             config.shows(who, &found.name, &*found.item).then_some(found)
@@ -185,7 +184,7 @@ impl Shared {
     /// Whether anybody could see something else than somebody else.
     pub(crate) fn has_rules(&self, config: &Config) -> bool {
         let mounted = |mount: &Mount| mount.shared.has_rules(&mount.shared.config());
-        config.rule.is_some() || self.registry().mounts.iter().any(mounted)
+        config.rule.is_some() || self.has_mounts() && self.registry().mounts.iter().any(mounted)
     }
 
     /// Whether files are listed, which change without anybody saying so.

@@ -48,6 +48,7 @@ mod tool;
 mod tools;
 pub(crate) mod validate;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 pub use arguments::Args;
@@ -86,6 +87,8 @@ pub struct Server {
 pub(crate) struct Shared {
     pub(crate) config: RwLock<Arc<Config>>,
     registry: RwLock<Arc<Registry>>,
+    /// Whether another server is mounted, which every list asks.
+    has_mounts: AtomicBool,
     pub(crate) feed: Feed,
     pub(crate) pages: Pages,
 }
@@ -146,15 +149,27 @@ impl Shared {
         self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
+    /// Looks at what is offered, without keeping it. Nobody else's code may run inside: the lock is held.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Registry) -> T) -> T {
+        look(&self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
     /// Puts something else in its place, in view of what is there. Nobody else's code may run inside: the lock is held.
     pub(crate) fn replace(&self, change: impl FnOnce(&mut Arc<Registry>)) {
-        change(&mut self.registry.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let mut registry = self.registry.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        change(&mut registry);
+        self.has_mounts.store(!registry.mounts.is_empty(), Ordering::Release);
+    }
+
+    /// Whether another server is mounted.
+    pub(crate) fn has_mounts(&self) -> bool {
+        self.has_mounts.load(Ordering::Acquire)
     }
 
     /// Changes what is offered. Nobody else's code may run inside: the lock is held.
-    pub(crate) fn registry_mut<T>(&self, change: impl FnOnce(&mut Registry) -> T) -> T {
+    pub(crate) fn registry_mut(&self, change: impl FnOnce(&mut Registry)) {
         // Copied only if somebody is looking at it right now.
-        change(Arc::make_mut(&mut self.registry.write().unwrap_or_else(|poisoned| poisoned.into_inner())))
+        self.replace(|registry| change(Arc::make_mut(registry)));
     }
 }
 
