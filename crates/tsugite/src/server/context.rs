@@ -368,7 +368,7 @@ impl<'a> LazyContext<'a> {
         let inner_redact = owner.and_then(|owner| owner.config().redact.clone());
         Context(Arc::new(Inner {
             server: owner.map_or_else(|| self.link.server.clone(), |owner| Server { shared: owner.clone() }),
-            outbox: self.asked.outbox.clone(),
+            outbox: self.asked.reply.outbox.clone(),
             link: Arc::downgrade(self.link),
             questions: self.link.questions().clone(),
             revision,

@@ -132,8 +132,6 @@ pub(crate) struct Asked<'a> {
     pub(crate) peek: &'a Peek<'a>,
     pub(crate) revision: Revision,
     pub(crate) reply: &'a Reply,
-    /// Where what is said before the answer goes.
-    pub(crate) outbox: &'a Arc<Outbox>,
     pub(crate) caller: &'a Caller,
     /// What the session it belongs to was told of.
     pub(crate) declared: Declared,
@@ -273,7 +271,7 @@ impl Link {
     pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) -> Vec<Work> {
         let mut seen = Seen::default();
         let message = parse(line, &self.config.limits, &mut seen);
-        let reply = Reply::Single(self.outbox().clone());
+        let reply = Reply::single(self.outbox().clone());
         match message {
             Ok(Incoming::Single(message)) => self.message(Ok(message), &seen, &reply).into_iter().collect(),
             Err(fault) => self.message(Err(fault), &seen, &reply).into_iter().collect(),
@@ -283,7 +281,7 @@ impl Link {
 
     /// A line was too long to be read.
     pub(crate) fn receive_too_long(&self) {
-        Reply::Single(self.outbox().clone()).fault(&Fault::too_long(), self.spoken());
+        Reply::single(self.outbox().clone()).fault(&Fault::too_long(), self.spoken());
     }
 
     /// The messages of a batch are served side by side, and their answers leave together as one array.
@@ -397,7 +395,6 @@ impl Link {
             peek,
             revision,
             reply,
-            outbox: self.outbox(),
             caller: &self.caller,
             declared,
             tables: Tables::Link,
@@ -566,7 +563,7 @@ impl Link {
         // What has begun holds its place from now on.
         let begun = self.room.permits.clone().try_acquire_owned();
         let drive = Drive::new(answer, context.clone(), self.config.patience);
-        let (link, outbox) = (self.clone(), asked.outbox.clone());
+        let (link, outbox) = (self.clone(), asked.reply.outbox.clone());
         let (id, revision, reply) =
             (asked.request.id.clone().into_owned(), asked.revision, asked.reply.clone());
         let (done, ending) = (context.clone(), Ending(context.clone()));

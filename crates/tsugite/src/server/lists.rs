@@ -149,7 +149,7 @@ fn answer(
     let page = shared.pages.get(version, key, || {
         write(seen.unwrap_or_else(|| shared.seen(config, shown, who)), start, has_rules)
     });
-    asked.reply.raw_result(&asked.request.id, &page, asked.revision);
+    asked.reply.raw_line(&asked.request.id, &page, asked.revision);
     Ok(())
 }
 
@@ -250,13 +250,23 @@ pub(crate) fn hint<R: Cacheable>(result: &mut R, cache: Option<(Duration, CacheS
     }
 }
 
-/// The result as it stands in a message, without the message around it.
+/// The result as it stands in a message, without the message around it and on one line.
 fn written<L: Listing>(list: L::Output, revision: Revision, config: &Config) -> RawJson {
     // Lists can be said in every revision, so this cannot fail.
-    reply::alone::<L>(list, revision, &config.stamp).unwrap_or_else(|error| {
+    let list = reply::alone::<L>(list, revision, &config.stamp).unwrap_or_else(|error| {
         tracing::error!(%error, list = L::NAME, "a list could not be written");
         RawJson::empty_object()
-    })
+    });
+    on_one_line(list)
+}
+
+/// A schema that somebody brought may go over several: between its tokens, where a blank says the same.
+fn on_one_line(json: RawJson) -> RawJson {
+    const ENDS: [char; 2] = ['\n', '\r'];
+    match json.text().contains(ENDS) {
+        true => RawJson::parse(json.text().replace(ENDS, " ")).unwrap_or(json),
+        false => json,
+    }
 }
 
 impl Pages {
@@ -334,3 +344,18 @@ const MOST_FILES: usize = 10_000;
 
 /// How long a cursor may be.
 const MOST_CURSOR: usize = 64 << 10;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_over_several_lines_becomes_one_and_says_the_same() {
+        for (text, line) in
+            [("{\r\n \"a\": \"x\\n\"\n}", "{   \"a\": \"x\\n\" }"), ("{\"a\":1}", "{\"a\":1}")]
+        {
+            assert_eq!(on_one_line(RawJson::parse(text).unwrap()).text(), line);
+        }
+    }
+}

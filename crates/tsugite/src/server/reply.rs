@@ -11,9 +11,16 @@ use crate::transport::outbox::Outbox;
 
 /// Where an answer goes.
 #[derive(Clone)]
-pub(crate) enum Reply {
+pub(crate) struct Reply {
+    /// Where what is said before the answer goes.
+    pub(crate) outbox: Arc<Outbox>,
+    way: Way,
+}
+
+#[derive(Clone)]
+enum Way {
     /// Out by itself.
-    Single(Arc<Outbox>),
+    Single,
     /// Into an array.
     Batch(Arc<BatchReply>),
     /// To whoever stands around the request.
@@ -49,6 +56,9 @@ type Writing<'a> = &'a mut dyn FnMut(&mut Vec<u8>, &Id<'_>) -> Result<(), Unsaya
 /// What stands before the result in a message with the id 0.
 const BEFORE_RESULT: &[u8] = br#"{"jsonrpc":"2.0","id":0,"result":"#;
 
+/// About how long a message is around its result.
+const AROUND: usize = 64;
+
 /// The answers to one batch. The array leaves when the last of its requests is answered, cancelled or dropped.
 pub(crate) struct BatchReply {
     outbox: Arc<Outbox>,
@@ -58,20 +68,31 @@ pub(crate) struct BatchReply {
 }
 
 impl Reply {
-    /// For a batch.
-    pub(crate) fn batch(outbox: Arc<Outbox>, most: usize) -> Self {
-        Reply::Batch(Arc::new(BatchReply { outbox, answers: Mutex::default(), most }))
+    /// Out by itself.
+    pub(crate) fn single(outbox: Arc<Outbox>) -> Self {
+        Self { outbox, way: Way::Single }
     }
 
-    /// For whoever stands around the request.
-    pub(crate) fn capture() -> Self {
-        Reply::Captured(Arc::default())
+    /// For a batch.
+    pub(crate) fn batch(outbox: Arc<Outbox>, most: usize) -> Self {
+        let batch = BatchReply { outbox: outbox.clone(), answers: Mutex::default(), most };
+        Self { outbox, way: Way::Batch(Arc::new(batch)) }
+    }
+
+    /// For whoever stands around the request. What comes before the answer goes out all the same.
+    pub(crate) fn capture(outbox: Arc<Outbox>) -> Self {
+        Self { outbox, way: Way::Captured(Arc::default()) }
+    }
+
+    /// For what nobody waits for.
+    pub(crate) fn nobody() -> Self {
+        Self::capture(Arc::new(Outbox::new(0)))
     }
 
     /// What was captured, if there was an answer.
     pub(crate) fn taken(&self) -> Option<Outcome> {
-        match self {
-            Reply::Captured(outcome) => lock(outcome).take(),
+        match &self.way {
+            Way::Captured(outcome) => lock(outcome).take(),
             _ => None,
         }
     }
@@ -97,7 +118,7 @@ impl Reply {
             tracing::error!(%error, method, revision = %to, "an answer could not be written");
             Refusal::Internal
         };
-        if let Reply::Captured(outcome) = self {
+        if let Way::Captured(outcome) = &self.way {
             *lock(outcome) = Some(cut_out(write).map_err(could_not));
             return;
         }
@@ -110,16 +131,28 @@ impl Reply {
 
     /// Answers with a result that was written before.
     pub(crate) fn raw_result(&self, id: &Id<'_>, result: &RawJson, to: Revision) {
-        if let Reply::Captured(outcome) = self {
+        if let Way::Captured(outcome) = &self.way {
             *lock(outcome) = Some(Ok(result.clone()));
             return;
         }
         self.push(Some(id), to, |out| write::raw_result(out, id, result));
     }
 
+    /// The same with a result that has no newline in it.
+    pub(crate) fn raw_line(&self, id: &Id<'_>, result: &RawJson, to: Revision) {
+        match &self.way {
+            // With room for what stands around it.
+            Way::Single => {
+                let bytes = result.text().len() + AROUND;
+                self.outbox.push_line(bytes, |out| write::raw_result(out, id, result));
+            }
+            _ => self.raw_result(id, result, to),
+        }
+    }
+
     /// Answers with an error.
     pub(crate) fn refusal(&self, id: Option<&Id<'_>>, refusal: &Refusal, to: Revision) {
-        if let Reply::Captured(outcome) = self {
+        if let Way::Captured(outcome) = &self.way {
             *lock(outcome) = Some(Err(refusal.clone()));
             return;
         }
@@ -134,18 +167,18 @@ impl Reply {
     }
 
     fn error(&self, id: Option<&Id<'_>>, error: &ErrorObject, to: Revision) {
-        if let Reply::Single(outbox) = self {
-            outbox.refuse(i32::try_from(error.code).unwrap_or(i32::MIN));
+        if let Way::Single = self.way {
+            self.outbox.refuse(i32::try_from(error.code).unwrap_or(i32::MIN));
         }
         self.push(id, to, |out| write::error(out, id, to.writes_null_id(), error));
     }
 
     fn push(&self, id: Option<&Id<'_>>, to: Revision, write: impl FnOnce(&mut Vec<u8>)) {
-        match self {
-            Reply::Single(outbox) => outbox.push(write),
+        match &self.way {
+            Way::Single => self.outbox.push(write),
             // Faults are found before anything stands around a request.
-            Reply::Captured(_) => {}
-            Reply::Batch(batch) => {
+            Way::Captured(_) => {}
+            Way::Batch(batch) => {
                 let mut message = Vec::new();
                 write(&mut message);
                 batch.push(id, to, message);

@@ -59,7 +59,7 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
     let uris = granted.resource_subscriptions.iter().flatten().cloned().collect();
     let cancelled = asked.tables.cancelled();
     let listener = Listener::subscription(
-        asked.outbox.clone(),
+        asked.reply.outbox.clone(),
         asked.revision,
         id.clone(),
         asked.principal().cloned(),
@@ -88,7 +88,7 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
     });
     if work.is_some() {
         let (revision, params) = (asked.revision, AcknowledgedParams::new(granted).meta(meta));
-        asked.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
+        asked.reply.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
         // Only now, so that nothing comes before the acknowledgement.
         link.server.shared.feed.listen(&feed);
     }

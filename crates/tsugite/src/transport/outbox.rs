@@ -32,6 +32,8 @@ pub(crate) struct Outbox {
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
+    /// How many messages the bytes are.
+    messages: usize,
     /// News for a peer that is too far behind, each once, and how many bytes they are.
     late: IndexSet<Vec<u8>>,
     late_bytes: usize,
@@ -64,6 +66,23 @@ impl Outbox {
 
     /// Appends one message as a line. A message that cannot be written is left out by its writer.
     pub(crate) fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.append(FIRST, |out, start| {
+            write(out);
+            if out.len() > start {
+                tsugite_core::jsonrpc::end_line(out, start);
+            }
+        });
+    }
+
+    /// Appends a message that is known to have no newline in it, of about so many bytes.
+    pub(crate) fn push_line(&self, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        self.append(bytes, |out, _| {
+            write(out);
+            out.push(b'\n');
+        });
+    }
+
+    fn append(&self, room: usize, write: impl FnOnce(&mut Vec<u8>, usize)) {
         let mut buffer = self.lock();
         if buffer.closed {
             return;
@@ -71,11 +90,11 @@ impl Outbox {
         let start = buffer.bytes.len();
         // Most answers fit, and are written without growing.
         if buffer.bytes.capacity() == 0 {
-            buffer.bytes.reserve(FIRST);
+            buffer.bytes.reserve(room);
         }
-        write(&mut buffer.bytes);
+        write(&mut buffer.bytes, start);
         if buffer.bytes.len() > start {
-            tsugite_core::jsonrpc::end_line(&mut buffer.bytes, start);
+            buffer.messages += 1;
             let taker = buffer.taker.take();
             drop(buffer);
             if let Some(taker) = taker {
@@ -245,6 +264,7 @@ impl Outbox {
             *taken = Vec::new();
         }
         std::mem::swap(&mut buffer.bytes, taken);
+        buffer.messages = 0;
         let late = std::mem::take(&mut buffer.late);
         buffer.late_bytes = 0;
         drop(buffer);
@@ -256,6 +276,18 @@ impl Outbox {
             self.push(|out| out.extend_from_slice(&message));
         }
         true
+    }
+
+    /// Takes what is there if it is one message, for whoever is alone with it; without the end of its line.
+    pub(crate) fn take_message(&mut self) -> Option<Vec<u8>> {
+        let buffer = self.buffer.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if buffer.messages != 1 || !buffer.late.is_empty() {
+            return None;
+        }
+        buffer.messages = 0;
+        let mut message = std::mem::take(&mut buffer.bytes);
+        message.pop();
+        Some(message)
     }
 
     fn lock(&self) -> MutexGuard<'_, Buffer> {
@@ -300,6 +332,33 @@ mod tests {
         let outbox = Outbox::new(MOST);
         outbox.push(|out| out.resize(MOST, b'x'));
         outbox
+    }
+
+    #[test]
+    fn one_message_is_taken_by_itself_and_more_are_left_together() {
+        let mut outbox = Outbox::new(MOST);
+        assert_eq!(outbox.take_message(), None);
+        outbox.push(|out| out.extend_from_slice(b"{\n}"));
+        assert_eq!(outbox.take_message().as_deref(), Some(&b"{ }"[..]));
+        assert_eq!(outbox.take_message(), None);
+        // What cannot be written is no message.
+        outbox.push(|_| {});
+        outbox.push_line(2, |out| out.extend_from_slice(b"{}"));
+        outbox.push(|_| {});
+        assert_eq!(outbox.take_message().as_deref(), Some(&b"{}"[..]));
+        for _ in 0..2 {
+            outbox.push(|out| out.extend_from_slice(b"{}"));
+        }
+        assert_eq!(outbox.take_message(), None);
+        let mut both = Vec::new();
+        assert!(outbox.take_now(&mut both));
+        assert_eq!(both, b"{}\n{}\n");
+        // Counted anew.
+        outbox.push(|out| out.extend_from_slice(b"[]"));
+        assert_eq!(outbox.take_message().as_deref(), Some(&b"[]"[..]));
+        let mut outbox = full();
+        outbox.push_once(b"{}".to_vec());
+        assert_eq!(outbox.take_message(), None, "news waits behind it");
     }
 
     #[test]

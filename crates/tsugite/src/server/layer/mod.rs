@@ -228,7 +228,7 @@ impl Layered for Innermost {
 /// Begins to answer a request into a place of its own.
 fn begin(request: &Request) -> (Reply, Option<Work>) {
     let Request { method, job, .. } = request;
-    let captured = Reply::capture();
+    let captured = Reply::capture(job.outbox.clone());
     let message = jsonrpc::Request {
         id: job.id.clone(),
         method: Cow::Borrowed(method),
@@ -236,9 +236,8 @@ fn begin(request: &Request) -> (Reply, Option<Work>) {
     };
     let Ok(peek) = Peek::at(message.params()) else { return (captured, None) };
     let (caller, tables) = (&job.caller, Tables::Around(&job.cancelled));
-    let (revision, declared, outbox) = (job.revision, job.declared, &job.outbox);
-    let reply = &captured;
-    let asked = Asked { request: &message, peek: &peek, revision, reply, outbox, caller, declared, tables };
+    let (revision, declared, reply) = (job.revision, job.declared, &captured);
+    let asked = Asked { request: &message, peek: &peek, revision, reply, caller, declared, tables };
     let work = job.link.answer(asked);
     (captured, work)
 }
@@ -257,7 +256,7 @@ pub(crate) fn serve(link: &Arc<Link>, layers: &Arc<dyn Layered>, asked: Asked<'_
             stamp: asked.peek.stamp(),
             token: asked.peek.progress_token(),
             revision: asked.revision,
-            outbox: asked.outbox.clone(),
+            outbox: asked.reply.outbox.clone(),
             caller: asked.caller.clone(),
             declared: asked.declared,
             cancelled: cancelled.clone(),

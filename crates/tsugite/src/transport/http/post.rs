@@ -117,6 +117,18 @@ enum Kind {
     Opens(Arc<Link>),
 }
 
+impl Kind {
+    /// The status of an answer, or of the error that is the answer.
+    fn status(&self, refused: Option<i32>) -> StatusCode {
+        match (self, refused) {
+            (Kind::Stateless, Some(code)) => {
+                StatusCode::from_u16(status_of(code.into())).unwrap_or(StatusCode::OK)
+            }
+            _ => StatusCode::OK,
+        }
+    }
+}
+
 impl Way {
     fn opens(&self) -> bool {
         matches!(self.kind, Kind::Opens(_))
@@ -155,16 +167,10 @@ impl Way {
         }
         said.pop();
         let refused = exchange.outbox.refused();
-        let response = match kind {
-            Kind::Handshake(_) => json(StatusCode::OK, said),
-            Kind::Stateless => {
-                let status = refused.map_or(200, |code| status_of(code.into()));
-                json(StatusCode::from_u16(status).unwrap_or(StatusCode::OK), said)
-            }
-            Kind::Opens(_) if refused.is_some() || !hub.http.sessions => json(StatusCode::OK, said),
-            Kind::Opens(link) => return opened(hub, link, said),
-        };
-        (response, None)
+        match kind {
+            Kind::Opens(link) if refused.is_none() && hub.http.sessions => opened(hub, link, said),
+            kind => (json(kind.status(refused), said), None),
+        }
     }
 }
 
@@ -296,8 +302,9 @@ impl Arrived<'_> {
                 if let Err(denied) = climb(revision, request, peek, &mirrors, |_| true) {
                     return deny(&denied);
                 }
-                let link = self.hub.lone.clone();
-                self.run(request, peek, revision, None, Kind::Stateless, |asked| link.through_layers(asked))
+                let reply = self.reply(false);
+                let work = self.hub.lone.through_layers(self.asked(request, peek, revision, &reply, None));
+                self.under_way(reply, work, None, Kind::Stateless)
             }
             Post::Initialize(revision) => {
                 let (hub, who) = (self.hub, self.caller.principal.clone());
@@ -305,55 +312,62 @@ impl Arrived<'_> {
                     true => Link::with(&hub.server, hub.config.clone(), who, &hub.room),
                     false => Link::reaching(Reach::Once, &hub.server, hub.config.clone(), who, &hub.room),
                 };
-                let opens = Kind::Opens(link.clone());
-                self.run(request, peek, revision, None, opens, |asked| link.through_layers(asked))
+                let reply = self.reply(false);
+                let work = link.through_layers(self.asked(request, peek, revision, &reply, None));
+                self.under_way(reply, work, None, Kind::Opens(link))
             }
             Post::InSession(revision) => {
-                let Some(session) = self.session.as_ref().map(|session| session.link.clone()) else {
+                let Some(session) = self.session.take() else {
                     return Begun::Answered(bare(StatusCode::NOT_FOUND));
                 };
-                let survival = self.hold();
-                self.run(request, peek, revision, survival, Kind::Handshake(revision), |asked| {
-                    session.post(asked)
-                })
+                // Without an id to come back with, what is cut is lost.
+                let reply = self.reply(revision.primes_streams());
+                let work = session.link.post(self.asked(request, peek, revision, &reply, Some(&session)));
+                self.under_way(reply, work, Some(session), Kind::Handshake(revision))
             }
             Post::Alone(revision) => {
-                let link = self.alone(revision);
-                self.run(request, peek, revision, None, Kind::Handshake(revision), |asked| link.post(asked))
+                let reply = self.reply(false);
+                let work = self.alone(revision).post(self.asked(request, peek, revision, &reply, None));
+                self.under_way(reply, work, None, Kind::Handshake(revision))
             }
             Post::Deny(denied) => deny(&denied),
             _ => Begun::Answered(bare(StatusCode::BAD_REQUEST)),
         }
     }
 
-    /// Begins to answer. What is not done at once goes on in the exchange.
-    fn run(
-        &self,
-        request: &Request<'_>,
-        peek: &Peek<'_>,
+    /// Where one request is answered.
+    fn reply(&self, can_be_cut: bool) -> Reply {
+        let most = self.hub.config.buffer;
+        Reply::single(Arc::new(match can_be_cut {
+            true => Outbox::that_can_be_cut(most),
+            false => Outbox::new(most),
+        }))
+    }
+
+    fn asked<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        peek: &'a Peek<'a>,
         revision: Revision,
-        survival: Option<Survival>,
-        kind: Kind,
-        answer: impl FnOnce(Asked<'_>) -> Option<Work>,
-    ) -> Begun {
-        // Without an id to come back with, what is cut is lost.
-        let outbox = Arc::new(match survival.is_some() && revision.primes_streams() {
-            true => Outbox::that_can_be_cut(self.hub.config.buffer),
-            false => Outbox::new(self.hub.config.buffer),
-        });
-        let reply = Reply::Single(outbox.clone());
-        let asked = Asked {
-            request,
-            peek,
-            revision,
-            reply: &reply,
-            outbox: &outbox,
-            caller: &self.caller,
-            declared: Declared::default(),
-            tables: if survival.is_some() { Tables::Link } else { Tables::None },
-        };
-        let work = answer(asked).map(cancellable);
-        Begun::Under(Way { exchange: Exchange::new(outbox, work, survival), kind })
+        reply: &'a Reply,
+        session: Option<&InUse>,
+    ) -> Asked<'a> {
+        let tables = if session.is_some() { Tables::Link } else { Tables::None };
+        Asked { request, peek, revision, reply, caller: &self.caller, declared: Declared::default(), tables }
+    }
+
+    /// What was answered at once is a response. What was not goes on in an exchange.
+    fn under_way(&self, reply: Reply, work: Option<Work>, session: Option<InUse>, kind: Kind) -> Begun {
+        let Reply { mut outbox, .. } = reply;
+        if work.is_none()
+            && !matches!(kind, Kind::Opens(_))
+            && let Some(outbox) = Arc::get_mut(&mut outbox)
+            && let Some(answer) = outbox.take_message()
+        {
+            return Begun::Answered(json(kind.status(outbox.refused()), answer));
+        }
+        let survival = session.map(|session| Survival::new(self.hub.clone(), session));
+        Begun::Under(Way { exchange: Exchange::new(outbox, work.map(cancellable), survival), kind })
     }
 
     /// A link for one request of the handshake era that belongs to no session.
@@ -370,10 +384,6 @@ impl Arrived<'_> {
         link
     }
 
-    fn hold(&mut self) -> Option<Survival> {
-        Some(Survival::new(self.hub.clone(), self.session.take()?))
-    }
-
     /// Notifications, responses, batches.
     fn other(self, body: Incoming<'_>, bytes: &[u8]) -> Begun {
         let accepted = || Begun::Answered(bare(StatusCode::ACCEPTED));
@@ -386,7 +396,7 @@ impl Arrived<'_> {
             (Post::InSession(_), Incoming::Single(message)) => {
                 if let Some(session) = &self.session {
                     // Nothing that is no request is answered.
-                    let nobody = Reply::capture();
+                    let nobody = Reply::nobody();
                     session.link.hear(Ok(message), &nobody);
                 }
                 accepted()
@@ -421,7 +431,7 @@ impl Arrived<'_> {
         revision: Revision,
         messages: Vec<Result<Message<'_>, tsugite_core::jsonrpc::Fault>>,
     ) -> Begun {
-        let survival = self.hold();
+        let session = self.session.take();
         let outbox = Arc::new(Outbox::new(self.hub.config.buffer));
         let together = Reply::batch(outbox.clone(), self.hub.config.limits.message_bytes.saturating_mul(2));
         let mut works = Vec::new();
@@ -440,16 +450,7 @@ impl Arrived<'_> {
                     continue;
                 }
             };
-            let asked = Asked {
-                request,
-                peek: &peek,
-                revision,
-                reply: &together,
-                outbox: &outbox,
-                caller: &self.caller,
-                declared: Declared::default(),
-                tables: if survival.is_some() { Tables::Link } else { Tables::None },
-            };
+            let asked = self.asked(request, &peek, revision, &together, session.as_ref());
             works.extend(link.post(asked).map(cancellable));
         }
         drop(together);
@@ -457,6 +458,7 @@ impl Arrived<'_> {
             return Begun::Answered(bare(StatusCode::ACCEPTED));
         }
         let work = (!works.is_empty()).then(|| all(works));
+        let survival = session.map(|session| Survival::new(self.hub.clone(), session));
         Begun::Under(Way { exchange: Exchange::new(outbox, work, survival), kind: Kind::Handshake(revision) })
     }
 }
