@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{self, Poll, Waker};
 
@@ -55,7 +55,7 @@ pub(crate) struct Link {
     state: Mutex<LinkState>,
     room: Arc<Room>,
     /// Requests whose answer is not written yet.
-    busy: AtomicUsize,
+    busy: AtomicU32,
     reach: Reach,
     /// What few links need.
     rare: OnceLock<Box<Rare>>,
@@ -230,7 +230,7 @@ impl Link {
             questions: OnceLock::new(),
             caller: Caller { principal, headers: Headers::default() },
             state: Mutex::new(state),
-            busy: AtomicUsize::new(0),
+            busy: AtomicU32::new(0),
             rare: OnceLock::new(),
             closing: AtomicBool::new(false),
         })

@@ -22,7 +22,7 @@ use crate::bus::News;
 use crate::error::Chain;
 use crate::server::link::{Link, Reach};
 use crate::server::room::{OpenStream, Room};
-use crate::server::{Config, Principal, Server};
+use crate::server::{Config, Principal, Reply, Server};
 use crate::store::{Expect, LogBounds, Soon, Store, StoreError};
 
 pub(crate) struct Hub {
@@ -33,6 +33,8 @@ pub(crate) struct Hub {
     pub(super) room: Arc<Room>,
     /// For requests that belong to no session.
     pub(super) lone: Arc<Link>,
+    /// For what is no request and gets no answer.
+    pub(super) nobody: Reply,
     pub(super) sessions: Sessions,
     pub(super) old: OldSessions,
     /// For the transport of 2024-11-05, which knows no requests of the stateless era.
@@ -69,6 +71,7 @@ impl Hub {
             policy,
             room,
             lone,
+            nobody: Reply::nobody(),
             sessions: Sessions::new(),
             old: OldSessions::default(),
             store,

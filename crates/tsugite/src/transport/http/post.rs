@@ -396,8 +396,7 @@ impl Arrived<'_> {
             (Post::InSession(_), Incoming::Single(message)) => {
                 if let Some(session) = &self.session {
                     // Nothing that is no request is answered.
-                    let nobody = Reply::nobody();
-                    session.link.hear(Ok(message), &nobody);
+                    session.link.hear(Ok(message), &self.hub.nobody);
                 }
                 accepted()
             }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -44,9 +44,9 @@ pub(super) struct Session {
     /// What was agreed on when it was opened. Another `initialize` opens another session.
     pub(super) revision: Option<Revision>,
     /// When it was last used, in sweeps since the table began: no request asks the clock.
-    used: AtomicU64,
+    used: AtomicU32,
     /// Requests and streams under way.
-    active: AtomicUsize,
+    active: AtomicU32,
     replica: u32,
     tracks: Mutex<Option<Box<Tracks>>>,
 }
@@ -59,6 +59,12 @@ impl Session {
     /// Whether it was opened by this caller.
     fn is_of(&self, who: Option<&Principal>) -> bool {
         same(self.link.caller.principal.as_ref(), who)
+    }
+
+    /// For how many sweeps nobody has used it. The count may begin anew, and whoever is just using it may be ahead.
+    fn unused_for(&self, now: u32) -> u64 {
+        let sweeps = now.wrapping_sub(self.used.load(Ordering::Acquire)).cast_signed();
+        u64::try_from(sweeps).unwrap_or(0)
     }
 
     pub(super) fn tracks<T>(&self, look: impl FnOnce(&mut Tracks, &str) -> T) -> T {
@@ -89,7 +95,7 @@ fn fingerprint(id: &SessionId) -> u32 {
 /// All sessions of a server.
 pub(super) struct Sessions {
     shards: [Mutex<HashMap<SessionId, Arc<Session>, Random>>; SHARDS],
-    sweeps: AtomicU64,
+    sweeps: AtomicU32,
     /// Tells this table from those of other replicas.
     replica: u32,
     count: AtomicUsize,
@@ -108,7 +114,7 @@ impl Sessions {
     pub(super) fn new() -> Self {
         Self {
             shards: Default::default(),
-            sweeps: AtomicU64::new(0),
+            sweeps: AtomicU32::new(0),
             replica: u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default(),
             count: AtomicUsize::new(0),
             each: Mutex::default(),
@@ -173,8 +179,8 @@ impl Sessions {
             id,
             revision: link.revision(),
             link,
-            used: AtomicU64::new(self.now()),
-            active: AtomicUsize::new(0),
+            used: AtomicU32::new(self.now()),
+            active: AtomicU32::new(0),
             replica: self.replica,
             tracks: Mutex::default(),
         })
@@ -214,7 +220,7 @@ impl Sessions {
                 if session.active.load(Ordering::Acquire) > 0 {
                     session.used.store(now, Ordering::Release);
                 }
-                let unused = now.saturating_sub(session.used.load(Ordering::Acquire)) > idle;
+                let unused = session.unused_for(now) > idle;
                 if unused {
                     ended.push(session.clone());
                 }
@@ -231,7 +237,7 @@ impl Sessions {
 
     /// Whether a session was used since the last sweep but one.
     pub(super) fn is_fresh(&self, session: &Session) -> bool {
-        session.used.load(Ordering::Acquire) + 1 >= self.now()
+        session.unused_for(self.now()) <= 1
     }
 
     /// Calls with every session there is.
@@ -258,7 +264,7 @@ impl Sessions {
         session.known_tracks(Tracks::all)
     }
 
-    fn now(&self) -> u64 {
+    fn now(&self) -> u32 {
         self.sweeps.load(Ordering::Acquire)
     }
 
