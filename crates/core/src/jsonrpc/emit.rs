@@ -19,7 +19,8 @@ pub(super) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Resu
 /// Appends `text` as a JSON string.
 pub(super) fn string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
-    out.reserve(bytes.len() + 2);
+    // What follows a long one, and some escapes, should find room too: growing for them would copy all of it.
+    out.reserve(bytes.len() + if bytes.len() < LONG { 2 } else { bytes.len() / 32 + 256 });
     out.push(b'"');
     match plain_len(bytes) == bytes.len() {
         true => out.extend_from_slice(bytes),
@@ -27,6 +28,8 @@ pub(super) fn string(out: &mut Vec<u8>, text: &str) {
     }
     out.push(b'"');
 }
+
+const LONG: usize = 4 << 10;
 
 #[inline(never)]
 fn with_escapes(out: &mut Vec<u8>, mut rest: &[u8]) {
