@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::Request;
 
-use crate::{Client, Stage, live_tasks, run, talk, text_of, until};
+use crate::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
 
 #[test]
 fn what_is_under_way_finishes_and_nothing_new_begins() {
@@ -80,6 +80,21 @@ fn what_is_under_way_finishes_and_nothing_new_begins() {
         for _ in 0..81 {
             assert!(stage.end().await);
         }
+    });
+}
+
+#[test]
+fn whoever_has_said_nothing_yet_holds_nobody_up() {
+    run(async || {
+        let long = Duration::from_secs(600);
+        let mut stage = Stage::new(Http::new().time_limits(long, long, long));
+        stage.server = stage.server.grace(long);
+        let serving = stage.serve().await;
+        let mut silent = serving.connect().await;
+        // The server has both when it has answered the second.
+        assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
+        serving.stop().await.unwrap();
+        assert_eq!(silent.socket().read(&mut [0]).await.unwrap_or(0), 0);
     });
 }
 

@@ -206,6 +206,18 @@ impl Guest {
         .await
     }
 
+    /// The same before there is a request: whoever is asked to leave then has nothing to finish.
+    pub(super) async fn wait_for_first<T>(
+        &self,
+        mut what: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Option<T> {
+        let first = self.wait(|cx| match self.is_asked_to_leave() {
+            true => Poll::Ready(None),
+            false => what(cx).map(Some),
+        });
+        first.await.flatten()
+    }
+
     /// Looks what it is at. Its own task may change that at any time and asks nobody, since nothing is changed here but a
     /// state that only another request ends.
     fn look(&self, now: u64, patience: u64) -> Look {

@@ -175,8 +175,9 @@ async fn serve_connection(
         return;
     }
     let Some(tls) = tls else {
-        // Who says nothing costs no buffers.
-        if matches!(seat.guest.wait(|cx| socket.poll_read_ready(cx)).await, Some(Ok(()))) {
+        // Who says nothing costs no buffers. A new socket is taken for readable until somebody has looked.
+        let first = seat.guest.wait_for_first(|cx| socket.poll_peek(cx, &mut ReadBuf::new(&mut [0])));
+        if matches!(first.await, Some(Ok(_))) {
             speak(seat.guest.clone(), socket).await;
         }
         return;
@@ -184,7 +185,7 @@ async fn serve_connection(
     // In a box, since most connections have none.
     Box::pin(async move {
         let mut accepting = std::pin::pin!(tls.accept(socket));
-        if let Some(Ok(socket)) = seat.guest.wait(|cx| accepting.as_mut().poll(cx)).await {
+        if let Some(Ok(socket)) = seat.guest.wait_for_first(|cx| accepting.as_mut().poll(cx)).await {
             speak(seat.guest.clone(), socket).await;
         }
     })
@@ -255,8 +256,10 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Timed<T> {
         self.timed(cx, written)
     }
 
+    /// What is encrypted may have been taken without having been sent.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.timed(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -274,5 +277,48 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Timed<T> {
 
     fn is_write_vectored(&self) -> bool {
         self.io.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Takes everything and sends nothing.
+    struct Hoards;
+
+    impl AsyncWrite for Hoards {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(buf.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_taken_and_not_sent_has_the_time_of_a_write_and_not_of_a_head() {
+        let (head, write) = (Duration::from_secs(1), Duration::from_secs(30));
+        let http = super::super::Http::new().time_limits(head, head, write);
+        let guests = Guests::of(Hub::new(&Server::new("s", "1").http(http)));
+        let seat = guests.welcome();
+        drop(Visit::begin(seat.guest.clone(), http::Version::HTTP_11));
+        let mut socket = Timed { io: Hoards, guest: seat.guest.clone(), stalled: None };
+        let began = Instant::now();
+        let flush = seat.guest.wait(|cx| Pin::new(&mut socket).poll_flush(cx));
+        let flushed = tokio::select! { never = guests.watch() => match never {}, flushed = flush => flushed };
+        assert_eq!(flushed.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed(), write);
+        assert_eq!(poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, b"x")).await.unwrap(), 1);
     }
 }

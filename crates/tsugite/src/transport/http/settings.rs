@@ -270,7 +270,7 @@ impl Http {
 
     /// How long the head of a request may take to arrive, its body, and a peer to read on; 30 seconds each unless told. The
     /// first and the last hold where the server listens itself. The time of a head begins with the connection, or with the end
-    /// of the answer before it, so a connection may be idle for as long.
+    /// of the answer before it, so a connection may be idle for as long; one of HTTP/2 for longer, once it has asked something.
     #[must_use]
     pub fn time_limits(mut self, head: Duration, body: Duration, write: Duration) -> Self {
         (self.header_time, self.body_time, self.write_time) = (head, body, write);
