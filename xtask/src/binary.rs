@@ -9,18 +9,24 @@ use crate::run;
 
 /// Builds one of the testkit. What cargo says of it goes to a file in `folder`.
 pub(crate) fn build(binary: &str, folder: &Path) -> Result<PathBuf, String> {
-    built("tsugite-testkit", binary, folder)
+    built(&["--package", "tsugite-testkit", "--bin", binary], binary, folder)
 }
 
 /// Builds `tsugite` itself.
 pub(crate) fn tsugite(folder: &Path) -> Result<PathBuf, String> {
-    built("tsugite-cli", "tsugite", folder)
+    built(&["--package", "tsugite-cli", "--bin", "tsugite"], "tsugite", folder)
 }
 
-fn built(package: &str, binary: &str, folder: &Path) -> Result<PathBuf, String> {
-    let options = ["--locked", "--package", package, "--bin", binary];
-    let command =
-        run::cargo(["build", "--message-format", "json-render-diagnostics"].into_iter().chain(options));
+/// Builds the server that is measured beside others, as it is released.
+pub(crate) fn bench_server(folder: &Path) -> Result<PathBuf, String> {
+    let features = ["--no-default-features", "--features", "macros,http"];
+    let options = ["--release", "--package", "tsugite", "--example", "bench_server"];
+    built(&[&options[..], &features].concat(), "bench_server", folder)
+}
+
+fn built(options: &[&str], binary: &str, folder: &Path) -> Result<PathBuf, String> {
+    let always = ["build", "--locked", "--message-format", "json-render-diagnostics"];
+    let command = run::cargo(always.iter().chain(options).copied());
     let (status, said) = run::output_within(A_BUILD, command, &folder.join("build.txt"))?;
     if !status.success() {
         return Err(format!("{binary} does not build\n  try: mend what is said above"));

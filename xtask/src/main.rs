@@ -4,6 +4,7 @@
 //! contributor and CI run the same thing.
 
 mod base64;
+mod bench;
 mod binary;
 mod browser;
 mod conformance;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         ["page"] => outcome(page::run(&mut Count::default())),
         ["peers", "binary"] => outcome(peers::binary::run(&mut Count::default())),
         ["pictures"] => outcome(pictures::make()),
+        ["bench"] => outcome(bench::measure()),
         ["msrv"] => outcome(msrv::check()),
         _ => misused(&format!("there is no command `{}`", args.join(" "))),
     }
@@ -88,5 +90,6 @@ cargo xtask <command>
   peers binary                   both against the binary `tsugite`: its demo server, its verbs, its bridge
   page                           the start page of `tsugite serve`, looked at in a browser
   pictures                       make the pictures of the README anew
+  bench                          what a server costs that no load can show: crates, build, many tools and sessions
   msrv                           check that rust-version is what the dependencies ask for
 ";

@@ -135,6 +135,16 @@ impl Running {
         }
     }
 
+    /// Asks it to stop, and waits for it.
+    pub(crate) fn stop_within(self, limit: Duration) -> Result<(), String> {
+        works(program("sh", ["-c", &format!("kill -s TERM {}", self.child.id())]));
+        let name = self.name.clone();
+        match self.end_within(limit)? {
+            status if status.success() => Ok(()),
+            status => Err(format!("`{name}` ended with {status}")),
+        }
+    }
+
     /// How it ended. If it takes longer than `limit`, it is stopped.
     pub(crate) fn end_within(mut self, limit: Duration) -> Result<ExitStatus, String> {
         let start = Instant::now();

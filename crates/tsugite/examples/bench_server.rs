@@ -1,4 +1,5 @@
-//! The server that is measured beside other implementations: `bench_server stdio` or `bench_server http PORT MODE`.
+//! The server that is measured beside other implementations: `bench_server stdio` or `bench_server http PORT MODE`. With
+//! a number after that, so many more tools are offered, which should cost nothing.
 
 use serde::{Deserialize, Serialize};
 use tsugite::prelude::*;
@@ -19,7 +20,7 @@ struct Sum {
     sum: i64,
 }
 
-fn server() -> Server {
+fn server(more: usize) -> Server {
     let echo = Tool::new("echo").handler(|Args(echo): Args<Echo>| async move { echo.text });
     let add =
         Tool::new("add").handler(|Args(add): Args<Add>| async move { Json(Sum { sum: add.a + add.b }) });
@@ -30,19 +31,30 @@ fn server() -> Server {
         }
         "done"
     });
-    Server::new("bench", "1.0.0").tool(echo).tool(add).tool(big).tool(progress)
+    let server = Server::new("bench", "1.0.0").tool(echo).tool(add).tool(big).tool(progress);
+    (0..more).fold(server, |server, number| {
+        server.tool(
+            Tool::new(format!("more_{number}")).description("One of many.").handler(|| async { "more" }),
+        )
+    })
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> tsugite::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    match *args {
-        ["stdio"] => server().serve_stdio().await,
+    let (args, more) = match *args {
+        [ref args @ .., number] if args.len() == 3 => (args, number.parse().ok()),
+        ref args => (args, Some(0)),
+    };
+    match (args, more) {
+        (["stdio"], Some(more)) => server(more).serve_stdio().await,
         // One endpoint serves both eras, so the mode changes nothing.
-        ["http", port, "session" | "stateless"] => server().serve_http(format!("127.0.0.1:{port}")).await,
+        (["http", port, "session" | "stateless"], Some(more)) => {
+            server(more).serve_http(format!("127.0.0.1:{port}")).await
+        }
         _ => {
-            eprintln!("usage: bench_server stdio | http PORT session|stateless");
+            eprintln!("usage: bench_server stdio | http PORT session|stateless [TOOLS]");
             std::process::exit(1)
         }
     }
