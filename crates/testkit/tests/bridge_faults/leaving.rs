@@ -52,6 +52,45 @@ async fn a_parked_call_ends_with_the_bridge() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
+    let tool = Tool::new("work").handler(|context: Context| async move {
+        context.progress(1.0, Some(3.0), None).await;
+        let form = FormSchema::new().required_field("name", String::field());
+        let asked = context.ask_form(form, "Who?");
+        let meanwhile = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            context.progress(2.0, Some(3.0), None).await;
+        };
+        let (answer, ()) = tokio::join!(asked, meanwhile);
+        answer?;
+        context.progress(3.0, Some(3.0), None).await;
+        Ok::<_, ToolError>("done")
+    });
+    let bridge = Bridge::to(Client::of(&Server::new("works", "1").tool(tool)).revision(HANDSHAKE));
+    let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
+    let mut call = json!({"name": "work", "_meta": {"progressToken": "first"}});
+    let asked = within(peer.request_once("tools/call", call.clone())).await;
+    let questions = asked["result"]["inputRequests"].as_object().unwrap().keys().cloned();
+    let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+    let answers: serde_json::Map<_, _> = questions.map(|question| (question, answer.clone())).collect();
+    // It is away for longer than it takes to get on.
+    settle().await;
+    call["requestState"] = asked["result"]["requestState"].clone();
+    call["inputResponses"] = answers.into();
+    call["_meta"]["progressToken"] = json!("second");
+    let done = within(peer.request_once("tools/call", call)).await;
+    assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
+    let heard: Vec<_> = peer
+        .heard
+        .iter()
+        .filter(|said| said["method"] == "notifications/progress")
+        .map(|said| (said["params"]["progressToken"].clone(), said["params"]["progress"].clone()))
+        .collect();
+    let expected = [("first", 1), ("second", 2), ("second", 3)];
+    assert_eq!(heard, expected.map(|(token, progress)| (json!(token), json!(progress))), "{heard:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_parked_call_ends_when_the_bridge_is_closed() {
     let (server, over) = asks();
     let bridge = Bridge::to(Client::of(&server).revision(HANDSHAKE));

@@ -1,5 +1,6 @@
 //! One connection to one server behind the bridge: kept up with back-off, for one client or for all that have no session.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
-use tsugite_core::jsonrpc::{Id, RawJson};
+use tsugite_core::jsonrpc::{Id, Raw, RawJson};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
@@ -16,7 +17,7 @@ use tsugite_core::revision::{Refusal, Revision, carry_error};
 
 use super::listening::Listening;
 use super::parked::Parking;
-use super::tap::FarTap;
+use super::tap::{FarTap, progress};
 use super::target::Target;
 use super::told::Told;
 use crate::client::relay::{Relayed, Started};
@@ -70,6 +71,8 @@ pub(super) struct InFlight {
     pub(super) revision: Revision,
     /// Where what is said before the answer goes; nowhere while nobody waits for the answer.
     pub(super) place: Mutex<Option<Place>>,
+    /// Progress that came while nobody waited, and the revision it was said in.
+    missed: Mutex<VecDeque<(Revision, RawJson)>>,
     /// Takes questions, where the client cannot be asked directly.
     pub(super) parking: Option<Arc<Parking>>,
     /// Whether it was given up before there was an answer.
@@ -106,11 +109,35 @@ impl InFlight {
 
     fn with(revision: Revision, place: Place, parking: Option<Arc<Parking>>, listens: bool) -> Arc<Self> {
         let (place, given_up) = (Mutex::new(Some(place)), AtomicBool::new(false));
-        Arc::new(Self { revision, place, parking, given_up, listens })
+        Arc::new(Self { revision, place, missed: Mutex::default(), parking, given_up, listens })
     }
 
     pub(super) fn place(&self) -> Option<Place> {
         lock(&self.place).clone()
+    }
+
+    /// Where progress goes. A client that is away to answer a question hears it when it is back: the last of it.
+    pub(super) fn place_for_progress(&self, from: Revision, params: Raw<'_>) -> Option<Place> {
+        let place = lock(&self.place);
+        if place.is_none() && self.parking.is_some() {
+            let mut missed = lock(&self.missed);
+            missed.push_back((from, params.to_owned()));
+            while missed.iter().map(|(_, params)| params.text().len()).sum::<usize>() > MISSED {
+                missed.pop_front();
+            }
+        }
+        place.clone()
+    }
+
+    /// The client is back, and waits there.
+    pub(super) fn goes_on(&self, place: Place) {
+        let mut here = lock(&self.place);
+        for (from, params) in std::mem::take(&mut *lock(&self.missed)) {
+            if let Some(bytes) = progress(&place, from, self.revision, Raw::from(&params)) {
+                place.outbox.push(|out| out.extend_from_slice(&bytes));
+            }
+        }
+        *here = Some(place);
     }
 }
 
@@ -476,6 +503,8 @@ fn pause(failures: u32) -> Duration {
 
 /// The id of no call.
 const NOBODY: i64 = -1;
+/// How many bytes of progress are kept for a client that is away.
+const MISSED: usize = 16 << 10;
 /// How long a connection that is neither there nor refused is waited for by those who can do without.
 const HANGING: Duration = Duration::from_secs(10);
 /// A connection that lasted this long is opened again at once.

@@ -343,7 +343,7 @@ pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &Job) -> Result<Ea
         let over = "the call this `requestState` belongs to is over; call again without it";
         return Ok(Earlier::State(bad(over)));
     };
-    *lock(&parked.flight.place) = Some(place);
+    parked.flight.goes_on(place);
     parked.parking.answer(&answers);
     Ok(Earlier::Call(parked))
 }
@@ -361,7 +361,7 @@ pub(super) async fn go_on(
     let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
     let (config, who) = (&job.link.config, job.caller.principal.as_ref());
     let parking = Arc::clone(&parked.parking);
-    // Nobody hears anything while nobody waits.
+    // Nobody hears anything while nobody waits; of progress the last is kept.
     lock(&parked.flight.place).take();
     let name = relay.parked.put(parked)?;
     let sealed = seal(config, who, &binding(&peek, method), name.as_bytes(), relay.settings.park_time);

@@ -90,12 +90,9 @@ impl Heard<'_> {
     /// Progress goes to whoever asked, under that one's token.
     fn progress(&self, call: Option<i64>) {
         let Some(flight) = self.far.flight(call) else { return };
-        let Some(Place { outbox, token: Some(token), .. }) = flight.place() else { return };
-        let Ok(mut params) = self.params.read::<Ordered<RawJson>>() else { return };
-        let Ok(token) = RawJson::of(&token) else { return };
-        params.insert("progressToken", token);
-        if let Ok(params) = RawJson::of(&params) {
-            self.push_to_request(&outbox, flight.revision, Raw::from(&params));
+        let Some(place) = flight.place_for_progress(self.from, self.params) else { return };
+        if let Some(params) = with_token(&place, self.params) {
+            self.push_to_request(&place.outbox, flight.revision, Raw::from(&params));
         }
     }
 
@@ -226,6 +223,23 @@ impl Heard<'_> {
         write::notification(&mut bytes, self.method, sent).ok()?;
         Some(bytes)
     }
+}
+
+/// Progress as a client hears it.
+pub(super) fn progress(place: &Place, from: Revision, to: Revision, params: Raw<'_>) -> Option<Vec<u8>> {
+    let params = with_token(place, params)?;
+    let params = carry_notice(Progress::NAME, Raw::from(&params), from, to).ok()?;
+    let mut bytes = Vec::with_capacity(128);
+    write::notification(&mut bytes, Progress::NAME, Some(&params)).ok()?;
+    Some(bytes)
+}
+
+/// The params of progress, under the token of whoever asked; none if it wants to hear of none.
+fn with_token(place: &Place, params: Raw<'_>) -> Option<RawJson> {
+    let token = RawJson::of(place.token.as_ref()?).ok()?;
+    let mut params = params.read::<Ordered<RawJson>>().ok()?;
+    params.insert("progressToken", token);
+    RawJson::of(&params).ok()
 }
 
 /// What a server says on a subscription names the one of the client, if it names one at all.
