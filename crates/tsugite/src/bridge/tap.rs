@@ -217,20 +217,22 @@ impl Heard<'_> {
     }
 
     fn written(&self, to: Revision, params: Raw<'_>) -> Option<Vec<u8>> {
-        let params = carry_notice(self.method, params, self.from, to).ok()?;
-        let mut bytes = Vec::with_capacity(128);
-        let sent = (!self.bare || params.text() != "{}").then_some(&params);
-        write::notification(&mut bytes, self.method, sent).ok()?;
-        Some(bytes)
+        written(self.method, params, self.bare, self.from, to)
     }
 }
 
 /// Progress as a client hears it.
 pub(super) fn progress(place: &Place, from: Revision, to: Revision, params: Raw<'_>) -> Option<Vec<u8>> {
     let params = with_token(place, params)?;
-    let params = carry_notice(Progress::NAME, Raw::from(&params), from, to).ok()?;
+    written(Progress::NAME, Raw::from(&params), false, from, to)
+}
+
+/// A notification the way `to` says it. One that came `bare` has no params, if there is nothing in them.
+fn written(method: &str, params: Raw<'_>, bare: bool, from: Revision, to: Revision) -> Option<Vec<u8>> {
+    let params = carry_notice(method, params, from, to).ok()?;
     let mut bytes = Vec::with_capacity(128);
-    write::notification(&mut bytes, Progress::NAME, Some(&params)).ok()?;
+    let sent = (!bare || params.text() != "{}").then_some(&params);
+    write::notification(&mut bytes, method, sent).ok()?;
     Some(bytes)
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::hub::Hub;
+use crate::lock::lock;
 
 /// All connections of a listener. One timer watches over them all, since each may be silent for the same time. What is
 /// written down for a request is that it is there, and that it is answered; whoever watches sees it and knows the time.
@@ -108,7 +109,7 @@ impl Guests {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Guest>>> {
-        self.all.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.all)
     }
 }
 
