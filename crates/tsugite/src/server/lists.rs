@@ -260,7 +260,7 @@ fn written<L: Listing>(list: L::Output, revision: Revision, config: &Config) -> 
     on_one_line(list)
 }
 
-/// A schema that somebody brought may go over several: between its tokens, where a blank says the same.
+/// What somebody brought for `_meta` may go over several: between its tokens, where a blank says the same.
 fn on_one_line(json: RawJson) -> RawJson {
     const ENDS: [char; 2] = ['\n', '\r'];
     match json.text().contains(ENDS) {
