@@ -5,7 +5,7 @@ use tsugite_testkit::transcript::{Transcript, Transport, Wire};
 
 #[tokio::test(flavor = "current_thread")]
 async fn every_transcript_is_heard_across_a_bridge_from_every_revision_to_every_other() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/transcripts");
     let (mut runs, mut failures) = (0, Vec::new());
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();

@@ -1,17 +1,9 @@
 //! Where things meet: each test stands where something once went wrong.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::expect_used,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
-mod asking;
-mod bounds;
-mod composing;
-mod endings;
+mod composition;
+mod elicitation;
+mod limits;
+mod requests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

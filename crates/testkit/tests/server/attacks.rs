@@ -1,12 +1,5 @@
 //! What a hostile or careless peer can send, and what must come of it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ const FIXTURE: &str = env!("CARGO_BIN_EXE_fixture");
 async fn every_transcript_is_heard_over_every_transport_in_every_revision_it_names() {
     // STDIO-028, STDIO-029: memory is a transport of our own, and everything is said and heard there as over stdio.
     // HTTP-097: one server is reached over all of them.
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/transcripts");
     let mut runs = BTreeMap::<&str, usize>::new();
     let mut failures = Vec::new();
     for file in std::fs::read_dir(folder).unwrap() {

@@ -1,0 +1,4 @@
+//! Tools, resources, prompts and completion: listing, calling, changing, mounting, visibility and layers.
+
+mod behaviour;
+mod requirements;

@@ -1,0 +1,20 @@
+//! A server, from the wire: what it answers, sends and refuses, whatever the transport.
+//!
+//! `transcripts` runs the conversations of `transcripts/*.txt` over every transport. The other modules use a `Peer`,
+//! which is connected in memory.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod attacks;
+mod elicitation;
+mod features;
+mod lifecycle;
+mod notifications;
+mod regressions;
+mod transcripts;
