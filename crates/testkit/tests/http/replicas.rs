@@ -1,12 +1,5 @@
 //! Replicas that share a store and a bus: a client may reach any of them with any request.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
 use std::sync::Arc;
 
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, Serving, open};
 
-use crate::{OLD, call, counted, refused, request, text};
+use super::{OLD, call, counted, refused, request, text};
 
 fn post(body: impl Into<Vec<u8>>) -> Request {
     Request::post(&json!(0)).body(body)
@@ -105,8 +105,8 @@ async fn json_that_is_meant_to_hurt_is_refused() {
 async fn what_stands_twice_in_a_message_is_not_two_messages() {
     // F-40: header and body are compared with the same reading that is run.
     let (server, count) = counted();
-    let other = crate::Count::default();
-    let serving = Serving::start(&server.tool(crate::counting("other", &other))).await;
+    let other = super::Count::default();
+    let serving = Serving::start(&server.tool(super::counting("other", &other))).await;
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
     let ran = Request::stateless(call("ran", json!({})));
     let body = |inside: &str| {
@@ -172,7 +172,7 @@ async fn responses_that_answer_nothing_harm_nobody() {
         }
         let real = json!({"jsonrpc": "2.0", "id": id, "result": {"roots": [{"uri": "file:///a"}]}});
         assert_eq!(serving.send(Request::post(&real).session(&session)).await.status, 202);
-        assert_eq!(crate::said(&calling.message().await.unwrap()), "1", "{revision}");
+        assert_eq!(super::said(&calling.message().await.unwrap()), "1", "{revision}");
         // The same once more is too late.
         assert_eq!(serving.send(Request::post(&real).session(&session)).await.status, 202);
     }

@@ -8,7 +8,7 @@ use tsugite::server::Tool;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::Serving;
 
-use crate::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
+use super::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
 
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(50);

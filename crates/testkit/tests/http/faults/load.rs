@@ -7,7 +7,7 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Connection, Request, Serving, initialize, open};
 
-use crate::{Client, HANDSHAKE, Stage, is_hello, later, live_tasks, run, run_alone, until};
+use super::{Client, HANDSHAKE, Stage, is_hello, later, live_tasks, run, run_alone, until};
 
 #[test]
 fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over() {
@@ -148,7 +148,7 @@ fn plain_requests_have_no_task() {
             }
             // Nor has one that says something first.
             for id in 0..100 {
-                let said = whole(&mut connection, client.call(id, "burst", crate::talk(3, 1))).await;
+                let said = whole(&mut connection, client.call(id, "burst", super::talk(3, 1))).await;
                 assert!(said.contains("burst"), "{said}");
                 assert_eq!(live_tasks(), 3);
             }
@@ -167,7 +167,7 @@ fn a_request_that_waits_has_no_task_of_its_own() {
             for tool in ["wait", "talk"] {
                 until(|| live_tasks() == 2).await;
                 let mut connection = serving.connect().await;
-                connection.begin(&client.call(1, tool, crate::talk(0, 1))).await;
+                connection.begin(&client.call(1, tool, super::talk(0, 1))).await;
                 stage.step(0).await;
                 assert_eq!(live_tasks(), 3);
                 stage.let_go(1);

@@ -1,18 +1,11 @@
 //! The decision table of HTTP in ARCHITECTURE.md, row by row over a real socket: what arrives, which status and which
 //! number it gets.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
-mod door;
+mod access;
+mod get_and_delete;
 mod handshake;
-mod ladder;
-mod others;
 mod stateless;
+mod stateless_headers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

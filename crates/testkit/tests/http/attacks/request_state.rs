@@ -7,8 +7,8 @@ use tsugite::prelude::*;
 use tsugite::server::SealKey;
 use tsugite_testkit::http::{Request, Response};
 
-use crate::guard::{Guarded, by};
-use crate::{refused, request, text};
+use super::guard::{Guarded, by};
+use super::{refused, request, text};
 
 #[derive(Form)]
 struct Sure {

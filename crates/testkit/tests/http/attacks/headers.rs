@@ -5,8 +5,8 @@ use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
 use tsugite_testkit::http::{Request, Serving, open};
 
-use crate::guard::{Guarded, by};
-use crate::{Count, MODERN, call, counted, counting, refused, text};
+use super::guard::{Guarded, by};
+use super::{Count, MODERN, call, counted, counting, refused, text};
 
 /// A tool with arguments that are repeated in headers. Says who called, and with what.
 fn deploy(count: &Count) -> Tool {

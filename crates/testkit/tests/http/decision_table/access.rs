@@ -4,7 +4,7 @@ use serde_json::json;
 use tsugite::core::jsonrpc::Limits;
 use tsugite_testkit::http::Request;
 
-use crate::{Counted, call, refused_without_id};
+use super::{Counted, call, refused_without_id};
 
 #[tokio::test]
 async fn the_door_asks_in_its_order_and_the_first_no_counts() {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tsugite::prelude::*;
 use tsugite_testkit::http::{Request, initialize};
 
-use crate::{Counted, MODERN, call, claiming, notice, plain, refused, refused_without_id, response, text};
+use super::{Counted, MODERN, call, claiming, notice, plain, refused, refused_without_id, response, text};
 
 fn numbered(mut message: Value, id: i64) -> Value {
     message["id"] = json!(id);

@@ -7,8 +7,8 @@ use tsugite::core::protocol::caching::CacheScope;
 use tsugite::prelude::*;
 use tsugite_testkit::http::Request;
 
-use crate::guard::{Guarded, by};
-use crate::{Count, OLD, call, counting, refused, request};
+use super::guard::{Guarded, by};
+use super::{Count, OLD, call, counting, refused, request};
 
 fn office(count: &Count) -> Server {
     Server::new("s", "1")
@@ -68,7 +68,7 @@ async fn what_is_hidden_is_not_found_by_guessing_its_name() {
     }
     assert_eq!(count.get(), 0);
     let root = by("root", Request::stateless(call("secret", json!({}))));
-    assert_eq!(crate::text(&guarded.send(root).await), "ran");
+    assert_eq!(super::text(&guarded.send(root).await), "ran");
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn each_request_of_a_session_may_do_what_its_own_token_allows() {
         let session = guarded.open("ada+admin", revision, json!({})).await;
         let secret = Request::post(&call("secret", json!({}))).session(&session);
         assert_eq!(refused(&guarded.send(by("ada", secret.clone())).await), (200, -32602), "{revision}");
-        assert_eq!(crate::text(&guarded.send(by("ada+admin", secret)).await), "ran");
+        assert_eq!(super::text(&guarded.send(by("ada+admin", secret)).await), "ran");
     }
     assert_eq!(count.get(), OLD.len());
 }

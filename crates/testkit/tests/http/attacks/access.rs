@@ -11,7 +11,7 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Connection, Request, Serving, initialize, open};
 
-use crate::{Stops, call, counted, refused, text};
+use super::{Stops, call, counted, refused, text};
 
 const EVIL: &str = "http://evil.example";
 
@@ -67,7 +67,7 @@ async fn the_old_transport_refuses_foreign_pages_as_well() {
     connection.message().await.unwrap();
     let forged = serving.send(post(call("ran", json!({}))).header("Origin", EVIL)).await;
     assert_eq!(forged.status, 403);
-    assert_eq!(serving.send(post(crate::request(8, "ping", json!({})))).await.status, 202);
+    assert_eq!(serving.send(post(super::request(8, "ping", json!({})))).await.status, 202);
     assert_eq!(connection.message().await.unwrap()["id"], 8, "the forged call was never heard");
     assert_eq!(count.get(), 0);
 }

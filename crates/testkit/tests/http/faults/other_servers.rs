@@ -7,7 +7,7 @@ use serde_json::json;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::Request;
 
-use crate::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
+use super::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
 
 #[test]
 fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {

@@ -1,12 +1,5 @@
 //! Edges of HTTP: headers that are no text, counts, what comes after an answer, and what does not slip through.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use serde_json::json;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, initialize};
 
-use crate::{Counted, MODERN, call, refused_without_id, text};
+use super::{Counted, MODERN, call, refused_without_id, text};
 
 const UNKNOWN: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -39,7 +39,7 @@ async fn row_21_a_get_with_the_last_event_goes_on_where_it_was() {
     assert_eq!((resumed.status, resumed.header("content-type")), (200, Some("text/event-stream")));
     let asked = again.message().await.unwrap();
     assert_eq!(asked, question.json());
-    let answer = crate::response(asked["id"].clone());
+    let answer = super::response(asked["id"].clone());
     assert_eq!(counted.send(Request::post(&answer).session(&session)).await.status, 202);
     assert_eq!(again.message().await.unwrap()["result"]["content"][0]["text"], "0 roots");
 }

@@ -2,19 +2,12 @@
 //!
 //! No test waits for time to pass: limits are set so small that they are over at once, and the test waits for what follows.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
-mod crowd;
-mod gone;
-mod log;
-mod peers;
-mod slow;
-mod stop;
+mod disconnects;
+mod load;
+mod other_servers;
+mod replay;
+mod shutdown;
+mod slow_clients;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, Once};

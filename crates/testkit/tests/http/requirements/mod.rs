@@ -1,16 +1,9 @@
 //! What the specification demands of a server that is reached over HTTP, over real sockets.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
-mod callers;
-mod old_transport;
-mod posts;
-mod resuming;
+mod http_sse;
+mod post;
+mod principals;
+mod resumption;
 mod sessions;
 mod stateless;
 mod streams;

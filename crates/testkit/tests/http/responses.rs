@@ -1,12 +1,5 @@
 //! The shape of HTTP: what comes as JSON, what as events, and what a session is.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
 use serde_json::json;
 use tsugite::prelude::*;
 use tsugite_testkit::http::{Request, Serving, open};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tsugite_testkit::http::Request;
 
-use crate::{CAPABILITIES, Counted, MODERN, VERSION, call, claiming, plain, refused, text};
+use super::{CAPABILITIES, Counted, MODERN, VERSION, call, claiming, plain, refused, text};
 
 /// A call of `place` with its headers.
 fn place(region: Value, header: Option<&str>) -> Request {

@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::Connection;
 
-use crate::{Client, Stage, is_hello, live_tasks, run, run_alone, talk, text_of, until};
+use super::{Client, Stage, is_hello, live_tasks, run, run_alone, talk, text_of, until};
 
 #[test]
 fn a_client_gone_amid_a_stream_of_a_session_comes_back_for_the_answer() {

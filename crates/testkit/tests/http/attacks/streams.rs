@@ -9,8 +9,8 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Event, Request, Response, Serving, open};
 
-use crate::guard::{Direct, Guarded, by, next};
-use crate::{OLD, Stops, call, notice, refused, request};
+use super::guard::{Direct, Guarded, by, next};
+use super::{OLD, Stops, call, notice, refused, request};
 
 /// A tool that says `one`, waits to be let go, and says the rest: some text, as often as it is told.
 fn teller(go: &Arc<Semaphore>, done: &Arc<Notify>, words: usize, bytes: usize) -> Tool {

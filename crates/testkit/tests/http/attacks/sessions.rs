@@ -10,8 +10,8 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, Serving, initialize, open};
 
-use crate::guard::{Direct, Guarded, by, next};
-use crate::{Count, OLD, Stops, call, counted, counting, notice, refused, request, text};
+use super::guard::{Direct, Guarded, by, next};
+use super::{Count, OLD, Stops, call, counted, counting, notice, refused, request, text};
 
 #[tokio::test]
 async fn a_session_id_is_no_key_to_a_session() {
@@ -319,8 +319,8 @@ async fn nobody_answers_the_question_of_another() {
         assert_eq!(guarded.send(by("eve", roots(&asked, 0).session(&ada))).await.status, 404);
         assert_eq!(guarded.send(by("eve", roots(&own, 1).session(&eve))).await.status, 202);
         assert_eq!(guarded.send(by("ada", roots(&asked, 2).session(&ada))).await.status, 202);
-        assert_eq!(crate::said(&to_eve.message().await.unwrap()), "1", "{revision}");
-        assert_eq!(crate::said(&to_ada.message().await.unwrap()), "2", "{revision}");
+        assert_eq!(super::said(&to_eve.message().await.unwrap()), "1", "{revision}");
+        assert_eq!(super::said(&to_ada.message().await.unwrap()), "2", "{revision}");
     }
 }
 
@@ -391,7 +391,7 @@ async fn users_of_one_connection_do_not_hear_of_each_other() {
             (&heard[1].json()["params"]["progressToken"], &heard[1].json()["params"]["message"]),
             (&json!(who), &json!(who))
         );
-        assert_eq!(crate::said(&heard[2].json()), who);
+        assert_eq!(super::said(&heard[2].json()), who);
     }
 }
 

@@ -1,20 +1,13 @@
 //! What a hostile or careless client can send over HTTP, and what must come of it: a status, a number, and nothing run.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
-mod asking;
+mod access;
 mod bodies;
-mod door;
 mod guard;
 mod headers;
+mod request_state;
 mod sessions;
 mod streams;
-mod users;
+mod visibility;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -12,7 +12,7 @@ use tsugite::store::{Entry, Events, Expect, LogBounds, MemoryStore, Soon, Store,
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Event, Request};
 
-use crate::{Client, Stage, run, talk, text_of};
+use super::{Client, Stage, run, talk, text_of};
 
 const AGE: Duration = Duration::from_secs(600);
 

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::Request;
 
-use crate::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
+use super::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
 
 #[test]
 fn what_is_under_way_finishes_and_nothing_new_begins() {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tsugite_testkit::http::{Request, initialize};
 
-use crate::{CAPABILITIES, Counted, MODERN, VERSION, call, claiming, notice, plain, refused, text};
+use super::{CAPABILITIES, Counted, MODERN, VERSION, call, claiming, notice, plain, refused, text};
 
 #[tokio::test]
 async fn row_3_a_claim_and_a_header_that_agree_are_served() {

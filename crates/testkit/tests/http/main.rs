@@ -1,0 +1,16 @@
+//! A server over HTTP, on real sockets: statuses, headers, sessions, streams, limits, replicas and shutdown.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod attacks;
+mod decision_table;
+mod faults;
+mod regressions;
+mod replicas;
+mod requirements;
+mod responses;
