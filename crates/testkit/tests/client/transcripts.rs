@@ -2,14 +2,12 @@
 //!
 //! Each of them belongs to a test, which says what it proves.
 
-#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking, and so do its own helpers")]
-
 use std::collections::BTreeSet;
 
 use tsugite_testkit::transcript::client::ClientTranscript;
 
 const SERVER: &str = env!("CARGO_BIN_EXE_scripted-server");
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client_transcripts");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/transcripts");
 
 /// Plays transcripts wherever they mean something.
 async fn play(names: &[&str]) {
@@ -270,7 +268,7 @@ async fn a_transcript_that_is_not_true_fails_over_every_transport() {
 
 #[test]
 fn every_transcript_is_played_by_a_test() {
-    let source = include_str!("client_transcripts.rs");
+    let source = include_str!("transcripts.rs");
     let files = std::fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().path());
     let names = files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned());
     let unplayed: BTreeSet<_> = names.filter(|name| !source.contains(&format!("\"{name}\""))).collect();

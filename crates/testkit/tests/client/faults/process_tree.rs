@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tsugite::client::{Client, Connecting};
 
-use crate::shell::sh;
-use crate::{HANDSHAKE, call, until, within};
+use super::shell::sh;
+use super::{HANDSHAKE, call, until, within};
 
 /// Families that do not want to go.
 const FAMILIES: [(&str, usize); 6] = [
@@ -65,7 +65,7 @@ async fn nothing_is_left_after_a_handshake_that_nobody_waits_for() {
         let family = Family::new();
         // It says nothing, so nothing ever comes of it.
         let script = script.replace("hello;", "");
-        let connecting = crate::Running::new(family.spawn(&script).into_future());
+        let connecting = super::Running::new(family.spawn(&script).into_future());
         let all = family.all(size).await;
         drop(connecting);
         for id in all {
@@ -80,7 +80,7 @@ async fn nothing_is_left_after_a_handshake_that_failed() {
         let family = Family::new();
         let script = script.replace("hello;", "");
         let connecting = family.spawn(&script).timeout(Duration::from_secs(1)).into_future();
-        let connecting = crate::Running::new(connecting);
+        let connecting = super::Running::new(connecting);
         let all = family.all(size).await;
         assert!(connecting.end().await.is_err());
         for id in all {
@@ -114,7 +114,7 @@ fn nothing_is_left_when_the_runtime_ends_first() {
     });
     drop(runtime);
     drop(client);
-    let end = std::time::Instant::now() + crate::PATIENCE;
+    let end = std::time::Instant::now() + super::PATIENCE;
     while !all.iter().all(|id| is_dead(*id)) {
         assert!(std::time::Instant::now() < end, "they still run");
         std::thread::yield_now();
@@ -126,7 +126,7 @@ struct Family(String);
 
 impl Family {
     fn new() -> Self {
-        let path = crate::shell::Path::new();
+        let path = super::shell::Path::new();
         Self(path.0.file_name().unwrap().to_str().unwrap().to_owned())
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tsugite::client::{Client, Command, Connecting};
 
-use crate::{HANDSHAKE, until};
+use super::{HANDSHAKE, until};
 
 /// What every script may use. `hear` reads a line into `$line`, and notes it on the standard error; `say` writes one.
 /// The first call after `hello` has the id 2.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use tsugite::client::{Client, Connecting};
 
-use crate::raw::{Asked, Raw, Then, hello};
-use crate::shell::{noted, spawn, spawn_modern};
-use crate::{Running, call, until, within};
+use super::raw::{Asked, Raw, Then, hello};
+use super::shell::{noted, spawn, spawn_modern};
+use super::{Running, call, until, within};
 
 fn is_cancellation(asked: &Asked) -> bool {
     asked.method() == "notifications/cancelled"
@@ -114,7 +114,7 @@ async fn a_handshake_is_never_cancelled() {
         wire.closed();
         Then::Close
     });
-    for revision in [crate::HANDSHAKE, tsugite::prelude::Revision::V2024_11_05] {
+    for revision in [super::HANDSHAKE, tsugite::prelude::Revision::V2024_11_05] {
         let running = Running::new(Client::connect(raw.url()).revision(revision).into_future());
         let before = raw.seen().len();
         raw.saw(before.max(1), |asked| asked.method() == "initialize").await;
@@ -127,7 +127,7 @@ async fn a_handshake_is_never_cancelled() {
     within(client.close()).await;
     assert_eq!(raw.count(is_cancellation), 0);
     // And through pipes.
-    let file = crate::shell::Path::new();
+    let file = super::shell::Path::new();
     let script = format!("while hear; do echo \"$line\" >> {}; done", file.0.display());
     let late = spawn(&script).timeout(Duration::from_millis(300));
     within(late).await.unwrap_err();

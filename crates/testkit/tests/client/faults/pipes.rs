@@ -6,8 +6,8 @@ use serde_json::json;
 use tsugite::client::{Client, Connecting, Kind, Step};
 use tsugite::prelude::Revision;
 
-use crate::shell::{noted, spawn};
-use crate::{call, kind, until, within, without_growing};
+use super::shell::{noted, spawn};
+use super::{call, kind, until, within, without_growing};
 
 /// So short that it is over at once.
 const SHORT: Duration = Duration::from_millis(200);
@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(200);
 #[tokio::test]
 async fn a_child_that_never_reads_its_input_holds_nobody_up_for_ever() {
     for (client, hello) in [
-        (quick("hello; stay").revision(crate::HANDSHAKE), true),
+        (quick("hello; stay").revision(super::HANDSHAKE), true),
         (quick("stay").revision(Revision::NEWEST), false),
     ] {
         let client = within(client.timeout(SHORT)).await.unwrap();
@@ -38,7 +38,7 @@ async fn a_child_that_never_reads_its_input_holds_nobody_up_for_ever() {
 
 /// A client of a script that is not given much time to end.
 fn quick(script: &str) -> Connecting {
-    Client::spawn(crate::shell::sh(script).grace(Duration::from_millis(50)))
+    Client::spawn(super::shell::sh(script).grace(Duration::from_millis(50)))
 }
 
 #[tokio::test]
@@ -57,9 +57,9 @@ async fn what_waits_for_a_child_that_never_reads_is_bounded() {
              for i in 1 2 3 4 5 6 7 8 9 10; do cat \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\"; done; \
              for i in 1 2 3 4 5 6 7 8 9 10; do cat \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\"; done; answer 2 done; stay"
         );
-        let file = crate::shell::Path::new();
-        let command = crate::shell::sh(&script).env("FILE", &file.0);
-        let client = Client::spawn(command).revision(crate::HANDSHAKE).roots([]);
+        let file = super::shell::Path::new();
+        let command = super::shell::sh(&script).env("FILE", &file.0);
+        let client = Client::spawn(command).revision(super::HANDSHAKE).roots([]);
         let client = within(client).await.unwrap();
         let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "done");
@@ -69,7 +69,7 @@ async fn what_waits_for_a_child_that_never_reads_is_bounded() {
 
 #[tokio::test]
 async fn a_child_that_closes_its_output_and_lives_is_lost_and_ended_by_the_next_call() {
-    let file = crate::shell::Path::new();
+    let file = super::shell::Path::new();
     let script = format!(
         "echo started >> {0}; hello; hear; [ $(wc -l < {0}) = 1 ] && exec 1>&- sleep 600; answer 2 second; drain",
         file.0.display()
@@ -81,7 +81,7 @@ async fn a_child_that_closes_its_output_and_lives_is_lost_and_ended_by_the_next_
         other => panic!("{other:?}"),
     }
     assert_eq!(call(&client, "t").await.unwrap(), "second");
-    until(|| !crate::family::is_in_table(first)).await;
+    until(|| !super::process_tree::is_in_table(first)).await;
 }
 
 #[tokio::test]

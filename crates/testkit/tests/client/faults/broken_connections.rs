@@ -4,8 +4,8 @@ use serde_json::json;
 use tsugite::client::{Client, Kind};
 use tsugite::prelude::Revision;
 
-use crate::raw::{Asked, Raw, Then, Wire};
-use crate::{HANDSHAKE, call, kind, within};
+use super::raw::{Asked, Raw, Then, Wire};
+use super::{HANDSHAKE, call, kind, within};
 
 /// Where an answer breaks off: what is written of it before.
 const POINTS: [&str; 9] = [
@@ -146,7 +146,7 @@ async fn a_stream_that_breaks_after_an_id_is_taken_up_again() {
                 wire.event(Some("a-4"), &json!({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "resumed"}]}}));
                 Then::Close
             }
-            _ => crate::raw::hello(asked, wire).unwrap(),
+            _ => super::raw::hello(asked, wire).unwrap(),
         }
     });
     let client = within(raw.client()).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_stream_that_cannot_be_taken_up_again_leaves_a_call_that_may_have_run(
                 return Then::Close;
             }
             if asked.header("last-event-id").is_none() {
-                return crate::raw::hello(asked, wire).unwrap();
+                return super::raw::hello(asked, wire).unwrap();
             }
             match refusal {
                 "" => return Then::Reset,

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use tsugite::client::Kind;
 
-use crate::raw::{Asked, Raw, Then, Wire, hello, welcome};
-use crate::{call, kind, within};
+use super::raw::{Asked, Raw, Then, Wire, hello, welcome};
+use super::{call, kind, within};
 
 /// A server that forgets every session after so many calls in it, and names each anew.
 fn forgetful(most: usize, forgotten: impl Fn(&Asked, &mut Wire) + Send + Sync + 'static) -> Raw {
@@ -154,7 +154,7 @@ async fn a_refusal_with_a_body_that_never_ends_is_still_a_refusal() {
         wire.for_ever(chunk)
     });
     let client = within(raw.modern()).await.unwrap();
-    let outcome = crate::without_growing(within(client.call::<String>("t", json!({"status": 500})))).await;
+    let outcome = super::without_growing(within(client.call::<String>("t", json!({"status": 500})))).await;
     match kind(outcome) {
         Kind::Status { status: 500, .. } => {}
         other => panic!("{other:?}"),

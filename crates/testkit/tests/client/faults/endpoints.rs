@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::json;
 use tsugite::client::{Authorizer, Challenge, Client, Error, Kind, Result, Step};
 
-use crate::raw::{Asked, Raw, Then, hello};
-use crate::{call, kind, until, within};
+use super::raw::{Asked, Raw, Then, hello};
+use super::{call, kind, until, within};
 
 /// What must not be seen anywhere.
 const SECRET: &str = "hunter2-is-the-secret";
@@ -146,7 +146,7 @@ async fn an_old_stream_that_breaks_loses_its_calls_and_is_opened_again() {
             let (_, message) = mail.remove(at);
             drop(mail);
             match (message.method(), message.body["params"]["name"].as_str()) {
-                ("initialize", _) => drop(wire.event(None, &crate::raw::welcome(&message))),
+                ("initialize", _) => drop(wire.event(None, &super::raw::welcome(&message))),
                 ("tools/call", Some("breaks")) => return Then::Close,
                 ("tools/call", _) => drop(wire.event(None, &message.answer("yes"))),
                 _ => {}
@@ -193,7 +193,7 @@ async fn a_refused_credential_without_an_authorizer_is_told_with_its_challenge()
         });
         let url = format!("{}?token={SECRET}", raw.url());
         for client in [
-            Client::connect(&*url).revision(crate::HANDSHAKE),
+            Client::connect(&*url).revision(super::HANDSHAKE),
             Client::connect(&*url).revision(tsugite::prelude::Revision::NEWEST),
         ] {
             let client = within(client.bearer(SECRET)).await.unwrap();
@@ -284,7 +284,7 @@ async fn an_authorizer_that_never_gives_up_is_asked_twice_for_one_request() {
 #[tokio::test]
 async fn secrets_stand_in_no_error() {
     // A server that is gone, silent, mad, or busy.
-    let ways: [fn(&Asked, &mut crate::raw::Wire) -> Then; 5] = [
+    let ways: [fn(&Asked, &mut super::raw::Wire) -> Then; 5] = [
         |_, _| Then::Close,
         |_, wire| {
             wire.closed();
@@ -332,7 +332,7 @@ async fn secrets_stand_in_no_error() {
 async fn a_session_id_is_sent_back_as_it_came_and_shown_nowhere() {
     let raw = Raw::start(|asked, wire| {
         if asked.method() == "initialize" {
-            wire.json_with(&format!("mcp-session-id: {SECRET}\r\n"), &crate::raw::welcome(asked));
+            wire.json_with(&format!("mcp-session-id: {SECRET}\r\n"), &super::raw::welcome(asked));
             return Then::Keep;
         }
         assert_eq!(asked.header("mcp-session-id"), Some(SECRET));

@@ -12,7 +12,7 @@ use tsugite::core::protocol::form::FormSchema;
 use tsugite::prelude::*;
 use tsugite::server::FieldValue;
 
-use crate::{HANDSHAKE, kind};
+use super::{HANDSHAKE, kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 const REVISIONS: [Revision; 2] = [HANDSHAKE, Revision::NEWEST];

@@ -2,8 +2,8 @@
 
 use tsugite::client::{Client, Kind, Step};
 
-use crate::shell::{sh, spawn, spawn_modern};
-use crate::{call, kind, within};
+use super::shell::{sh, spawn, spawn_modern};
+use super::{call, kind, within};
 
 /// How a child ends, and what is to be read of it.
 const ENDS: [(&str, &str); 3] = [
@@ -60,7 +60,7 @@ async fn a_child_that_ends_during_the_handshake_says_how_and_what_it_wrote() {
 
 #[tokio::test]
 async fn a_child_that_ends_after_the_handshake_is_started_again_by_the_next_call() {
-    let file = crate::shell::Path::new();
+    let file = super::shell::Path::new();
     // The first of them ends at once, the second answers.
     let script = format!(
         "echo started >> {0}; hello; [ $(wc -l < {0}) = 1 ] && exit 3; hear; answer 2 second; drain",
@@ -81,7 +81,7 @@ async fn a_child_that_ends_after_the_handshake_is_started_again_by_the_next_call
 
 #[tokio::test]
 async fn what_does_no_harm_is_asked_again_of_a_new_child_and_not_without_end() {
-    let file = crate::shell::Path::new();
+    let file = super::shell::Path::new();
     let script = format!("echo started >> {}; hello; hear; exit 1", file.0.display());
     let client = within(spawn(&script)).await.unwrap();
     assert!(matches!(kind(within(client.list_tools()).await), Kind::Lost { .. }));
@@ -105,7 +105,7 @@ async fn a_child_that_ends_in_the_middle_of_a_stream_of_changes_loses_every_call
 
 #[tokio::test]
 async fn a_probe_that_ends_its_child_is_followed_by_a_handshake_with_a_new_one() {
-    let file = crate::shell::Path::new();
+    let file = super::shell::Path::new();
     let script = format!(
         r#"echo started >> {0}; hear; case "$line" in *discover*) exit 1;; esac; welcome; hear; hear; answer 2 yes; drain"#,
         file.0.display()
@@ -114,7 +114,7 @@ async fn a_probe_that_ends_its_child_is_followed_by_a_handshake_with_a_new_one()
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
     assert_eq!(file.text().lines().count(), 2);
     // One that ends whatever it is asked is not started for ever.
-    let file = crate::shell::Path::new();
+    let file = super::shell::Path::new();
     let script = format!("echo started >> {}; hear; exit 1", file.0.display());
     assert!(matches!(kind(within(Client::spawn(sh(&script))).await), Kind::Connect { .. }));
     assert_eq!(file.text().lines().count(), 2);

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use tsugite::client::{Answer, Client, Connecting, Kind};
 
-use crate::raw::{Raw, Then, hello};
-use crate::shell::{noted, sh, spawn, spawn_modern};
-use crate::{HANDSHAKE, call, kind, until, within};
+use super::raw::{Raw, Then, hello};
+use super::shell::{noted, sh, spawn, spawn_modern};
+use super::{HANDSHAKE, call, kind, until, within};
 
 const FORM: &str = r#"{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}"#;
 
@@ -84,7 +84,7 @@ async fn of_a_thousand_questions_at_once_some_are_asked_and_all_are_answered() {
     let client = within(asked(&script, &count, &go)).await.unwrap();
     let calling = {
         let client = client.clone();
-        crate::Running::new(async move { call(&client, "t").await })
+        super::Running::new(async move { call(&client, "t").await })
     };
     until(|| client.stderr().matches("-32600").count() == 1000 - 64).await;
     assert_eq!(count.load(Ordering::SeqCst), 64);
@@ -167,7 +167,7 @@ async fn a_modern_server_that_asks_is_not_heard() {
     for _ in 0..3 {
         assert_eq!(call(&client, "t").await.unwrap(), "yes");
     }
-    assert!(raw.seen().iter().all(crate::raw::Asked::is_call), "{:?}", raw.seen());
+    assert!(raw.seen().iter().all(super::raw::Asked::is_call), "{:?}", raw.seen());
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn a_child_that_ends_while_its_question_is_open_leaves_nobody_waiting() {
     let client = within(asked(&script, &count, &go)).await.unwrap();
     let calling = {
         let client = client.clone();
-        crate::Running::new(async move { call(&client, "t").await })
+        super::Running::new(async move { call(&client, "t").await })
     };
     until(|| count.load(Ordering::SeqCst) == 1).await;
     // Anything it reads lets it go.

@@ -2,8 +2,8 @@
 
 use tsugite::client::{Kind, Step};
 
-use crate::shell::{spawn, spawn_modern};
-use crate::{call, within, without_growing};
+use super::shell::{spawn, spawn_modern};
+use super::{call, within, without_growing};
 
 #[tokio::test]
 async fn noise_before_and_between_messages_is_passed_over() {

@@ -3,28 +3,20 @@
 //!
 //! No test waits for time to pass: limits that must expire are short, and the test waits for what follows.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
-mod answers;
-mod broken_http;
-mod child_ends;
-mod doors;
-mod dropped;
-mod endless;
-mod family;
-mod lines;
+mod broken_connections;
+mod cancellation;
+mod child_exit;
+mod endpoints;
+mod limits;
 mod pipes;
-mod questions;
+mod process_tree;
 mod raw;
+mod responses;
+mod server_requests;
 mod sessions;
 mod shell;
-mod time;
+mod stray_lines;
+mod timeouts;
 
 use std::future::{Future, IntoFuture};
 use std::time::Duration;

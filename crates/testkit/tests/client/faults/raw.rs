@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tsugite::client::{Client, Connecting};
 use tsugite::prelude::Revision;
 
-use crate::{HANDSHAKE, until};
+use super::{HANDSHAKE, until};
 
 /// A server. What it does with a request is a closure's affair.
 pub(crate) struct Raw {

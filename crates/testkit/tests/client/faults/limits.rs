@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tsugite::client::{Answer, Client, Kind};
 
-use crate::raw::{Asked, Raw, Then, hello};
-use crate::shell::spawn;
-use crate::{call, kind, until, within, without_growing};
+use super::raw::{Asked, Raw, Then, hello};
+use super::shell::spawn;
+use super::{call, kind, until, within, without_growing};
 
 /// So short that it is over at once.
 const SHORT: Duration = Duration::from_millis(300);

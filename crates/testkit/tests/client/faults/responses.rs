@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use tsugite::client::Kind;
 
-use crate::raw::{Raw, Then};
-use crate::shell::{noted, spawn, spawn_modern};
-use crate::{call, kind, within};
+use super::raw::{Raw, Then};
+use super::shell::{noted, spawn, spawn_modern};
+use super::{call, kind, within};
 
 #[tokio::test]
 async fn answers_find_their_calls_in_any_order() {
