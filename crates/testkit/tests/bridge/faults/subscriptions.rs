@@ -7,8 +7,8 @@ use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
 use tsugite_testkit::peer::Peer;
 
-use crate::shell::{Pipe, spawn};
-use crate::{HANDSHAKE, STATELESS, can_be_asked, within};
+use super::shell::{Pipe, spawn};
+use super::{HANDSHAKE, STATELESS, can_be_asked, within};
 
 fn growing() -> Server {
     Server::new("growing", "1").tool(Tool::new("one").handler(async || 1))

@@ -10,7 +10,7 @@ use tsugite::prelude::*;
 use tsugite::server::{FormField, Principal};
 use tsugite_testkit::peer::Peer;
 
-use crate::{HANDSHAKE, STATELESS, can_be_asked, text, within};
+use super::{HANDSHAKE, STATELESS, can_be_asked, text, within};
 
 /// A server whose tool asks for a name, and how often it was called.
 fn greeter() -> (Server, Arc<AtomicUsize>) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tsugite::client::{Client, Command, Connecting};
 
-use crate::{HANDSHAKE, within};
+use super::{HANDSHAKE, within};
 
 /// What every script may use. `hear` reads a line into `$line`, `say` writes one. The first call after `hello` has the
 /// id 2.

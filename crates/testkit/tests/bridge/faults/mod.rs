@@ -2,21 +2,13 @@
 //!
 //! No test waits for time to pass: where time matters the clock is paused.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking, and so do its own helpers"
-)]
-
-mod changes;
-mod hanging;
-mod leaving;
-mod mixing;
-mod odd;
+mod disconnects;
+mod hanging_servers;
+mod isolation;
+mod odd_clients;
+mod request_state;
 mod shell;
-mod states;
+mod subscriptions;
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;

@@ -6,8 +6,8 @@ use tsugite::prelude::*;
 use tsugite::transport::memory;
 use tsugite_testkit::peer::Peer;
 
-use crate::leaving::{settle, tasks};
-use crate::{HANDSHAKE, STATELESS, overheard, within};
+use super::disconnects::{settle, tasks};
+use super::{HANDSHAKE, STATELESS, overheard, within};
 
 fn one() -> Server {
     Server::new("one", "1").tool(Tool::new("one").handler(async || "1"))

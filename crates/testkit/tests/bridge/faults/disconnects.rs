@@ -11,7 +11,7 @@ use tsugite::prelude::*;
 use tsugite::server::FormField;
 use tsugite_testkit::peer::Peer;
 
-use crate::{HANDSHAKE, Mute, STATELESS, can_be_asked, overheard, within};
+use super::{HANDSHAKE, Mute, STATELESS, can_be_asked, overheard, within};
 
 /// A server whose tool asks, and the news that the call is over.
 fn asks() -> (Server, oneshot::Receiver<()>) {

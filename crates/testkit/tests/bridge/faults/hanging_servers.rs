@@ -5,7 +5,7 @@ use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
 use tsugite_testkit::peer::Peer;
 
-use crate::{HANDSHAKE, Mute, STATELESS, can_be_asked, names, within};
+use super::{HANDSHAKE, Mute, STATELESS, can_be_asked, names, within};
 
 fn fine() -> Server {
     Server::new("fine", "1").tool(Tool::new("one").handler(async || 1))

@@ -6,8 +6,8 @@ use tsugite::prelude::*;
 use tsugite::transport::memory;
 use tsugite_testkit::peer::Peer;
 
-use crate::shell::{Pipe, spawn};
-use crate::{HANDSHAKE, STATELESS, can_be_asked, overheard, text, within};
+use super::shell::{Pipe, spawn};
+use super::{HANDSHAKE, STATELESS, can_be_asked, overheard, text, within};
 
 #[tokio::test(start_paused = true)]
 async fn a_client_without_a_name_is_not_given_that_of_another() {

@@ -1,0 +1,12 @@
+//! The bridge as a library: transcripts of a server heard across it, and peers on either side that fail.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod faults;
+mod transcripts;
