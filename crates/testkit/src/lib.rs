@@ -4,6 +4,7 @@
 
 pub mod fixture;
 pub mod http;
+pub mod log;
 pub mod official;
 pub mod peer;
 pub mod transcript;

@@ -1,6 +1,7 @@
 //! One connection to one server behind the bridge: kept up with back-off, for one client or for all that have no session.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -328,6 +329,15 @@ impl Far {
         lock(&self.level).take();
         *lock(&self.begun) = Instant::now();
         self.state.send_replace(State::Opening);
+    }
+
+    /// Logs that a subscription could not be opened. One that closing the connection interrupted is no fault.
+    pub(super) fn not_subscribed(&self, error: &dyn fmt::Display) {
+        if self.client.get().is_some_and(Client::is_closed) {
+            tracing::debug!(server = self.target.shown(), %error, "closed while a subscription was opened");
+        } else {
+            tracing::warn!(server = self.target.shown(), %error, "a server tells no changes");
+        }
     }
 
     /// Ends the connection politely.

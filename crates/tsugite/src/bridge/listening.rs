@@ -102,9 +102,7 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
                 open.push(far);
             }
             Err(refusal) if relay.is_single() => return Err(refusal),
-            Err(refusal) => {
-                tracing::warn!(server = far.target.shown(), %refusal, "a server tells no changes");
-            }
+            Err(refusal) => far.not_subscribed(&refusal),
         }
     }
     if !relay.is_single() {
@@ -135,11 +133,7 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
             let client = far.up_now().cloned()?;
             let watch = grant(&far, &client, wish, &mut Filter::new());
             let begun = client.listen(watch).await;
-            begun
-                .inspect_err(
-                    |error| tracing::warn!(server = far.target.shown(), %error, "a server tells no changes"),
-                )
-                .ok()
+            begun.inspect_err(|error| far.not_subscribed(error)).ok()
         }
     }));
     let lasting = async {
@@ -223,11 +217,5 @@ pub(super) async fn listen_for_session(far: &Arc<Far>) -> Option<Subscription> {
     if watch == Watch::new() {
         return None;
     }
-    match client.listen(watch).await {
-        Ok(subscription) => Some(subscription),
-        Err(error) => {
-            tracing::warn!(server = far.target.shown(), %error, "a server tells no changes");
-            None
-        }
-    }
+    client.listen(watch).await.inspect_err(|error| far.not_subscribed(error)).ok()
 }

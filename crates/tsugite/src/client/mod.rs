@@ -215,6 +215,11 @@ impl Client {
         }
     }
 
+    /// Whether [`Client::close`] was called. Set before anything ends, so what closing interrupts finds it set.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inner.closed.load(Ordering::Acquire)
+    }
+
     /// Asks the handlers what a result asks for, for those who go step by step.
     pub async fn answer(&self, asked: InputRequests) -> Result<InputResponses> {
         answer::to_inputs(self.handlers(), asked).await

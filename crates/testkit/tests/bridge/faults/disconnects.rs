@@ -9,6 +9,7 @@ use tsugite::bridge::Bridge;
 use tsugite::core::protocol::form::FormSchema;
 use tsugite::prelude::*;
 use tsugite::server::FormField;
+use tsugite_testkit::log::Warnings;
 use tsugite_testkit::peer::Peer;
 
 use super::{HANDSHAKE, Mute, STATELESS, can_be_asked, overheard, within};
@@ -165,5 +166,48 @@ async fn nothing_is_left_of_clients_that_are_gone() {
             settle().await;
             assert_eq!(tasks(), 0, "{near} to {far}, no {mute}: after the end");
         }
+    }
+}
+
+/// A bridge whose server has been asked for its changes and does not answer.
+async fn opening(near: Revision, far: Revision) -> (Bridge, Peer) {
+    let ask = if far.is_stateless() { "subscriptions/listen" } else { "resources/subscribe" };
+    let server = Server::new("mute", "1")
+        .tool(Tool::new("one").handler(async || 1))
+        .resource(Resource::new("file:///x").handler(async || "x"))
+        .layer(Mute(ask));
+    let (connecting, sent) = overheard(Client::of(&server).revision(far));
+    let bridge = Bridge::to_many().target("mute", connecting);
+    let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
+    if near.is_stateless() {
+        let list = within(peer.request("resources/list", json!({}))).await;
+        let uri = &list["result"]["resources"][0]["uri"];
+        let wish = json!({"toolsListChanged": true, "resourceSubscriptions": [uri]});
+        peer.begin("subscriptions/listen", json!({"notifications": wish}));
+        settle().await;
+    }
+    assert!(sent.lock().unwrap().iter().any(|message| message["method"] == ask), "{near} to {far}");
+    (bridge, peer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_while_a_subscription_is_opened_is_no_fault() {
+    for (near, far) in [(HANDSHAKE, STATELESS), (STATELESS, STATELESS), (STATELESS, HANDSHAKE)] {
+        let warnings = Warnings::capture();
+        let (bridge, _peer) = opening(near, far).await;
+        bridge.close().await;
+        settle().await;
+        assert_eq!(warnings.take(), [""; 0], "{near} to {far}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_does_not_open_is_a_fault() {
+    for (near, far) in [(HANDSHAKE, STATELESS), (STATELESS, STATELESS), (STATELESS, HANDSHAKE)] {
+        let warnings = Warnings::capture();
+        let (bridge, _peer) = opening(near, far).await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(warnings.take(), ["a server tells no changes"], "{near} to {far}");
+        bridge.close().await;
     }
 }
