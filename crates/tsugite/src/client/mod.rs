@@ -316,7 +316,9 @@ impl Client {
         for uri in watched {
             let params = resources::UriParams::new(uri);
             let request = Typed::<resources::Subscribe>::new(&params);
-            if let Err(trouble) = link.call(&request, &Options::default()).await {
+            if let Err(trouble) = link.call(&request, &Options::default()).await
+                && !self.is_closed()
+            {
                 tracing::warn!(error = %Error::from(trouble), "a resource is no longer watched");
             }
         }

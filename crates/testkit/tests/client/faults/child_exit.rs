@@ -1,9 +1,10 @@
 //! Children that end when they should not.
 
-use tsugite::client::{Client, Kind, Step};
+use tsugite::client::{Client, Kind, Step, Watch};
+use tsugite_testkit::log::Warnings;
 
-use super::shell::{sh, spawn, spawn_modern};
-use super::{call, kind, within};
+use super::shell::{Path, noted, sh, spawn, spawn_modern};
+use super::{Running, call, kind, until, within};
 
 /// How a child ends, and what is to be read of it.
 const ENDS: [(&str, &str); 3] = [
@@ -135,4 +136,29 @@ async fn what_cannot_be_started_is_told_at_once() {
         Kind::Connect { step: Step::Start, seen } => assert!(seen.contains("/no/such/program"), "{seen}"),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn closing_while_a_resource_is_watched_again_is_no_fault() {
+    let first = Path::new();
+    let client = within(spawn(&format!(
+        r#"if [ ! -e {0} ]; then
+            : > {0}; hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit
+        fi
+        hello; hear; echo again >&2; drain"#,
+        first.0.display()
+    )))
+    .await
+    .unwrap();
+    let _watching = within(client.listen(Watch::new().resource("file:///x"))).await.unwrap();
+    until(|| !client.is_connected()).await;
+    let opening = Running::new({
+        let client = client.clone();
+        async move { client.ping().await }
+    });
+    noted(&client, "again").await;
+    let warnings = Warnings::capture();
+    within(client.close()).await;
+    assert!(opening.end().await.is_err());
+    assert_eq!(warnings.take(), [""; 0]);
 }
