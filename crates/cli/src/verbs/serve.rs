@@ -124,15 +124,24 @@ async fn serve_many(door: Door, named: Vec<Named>, common: &Common) -> Result<()
         is_open: false,
     });
     let bridge = std::sync::Arc::new(bridge);
-    if door.listen.is_some() {
-        // A server that hangs holds up nobody but the page.
-        tokio::spawn(follow(page.clone(), server.clone(), bridge.clone(), names.clone()));
-    }
+    // A server that hangs holds up nobody but the page.
+    let following = door
+        .listen
+        .is_some()
+        .then(|| tokio::spawn(follow(page.clone(), server.clone(), bridge.clone(), names.clone())));
     let what = match names.as_slice() {
         [name] => format!("the server {name}"),
         names => format!("{} servers ({})", names.len(), names.join(", ")),
     };
-    door.serve(server, &what, Some(page), bridge.close()).await
+    let stop = async {
+        // First, so that the page does not report the closed bridge as a fault.
+        if let Some(following) = following {
+            following.abort();
+            let _ = following.await;
+        }
+        bridge.close().await;
+    };
+    door.serve(server, &what, Some(page), stop).await
 }
 
 /// Tells on the page how each server is, now and whenever something changes.
