@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tsugite::core::jsonrpc::RawJson;
-use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::prompts::PromptArgument;
 
 use crate::fail::{Failure, Result};
@@ -18,12 +18,12 @@ use crate::schema;
 enum Word {
     Text(String, String),
     Json(String, RawJson),
-    File(Ordered<RawJson>),
+    File(OrderedMap<RawJson>),
 }
 
 /// The arguments of a tool. Numbers are kept as they were written.
-pub(crate) fn for_tool(words: &[String], schema: &Value) -> Result<Ordered<RawJson>> {
-    let (mut arguments, mut typed_in) = (Ordered::new(), HashSet::new());
+pub(crate) fn for_tool(words: &[String], schema: &Value) -> Result<OrderedMap<RawJson>> {
+    let (mut arguments, mut typed_in) = (OrderedMap::new(), HashSet::new());
     for word in words {
         match read(word)? {
             Word::File(members) => {
@@ -74,8 +74,8 @@ fn twice(name: &str) -> Failure {
 }
 
 /// The arguments of a prompt, which are all strings.
-pub(crate) fn for_prompt(words: &[String], asked: &[PromptArgument]) -> Result<Ordered<String>> {
-    let (mut arguments, mut typed_in) = (Ordered::new(), HashSet::new());
+pub(crate) fn for_prompt(words: &[String], asked: &[PromptArgument]) -> Result<OrderedMap<String>> {
+    let (mut arguments, mut typed_in) = (OrderedMap::new(), HashSet::new());
     let names = || asked.iter().map(|argument| argument.name.as_str());
     for word in words {
         let members = match read(word)? {
@@ -105,8 +105,8 @@ pub(crate) fn for_prompt(words: &[String], asked: &[PromptArgument]) -> Result<O
 }
 
 /// Arguments nobody has described: strings by name.
-pub(crate) fn plain_pairs(words: &[String]) -> Result<Ordered<String>> {
-    let mut arguments = Ordered::new();
+pub(crate) fn plain_pairs(words: &[String]) -> Result<OrderedMap<String>> {
+    let mut arguments = OrderedMap::new();
     for word in words {
         match read(word)? {
             Word::Text(name, text) => drop(arguments.insert(name, text)),
@@ -182,7 +182,7 @@ fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Fail
 
 /// A text as what the schema asks for, or what was expected.
 fn typed(text: &str, asked: Option<&Value>, root: &Value) -> Result<RawJson, String> {
-    let as_text = || RawJson::of(text).map_err(|wrong| wrong.to_string());
+    let as_text = || RawJson::from_value(text).map_err(|wrong| wrong.to_string());
     let Some(asked) = asked else { return as_text() };
     if let Some(allowed) = schema::allowed(asked, root) {
         let same = |value: &&Value| match value {
@@ -190,7 +190,7 @@ fn typed(text: &str, asked: Option<&Value>, root: &Value) -> Result<RawJson, Str
             other => serde_json::to_string(other).is_ok_and(|json| json == text),
         };
         return match allowed.iter().find(same) {
-            Some(value) => RawJson::of(value).map_err(|wrong| wrong.to_string()),
+            Some(value) => RawJson::from_value(value).map_err(|wrong| wrong.to_string()),
             None => {
                 let words: Vec<String> = allowed.iter().map(Value::to_string).collect();
                 let names = allowed.iter().filter_map(Value::as_str);
@@ -208,7 +208,7 @@ fn typed(text: &str, asked: Option<&Value>, root: &Value) -> Result<RawJson, Str
     for name in &types {
         let found = match name.as_str() {
             "null" if text == "null" => begins(b"n"),
-            "boolean" => crate::asking::flag(text).and_then(|flag| RawJson::of(&flag).ok()),
+            "boolean" => crate::asking::flag(text).and_then(|flag| RawJson::from_value(&flag).ok()),
             "integer" => begins(b"-0123456789").filter(|json| is_whole(json.text())),
             "number" => begins(b"-0123456789"),
             "object" => begins(b"{"),
@@ -247,7 +247,7 @@ fn joined(before: &RawJson, after: &RawJson) -> RawJson {
     match (before.read::<Vec<RawJson>>(), after.read::<Vec<RawJson>>()) {
         (Ok(before), Ok(after)) => {
             let all: Vec<RawJson> = before.into_iter().chain(after).collect();
-            RawJson::of(&all).unwrap_or_else(|_| RawJson::empty_object())
+            RawJson::from_value(&all).unwrap_or_else(|_| RawJson::empty_object())
         }
         _ => {
             RawJson::parse(format!("[{},{}]", inner(before), inner(after))).unwrap_or_else(|_| after.clone())

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tsugite::client::{Challenge, Error, Kind, Step};
 use tsugite::core::jsonrpc::{ErrorObject, code};
 use tsugite::core::protocol::ClientCapabilities;
-use tsugite::core::revision::Refusal;
+use tsugite::core::revision::RpcError;
 
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -147,10 +147,10 @@ impl Failure {
             Kind::Refused { error: object, refusal } => {
                 let failure = Self::new(Exit::Protocol, "the server refused").at(step).seen(told(&error));
                 match (&**refusal, object.code) {
-                    (Refusal::MissingCapability { required }, _) => missing(failure, required),
-                    (Refusal::UnsupportedVersion { .. }, _) => failure.at("revision").hint(ANY_REVISION),
+                    (RpcError::MissingCapability { required }, _) => missing(failure, required),
+                    (RpcError::UnsupportedVersion { .. }, _) => failure.at("revision").hint(ANY_REVISION),
                     (_, code::METHOD_NOT_FOUND) => failure.hint("`info` shows what the server can do"),
-                    (Refusal::ResourceNotFound { .. }, _) => failure.hint(OFFERED),
+                    (RpcError::ResourceNotFound { .. }, _) => failure.hint(OFFERED),
                     (_, code::INVALID_PARAMS) if ["read", "prompt", "complete"].contains(&step) => {
                         failure.hint(OFFERED)
                     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tsugite::core::base64;
 use tsugite::core::protocol::ContentBlock;
-use tsugite::core::protocol::content::{Body, ResourceContents};
+use tsugite::core::protocol::content::{ResourceBody, ResourceContents};
 
 use crate::fail::{Exit, Failure, Result};
 use crate::screen::{Screen, Style};
@@ -36,8 +36,8 @@ pub(crate) fn of_blocks(blocks: &[ContentBlock]) -> Vec<Piece> {
 /// The contents of a resource as a piece.
 pub(crate) fn of_contents(contents: &ResourceContents) -> Piece {
     match &contents.body {
-        Body::Text(text) => Piece::Words(text.clone()),
-        Body::Blob(base64) => blob("bytes", contents.mime_type.as_deref(), base64),
+        ResourceBody::Text(text) => Piece::Words(text.clone()),
+        ResourceBody::Blob(base64) => blob("bytes", contents.mime_type.as_deref(), base64),
     }
 }
 

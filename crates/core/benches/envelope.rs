@@ -9,7 +9,7 @@ use divan::{Bencher, black_box};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{Id, Incoming, Limits, parse, write};
+use tsugite_core::jsonrpc::{Id, Incoming, MessageLimits, parse, write};
 use tsugite_core::protocol::tools::{Call, CallResult, List, ListResult};
 use tsugite_core::revision::{Revision, write_result};
 
@@ -51,7 +51,7 @@ fn tools(count: usize) -> Vec<Value> {
 
 #[divan::bench(args = MESSAGES)]
 fn read_parse(bencher: Bencher<'_, '_>, name: &str) {
-    let (bytes, limits) = (message(name), Limits::default());
+    let (bytes, limits) = (message(name), MessageLimits::default());
     bencher.bench_local(|| matches!(parse(black_box(&bytes), &limits), Ok(Incoming::Single(_))));
 }
 

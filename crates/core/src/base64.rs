@@ -40,14 +40,14 @@ static URL: Alphabet =
     Alphabet::new(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", None);
 
 struct Alphabet {
-    letters: [u8; 64],
-    /// What each byte stands for, or [`NO_LETTER`].
+    symbols: [u8; 64],
+    /// What each byte stands for, or [`INVALID`].
     values: [u8; 256],
     padding: Option<u8>,
 }
 
 /// More than six bits, so that it shows in the union of the values.
-const NO_LETTER: u8 = 0xff;
+const INVALID: u8 = 0xff;
 
 impl Alphabet {
     #[expect(
@@ -55,13 +55,13 @@ impl Alphabet {
         reason = "runs at compile time, where a panic is an error of the build"
     )]
     const fn new(letters: &[u8; 64], padding: Option<u8>) -> Self {
-        let mut values = [NO_LETTER; 256];
+        let mut values = [INVALID; 256];
         let mut value = 0;
         while value < 64 {
             values[letters[value as usize] as usize] = value;
             value += 1;
         }
-        Self { letters: *letters, values, padding }
+        Self { symbols: *letters, values, padding }
     }
 
     fn encode(&self, bytes: &[u8]) -> String {
@@ -70,11 +70,11 @@ impl Alphabet {
         // All at once and then in place: appending group by group would look at the capacity each time.
         out.resize(groups.len() * 4, 0);
         for (group, place) in groups.iter().zip(out.as_chunks_mut::<4>().0) {
-            *place = self.spell(*group);
+            *place = self.encode_group(*group);
         }
         let last = match *rest {
-            [a] => Some((self.spell([a, 0, 0]), 2)),
-            [a, b] => Some((self.spell([a, b, 0]), 3)),
+            [a] => Some((self.encode_group([a, 0, 0]), 2)),
+            [a, b] => Some((self.encode_group([a, b, 0]), 3)),
             _ => None,
         };
         if let Some((letters, count)) = last {
@@ -87,10 +87,10 @@ impl Alphabet {
         String::from_utf8(out).unwrap_or_default()
     }
 
-    fn spell(&self, [a, b, c]: [u8; 3]) -> [u8; 4] {
+    fn encode_group(&self, [a, b, c]: [u8; 3]) -> [u8; 4] {
         let word = u32::from_be_bytes([0, a, b, c]);
         // 64 letters and an index of six bits: there is nothing for the compiler to check.
-        [18, 12, 6, 0].map(|shift| self.letters.get((word >> shift & 63) as usize).copied().unwrap_or(0))
+        [18, 12, 6, 0].map(|shift| self.symbols.get((word >> shift & 63) as usize).copied().unwrap_or(0))
     }
 
     fn decode(&self, digits: &str) -> Option<Vec<u8>> {
@@ -99,7 +99,7 @@ impl Alphabet {
         out.resize(groups.len() * 3, 0);
         let mut seen = 0;
         for (group, place) in groups.iter().zip(out.as_chunks_mut::<3>().0) {
-            let (bytes, values) = self.read(*group);
+            let (bytes, values) = self.decode_group(*group);
             *place = bytes;
             seen |= values;
         }
@@ -109,7 +109,7 @@ impl Alphabet {
             [a, b, c] => ([a, b, c, b'A'], 2),
             _ => return None,
         };
-        let (bytes, values) = self.read(last);
+        let (bytes, values) = self.decode_group(last);
         let (bytes, unused) = bytes.split_at_checked(count)?;
         if (seen | values) > 63 || unused.iter().any(|byte| *byte != 0) {
             return None;
@@ -119,7 +119,7 @@ impl Alphabet {
     }
 
     /// Three bytes, and the union of the four values they were made of.
-    fn read(&self, letters: [u8; 4]) -> ([u8; 3], u8) {
+    fn decode_group(&self, letters: [u8; 4]) -> ([u8; 3], u8) {
         let [a, b, c, d] = letters.map(|letter| self.value(letter));
         let word = [a, b, c, d].iter().fold(0u32, |word, value| word << 6 | u32::from(*value & 63));
         let [_, first, second, third] = word.to_be_bytes();
@@ -127,7 +127,7 @@ impl Alphabet {
     }
 
     fn value(&self, letter: u8) -> u8 {
-        self.values.get(usize::from(letter)).copied().unwrap_or(NO_LETTER)
+        self.values.get(usize::from(letter)).copied().unwrap_or(INVALID)
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
             assert_eq!(decode_url(text), None, "{text:?}");
         }
         // Every pair of letters: exactly those without surplus bits are a byte.
-        let pairs = URL.letters.iter().flat_map(|a| URL.letters.iter().map(move |b| [*a, *b]));
+        let pairs = URL.symbols.iter().flat_map(|a| URL.symbols.iter().map(move |b| [*a, *b]));
         let good = pairs.filter_map(|pair| decode_url(std::str::from_utf8(&pair).unwrap()));
         assert_eq!(good.count(), 256);
     }

@@ -24,18 +24,18 @@
 //! use tsugite_core::jsonrpc::{Incoming, Limits, Message, RawJson, parse};
 //! use tsugite_core::protocol::tools::{Call, CallResult};
 //! use tsugite_core::revision::{Revision, Revisions, read_params, write_result};
-//! use tsugite_core::session::Phase;
-//! use tsugite_core::session::stdio::{Line, decide};
+//! use tsugite_core::session::HandshakePhase;
+//! use tsugite_core::session::stdio::{StdioDecision, decide};
 //!
 //! let line = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add"}}"#;
 //! let message = parse(line, &Limits::default());
 //!
 //! // The client agreed on 2025-03-26 before. What must happen next?
-//! let phase = Phase::Ready(Revision::V2025_03_26);
-//! let Line::Serve(agreed) = decide(phase, Revisions::ALL, &message) else { return Err("not served".into()) };
+//! let phase = HandshakePhase::Initialized(Revision::V2025_03_26);
+//! let StdioDecision::Serve(agreed) = decide(phase, Revisions::ALL, &message) else { return Err("not served".into()) };
 //! let Incoming::Single(Message::Request(request)) = message? else { return Err("no request".into()) };
 //! let params = read_params::<Call>(request.params(), agreed)?;
-//! assert_eq!(params.name, "add");
+//! assert_eq!(params.mcp_name, "add");
 //!
 //! let result = CallResult::new([]).structured_content(RawJson::parse(r#"{"sum":3}"#)?);
 //! for (peer, wire) in [

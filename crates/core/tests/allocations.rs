@@ -6,7 +6,7 @@ use std::alloc::System;
 use std::hint::black_box;
 
 use alloc_tracker::{Allocator, Session};
-use tsugite_core::jsonrpc::{Incoming, Limits, Message, parse, write};
+use tsugite_core::jsonrpc::{Incoming, MessageLimits, Message, parse, write};
 use tsugite_core::sse::SseReader;
 
 #[global_allocator]
@@ -27,7 +27,7 @@ fn reading_a_request_a_notification_or_a_result_allocates_nothing() {
             format!(r#"{{"params":{},"method":"notifications/progress","jsonrpc":"2.0"}}"#, body(length)),
             format!(r#"{{"jsonrpc":"2.0","id":123456789012345678901234567890,"result":{}}}"#, body(length)),
         ] {
-            let limits = Limits::default();
+            let limits = MessageLimits::default();
             let spent = cost(|| drop(black_box(parse(black_box(wire.as_bytes()), &limits).unwrap())));
             assert_eq!(spent, Cost { count: 0, bytes: 0 }, "{} bytes: {:.80}", wire.len(), wire);
         }
@@ -39,7 +39,7 @@ fn reading_an_error_and_writing_it_again_allocates_only_a_little() {
     let wire =
         br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"No such tool","data":{"name":"add"}}}"#;
     let mut out = Vec::with_capacity(1024);
-    let spent = cost(|| parse(wire, &Limits::default()).unwrap().write(&mut out).unwrap());
+    let spent = cost(|| parse(wire, &MessageLimits::default()).unwrap().write(&mut out).unwrap());
     assert_eq!(out, wire);
     assert!(spent.count <= 4 && spent.bytes <= 256, "{spent:?}");
 }
@@ -53,8 +53,8 @@ fn refusing_a_message_allocates_only_a_little_however_long_it_is() {
     ] {
         let mut out = Vec::with_capacity(1024);
         let spent = cost(|| {
-            let fault = parse(wire.as_bytes(), &Limits::default()).unwrap_err();
-            let (id, error) = fault.answer().unwrap();
+            let fault = parse(wire.as_bytes(), &MessageLimits::default()).unwrap_err();
+            let (id, error) = fault.error_response().unwrap();
             write::error(&mut out, id, false, &error);
         });
         assert!(out.starts_with(b"{"));
@@ -65,7 +65,7 @@ fn refusing_a_message_allocates_only_a_little_however_long_it_is() {
 #[test]
 fn writing_into_a_large_enough_buffer_copies_nothing_twice() {
     let wire = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}}"#, body(100 << 10));
-    let Incoming::Single(Message::Request(call)) = parse(wire.as_bytes(), &Limits::default()).unwrap() else {
+    let Incoming::Single(Message::Request(call)) = parse(wire.as_bytes(), &MessageLimits::default()).unwrap() else {
         panic!("not a request")
     };
     let mut out = Vec::with_capacity(2 * wire.len());
@@ -98,7 +98,7 @@ fn reading_events_allocates_nothing_once_there_was_one_of_their_size() {
     }
 }
 
-/// An object of some `length` bytes with all that JSON has.
+/// An object of some `max_length` bytes with all that JSON has.
 fn body(length: usize) -> String {
     let item = r#"{"text":"a \"quoted\" \ud83d\ude00 é","n":[-1.5e3,0,true,false,null,{}]}"#;
     format!(r#"{{"name":"add","items":[{}]}}"#, vec![item; 1 + length / item.len()].join(","))

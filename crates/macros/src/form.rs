@@ -77,7 +77,7 @@ fn of_struct(mut item: ItemStruct, mistakes: &mut Mistakes) -> TokenStream {
             }
 
             fn read(
-                __content: &::tsugite::core::protocol::Ordered<::tsugite::server::FieldValue>,
+                __content: &::tsugite::core::protocol::OrderedMap<::tsugite::server::FieldValue>,
             ) -> ::core::result::Result<Self, ::std::string::String> {
                 #read
             }
@@ -195,8 +195,8 @@ fn of_enum(mut item: ItemEnum, mistakes: &mut Mistakes) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #generics ::tsugite::server::FormChoice for #ident #names #bounds {
-            fn options() -> ::tsugite::core::protocol::form::Options {
-                ::tsugite::core::protocol::form::Options::#options
+            fn options() -> ::tsugite::core::protocol::form::ChoiceOptions {
+                ::tsugite::core::protocol::form::ChoiceOptions::#options
             }
 
             fn chosen(__value: &str) -> ::core::option::Option<Self> {

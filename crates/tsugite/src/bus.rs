@@ -92,7 +92,7 @@ impl Carrier {
 
     pub(crate) fn tell(&self, news: News) {
         let Some((bus, topic, from)) = self.0.get() else { return };
-        if let Ok(letter) = RawJson::of(&Letter { from: *from, news }) {
+        if let Ok(letter) = RawJson::from_value(&Letter { from: *from, news }) {
             bus.publish(topic, letter.text().as_bytes());
         }
     }

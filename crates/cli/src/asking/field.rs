@@ -1,24 +1,24 @@
 //! From what a person typed to the value of a field.
 
 use serde_json::Number;
-use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::elicitation::FieldValue;
-use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, Options};
+use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions};
 
 /// What was typed, as a value that fits the field. Choices are named by their value, their title or their number.
 pub(super) fn read(name: &str, field: &Field, text: &str) -> Result<FieldValue, String> {
     let value = match &field.kind {
         FieldKind::Number { integer, .. } => FieldValue::Number(number(text, *integer)?),
-        FieldKind::Flag { .. } => FieldValue::Flag(flag(text).ok_or("expected yes or no")?),
+        FieldKind::Boolean { .. } => FieldValue::Boolean(flag(text).ok_or("expected yes or no")?),
         FieldKind::Choice { options, .. } => FieldValue::Text(chosen(options, text)),
-        FieldKind::Choices { options, .. } => {
+        FieldKind::MultipleChoice { options, .. } => {
             let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-            FieldValue::Many(parts.map(|part| chosen(options, part)).collect())
+            FieldValue::List(parts.map(|part| chosen(options, part)).collect())
         }
         _ => FieldValue::Text(text.to_owned()),
     };
     let alone = FormSchema::new().field(name, field.clone());
-    match alone.check(&Ordered::from_iter([(name.to_owned(), value.clone())])) {
+    match alone.check(&OrderedMap::from_iter([(name.to_owned(), value.clone())])) {
         Ok(()) => Ok(value),
         Err(wrong) => {
             let wrong = wrong.to_string();
@@ -37,13 +37,13 @@ pub(crate) fn flag(text: &str) -> Option<bool> {
 }
 
 /// What can be chosen: values and their titles.
-pub(super) fn choices(options: &Options) -> Vec<(&str, Option<&str>)> {
+pub(super) fn choices(options: &ChoiceOptions) -> Vec<(&str, Option<&str>)> {
     match options {
-        Options::Plain(values) => values.iter().map(|value| (value.as_str(), None)).collect(),
-        Options::Titled(titled) => {
+        ChoiceOptions::Plain(values) => values.iter().map(|value| (value.as_str(), None)).collect(),
+        ChoiceOptions::Titled(titled) => {
             titled.iter().map(|option| (option.value.as_str(), Some(option.title.as_str()))).collect()
         }
-        Options::Named { values, names } => {
+        ChoiceOptions::EnumNames { values, names } => {
             let mut names = names.iter().map(String::as_str);
             values.iter().map(|value| (value.as_str(), names.next())).collect()
         }
@@ -56,8 +56,8 @@ pub(super) fn preset(field: &Field) -> Option<String> {
     match &field.kind {
         FieldKind::Text { default, .. } | FieldKind::Choice { default, .. } => default.clone(),
         FieldKind::Number { default, .. } => default.as_ref().map(Number::to_string),
-        FieldKind::Flag { default } => default.map(|yes| if yes { "yes" } else { "no" }.to_owned()),
-        FieldKind::Choices { default, .. } => default.as_ref().map(|many| many.join(", ")),
+        FieldKind::Boolean { default } => default.map(|yes| if yes { "yes" } else { "no" }.to_owned()),
+        FieldKind::MultipleChoice { default, .. } => default.as_ref().map(|many| many.join(", ")),
         _ => None,
     }
 }
@@ -76,7 +76,7 @@ fn number(text: &str, integer: bool) -> Result<Number, String> {
     }
 }
 
-fn chosen(options: &Options, text: &str) -> String {
+fn chosen(options: &ChoiceOptions, text: &str) -> String {
     let all = choices(options);
     let same = |other: &str| other.eq_ignore_ascii_case(text);
     let by_value = all.iter().find(|(value, _)| *value == text);

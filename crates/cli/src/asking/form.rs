@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tsugite::client::Answer;
-use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::elicitation::{FieldValue, FormParams};
 use tsugite::core::protocol::form::{Field, FieldKind, FormSchema};
 
@@ -13,8 +13,8 @@ use super::{Person, field};
 pub(super) fn given(
     schema: &FormSchema,
     answers: &[(String, String)],
-) -> Result<Ordered<FieldValue>, String> {
-    let mut content = Ordered::new();
+) -> Result<OrderedMap<FieldValue>, String> {
+    let mut content = OrderedMap::new();
     for (name, text) in answers {
         if let Some(asked) = schema.properties.get(name) {
             let value = field::read(name, asked, text).map_err(|wrong| format!("{name}={text}: {wrong}"))?;
@@ -25,7 +25,7 @@ pub(super) fn given(
 }
 
 /// Asks for what is not answered yet. A value that does not fit is asked for again.
-pub(super) fn fill(form: &FormParams, given: Ordered<FieldValue>, person: &dyn Person) -> Answer {
+pub(super) fn fill(form: &FormParams, given: OrderedMap<FieldValue>, person: &dyn Person) -> Answer {
     let schema = &form.requested_schema;
     person.tell(&format!("The server asks: {}\n", form.message));
     if let Some(secret) = schema.secret_field() {
@@ -68,7 +68,7 @@ fn heading(name: &str, asked: &Field, required: bool) -> String {
         true => writeln!(text, "{name}{optional}"),
         false => writeln!(text, "{}{optional}", about.join(": ")),
     };
-    if let FieldKind::Choice { options, .. } | FieldKind::Choices { options, .. } = &asked.kind {
+    if let FieldKind::Choice { options, .. } | FieldKind::MultipleChoice { options, .. } = &asked.kind {
         for (number, (value, title)) in field::choices(options).iter().enumerate() {
             let _ = match title {
                 Some(title) => writeln!(text, "    {}) {value}: {title}", number + 1),
@@ -83,8 +83,8 @@ fn prompt(name: &str, asked: &Field) -> String {
     let kind = match &asked.kind {
         FieldKind::Number { integer: true, .. } => " (whole number)",
         FieldKind::Number { .. } => " (number)",
-        FieldKind::Flag { .. } => " (yes or no)",
-        FieldKind::Choices { .. } => " (some, with commas)",
+        FieldKind::Boolean { .. } => " (yes or no)",
+        FieldKind::MultipleChoice { .. } => " (some, with commas)",
         _ => "",
     };
     match field::preset(asked) {
@@ -97,7 +97,7 @@ fn prompt(name: &str, asked: &Field) -> String {
 mod tests {
     use std::sync::Mutex;
 
-    use tsugite::core::protocol::form::{Options, TitledOption};
+    use tsugite::core::protocol::form::{ChoiceOptions, TitledOption};
 
     use super::*;
 
@@ -112,7 +112,7 @@ mod tests {
             TitledOption { value: "s".to_owned(), title: "Small".to_owned() },
             TitledOption { value: "l".to_owned(), title: "Large".to_owned() },
         ];
-        let sizes = FieldKind::Choice { options: Options::Titled(sizes), default: Some("s".to_owned()) };
+        let sizes = FieldKind::Choice { options: ChoiceOptions::Titled(sizes), default: Some("s".to_owned()) };
         let schema = FormSchema::new()
             .required_field("name", Field::text())
             .required_field("count", count)
@@ -121,7 +121,7 @@ mod tests {
         FormParams::new("What shall it be?", schema)
     }
 
-    fn filled(typed: &str, given: Ordered<FieldValue>) -> (Answer, String) {
+    fn filled(typed: &str, given: OrderedMap<FieldValue>) -> (Answer, String) {
         let typist = Typist { lines: Mutex::new(typed.lines()), shown: Mutex::default() };
         let answer = fill(&form(), given, &typist);
         (answer, typist.shown.into_inner().unwrap())
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_asked_for_again() {
-        let (answer, shown) = filled("\nKiku\nmany\n13\n3\nLARGE\n\n", Ordered::new());
+        let (answer, shown) = filled("\nKiku\nmany\n13\n3\nLARGE\n\n", OrderedMap::new());
         let expected = serde_json::json!({"name": "Kiku", "count": 3, "size": "l"});
         assert_eq!(answer, Answer::accept(&expected).unwrap());
         for said in [
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn one_can_say_no_or_go_away() {
-        assert_eq!(filled("!\n", Ordered::new()).0, Answer::Decline);
-        assert_eq!(filled("Kiku\n", Ordered::new()).0, Answer::Cancel);
+        assert_eq!(filled("!\n", OrderedMap::new()).0, Answer::Decline);
+        assert_eq!(filled("Kiku\n", OrderedMap::new()).0, Answer::Cancel);
     }
 }

@@ -16,7 +16,7 @@ use tsugite::core::protocol::elicitation::{FormParams, UrlParams};
 use tsugite::core::protocol::logging::LogParams;
 use tsugite::core::protocol::roots::Root;
 use tsugite::core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
-use tsugite::core::revision::Refusal;
+use tsugite::core::revision::RpcError;
 
 use crate::fail::{Failure, Result};
 use crate::near::did_you_mean;
@@ -82,7 +82,7 @@ impl Interview {
         if self.screen.can_ask() || self.replies.sample.is_some() {
             connecting = connecting.on_sample(move |request| {
                 let asked = Arc::clone(&model);
-                apart(move || asked.sample(&request), Err(Refusal::UserRejected))
+                apart(move || asked.sample(&request), Err(RpcError::UserRejected))
             });
         }
         if !self.replies.roots.is_empty() {
@@ -190,7 +190,7 @@ impl Interview {
         }
     }
 
-    fn sample(&self, request: &CreateMessageParams) -> Result<CreateMessageResult, Refusal> {
+    fn sample(&self, request: &CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
         let said = |text: String| {
             CreateMessageResult::new(Role::Assistant, SamplingBlock::text(text), "a person")
                 .stop_reason("endTurn")
@@ -215,7 +215,7 @@ impl Interview {
         self.screen.note("Say it in one line; an empty one says no.");
         match self.person.line("") {
             Some(answer) if !answer.trim().is_empty() => Ok(said(answer)),
-            _ => Err(Refusal::UserRejected),
+            _ => Err(RpcError::UserRejected),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What could be typed next: names, arguments and values, from what the server offers and from what it says when asked.
 
 use serde_json::Value;
-use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::completion::{Argument, CompleteParams, CompletionContext, Reference};
 
 use super::uris::{self, Way};
@@ -165,7 +165,7 @@ impl Knowledge<'_> {
                     Some(prompt) => Reference::prompt(&prompt.name),
                     None => Reference::resource(about),
                 };
-                let said = self.asked(reference, name, begun, Ordered::new());
+                let said = self.asked(reference, name, begun, OrderedMap::new());
                 said.iter().filter_map(|value| candidate(value, value, true)).collect()
             }
             [name, _, more @ ..] => {
@@ -175,7 +175,7 @@ impl Knowledge<'_> {
         }
     }
 
-    fn asked(&self, reference: Reference, name: &str, begun: &str, known: Ordered<String>) -> Vec<String> {
+    fn asked(&self, reference: Reference, name: &str, begun: &str, known: OrderedMap<String>) -> Vec<String> {
         let mut params = CompleteParams::new(reference, Argument::new(name, begun));
         if !known.is_empty() {
             params = params.context(CompletionContext::new().arguments(known));
@@ -217,7 +217,7 @@ fn is_given(name: &str, given: &[String]) -> bool {
 }
 
 /// What is filled in already, beside `name`.
-fn pairs(given: &[String], name: &str) -> Ordered<String> {
+fn pairs(given: &[String], name: &str) -> OrderedMap<String> {
     let pairs = given.iter().filter_map(|word| word.split_once('='));
     pairs
         .filter(|(given, _)| *given != name)

@@ -1,6 +1,6 @@
 //! How far a URI has come along a template, and what could come next.
 
-use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::OrderedMap;
 
 /// Where somebody is who types a URI of a template.
 #[derive(Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub(super) struct Variable<'a> {
     /// Its beginning, decoded.
     pub(super) begun: String,
     /// The variables before it, decoded.
-    pub(super) known: Ordered<String>,
+    pub(super) known: OrderedMap<String>,
     /// The URI up to it.
     head: String,
     /// What is given behind it, and whether that is all.
@@ -36,7 +36,7 @@ impl Variable<'_> {
 
 /// Follows `template` as far as `typed` goes; `None` if it leads elsewhere, or somewhere that only the server knows.
 pub(super) fn follow<'a>(template: &'a str, typed: &str) -> Option<Way<'a>> {
-    let mut known = Ordered::new();
+    let mut known = OrderedMap::new();
     let (mut rest, mut done) = (template, 0);
     loop {
         let (given, behind) = rest.split_at(rest.find('{').unwrap_or(rest.len()));

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use tsugite::core::session::probe::Transport;
+use tsugite::core::session::probe::TransportKind;
 
 use super::no_more;
 use super::ping::milliseconds;
@@ -39,7 +39,7 @@ impl Info {
 pub(crate) async fn show(session: &Session) -> Result<()> {
     let About { server, capabilities, instructions } = session.about().await?;
     let over = match (session.over, session.client.verdict().map(|verdict| verdict.transport)) {
-        ("http", Some(Transport::HttpSse)) => "http+sse",
+        ("http", Some(TransportKind::HttpSse)) => "http+sse",
         ("http", _) => "streamable-http",
         (over, _) => over,
     };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tsugite::core::protocol::content::{Body, ResourceContents};
+use tsugite::core::protocol::content::{ResourceBody, ResourceContents};
 
 use super::{first, no_more};
 use crate::asking::Replies;
@@ -69,11 +69,11 @@ impl Job {
             (false, None) => {
                 for contents in &result.contents {
                     match &contents.body {
-                        Body::Text(text) => screen.text(&screen.words(text))?,
-                        Body::Blob(base64) if !screen.shown || output.is_some() => {
+                        ResourceBody::Text(text) => screen.text(&screen.words(text))?,
+                        ResourceBody::Blob(base64) if !screen.shown || output.is_some() => {
                             screen.bytes(&output::decode(base64)?)?;
                         }
-                        Body::Blob(_) => {
+                        ResourceBody::Blob(_) => {
                             output::show(screen, &[output::of_contents(contents)], None, uri)?;
                         }
                     }
@@ -86,19 +86,19 @@ impl Job {
 
 fn save(contents: &[ResourceContents], to: &Path, uri: &str) -> Result<()> {
     match contents {
-        [ResourceContents { body: Body::Text(text), .. }] if !to.is_dir() => {
+        [ResourceContents { body: ResourceBody::Text(text), .. }] if !to.is_dir() => {
             output::write(to, text.as_bytes())
         }
         _ => {
             let pieces: Vec<_> = contents
                 .iter()
                 .map(|contents| match &contents.body {
-                    Body::Text(text) => {
+                    ResourceBody::Text(text) => {
                         let mime_type = contents.mime_type.clone().unwrap_or_default();
                         let base64 = tsugite::core::base64::encode(text.as_bytes());
                         output::Piece::Blob { kind: "text", mime_type, base64 }
                     }
-                    Body::Blob(_) => output::of_contents(contents),
+                    ResourceBody::Blob(_) => output::of_contents(contents),
                 })
                 .collect();
             output::save(&pieces, to, uri)

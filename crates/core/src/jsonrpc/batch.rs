@@ -3,28 +3,28 @@
 //! Either requests and notifications, or answers. Each element is judged for itself, so that one bad element
 //! costs only its own answer.
 
-use super::error::{Fault, Origin, Wrong};
+use super::error::{ParseError, InvalidMessage, ParseErrorKind};
 use super::{Id, Message};
 
 /// The messages of one array, at least one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Batch<'a>(Vec<Result<Message<'a>, Fault>>);
+pub struct Batch<'a>(Vec<Result<Message<'a>, ParseError>>);
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(messages: Vec<Result<Message<'a>, Fault>>) -> Result<Self, Fault> {
-        if messages.iter().any(is_answer) && messages.iter().any(is_question) {
-            return Err(Fault::new(Wrong::MixedBatch, Origin::Unreadable));
+    pub(super) fn new(messages: Vec<Result<Message<'a>, ParseError>>) -> Result<Self, ParseError> {
+        if messages.iter().any(is_response) && messages.iter().any(is_request_or_notification) {
+            return Err(ParseError::new(ParseErrorKind::MixedBatch, InvalidMessage::UnreadableId));
         }
         Ok(Self(messages))
     }
 
     /// The messages, in their order.
-    pub fn messages(&self) -> &[Result<Message<'a>, Fault>] {
+    pub fn messages(&self) -> &[Result<Message<'a>, ParseError>] {
         &self.0
     }
 
     /// The messages, in their order.
-    pub fn into_messages(self) -> Vec<Result<Message<'a>, Fault>> {
+    pub fn into_messages(self) -> Vec<Result<Message<'a>, ParseError>> {
         self.0
     }
 
@@ -37,10 +37,10 @@ impl<'a> Batch<'a> {
     }
 
     /// How many answers the batch is owed: one for each request, and one for each fault that wants one.
-    pub fn answers_due(&self) -> usize {
-        let due = |message: &&Result<Message<'a>, Fault>| match message {
+    pub fn expected_responses(&self) -> usize {
+        let due = |message: &&Result<Message<'a>, ParseError>| match message {
             Ok(message) => matches!(message, Message::Request(_)),
-            Err(fault) => fault.answer().is_some(),
+            Err(fault) => fault.error_response().is_some(),
         };
         self.0.iter().filter(due).count()
     }
@@ -54,18 +54,18 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn is_answer(message: &Result<Message<'_>, Fault>) -> bool {
+fn is_response(message: &Result<Message<'_>, ParseError>) -> bool {
     match message {
         Ok(message) => matches!(message, Message::Response(_)),
-        Err(fault) => matches!(fault.origin, Origin::Response(_)),
+        Err(fault) => matches!(fault.received, InvalidMessage::Response(_)),
     }
 }
 
 /// What could be either, an element that is no object say, is judged by its neighbours and costs them nothing.
-fn is_question(message: &Result<Message<'_>, Fault>) -> bool {
+fn is_request_or_notification(message: &Result<Message<'_>, ParseError>) -> bool {
     match message {
         Ok(message) => !matches!(message, Message::Response(_)),
-        Err(fault) => matches!(fault.origin, Origin::Request(_) | Origin::Notification),
+        Err(fault) => matches!(fault.received, InvalidMessage::Request(_) | InvalidMessage::Notification),
     }
 }
 
@@ -73,11 +73,11 @@ fn is_question(message: &Result<Message<'_>, Fault>) -> bool {
 ///
 /// An array stays an array even for one element; a batch that is owed nothing gets nothing.
 #[derive(Debug, Default)]
-pub struct BatchAnswers {
+pub struct BatchResponse {
     array: Vec<u8>,
 }
 
-impl BatchAnswers {
+impl BatchResponse {
     /// Adds one answer, as the bytes of its message.
     pub fn push(&mut self, message: &[u8]) {
         self.array.push(if self.array.is_empty() { b'[' } else { b',' });

@@ -36,7 +36,7 @@ pub struct ErrorObject {
     /// One short sentence.
     pub message: Cow<'static, str>,
     /// Whatever helps the caller find its mistake.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::present")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::deserialize_present")]
     pub data: Option<RawJson>,
 }
 
@@ -49,7 +49,7 @@ impl ErrorObject {
     /// Adds what helps the caller find its mistake. Data that cannot be written is left out.
     #[must_use]
     pub fn data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
-        self.data = RawJson::of(data).ok();
+        self.data = RawJson::from_value(data).ok();
         self
     }
 }
@@ -64,17 +64,17 @@ impl std::error::Error for ErrorObject {}
 
 /// A message that could not be taken, and what its sender should hear.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ParseError {
     /// What is wrong.
-    pub wrong: Wrong,
+    pub kind: ParseErrorKind,
     /// What the message was, as far as it could be read.
-    pub origin: Origin,
+    pub received: InvalidMessage,
 }
 
 /// What is wrong with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Wrong {
+pub enum ParseErrorKind {
     /// Not UTF-8.
     NotUtf8,
     /// Not JSON, or more than one value.
@@ -90,7 +90,7 @@ pub enum Wrong {
     /// Neither an object nor an array.
     NotAnObject,
     /// `jsonrpc` is missing or not `"2.0"`.
-    NotVersion2,
+    NotJsonRpc2,
     /// A member of the envelope stands there twice.
     DuplicateMember,
     /// The id is null, a fraction, or neither string nor number.
@@ -114,85 +114,85 @@ pub enum Wrong {
 /// What a faulty message was meant to be; it decides whether an error is sent and to which id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Origin {
+pub enum InvalidMessage {
     /// A request with a readable id: the error carries it.
     Request(Id<'static>),
     /// Something that wants an answer but whose id could not be read.
-    Unreadable,
+    UnreadableId,
     /// A notification: nobody is told.
     Notification,
     /// An answer. It gets no answer; the call it names, if it names one, has failed.
     Response(Option<Id<'static>>),
 }
 
-impl Fault {
-    pub(super) fn new(wrong: Wrong, origin: Origin) -> Self {
-        Self { wrong, origin }
+impl ParseError {
+    pub(super) fn new(kind: ParseErrorKind, received: InvalidMessage) -> Self {
+        Self { kind, received }
     }
 
     /// A line or body over the limit, which was not read at all.
     pub fn too_long() -> Self {
-        Self::new(Wrong::TooLong, Origin::Unreadable)
+        Self::new(ParseErrorKind::TooLong, InvalidMessage::UnreadableId)
     }
 
     /// An array where the revision has no batches.
     pub fn batch_not_allowed() -> Self {
-        Self::new(Wrong::BatchNotAllowed, Origin::Unreadable)
+        Self::new(ParseErrorKind::BatchNotAllowed, InvalidMessage::UnreadableId)
     }
 
     /// The error to send, or `None` where JSON-RPC wants silence.
     ///
     /// `Some((None, error))` is an error whose id could not be read; how that is spelt depends on the revision.
-    pub fn answer(&self) -> Option<(Option<&Id<'static>>, ErrorObject)> {
-        let id = match &self.origin {
-            Origin::Request(id) => Some(id),
-            Origin::Unreadable => None,
-            Origin::Notification | Origin::Response(_) => return None,
+    pub fn error_response(&self) -> Option<(Option<&Id<'static>>, ErrorObject)> {
+        let id = match &self.received {
+            InvalidMessage::Request(id) => Some(id),
+            InvalidMessage::UnreadableId => None,
+            InvalidMessage::Notification | InvalidMessage::Response(_) => return None,
         };
-        Some((id, ErrorObject::new(self.wrong.code(), self.wrong.text())))
+        Some((id, ErrorObject::new(self.kind.code(), self.kind.message())))
     }
 }
 
-impl Wrong {
+impl ParseErrorKind {
     /// The number this kind of fault is reported under.
     pub fn code(self) -> i64 {
         match self {
-            Wrong::NotUtf8 | Wrong::NotJson => code::PARSE_ERROR,
-            Wrong::TooLong | Wrong::TooDeep | Wrong::IdTooLong | Wrong::BatchTooLong => {
+            ParseErrorKind::NotUtf8 | ParseErrorKind::NotJson => code::PARSE_ERROR,
+            ParseErrorKind::TooLong | ParseErrorKind::TooDeep | ParseErrorKind::IdTooLong | ParseErrorKind::BatchTooLong => {
                 code::CONTENT_TOO_LARGE
             }
-            Wrong::ParamsNotAnObject => code::INVALID_PARAMS,
+            ParseErrorKind::ParamsNotAnObject => code::INVALID_PARAMS,
             _ => code::INVALID_REQUEST,
         }
     }
 
-    fn text(self) -> &'static str {
+    fn message(self) -> &'static str {
         match self {
-            Wrong::NotUtf8 => "Parse error: the message is not UTF-8",
-            Wrong::NotJson => "Parse error: the message is not one JSON value",
-            Wrong::TooLong => "The message is longer than allowed",
-            Wrong::TooDeep => "The message is nested deeper than allowed",
-            Wrong::IdTooLong => "The id is longer than allowed",
-            Wrong::BatchTooLong => "The batch holds more messages than allowed",
-            Wrong::NotAnObject => "Invalid request: a message is a JSON object",
-            Wrong::NotVersion2 => "Invalid request: `jsonrpc` must be \"2.0\"",
-            Wrong::DuplicateMember => "Invalid request: a member stands there twice",
-            Wrong::BadId => "Invalid request: `id` must be a string or an integer",
-            Wrong::BadMethod => "Invalid request: `method` must be a string",
-            Wrong::NotAMessage => "Invalid request: neither request, notification nor response",
-            Wrong::ParamsNotAnObject => "Invalid params: `params` must be an object",
-            Wrong::BadError => "Invalid response: `error` needs an integer `code` and a string `message`",
-            Wrong::EmptyBatch => "Invalid request: the batch is empty",
-            Wrong::MixedBatch => "Invalid request: a batch holds either requests or responses",
-            Wrong::BatchNotAllowed => "Invalid request: this revision has no batches",
+            ParseErrorKind::NotUtf8 => "Parse error: the message is not UTF-8",
+            ParseErrorKind::NotJson => "Parse error: the message is not one JSON value",
+            ParseErrorKind::TooLong => "The message is longer than allowed",
+            ParseErrorKind::TooDeep => "The message is nested deeper than allowed",
+            ParseErrorKind::IdTooLong => "The id is longer than allowed",
+            ParseErrorKind::BatchTooLong => "The batch holds more messages than allowed",
+            ParseErrorKind::NotAnObject => "Invalid request: a message is a JSON object",
+            ParseErrorKind::NotJsonRpc2 => "Invalid request: `jsonrpc` must be \"2.0\"",
+            ParseErrorKind::DuplicateMember => "Invalid request: a member stands there twice",
+            ParseErrorKind::BadId => "Invalid request: `id` must be a string or an integer",
+            ParseErrorKind::BadMethod => "Invalid request: `method` must be a string",
+            ParseErrorKind::NotAMessage => "Invalid request: neither request, notification nor response",
+            ParseErrorKind::ParamsNotAnObject => "Invalid params: `params` must be an object",
+            ParseErrorKind::BadError => "Invalid response: `error` needs an integer `code` and a string `message`",
+            ParseErrorKind::EmptyBatch => "Invalid request: the batch is empty",
+            ParseErrorKind::MixedBatch => "Invalid request: a batch holds either requests or responses",
+            ParseErrorKind::BatchNotAllowed => "Invalid request: this revision has no batches",
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.wrong.text())
+        f.write_str(self.kind.message())
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ParseError {}

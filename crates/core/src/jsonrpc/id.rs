@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::emit;
+use super::serializer;
 
 /// A request id: a string or an integer, never null and never a fraction.
 ///
@@ -20,10 +20,10 @@ use super::emit;
 /// assert_eq!(huge.to_string(), "123456789012345678901234567890");
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Id<'a>(Kind<'a>);
+pub struct Id<'a>(IdRepr<'a>);
 
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Kind<'a> {
+enum IdRepr<'a> {
     Integer(i64),
     /// Digits that an `i64` cannot give back unchanged.
     Digits(Cow<'a, str>),
@@ -34,7 +34,7 @@ impl<'a> Id<'a> {
     /// The integer, if it is one that fits.
     pub fn as_i64(&self) -> Option<i64> {
         match self.0 {
-            Kind::Integer(value) => Some(value),
+            IdRepr::Integer(value) => Some(value),
             _ => None,
         }
     }
@@ -42,7 +42,7 @@ impl<'a> Id<'a> {
     /// The string, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match &self.0 {
-            Kind::Text(text) => Some(text),
+            IdRepr::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -50,9 +50,9 @@ impl<'a> Id<'a> {
     /// The same id, borrowing nothing.
     pub fn into_owned(self) -> Id<'static> {
         Id(match self.0 {
-            Kind::Integer(value) => Kind::Integer(value),
-            Kind::Digits(digits) => Kind::Digits(Cow::Owned(digits.into_owned())),
-            Kind::Text(text) => Kind::Text(Cow::Owned(text.into_owned())),
+            IdRepr::Integer(value) => IdRepr::Integer(value),
+            IdRepr::Digits(digits) => IdRepr::Digits(Cow::Owned(digits.into_owned())),
+            IdRepr::Text(text) => IdRepr::Text(Cow::Owned(text.into_owned())),
         })
     }
 
@@ -63,41 +63,41 @@ impl<'a> Id<'a> {
             return None;
         }
         Some(Id(match text.parse() {
-            Ok(value) if text != "-0" => Kind::Integer(value),
-            _ => Kind::Digits(Cow::Borrowed(text)),
+            Ok(value) if text != "-0" => IdRepr::Integer(value),
+            _ => IdRepr::Digits(Cow::Borrowed(text)),
         }))
     }
 
     pub(super) fn from_text(text: Cow<'a, str>) -> Self {
-        Id(Kind::Text(text))
+        Id(IdRepr::Text(text))
     }
 
     /// Appends the id as JSON.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match &self.0 {
-            Kind::Digits(digits) => out.extend_from_slice(digits.as_bytes()),
+            IdRepr::Digits(digits) => out.extend_from_slice(digits.as_bytes()),
             // Writing an integer into memory cannot fail.
-            Kind::Integer(value) => drop(serde_json::to_writer(out, value)),
-            Kind::Text(text) => emit::string(out, text),
+            IdRepr::Integer(value) => drop(serde_json::to_writer(out, value)),
+            IdRepr::Text(text) => serializer::write_string(out, text),
         }
     }
 }
 
 impl From<i64> for Id<'_> {
     fn from(value: i64) -> Self {
-        Id(Kind::Integer(value))
+        Id(IdRepr::Integer(value))
     }
 }
 
 impl<'a> From<&'a str> for Id<'a> {
     fn from(text: &'a str) -> Self {
-        Id(Kind::Text(Cow::Borrowed(text)))
+        Id(IdRepr::Text(Cow::Borrowed(text)))
     }
 }
 
 impl From<String> for Id<'_> {
     fn from(text: String) -> Self {
-        Id(Kind::Text(Cow::Owned(text)))
+        Id(IdRepr::Text(Cow::Owned(text)))
     }
 }
 
@@ -105,9 +105,9 @@ impl From<String> for Id<'_> {
 impl fmt::Display for Id<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Integer(value) => value.fmt(f),
-            Kind::Digits(digits) => f.write_str(digits),
-            Kind::Text(text) => f.write_str(&serde_json::to_string(text).map_err(|_| fmt::Error)?),
+            IdRepr::Integer(value) => value.fmt(f),
+            IdRepr::Digits(digits) => f.write_str(digits),
+            IdRepr::Text(text) => f.write_str(&serde_json::to_string(text).map_err(|_| fmt::Error)?),
         }
     }
 }
@@ -121,9 +121,9 @@ impl fmt::Debug for Id<'_> {
 impl Serialize for Id<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            Kind::Integer(value) => serializer.serialize_i64(*value),
-            Kind::Text(text) => serializer.serialize_str(text),
-            Kind::Digits(digits) => serde_json::value::RawValue::from_string(digits.clone().into_owned())
+            IdRepr::Integer(value) => serializer.serialize_i64(*value),
+            IdRepr::Text(text) => serializer.serialize_str(text),
+            IdRepr::Digits(digits) => serde_json::value::RawValue::from_string(digits.clone().into_owned())
                 .map_err(serde::ser::Error::custom)?
                 .serialize(serializer),
         }

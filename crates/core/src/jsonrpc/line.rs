@@ -31,7 +31,7 @@ pub struct LineReader {
 
 /// A line was longer than allowed. It is gone; the next one is read as usual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineTooLong;
+pub struct LineTooLongError;
 
 impl LineReader {
     /// `max_bytes` limits one line, its end not counted.
@@ -58,12 +58,12 @@ impl LineReader {
     }
 
     /// The next whole line, without its end; `None` until more bytes come.
-    pub fn next_line(&mut self) -> Option<Result<&[u8], LineTooLong>> {
+    pub fn next_line(&mut self) -> Option<Result<&[u8], LineTooLongError>> {
         loop {
             let rest = self.buffer.get(self.searched..).unwrap_or_default();
             let Some(length) = memchr::memchr(b'\n', rest) else {
                 self.searched = self.buffer.len();
-                return self.over_long_rest().then_some(Err(LineTooLong));
+                return self.discard_too_long().then_some(Err(LineTooLongError));
             };
             let (start, end) = (self.start, self.searched + length);
             self.start = end + 1;
@@ -76,12 +76,12 @@ impl LineReader {
     }
 
     /// What has come of a line whose end has not.
-    pub fn unfinished(&self) -> &[u8] {
+    pub fn partial_line(&self) -> &[u8] {
         if self.skipping { &[] } else { self.buffer.get(self.start..).unwrap_or_default() }
     }
 
     /// What was left without a newline when the stream ended.
-    pub fn finish(&mut self) -> Option<Result<&[u8], LineTooLong>> {
+    pub fn finish(&mut self) -> Option<Result<&[u8], LineTooLongError>> {
         let (start, end) = (self.start, self.buffer.len());
         self.start = end;
         self.searched = end;
@@ -91,10 +91,10 @@ impl LineReader {
         self.line(start, end)
     }
 
-    fn line(&self, start: usize, end: usize) -> Option<Result<&[u8], LineTooLong>> {
+    fn line(&self, start: usize, end: usize) -> Option<Result<&[u8], LineTooLongError>> {
         let line = self.buffer.get(start..end)?;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        Some(if line.len() > self.max_bytes { Err(LineTooLong) } else { Ok(line) })
+        Some(if line.len() > self.max_bytes { Err(LineTooLongError) } else { Ok(line) })
     }
 
     /// A blank line over the limit is too long first: read in pieces, it was reported before its end came.
@@ -105,7 +105,7 @@ impl LineReader {
     }
 
     /// Forgets an unfinished line that can no longer be short enough; true when that is news.
-    fn over_long_rest(&mut self) -> bool {
+    fn discard_too_long(&mut self) -> bool {
         // One byte more is allowed for the `\r` that may stand before the newline.
         let over = self.buffer.len() - self.start > self.max_bytes.saturating_add(1);
         if over || self.skipping {
@@ -134,23 +134,23 @@ pub fn end_line(out: &mut Vec<u8>, start: usize) {
     out.push(b'\n');
 }
 
-impl fmt::Display for LineTooLong {
+impl fmt::Display for LineTooLongError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the line is longer than allowed")
     }
 }
 
-impl std::error::Error for LineTooLong {}
+impl std::error::Error for LineTooLongError {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(chunks: &[&[u8]], max: usize) -> Vec<Result<String, LineTooLong>> {
+    fn read(chunks: &[&[u8]], max: usize) -> Vec<Result<String, LineTooLongError>> {
         let mut reader = LineReader::new(max);
         let mut lines = Vec::new();
         let text =
-            |line: Result<&[u8], LineTooLong>| line.map(|line| String::from_utf8(line.to_vec()).unwrap());
+            |line: Result<&[u8], LineTooLongError>| line.map(|line| String::from_utf8(line.to_vec()).unwrap());
         for chunk in chunks {
             reader.push(chunk);
             while let Some(line) = reader.next_line() {
@@ -180,7 +180,7 @@ mod tests {
             let lines = read(&stream.chunks(size).collect::<Vec<_>>(), 5);
             assert_eq!(
                 lines,
-                [Ok("12345".to_owned()), Err(LineTooLong), Err(LineTooLong), Ok("ok".to_owned())]
+                [Ok("12345".to_owned()), Err(LineTooLongError), Err(LineTooLongError), Ok("ok".to_owned())]
             );
         }
     }
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_blank_line_over_the_limit_is_the_same_however_the_reads_are_split() {
         for size in 1..4 {
-            assert_eq!(read(&b"\r\r\n".chunks(size).collect::<Vec<_>>(), 0), [Err(LineTooLong)], "{size}");
+            assert_eq!(read(&b"\r\r\n".chunks(size).collect::<Vec<_>>(), 0), [Err(LineTooLongError)], "{size}");
         }
     }
 

@@ -5,26 +5,26 @@
 //! [`write`](mod@write) puts a message straight into a buffer. [`LineReader`] cuts a byte stream into lines.
 
 mod batch;
-mod emit;
+mod serializer;
 mod error;
 mod id;
 mod line;
 mod message;
 mod parse;
-#[cfg_attr(not(feature = "carry"), allow(dead_code, reason = "most of it is there for `carry`"))]
-pub(crate) mod parts;
-mod plain;
+#[cfg_attr(not(feature = "translate-raw"), allow(dead_code, reason = "most of it is there for `translate_raw`"))]
+pub(crate) mod raw_members;
+mod escape_scan;
 mod raw;
 mod scan;
 pub mod write;
 
-pub use batch::{Batch, BatchAnswers};
-pub use error::{ErrorObject, Fault, Origin, Wrong, code};
+pub use batch::{Batch, BatchResponse};
+pub use error::{ErrorObject, ParseError, InvalidMessage, ParseErrorKind, code};
 pub use id::Id;
-pub use line::{LineReader, LineTooLong, end_line};
+pub use line::{LineReader, LineTooLongError, end_line};
 pub use message::{Incoming, Message, Notification, Request, Response};
-pub use parse::{Limits, parse};
-pub(crate) use parse::{Watch, parse_watched};
-pub(crate) use raw::present;
-pub use raw::{BadShape, Raw, RawJson};
-pub(crate) use scan::{NotJson, Scanner};
+pub use parse::{MessageLimits, parse};
+pub(crate) use parse::{ParamsVisitor, parse_with_visitor};
+pub(crate) use raw::deserialize_present;
+pub use raw::{JsonError, Raw, RawJson};
+pub(crate) use scan::{JsonSyntaxError, Scanner};

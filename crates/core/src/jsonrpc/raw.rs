@@ -8,8 +8,8 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::emit;
-use super::scan::{self, MAX_DEPTH, NotJson, Scanner};
+use super::serializer;
+use super::scan::{self, MAX_DEPTH, JsonSyntaxError, Scanner};
 
 /// JSON text borrowed from a message: valid by grammar, its meaning still open.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Raw<'a>(&'a str);
 
 impl<'a> Raw<'a> {
     /// The caller has scanned `text`.
-    pub(crate) fn checked(text: &'a str) -> Self {
+    pub(crate) fn from_validated(text: &'a str) -> Self {
         Self(text)
     }
 
@@ -43,18 +43,18 @@ impl<'a> Raw<'a> {
 
     /// Reads it into a type. Lone surrogates, and members that stand there twice although the type knows them, come to
     /// light here.
-    pub fn read<T: Deserialize<'a>>(self) -> Result<T, BadShape> {
-        serde_json::from_str(self.0).map_err(BadShape::from)
+    pub fn read<T: Deserialize<'a>>(self) -> Result<T, JsonError> {
+        serde_json::from_str(self.0).map_err(JsonError::from)
     }
 
     /// Reads an object into a type. Anything else fails, an array of the members' values too.
-    pub fn read_object<T: Deserialize<'a>>(self) -> Result<T, BadShape> {
-        if self.is_object() { self.read() } else { Err(BadShape::new("expected an object")) }
+    pub fn read_object<T: Deserialize<'a>>(self) -> Result<T, JsonError> {
+        if self.is_object() { self.read() } else { Err(JsonError::new("expected an object")) }
     }
 
     /// The string it is, borrowed unless there is an escape in it. `None` if it is none, or has a lone surrogate.
     pub(crate) fn string(self) -> Option<Cow<'a, str>> {
-        scan::string(self.0)
+        scan::decode_string(self.0)
     }
 
     /// Goes through it without reading it.
@@ -77,8 +77,8 @@ impl fmt::Debug for Raw<'_> {
 /// As `serde_json` writes its own [`RawValue`]. To make one of these it would look through all of the text again.
 impl Serialize for Raw<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut as_it_is = serializer.serialize_struct(emit::RAW, 1)?;
-        as_it_is.serialize_field(emit::RAW, self.0)?;
+        let mut as_it_is = serializer.serialize_struct(serializer::RAW_VALUE_TOKEN, 1)?;
+        as_it_is.serialize_field(serializer::RAW_VALUE_TOKEN, self.0)?;
         as_it_is.end()
     }
 }
@@ -102,7 +102,7 @@ impl<'a> From<&'a RawValue> for Raw<'a> {
 /// ```
 /// use tsugite_core::jsonrpc::RawJson;
 ///
-/// let sum = RawJson::of(&serde_json::json!({"sum": 3})).unwrap();
+/// let sum = RawJson::from_value(&serde_json::json!({"sum": 3})).unwrap();
 /// assert_eq!(sum.text(), r#"{"sum":3}"#);
 /// ```
 #[derive(Clone)]
@@ -110,21 +110,21 @@ pub struct RawJson(Box<str>);
 
 impl RawJson {
     /// Writes `value` as JSON. Fails when the value itself refuses, as a map with keys that are not strings does.
-    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, BadShape> {
+    pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Result<Self, JsonError> {
         let mut out = Vec::new();
-        emit::value(&mut out, value)?;
-        let text = String::from_utf8(out).map_err(|_| BadShape::new("JSON is UTF-8"))?;
+        serializer::write_value(&mut out, value)?;
+        let text = String::from_utf8(out).map_err(|_| JsonError::new("JSON is UTF-8"))?;
         Ok(RawJson(text.into()))
     }
 
     /// Takes JSON text as it is. Fails when it is not JSON.
-    pub fn parse(text: impl Into<String>) -> Result<Self, BadShape> {
-        RawValue::from_string(text.into()).map(Self::from).map_err(BadShape::from)
+    pub fn parse(text: impl Into<String>) -> Result<Self, JsonError> {
+        RawValue::from_string(text.into()).map(Self::from).map_err(JsonError::from)
     }
 
     /// Text that was put together from JSON.
-    #[allow(dead_code, reason = "only `carry` does, which is there with its feature")]
-    pub(crate) fn checked(text: String) -> Self {
+    #[allow(dead_code, reason = "only `translate_raw` does, which is there with its feature")]
+    pub(crate) fn from_validated(text: String) -> Self {
         RawJson(text.into())
     }
 
@@ -144,8 +144,8 @@ impl RawJson {
     }
 
     /// Reads it into a type.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<T, BadShape> {
-        serde_json::from_str(self.text()).map_err(BadShape::from)
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
+        serde_json::from_str(self.text()).map_err(JsonError::from)
     }
 }
 
@@ -155,12 +155,12 @@ impl PartialEq for RawJson {
         self.text() == other.text()
             || self.read::<serde_json::Value>().is_ok()
                 && other.read::<serde_json::Value>().is_ok()
-                && say_the_same(self.text(), other.text())
+                && json_eq(self.text(), other.text())
     }
 }
 
 /// Whether two JSON texts mean the same: members in any order, strings by what they spell, numbers without rounding.
-fn say_the_same(ours: &str, theirs: &str) -> bool {
+fn json_eq(ours: &str, theirs: &str) -> bool {
     type Members<'a> = std::collections::HashMap<Cow<'a, str>, &'a RawValue>;
     let read = |text| serde_json::from_str::<Members<'_>>(text);
     match (ours.as_bytes().first(), theirs.as_bytes().first()) {
@@ -168,7 +168,7 @@ fn say_the_same(ours: &str, theirs: &str) -> bool {
             (Ok(ours), Ok(theirs)) => {
                 ours.len() == theirs.len()
                     && ours.iter().all(|(name, value)| {
-                        theirs.get(name).is_some_and(|other| say_the_same(value.get(), other.get()))
+                        theirs.get(name).is_some_and(|other| json_eq(value.get(), other.get()))
                     })
             }
             _ => false,
@@ -183,7 +183,7 @@ fn say_the_same(ours: &str, theirs: &str) -> bool {
                         && ours
                             .iter()
                             .zip(theirs)
-                            .all(|(ours, theirs)| say_the_same(ours.get(), theirs.get()))
+                            .all(|(ours, theirs)| json_eq(ours.get(), theirs.get()))
                 }
                 _ => false,
             }
@@ -221,7 +221,7 @@ impl<'de> Deserialize<'de> for RawJson {
 }
 
 /// Reads an optional member whose `null` says something: it is not the same as no member.
-pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
+pub(crate) fn deserialize_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
     RawJson::deserialize(deserializer).map(Some)
 }
 
@@ -233,50 +233,50 @@ impl From<Box<RawValue>> for RawJson {
 
 impl From<serde_json::Value> for RawJson {
     fn from(value: serde_json::Value) -> Self {
-        // A `Value` always has a text.
-        Self::of(&value).unwrap_or_else(|_| Self::empty_object())
+        // A `WriteValue` always has a text.
+        Self::from_value(&value).unwrap_or_else(|_| Self::empty_object())
     }
 }
 
 /// JSON that is not of the shape asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadShape(Cow<'static, str>);
+pub struct JsonError(Cow<'static, str>);
 
-impl BadShape {
+impl JsonError {
     /// Says what is wrong, in words the peer may read.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
         Self(message.into())
     }
 }
 
-impl From<serde_json::Error> for BadShape {
+impl From<serde_json::Error> for JsonError {
     fn from(error: serde_json::Error) -> Self {
         let text = error.to_string();
         // The position is one inside a part of the message and would mislead.
         let place = format!(" at line {} column {}", error.line(), error.column());
         let text = text.strip_suffix(&place).unwrap_or(&text);
         // It may quote what the peer sent; a little of that helps, all of it would be an echo.
-        const MOST: usize = 300;
-        Self(match text.char_indices().nth(MOST) {
+        const MAX_CHARS: usize = 300;
+        Self(match text.char_indices().nth(MAX_CHARS) {
             Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()).into(),
             None => text.to_owned().into(),
         })
     }
 }
 
-impl From<NotJson> for BadShape {
-    fn from(_: NotJson) -> Self {
+impl From<JsonSyntaxError> for JsonError {
+    fn from(_: JsonSyntaxError) -> Self {
         Self::new("expected an object whose keys are text")
     }
 }
 
-impl fmt::Display for BadShape {
+impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadShape {}
+impl std::error::Error for JsonError {}
 
 #[cfg(test)]
 mod tests {
@@ -287,7 +287,7 @@ mod tests {
         let text = r#"{"a": 1.50, "b": [1e2]}"#;
         let raw = RawJson::parse(text).unwrap();
         assert_eq!(serde_json::to_string(&[&raw]).unwrap(), format!("[{text}]"));
-        assert_eq!(RawJson::of(&[Raw::from(&raw)]).unwrap().text(), format!("[{text}]"));
+        assert_eq!(RawJson::from_value(&[Raw::from(&raw)]).unwrap().text(), format!("[{text}]"));
         assert_eq!(serde_json::to_value(&raw).unwrap(), serde_json::json!({"a": 1.5, "b": [100.0]}));
     }
 }

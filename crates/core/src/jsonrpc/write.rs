@@ -5,11 +5,11 @@
 use serde::Serialize;
 
 use super::{
-    BadShape, ErrorObject, Id, Incoming, Message, Notification, Raw, RawJson, Request, Response, emit,
+    JsonError, ErrorObject, Id, Incoming, Message, Notification, Raw, RawJson, Request, Response, serializer,
 };
 
 /// Writes a value. What stands around it is the same for all and so built once.
-type Value<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<(), BadShape>;
+type WriteValue<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<(), JsonError>;
 
 /// Appends a request. `params` must come out as an object.
 pub fn request<P: Serialize + ?Sized>(
@@ -17,22 +17,22 @@ pub fn request<P: Serialize + ?Sized>(
     id: &Id<'_>,
     method: &str,
     params: Option<&P>,
-) -> Result<(), BadShape> {
+) -> Result<(), JsonError> {
     match params {
-        Some(params) => call(out, Some(id), method, Some(&mut |out| Ok(emit::value(out, params)?))),
-        None => call(out, Some(id), method, None),
+        Some(params) => write_call(out, Some(id), method, Some(&mut |out| Ok(serializer::write_value(out, params)?))),
+        None => write_call(out, Some(id), method, None),
     }
 }
 
 /// Appends a request whose params begin with `members`, each a JSON member as text: a key, a colon, a value.
-pub fn request_with<P: Serialize + ?Sized>(
+pub fn request_with_members<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     id: &Id<'_>,
     method: &str,
     members: &[&str],
     params: &P,
-) -> Result<(), BadShape> {
-    request_around(out, id, method, members, &mut |out| Ok(emit::value(out, params)?))
+) -> Result<(), JsonError> {
+    request_with_writer(out, id, method, members, &mut |out| Ok(serializer::write_value(out, params)?))
 }
 
 /// Appends a request whose params are written already, with `members` at their front. Fails when they are no object.
@@ -42,26 +42,26 @@ pub fn raw_request(
     method: &str,
     members: &[&str],
     params: Raw<'_>,
-) -> Result<(), BadShape> {
-    request_around(out, id, method, members, &mut |out| {
+) -> Result<(), JsonError> {
+    request_with_writer(out, id, method, members, &mut |out| {
         out.extend_from_slice(params.text().as_bytes());
         Ok(())
     })
 }
 
-fn request_around(
+fn request_with_writer(
     out: &mut Vec<u8>,
     id: &Id<'_>,
     method: &str,
     members: &[&str],
-    params: Value<'_>,
-) -> Result<(), BadShape> {
-    whole(out, &mut |out| {
-        open_with_id(out, id);
+    params: WriteValue<'_>,
+) -> Result<(), JsonError> {
+    write_or_truncate(out, &mut |out| {
+        begin_message(out, id);
         out.extend_from_slice(b",\"method\":");
-        emit::string(out, method);
+        serializer::write_string(out, method);
         out.extend_from_slice(b",\"params\":");
-        join_object(out, members, params)?;
+        write_object_with_members(out, members, params)?;
         out.push(b'}');
         Ok(())
     })
@@ -72,40 +72,40 @@ pub fn notification<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     method: &str,
     params: Option<&P>,
-) -> Result<(), BadShape> {
+) -> Result<(), JsonError> {
     match params {
-        Some(params) => call(out, None, method, Some(&mut |out| Ok(emit::value(out, params)?))),
-        None => call(out, None, method, None),
+        Some(params) => write_call(out, None, method, Some(&mut |out| Ok(serializer::write_value(out, params)?))),
+        None => write_call(out, None, method, None),
     }
 }
 
 /// Appends a result. It must come out as an object.
-pub fn result<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &Id<'_>, result: &R) -> Result<(), BadShape> {
-    result_with(out, id, &[], result)
+pub fn result<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &Id<'_>, result: &R) -> Result<(), JsonError> {
+    result_with_members(out, id, &[], result)
 }
 
 /// Appends a result whose object begins with `members`, each a JSON member as text: a key, a colon, a value.
 ///
 /// This is how members that every result of a revision carries are added without building the result again.
-pub fn result_with<R: Serialize + ?Sized>(
+pub fn result_with_members<R: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     id: &Id<'_>,
     members: &[&str],
     result: &R,
-) -> Result<(), BadShape> {
-    result_around(out, id, members, &mut |out| Ok(emit::value(out, result)?))
+) -> Result<(), JsonError> {
+    result_with_writer(out, id, members, &mut |out| Ok(serializer::write_value(out, result)?))
 }
 
-fn result_around(
+fn result_with_writer(
     out: &mut Vec<u8>,
     id: &Id<'_>,
     members: &[&str],
-    result: Value<'_>,
-) -> Result<(), BadShape> {
-    whole(out, &mut |out| {
-        open_with_id(out, id);
+    result: WriteValue<'_>,
+) -> Result<(), JsonError> {
+    write_or_truncate(out, &mut |out| {
+        begin_message(out, id);
         out.extend_from_slice(b",\"result\":");
-        join_object(out, members, result)?;
+        write_object_with_members(out, members, result)?;
         out.push(b'}');
         Ok(())
     })
@@ -113,7 +113,7 @@ fn result_around(
 
 /// Appends a result that is already JSON text, such as one that was written before and kept.
 pub fn raw_result(out: &mut Vec<u8>, id: &Id<'_>, result: &RawJson) {
-    open_with_id(out, id);
+    begin_message(out, id);
     out.extend_from_slice(b",\"result\":");
     out.extend_from_slice(result.text().as_bytes());
     out.push(b'}');
@@ -122,22 +122,22 @@ pub fn raw_result(out: &mut Vec<u8>, id: &Id<'_>, result: &RawJson) {
 /// Appends an error. Without an id it is `null` or absent, as the peer's revision wants it.
 pub fn error(out: &mut Vec<u8>, id: Option<&Id<'_>>, null_if_unknown: bool, error: &ErrorObject) {
     match id {
-        Some(id) => open_with_id(out, id),
+        Some(id) => begin_message(out, id),
         None if null_if_unknown => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":null"),
         None => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\""),
     }
     out.extend_from_slice(b",\"error\":");
     // An integer, a string and JSON text: this cannot fail.
-    drop(emit::value(out, error));
+    drop(serializer::write_value(out, error));
     out.push(b'}');
 }
 
 impl Incoming<'_> {
     /// Appends it as it would have been written here.
-    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), BadShape> {
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), JsonError> {
         match self {
             Incoming::Single(message) => message.write(out),
-            Incoming::Batch(batch) => whole(out, &mut |out| {
+            Incoming::Batch(batch) => write_or_truncate(out, &mut |out| {
                 for (index, message) in batch.messages().iter().enumerate() {
                     out.push(if index == 0 { b'[' } else { b',' });
                     match message {
@@ -154,7 +154,7 @@ impl Incoming<'_> {
 
 impl Message<'_> {
     /// Appends it as it would have been written here.
-    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), BadShape> {
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), JsonError> {
         match self {
             Message::Request(Request { id, method, params }) => request(out, id, method, params.as_ref()),
             Message::Notification(Notification { method, params }) => {
@@ -166,7 +166,7 @@ impl Message<'_> {
             }
             Message::Response(Response { id, outcome: Ok(raw) }) => {
                 match id {
-                    Some(id) => open_with_id(out, id),
+                    Some(id) => begin_message(out, id),
                     None => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\""),
                 }
                 out.extend_from_slice(b",\"result\":");
@@ -178,7 +178,7 @@ impl Message<'_> {
     }
 }
 
-fn whole(out: &mut Vec<u8>, write: Value<'_>) -> Result<(), BadShape> {
+fn write_or_truncate(out: &mut Vec<u8>, write: WriteValue<'_>) -> Result<(), JsonError> {
     let start = out.len();
     let written = write(out);
     if written.is_err() {
@@ -187,28 +187,28 @@ fn whole(out: &mut Vec<u8>, write: Value<'_>) -> Result<(), BadShape> {
     written
 }
 
-fn open_with_id(out: &mut Vec<u8>, id: &Id<'_>) {
+fn begin_message(out: &mut Vec<u8>, id: &Id<'_>) {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     id.write(out);
 }
 
 /// A request, or without an id a notification.
-fn call(
+fn write_call(
     out: &mut Vec<u8>,
     id: Option<&Id<'_>>,
     method: &str,
-    mut params: Option<Value<'_>>,
-) -> Result<(), BadShape> {
-    whole(out, &mut |out| {
+    mut params: Option<WriteValue<'_>>,
+) -> Result<(), JsonError> {
+    write_or_truncate(out, &mut |out| {
         match id {
-            Some(id) => open_with_id(out, id),
+            Some(id) => begin_message(out, id),
             None => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\""),
         }
         out.extend_from_slice(b",\"method\":");
-        emit::string(out, method);
+        serializer::write_string(out, method);
         if let Some(params) = &mut params {
             out.extend_from_slice(b",\"params\":");
-            join_object(out, &[], params)?;
+            write_object_with_members(out, &[], params)?;
         }
         out.push(b'}');
         Ok(())
@@ -216,7 +216,7 @@ fn call(
 }
 
 /// Appends what `write` writes, which must be an object, with `members` at its front.
-fn join_object(out: &mut Vec<u8>, members: &[&str], write: Value<'_>) -> Result<(), BadShape> {
+fn write_object_with_members(out: &mut Vec<u8>, members: &[&str], write: WriteValue<'_>) -> Result<(), JsonError> {
     let front = out.len();
     for member in members {
         out.push(if out.len() == front { b'{' } else { b',' });
@@ -233,7 +233,7 @@ fn join_object(out: &mut Vec<u8>, members: &[&str], write: Value<'_>) -> Result<
                 *brace = b',';
             }
         }
-        _ => return Err(BadShape::new("params and results must be JSON objects")),
+        _ => return Err(JsonError::new("params and results must be JSON objects")),
     }
     if start > front && empty {
         out.truncate(start);

@@ -1,6 +1,6 @@
 //! Hints on content and resources, and who speaks.
 
-use super::wire::{wire, words};
+use super::wire::{wire, string_enum};
 
 wire! {
     /// Hints for whoever shows or uses the thing they stand on. They bind nobody.
@@ -18,7 +18,7 @@ wire! {
     }
 }
 
-words! {
+string_enum! {
     /// Who speaks. The specification knows these two alone.
     pub enum Role {
         /// The person, or whoever speaks for them.

@@ -3,9 +3,9 @@
 //! On 2026-07-28 the discover result, the four lists and `resources/read` carry `ttlMs` and `cacheScope`. A result
 //! that says nothing is sent as `0` and `private` there, and without the hints to older peers.
 
-use super::wire::words;
+use super::wire::string_enum;
 
-words! {
+string_enum! {
     /// Who may share a cached result.
     pub enum CacheScope {
         /// Only the caller it was made for.

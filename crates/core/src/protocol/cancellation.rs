@@ -1,10 +1,10 @@
 //! Cancellation: a request is no longer wanted.
 
 use super::Meta;
-use super::wire::{has_meta, notice, wire};
+use super::wire::{has_meta, notification, wire};
 use crate::jsonrpc::Id;
 
-notice! {
+notification! {
     /// A request is no longer wanted.
     Cancelled = "notifications/cancelled", CancelledParams
 }

@@ -6,7 +6,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Object;
-use crate::jsonrpc::{BadShape, RawJson};
+use crate::jsonrpc::{JsonError, RawJson};
 
 /// Defines a capability object: known members, and the rest kept.
 ///
@@ -50,102 +50,102 @@ macro_rules! capability {
         }
 
         impl $name {
-            fn of(mut members: Members) -> Result<Self, BadShape> {
+            fn of(mut members: CapabilityMembers) -> Result<Self, JsonError> {
                 $(let $field = members.take($wire)?;)*
                 Ok(Self { $($field,)* other: members.rest()? })
             }
         }
 
-        impl Member for $name {
-            fn read(value: &RawJson) -> Result<Self, BadShape> {
-                Self::of(Members::read(value)?)
+        impl CapabilityMember for $name {
+            fn read(value: &RawJson) -> Result<Self, JsonError> {
+                Self::of(CapabilityMembers::read(value)?)
             }
         }
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Self::of(Members::deserialize(deserializer)?).map_err(D::Error::custom)
+                Self::of(CapabilityMembers::deserialize(deserializer)?).map_err(D::Error::custom)
             }
         }
     };
 }
 
 /// What stands in a capability object.
-trait Member: Sized {
-    fn read(value: &RawJson) -> Result<Self, BadShape>;
+trait CapabilityMember: Sized {
+    fn read(value: &RawJson) -> Result<Self, JsonError>;
 }
 
-impl Member for bool {
-    fn read(value: &RawJson) -> Result<Self, BadShape> {
+impl CapabilityMember for bool {
+    fn read(value: &RawJson) -> Result<Self, JsonError> {
         value.read()
     }
 }
 
-impl Member for Object {
+impl CapabilityMember for Object {
     #[inline(never)]
-    fn read(value: &RawJson) -> Result<Self, BadShape> {
+    fn read(value: &RawJson) -> Result<Self, JsonError> {
         value.read()
     }
 }
 
 /// The members of an object, as they came.
-struct Members(Vec<(String, RawJson)>);
+struct CapabilityMembers(Vec<(String, RawJson)>);
 
-impl Member for Members {
+impl CapabilityMember for CapabilityMembers {
     #[inline(never)]
-    fn read(value: &RawJson) -> Result<Self, BadShape> {
+    fn read(value: &RawJson) -> Result<Self, JsonError> {
         value.read()
     }
 }
 
-impl Members {
+impl CapabilityMembers {
     /// Takes a member out that may be missing or `null`.
-    fn take<T: Member>(&mut self, name: &str) -> Result<Option<T>, BadShape> {
+    fn take<T: CapabilityMember>(&mut self, name: &str) -> Result<Option<T>, JsonError> {
         match self.take_raw(name)? {
-            Some(value) => T::read(&value).map(Some).map_err(|error| within(name, &error)),
+            Some(value) => T::read(&value).map(Some).map_err(|error| in_member(name, &error)),
             None => Ok(None),
         }
     }
 
     #[inline(never)]
-    fn take_raw(&mut self, name: &str) -> Result<Option<RawJson>, BadShape> {
+    fn take_raw(&mut self, name: &str) -> Result<Option<RawJson>, JsonError> {
         let mut named = self.0.extract_if(.., |(known, _)| known == name);
         let value = named.next().map(|(_, value)| value);
         match named.next() {
-            Some(_) => Err(BadShape::new(format!("duplicate field `{name}`"))),
+            Some(_) => Err(JsonError::new(format!("duplicate field `{name}`"))),
             None => Ok(value.filter(|value| value.text() != "null")),
         }
     }
 
     #[inline(never)]
-    fn rest(self) -> Result<Object, BadShape> {
+    fn rest(self) -> Result<Object, JsonError> {
         self.0.into_iter().map(|(name, value)| Ok((name, value.read()?))).collect()
     }
 }
 
 #[cold]
-fn within(name: &str, error: &BadShape) -> BadShape {
-    BadShape::new(format!("`{name}`: {error}"))
+fn in_member(name: &str, error: &JsonError) -> JsonError {
+    JsonError::new(format!("`{name}`: {error}"))
 }
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for CapabilityMembers {
     #[inline(never)]
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Pairs;
 
         impl<'de> Visitor<'de> for Pairs {
-            type Value = Members;
+            type Value = CapabilityMembers;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Members, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<CapabilityMembers, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = access.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(CapabilityMembers(members))
             }
         }
 
@@ -223,12 +223,12 @@ capability! {
 
 impl ElicitationCapability {
     /// Whether forms can be shown. An empty capability says yes: it is older than the other mode.
-    pub fn shows_forms(&self) -> bool {
+    pub fn supports_form(&self) -> bool {
         self.form.is_some() || self.url.is_none()
     }
 
     /// Whether web pages can be opened.
-    pub fn opens_urls(&self) -> bool {
+    pub fn supports_url(&self) -> bool {
         self.url.is_some()
     }
 }
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<ClientCapabilities, String> {
-        RawJson::parse(text).unwrap().read().map_err(|error: BadShape| error.to_string())
+        RawJson::parse(text).unwrap().read().map_err(|error: JsonError| error.to_string())
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(read.tasks, None);
         assert_eq!(read.other.keys().collect::<Vec<_>>(), ["z", "a", "b"]);
         let written = r#"{"roots":{"listChanged":true,"later":[]},"z":1,"a":{"x":null},"b":2}"#;
-        assert_eq!(RawJson::of(&read).unwrap().text(), written);
+        assert_eq!(RawJson::from_value(&read).unwrap().text(), written);
     }
 
     #[test]

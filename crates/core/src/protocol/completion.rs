@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::result::complete;
 use super::wire::{has_meta, method, wire};
-use super::{Meta, Ordered};
+use super::{Meta, OrderedMap};
 
 method! {
     /// What could stand here.
@@ -49,7 +49,7 @@ wire! {
     }
     optional {
         /// Arguments already filled in.
-        arguments: Ordered<String>,
+        arguments: OrderedMap<String>,
     }
 }
 

@@ -222,7 +222,7 @@ pub struct ResourceContents {
     /// Which resource, or which part of one.
     pub uri: String,
     /// What it holds.
-    pub body: Body,
+    pub body: ResourceBody,
     /// Its type.
     pub mime_type: Option<String>,
     /// Data beside the protocol.
@@ -231,7 +231,7 @@ pub struct ResourceContents {
 
 /// What a resource holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body {
+pub enum ResourceBody {
     /// Text.
     Text(String),
     /// Bytes in base64.
@@ -241,12 +241,12 @@ pub enum Body {
 impl ResourceContents {
     /// Contents that are text.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { uri: uri.into(), body: Body::Text(text.into()), mime_type: None, meta: None }
+        Self { uri: uri.into(), body: ResourceBody::Text(text.into()), mime_type: None, meta: None }
     }
 
     /// Contents that are bytes, in base64.
     pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
-        Self { uri: uri.into(), body: Body::Blob(base64.into()), mime_type: None, meta: None }
+        Self { uri: uri.into(), body: ResourceBody::Blob(base64.into()), mime_type: None, meta: None }
     }
 
     /// Contents that are bytes.
@@ -273,7 +273,7 @@ impl Serialize for ResourceContents {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Written<'a> {
+        struct ContentSer<'a> {
             uri: &'a str,
             #[serde(skip_serializing_if = "Option::is_none")]
             mime_type: Option<&'a str>,
@@ -285,11 +285,11 @@ impl Serialize for ResourceContents {
             meta: Option<&'a Meta>,
         }
         let (text, blob) = match &self.body {
-            Body::Text(text) => (Some(text.as_str()), None),
-            Body::Blob(blob) => (None, Some(blob.as_str())),
+            ResourceBody::Text(text) => (Some(text.as_str()), None),
+            ResourceBody::Blob(blob) => (None, Some(blob.as_str())),
         };
         let (mime_type, meta) = (self.mime_type.as_deref(), self.meta.as_ref());
-        Written { uri: &self.uri, mime_type, text, blob, meta }.serialize(serializer)
+        ContentSer { uri: &self.uri, mime_type, text, blob, meta }.serialize(serializer)
     }
 }
 
@@ -297,7 +297,7 @@ impl<'de> Deserialize<'de> for ResourceContents {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Read {
+        struct ContentDe {
             uri: String,
             mime_type: Option<String>,
             text: Option<String>,
@@ -305,10 +305,10 @@ impl<'de> Deserialize<'de> for ResourceContents {
             #[serde(rename = "_meta")]
             meta: Option<Meta>,
         }
-        let Read { uri, mime_type, text, blob, meta } = map_only::read(deserializer)?;
+        let ContentDe { uri, mime_type, text, blob, meta } = map_only::deserialize_map(deserializer)?;
         let body = match (text, blob) {
-            (Some(text), None) => Body::Text(text),
-            (None, Some(blob)) => Body::Blob(blob),
+            (Some(text), None) => ResourceBody::Text(text),
+            (None, Some(blob)) => ResourceBody::Blob(blob),
             _ => return Err(D::Error::custom("resource contents have either `text` or `blob`")),
         };
         Ok(Self { uri, body, mime_type, meta })
@@ -347,9 +347,9 @@ impl Serialize for SamplingBlock {
 #[serde(rename_all = "camelCase")]
 struct AnyBlock {
     r#type: String,
-    text: Option<Words>,
-    data: Option<Words>,
-    mime_type: Option<Words>,
+    text: Option<MaybeString>,
+    data: Option<MaybeString>,
+    mime_type: Option<MaybeString>,
     uri: Option<RawJson>,
     name: Option<RawJson>,
     title: Option<RawJson>,
@@ -361,7 +361,7 @@ struct AnyBlock {
     input: Option<RawJson>,
     tool_use_id: Option<RawJson>,
     content: Option<RawJson>,
-    #[serde(default, deserialize_with = "crate::jsonrpc::present")]
+    #[serde(default, deserialize_with = "crate::jsonrpc::deserialize_present")]
     structured_content: Option<RawJson>,
     is_error: Option<RawJson>,
     annotations: Option<Annotations>,
@@ -370,49 +370,49 @@ struct AnyBlock {
 }
 
 /// A string, or something that is not one.
-struct Words(Option<String>);
+struct MaybeString(Option<String>);
 
-impl<'de> Deserialize<'de> for Words {
+impl<'de> Deserialize<'de> for MaybeString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Any;
 
         impl<'de> Visitor<'de> for Any {
-            type Value = Words;
+            type Value = MaybeString;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("anything")
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Words, E> {
-                Ok(Words(Some(text.to_owned())))
+            fn visit_str<E>(self, text: &str) -> Result<MaybeString, E> {
+                Ok(MaybeString(Some(text.to_owned())))
             }
 
-            fn visit_bool<E>(self, _: bool) -> Result<Words, E> {
-                Ok(Words(None))
+            fn visit_bool<E>(self, _: bool) -> Result<MaybeString, E> {
+                Ok(MaybeString(None))
             }
 
-            fn visit_i64<E>(self, _: i64) -> Result<Words, E> {
-                Ok(Words(None))
+            fn visit_i64<E>(self, _: i64) -> Result<MaybeString, E> {
+                Ok(MaybeString(None))
             }
 
-            fn visit_u64<E>(self, _: u64) -> Result<Words, E> {
-                Ok(Words(None))
+            fn visit_u64<E>(self, _: u64) -> Result<MaybeString, E> {
+                Ok(MaybeString(None))
             }
 
-            fn visit_f64<E>(self, _: f64) -> Result<Words, E> {
-                Ok(Words(None))
+            fn visit_f64<E>(self, _: f64) -> Result<MaybeString, E> {
+                Ok(MaybeString(None))
             }
 
-            fn visit_unit<E>(self) -> Result<Words, E> {
-                Ok(Words(None))
+            fn visit_unit<E>(self) -> Result<MaybeString, E> {
+                Ok(MaybeString(None))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Words, A::Error> {
-                IgnoredAny.visit_seq(seq).map(|_| Words(None))
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<MaybeString, A::Error> {
+                IgnoredAny.visit_seq(seq).map(|_| MaybeString(None))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Words, A::Error> {
-                IgnoredAny.visit_map(map).map(|_| Words(None))
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MaybeString, A::Error> {
+                IgnoredAny.visit_map(map).map(|_| MaybeString(None))
             }
         }
 
@@ -422,13 +422,13 @@ impl<'de> Deserialize<'de> for Words {
 
 impl AnyBlock {
     fn text<E: serde::de::Error>(self) -> Result<Text, E> {
-        Ok(Text { text: words(self.text, "text")?, annotations: self.annotations, meta: self.meta })
+        Ok(Text { text: required_string(self.text, "text")?, annotations: self.annotations, meta: self.meta })
     }
 
     fn image<E: serde::de::Error>(self) -> Result<Image, E> {
         Ok(Image {
-            data: words(self.data, "data")?,
-            mime_type: words(self.mime_type, "mimeType")?,
+            data: required_string(self.data, "data")?,
+            mime_type: required_string(self.mime_type, "mimeType")?,
             annotations: self.annotations,
             meta: self.meta,
         })
@@ -440,15 +440,15 @@ impl AnyBlock {
     }
 
     fn link<E: serde::de::Error>(self) -> Result<ResourceLink, E> {
-        let size = maybe::<Count, E>(self.size, "size")?;
+        let size = optional::<CountValue, E>(self.size, "size")?;
         Ok(ResourceLink {
-            uri: need(self.uri, "uri")?,
-            name: need(self.name, "name")?,
-            title: maybe(self.title, "title")?,
-            description: maybe(self.description, "description")?,
-            mime_type: self.mime_type.and_then(|Words(text)| text),
-            size: size.map(|Count(size)| size),
-            icons: maybe(self.icons, "icons")?,
+            uri: required(self.uri, "uri")?,
+            name: required(self.name, "name")?,
+            title: optional(self.title, "title")?,
+            description: optional(self.description, "description")?,
+            mime_type: self.mime_type.and_then(|MaybeString(text)| text),
+            size: size.map(|CountValue(size)| size),
+            icons: optional(self.icons, "icons")?,
             annotations: self.annotations,
             meta: self.meta,
         })
@@ -462,43 +462,43 @@ impl AnyBlock {
         }
         let inside = self.resource.as_ref().and_then(|resource| resource.read::<Inner>().ok());
         Ok(EmbeddedResource {
-            resource: need(self.resource, "resource")?,
+            resource: required(self.resource, "resource")?,
             annotations: self.annotations.or(inside.and_then(|inner| inner.annotations)),
             meta: self.meta,
         })
     }
 
     fn tool_use<E: serde::de::Error>(self) -> Result<ToolUse, E> {
-        let input: RawJson = need(self.input, "input")?;
+        let input: RawJson = required(self.input, "input")?;
         if !input.is_object() {
             return Err(E::custom("`input` is not an object"));
         }
-        Ok(ToolUse { id: need(self.id, "id")?, name: need(self.name, "name")?, input, meta: self.meta })
+        Ok(ToolUse { id: required(self.id, "id")?, name: required(self.name, "name")?, input, meta: self.meta })
     }
 
     fn tool_result<E: serde::de::Error>(self) -> Result<ToolResult, E> {
         Ok(ToolResult {
-            tool_use_id: need(self.tool_use_id, "toolUseId")?,
-            content: need(self.content, "content")?,
+            tool_use_id: required(self.tool_use_id, "toolUseId")?,
+            content: required(self.content, "content")?,
             structured_content: self.structured_content,
-            is_error: maybe(self.is_error, "isError")?,
+            is_error: optional(self.is_error, "isError")?,
             meta: self.meta,
         })
     }
 }
 
 #[derive(Deserialize)]
-struct Count(#[serde(with = "super::number::count")] u64);
+struct CountValue(#[serde(with = "super::number::count")] u64);
 
-fn words<E: serde::de::Error>(member: Option<Words>, name: &'static str) -> Result<String, E> {
+fn required_string<E: serde::de::Error>(member: Option<MaybeString>, name: &'static str) -> Result<String, E> {
     match member {
-        Some(Words(Some(text))) => Ok(text),
-        Some(Words(None)) => Err(E::custom(format_args!("`{name}` is not a string"))),
+        Some(MaybeString(Some(text))) => Ok(text),
+        Some(MaybeString(None)) => Err(E::custom(format_args!("`{name}` is not a string"))),
         None => Err(E::missing_field(name)),
     }
 }
 
-fn maybe<T: DeserializeOwned, E: serde::de::Error>(
+fn optional<T: DeserializeOwned, E: serde::de::Error>(
     member: Option<RawJson>,
     name: &'static str,
 ) -> Result<Option<T>, E> {
@@ -506,42 +506,42 @@ fn maybe<T: DeserializeOwned, E: serde::de::Error>(
     member.map(read).transpose()
 }
 
-fn need<T: DeserializeOwned, E: serde::de::Error>(
+fn required<T: DeserializeOwned, E: serde::de::Error>(
     member: Option<RawJson>,
     name: &'static str,
 ) -> Result<T, E> {
-    maybe(member, name)?.ok_or_else(|| E::missing_field(name))
+    optional(member, name)?.ok_or_else(|| E::missing_field(name))
 }
 
-fn unknown<E: serde::de::Error>(kind: &str) -> E {
+fn unknown_type<E: serde::de::Error>(kind: &str) -> E {
     let shown: String = kind.chars().take(40).collect();
     E::custom(format_args!("unknown content type {shown:?}"))
 }
 
 impl<'de> Deserialize<'de> for ContentBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let block: AnyBlock = map_only::read(deserializer)?;
+        let block: AnyBlock = map_only::deserialize_map(deserializer)?;
         Ok(match block.r#type.as_str() {
             "text" => ContentBlock::Text(block.text()?),
             "image" => ContentBlock::Image(block.image()?),
             "audio" => ContentBlock::Audio(block.audio()?),
             "resource_link" => ContentBlock::ResourceLink(block.link()?),
             "resource" => ContentBlock::Resource(block.resource()?),
-            other => return Err(unknown(other)),
+            other => return Err(unknown_type(other)),
         })
     }
 }
 
 impl<'de> Deserialize<'de> for SamplingBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let block: AnyBlock = map_only::read(deserializer)?;
+        let block: AnyBlock = map_only::deserialize_map(deserializer)?;
         Ok(match block.r#type.as_str() {
             "text" => SamplingBlock::Text(block.text()?),
             "image" => SamplingBlock::Image(block.image()?),
             "audio" => SamplingBlock::Audio(block.audio()?),
             "tool_use" => SamplingBlock::ToolUse(block.tool_use()?),
             "tool_result" => SamplingBlock::ToolResult(block.tool_result()?),
-            other => return Err(unknown(other)),
+            other => return Err(unknown_type(other)),
         })
     }
 }

@@ -1,12 +1,12 @@
 //! Discover: what the server is and can do, without a handshake (2026-07-28).
 
 use super::caching::{CacheScope, cacheable};
-use super::result::{object, only_complete};
+use super::result::{require_object, require_complete};
 use super::wire::{has_meta, method, wire};
 use serde::Deserialize;
 
 use super::{Implementation, Meta, NoParams, Output, ResultType, ServerCapabilities};
-use crate::jsonrpc::{BadShape, Raw};
+use crate::jsonrpc::{JsonError, Raw};
 
 method! {
     /// What the server is and can do.
@@ -38,16 +38,16 @@ wire! {
 impl Output for DiscoverResult {
     /// Drafts had `serverInfo` in the body, and some servers still do; it is taken if `_meta` does not say better.
     #[inline]
-    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
+    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Draft {
+        struct DraftBody {
             server_info: Option<Implementation>,
         }
-        only_complete(kind)?;
-        let mut discovered: Self = object(result)?.read()?;
+        require_complete(kind)?;
+        let mut discovered: Self = require_object(result)?.read()?;
         let named = discovered.meta.as_ref().is_some_and(|meta| meta.server_info().is_some());
-        if let Ok(Draft { server_info: Some(server) }) = result.read()
+        if let Ok(DraftBody { server_info: Some(server) }) = result.read()
             && !named
         {
             discovered.meta.get_or_insert_default().set_server_info(&server);

@@ -6,16 +6,16 @@ use serde_json::{Number, Value};
 
 use super::form::FormSchema;
 use super::result::complete;
-use super::tasks::{Promised, TaskRequest};
-use super::wire::{has_meta, method, notice, wire, words};
-use super::{HasMeta, Meta, Ordered, map_only};
+use super::tasks::{MaybeTask, TaskRequest};
+use super::wire::{has_meta, method, notification, wire, string_enum};
+use super::{HasMeta, Meta, OrderedMap, map_only};
 
 method! {
     /// Asks the user. On 2026-07-28 it travels inside a result.
-    Create = "elicitation/create", ElicitParams => Promised<ElicitResult>
+    Create = "elicitation/create", ElicitParams => MaybeTask<ElicitResult>
 }
 
-notice! {
+notification! {
     /// What the user was sent to a web page for is done (2025-11-25 only).
     Complete = "notifications/elicitation/complete", CompleteParams
 }
@@ -49,7 +49,7 @@ wire! {
     }
 }
 
-words! {
+string_enum! {
     /// The word for the mode of forms.
     pub enum FormMode {
         /// A form.
@@ -98,14 +98,14 @@ wire! {
     }
     optional {
         /// What they filled in; only when they accepted a form.
-        content: Ordered<FieldValue>,
+        content: OrderedMap<FieldValue>,
         /// Data beside the protocol (up to 2025-11-25).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
-words! {
+string_enum! {
     /// What the user did with a question.
     pub enum Action {
         /// Answered it.
@@ -125,9 +125,9 @@ pub enum FieldValue {
     /// A number.
     Number(Number),
     /// Yes or no.
-    Flag(bool),
+    Boolean(bool),
     /// Several choices (from 2025-11-25).
-    Many(Vec<String>),
+    List(Vec<String>),
 }
 
 impl From<FieldValue> for Value {
@@ -135,8 +135,8 @@ impl From<FieldValue> for Value {
         match field {
             FieldValue::Text(text) => Value::String(text),
             FieldValue::Number(number) => Value::Number(number),
-            FieldValue::Flag(flag) => Value::Bool(flag),
-            FieldValue::Many(many) => many.into(),
+            FieldValue::Boolean(flag) => Value::Bool(flag),
+            FieldValue::List(many) => many.into(),
         }
     }
 }
@@ -146,8 +146,8 @@ impl Serialize for FieldValue {
         match self {
             FieldValue::Text(text) => text.serialize(serializer),
             FieldValue::Number(number) => number.serialize(serializer),
-            FieldValue::Flag(flag) => flag.serialize(serializer),
-            FieldValue::Many(many) => many.serialize(serializer),
+            FieldValue::Boolean(flag) => flag.serialize(serializer),
+            FieldValue::List(many) => many.serialize(serializer),
         }
     }
 }
@@ -157,9 +157,9 @@ impl<'de> Deserialize<'de> for FieldValue {
         match Value::deserialize(deserializer)? {
             Value::String(text) => Ok(FieldValue::Text(text)),
             Value::Number(number) => Ok(FieldValue::Number(number)),
-            Value::Bool(flag) => Ok(FieldValue::Flag(flag)),
+            Value::Bool(flag) => Ok(FieldValue::Boolean(flag)),
             many @ Value::Array(_) => {
-                serde_json::from_value(many).map(FieldValue::Many).map_err(D::Error::custom)
+                serde_json::from_value(many).map(FieldValue::List).map_err(D::Error::custom)
             }
             _ => Err(D::Error::custom("a field holds a string, a number, a boolean or an array of strings")),
         }
@@ -179,7 +179,7 @@ impl<'de> Deserialize<'de> for ElicitParams {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Read {
+        struct ElicitDe {
             mode: Option<String>,
             message: String,
             requested_schema: Option<FormSchema>,
@@ -189,8 +189,8 @@ impl<'de> Deserialize<'de> for ElicitParams {
             #[serde(rename = "_meta")]
             meta: Option<Meta>,
         }
-        let Read { mode, message, requested_schema, url, elicitation_id, task, meta } =
-            map_only::read(deserializer)?;
+        let ElicitDe { mode, message, requested_schema, url, elicitation_id, task, meta } =
+            map_only::deserialize_map(deserializer)?;
         match mode.as_deref() {
             None | Some("form") => Ok(ElicitParams::Form(FormParams {
                 message,

@@ -4,15 +4,15 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Number, Value, json};
 
-use super::wire::words;
-use super::{Object, Ordered};
+use super::wire::string_enum;
+use super::{Object, OrderedMap};
 
 /// A form: fields by name, in the order they are shown.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct FormSchema {
     /// The fields.
-    pub properties: Ordered<Field>,
+    pub properties: OrderedMap<Field>,
     /// Which must be filled in.
     pub required: Option<Vec<String>>,
     /// The dialect, if it is named (from 2025-11-25).
@@ -84,21 +84,21 @@ pub enum FieldKind {
         default: Option<Number>,
     },
     /// Yes or no.
-    Flag {
+    Boolean {
         /// What stands there first.
         default: Option<bool>,
     },
     /// One of several.
     Choice {
         /// Of which.
-        options: Options,
+        options: ChoiceOptions,
         /// What is chosen first (from 2025-11-25).
         default: Option<String>,
     },
     /// Any of several (from 2025-11-25).
-    Choices {
+    MultipleChoice {
         /// Of which.
-        options: Options,
+        options: ChoiceOptions,
         /// Fewest.
         min_items: Option<u64>,
         /// Most.
@@ -111,13 +111,13 @@ pub enum FieldKind {
 /// What there is to choose from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Options {
+pub enum ChoiceOptions {
     /// Values that speak for themselves: `enum`.
     Plain(Vec<String>),
     /// Values with a title each: `oneOf` or `anyOf` (from 2025-11-25).
     Titled(Vec<TitledOption>),
     /// Values with titles in a list beside them: `enum` and `enumNames`, the only way of 2025-06-18. Single choice only.
-    Named {
+    EnumNames {
         /// The values.
         values: Vec<String>,
         /// Their titles, in the same order.
@@ -135,7 +135,7 @@ pub struct TitledOption {
     pub title: String,
 }
 
-words! {
+string_enum! {
     /// What the words in a field must be.
     pub enum TextFormat {
         /// An e-mail address.
@@ -170,18 +170,18 @@ impl Field {
     }
 
     /// Yes or no.
-    pub fn flag() -> Self {
-        Self::new(FieldKind::Flag { default: None })
+    pub fn boolean() -> Self {
+        Self::new(FieldKind::Boolean { default: None })
     }
 
     /// One of several.
-    pub fn choice(options: Options) -> Self {
+    pub fn choice(options: ChoiceOptions) -> Self {
         Self::new(FieldKind::Choice { options, default: None })
     }
 
     /// Any of several.
-    pub fn choices(options: Options) -> Self {
-        Self::new(FieldKind::Choices { options, min_items: None, max_items: None, default: None })
+    pub fn multiple_choice(options: ChoiceOptions) -> Self {
+        Self::new(FieldKind::MultipleChoice { options, min_items: None, max_items: None, default: None })
     }
 
     /// Sets `title`.
@@ -208,11 +208,11 @@ impl From<FieldKind> for Field {
 impl Serialize for FormSchema {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Written<'a> {
+        struct FieldSer<'a> {
             #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
             dialect: Option<&'a str>,
             r#type: &'a str,
-            properties: &'a Ordered<Field>,
+            properties: &'a OrderedMap<Field>,
             #[serde(skip_serializing_if = "Option::is_none")]
             required: Option<&'a [String]>,
             #[serde(flatten)]
@@ -220,23 +220,23 @@ impl Serialize for FormSchema {
         }
         let Self { properties, required, dialect, other } = self;
         let (dialect, required) = (dialect.as_deref(), required.as_deref());
-        Written { dialect, r#type: "object", properties, required, other }.serialize(serializer)
+        FieldSer { dialect, r#type: "object", properties, required, other }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for FormSchema {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Read {
+        struct FieldDe {
             #[serde(rename = "$schema")]
             dialect: Option<String>,
             r#type: String,
-            properties: Ordered<Field>,
+            properties: OrderedMap<Field>,
             required: Option<Vec<String>>,
             #[serde(flatten)]
             other: Object,
         }
-        let Read { dialect, r#type, properties, required, other } = Read::deserialize(deserializer)?;
+        let FieldDe { dialect, r#type, properties, required, other } = FieldDe::deserialize(deserializer)?;
         if r#type != "object" {
             return Err(D::Error::custom("a form has `\"type\": \"object\"`"));
         }
@@ -248,7 +248,7 @@ impl<'de> Deserialize<'de> for FormSchema {
 struct Keywords(Object);
 
 impl Keywords {
-    fn put<T: Serialize>(&mut self, word: &str, value: Option<T>) {
+    fn insert<T: Serialize>(&mut self, word: &str, value: Option<T>) {
         // Strings, numbers, flags and lists of them always have a value.
         if let Some(Ok(value)) = value.map(|value| serde_json::to_value(value)) {
             self.0.insert(word.to_owned(), value);
@@ -274,47 +274,47 @@ impl Keywords {
 impl Serialize for Field {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut words = Keywords(Object::new());
-        words.put("type", Some(self.kind.type_name()));
-        words.put("title", self.title.as_ref());
-        words.put("description", self.description.as_ref());
+        words.insert("type", Some(self.kind.type_name()));
+        words.insert("title", self.title.as_ref());
+        words.insert("description", self.description.as_ref());
         match &self.kind {
             FieldKind::Text { min_length, max_length, format, default } => {
-                words.put("minLength", *min_length);
-                words.put("maxLength", *max_length);
-                words.put("format", *format);
-                words.put("default", default.as_ref());
+                words.insert("minLength", *min_length);
+                words.insert("maxLength", *max_length);
+                words.insert("format", *format);
+                words.insert("default", default.as_ref());
             }
             FieldKind::Number { minimum, maximum, default, .. } => {
-                words.put("minimum", minimum.as_ref());
-                words.put("maximum", maximum.as_ref());
-                words.put("default", default.as_ref());
+                words.insert("minimum", minimum.as_ref());
+                words.insert("maximum", maximum.as_ref());
+                words.insert("default", default.as_ref());
             }
-            FieldKind::Flag { default } => words.put("default", *default),
+            FieldKind::Boolean { default } => words.insert("default", *default),
             FieldKind::Choice { options, default } => {
                 match options {
-                    Options::Plain(values) => words.put("enum", Some(values)),
-                    Options::Titled(titled) => words.put("oneOf", Some(titled)),
-                    Options::Named { values, names } => {
-                        words.put("enum", Some(values));
-                        words.put("enumNames", Some(names));
+                    ChoiceOptions::Plain(values) => words.insert("enum", Some(values)),
+                    ChoiceOptions::Titled(titled) => words.insert("oneOf", Some(titled)),
+                    ChoiceOptions::EnumNames { values, names } => {
+                        words.insert("enum", Some(values));
+                        words.insert("enumNames", Some(names));
                     }
                 }
-                words.put("default", default.as_ref());
+                words.insert("default", default.as_ref());
             }
-            FieldKind::Choices { options, min_items, max_items, default } => {
-                words.put("minItems", *min_items);
-                words.put("maxItems", *max_items);
-                words.put(
+            FieldKind::MultipleChoice { options, min_items, max_items, default } => {
+                words.insert("minItems", *min_items);
+                words.insert("maxItems", *max_items);
+                words.insert(
                     "items",
                     Some(match options {
                         // Titles in a list beside them exist for a single choice only.
-                        Options::Plain(values) | Options::Named { values, .. } => {
+                        ChoiceOptions::Plain(values) | ChoiceOptions::EnumNames { values, .. } => {
                             json!({"type": "string", "enum": values})
                         }
-                        Options::Titled(titled) => json!({"anyOf": titled}),
+                        ChoiceOptions::Titled(titled) => json!({"anyOf": titled}),
                     }),
                 );
-                words.put("default", default.as_ref());
+                words.insert("default", default.as_ref());
             }
         }
         words.0.extend(self.other.clone());
@@ -328,8 +328,8 @@ impl FieldKind {
             FieldKind::Text { .. } | FieldKind::Choice { .. } => "string",
             FieldKind::Number { integer: true, .. } => "integer",
             FieldKind::Number { integer: false, .. } => "number",
-            FieldKind::Flag { .. } => "boolean",
-            FieldKind::Choices { .. } => "array",
+            FieldKind::Boolean { .. } => "boolean",
+            FieldKind::MultipleChoice { .. } => "array",
         }
     }
 
@@ -340,10 +340,10 @@ impl FieldKind {
                 let (values, titled) = (words.take("enum")?, words.take("oneOf")?);
                 let options = match (values, titled) {
                     (Some(values), _) => match words.take("enumNames")? {
-                        Some(names) => Options::Named { values, names },
-                        None => Options::Plain(values),
+                        Some(names) => ChoiceOptions::EnumNames { values, names },
+                        None => ChoiceOptions::Plain(values),
                     },
-                    (None, Some(titled)) => Options::Titled(titled),
+                    (None, Some(titled)) => ChoiceOptions::Titled(titled),
                     (None, None) => {
                         return Ok(FieldKind::Text {
                             min_length: words.take_count("minLength")?,
@@ -361,7 +361,7 @@ impl FieldKind {
                 maximum: words.take("maximum")?,
                 default: words.take("default")?,
             },
-            Some("boolean") => FieldKind::Flag { default: words.take("default")? },
+            Some("boolean") => FieldKind::Boolean { default: words.take("default")? },
             Some("array") => {
                 #[derive(Deserialize)]
                 #[serde(rename_all = "camelCase")]
@@ -370,11 +370,11 @@ impl FieldKind {
                     any_of: Option<Vec<TitledOption>>,
                 }
                 let options = match words.take::<Items, E>("items")? {
-                    Some(Items { r#enum: Some(values), .. }) => Options::Plain(values),
-                    Some(Items { any_of: Some(titled), .. }) => Options::Titled(titled),
+                    Some(Items { r#enum: Some(values), .. }) => ChoiceOptions::Plain(values),
+                    Some(Items { any_of: Some(titled), .. }) => ChoiceOptions::Titled(titled),
                     _ => return Err(E::custom("`items` needs either `enum` or `anyOf`")),
                 };
-                FieldKind::Choices {
+                FieldKind::MultipleChoice {
                     options,
                     min_items: words.take_count("minItems")?,
                     max_items: words.take_count("maxItems")?,

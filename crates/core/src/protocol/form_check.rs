@@ -8,25 +8,25 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Number;
 
-use super::Ordered;
+use super::OrderedMap;
 use super::elicitation::FieldValue;
-use super::form::{Field, FieldKind, FormSchema, Options, TextFormat};
-use crate::jsonrpc::BadShape;
+use super::form::{Field, FieldKind, FormSchema, ChoiceOptions, TextFormat};
+use crate::jsonrpc::JsonError;
 
 impl FormSchema {
     /// Whether `content` fits the form. The error names the first field that does not, what was expected and what came.
     ///
     /// ```
-    /// use tsugite_core::protocol::Ordered;
+    /// use tsugite_core::protocol::OrderedMap;
     /// use tsugite_core::protocol::elicitation::FieldValue;
     /// use tsugite_core::protocol::form::{Field, FieldKind, FormSchema};
     ///
     /// let age = FieldKind::Number { integer: true, minimum: Some(18.into()), maximum: None, default: None };
     /// let form = FormSchema::new().required_field("age", age);
-    /// let content = Ordered::from_iter([("age", FieldValue::Number(7.into()))]);
+    /// let content = OrderedMap::from_iter([("age", FieldValue::Number(7.into()))]);
     /// assert_eq!(form.check(&content).unwrap_err().to_string(), "`age`: expected at least 18, got 7");
     /// ```
-    pub fn check(&self, content: &Ordered<FieldValue>) -> Result<(), BadShape> {
+    pub fn check(&self, content: &OrderedMap<FieldValue>) -> Result<(), JsonError> {
         // Maps, not searches: a hostile form of many fields must not cost their square.
         let fields: HashMap<&str, &Field> = self.properties.iter().collect();
         for (name, value) in content.iter() {
@@ -44,7 +44,7 @@ impl FormSchema {
 
     /// What was filled in, and after it the defaults of the fields that were not.
     #[must_use]
-    pub fn with_defaults(&self, content: Ordered<FieldValue>) -> Ordered<FieldValue> {
+    pub fn with_defaults(&self, content: OrderedMap<FieldValue>) -> OrderedMap<FieldValue> {
         let filled: HashSet<String> = content.iter().map(|(name, _)| name.to_owned()).collect();
         let missing = self.properties.iter().filter(|(name, _)| !filled.contains(*name));
         let defaults = missing.filter_map(|(name, field)| Some((name.to_owned(), field.kind.default()?)));
@@ -74,9 +74,9 @@ impl Mismatch {
         Self { expected: expected.into(), got: got.into() }
     }
 
-    fn in_field(self, name: &str) -> BadShape {
+    fn in_field(self, name: &str) -> JsonError {
         let Self { expected, got } = self;
-        BadShape::new(format!("`{}`: expected {expected}, got {got}", clip(name)))
+        JsonError::new(format!("`{}`: expected {expected}, got {got}", truncated(name)))
     }
 }
 
@@ -84,16 +84,16 @@ impl FieldKind {
     fn check(&self, value: &FieldValue) -> Result<(), Mismatch> {
         match (self, value) {
             (FieldKind::Text { min_length, max_length, format, .. }, FieldValue::Text(text)) => {
-                within(text.chars().count(), *min_length, *max_length, ["character", "characters"])?;
+                check_length(text.chars().count(), *min_length, *max_length, ["character", "characters"])?;
                 match format {
-                    Some(format) if !format.admits(text) => {
-                        Err(Mismatch::new(format.in_words(), shown(value)))
+                    Some(format) if !format.matches(text) => {
+                        Err(Mismatch::new(format.description(), display_value(value)))
                     }
                     _ => Ok(()),
                 }
             }
             (FieldKind::Number { integer: true, .. }, FieldValue::Number(number))
-                if whole(number).is_none() =>
+                if as_integer(number).is_none() =>
             {
                 Err(Mismatch::new("a whole number", number.to_string()))
             }
@@ -108,24 +108,24 @@ impl FieldKind {
                     _ => Ok(()),
                 }
             }
-            (FieldKind::Flag { .. }, FieldValue::Flag(_)) => Ok(()),
+            (FieldKind::Boolean { .. }, FieldValue::Boolean(_)) => Ok(()),
             (FieldKind::Choice { options, .. }, FieldValue::Text(choice)) => options.check([choice]),
-            (FieldKind::Choices { options, min_items, max_items, .. }, FieldValue::Many(choices)) => {
-                within(choices.len(), *min_items, *max_items, ["choice", "choices"])?;
+            (FieldKind::MultipleChoice { options, min_items, max_items, .. }, FieldValue::List(choices)) => {
+                check_length(choices.len(), *min_items, *max_items, ["choice", "choices"])?;
                 options.check(choices)
             }
-            _ => Err(Mismatch::new(self.in_words(), shown(value))),
+            _ => Err(Mismatch::new(self.description(), display_value(value))),
         }
     }
 
-    fn in_words(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         match self {
             FieldKind::Text { .. } => "a string",
             FieldKind::Number { integer: true, .. } => "a whole number",
             FieldKind::Number { integer: false, .. } => "a number",
-            FieldKind::Flag { .. } => "true or false",
+            FieldKind::Boolean { .. } => "true or false",
             FieldKind::Choice { .. } => "one choice",
-            FieldKind::Choices { .. } => "an array of choices",
+            FieldKind::MultipleChoice { .. } => "an array of choices",
         }
     }
 
@@ -135,19 +135,19 @@ impl FieldKind {
                 default.clone().map(FieldValue::Text)
             }
             FieldKind::Number { default, .. } => default.clone().map(FieldValue::Number),
-            FieldKind::Flag { default } => default.map(FieldValue::Flag),
-            FieldKind::Choices { default, .. } => default.clone().map(FieldValue::Many),
+            FieldKind::Boolean { default } => default.map(FieldValue::Boolean),
+            FieldKind::MultipleChoice { default, .. } => default.clone().map(FieldValue::List),
         }
     }
 }
 
-impl Options {
+impl ChoiceOptions {
     fn values(&self) -> Box<dyn Iterator<Item = &str> + '_> {
         match self {
-            Options::Plain(values) | Options::Named { values, .. } => {
+            ChoiceOptions::Plain(values) | ChoiceOptions::EnumNames { values, .. } => {
                 Box::new(values.iter().map(String::as_str))
             }
-            Options::Titled(titled) => Box::new(titled.iter().map(|option| option.value.as_str())),
+            ChoiceOptions::Titled(titled) => Box::new(titled.iter().map(|option| option.value.as_str())),
         }
     }
 
@@ -156,8 +156,8 @@ impl Options {
         let Some(wrong) = choices.into_iter().find(|choice| !values.contains(choice.as_str())) else {
             return Ok(());
         };
-        let mut listed: Vec<String> = self.values().take(LISTED).map(quoted).collect();
-        if self.values().nth(LISTED).is_some() {
+        let mut listed: Vec<String> = self.values().take(MAX_LISTED_OPTIONS).map(quoted).collect();
+        if self.values().nth(MAX_LISTED_OPTIONS).is_some() {
             listed.push("…".to_owned());
         }
         Err(Mismatch::new(format!("one of {}", listed.join(", ")), quoted(wrong)))
@@ -165,7 +165,7 @@ impl Options {
 }
 
 impl TextFormat {
-    fn admits(self, text: &str) -> bool {
+    fn matches(self, text: &str) -> bool {
         match self {
             TextFormat::Email => is_email(text),
             TextFormat::Uri => is_uri(text),
@@ -174,7 +174,7 @@ impl TextFormat {
         }
     }
 
-    fn in_words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             TextFormat::Email => "an e-mail address",
             TextFormat::Uri => "a URI with its scheme",
@@ -184,7 +184,7 @@ impl TextFormat {
     }
 }
 
-fn within(
+fn check_length(
     count: usize,
     least: Option<u64>,
     most: Option<u64>,
@@ -203,7 +203,7 @@ fn within(
 }
 
 /// The number, if it is whole however it is written: JSON Schema calls `42.0` an integer.
-fn whole(number: &Number) -> Option<i128> {
+fn as_integer(number: &Number) -> Option<i128> {
     match (number.as_i64(), number.as_u64(), number.as_f64()) {
         (Some(value), ..) => Some(value.into()),
         (_, Some(value), _) => Some(value.into()),
@@ -214,7 +214,7 @@ fn whole(number: &Number) -> Option<i128> {
 }
 
 fn compare(a: &Number, b: &Number) -> Ordering {
-    match (whole(a), whole(b)) {
+    match (as_integer(a), as_integer(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         _ => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal),
     }
@@ -263,7 +263,7 @@ fn is_date_time(text: &str) -> bool {
     let (clock, offset_fits) = match time.strip_suffix(['Z', 'z']) {
         Some(clock) => (clock, true),
         None => match time.rfind(['+', '-']).and_then(|at| time.split_at_checked(at)) {
-            Some((clock, offset)) => (clock, offset.get(1..).is_some_and(|offset| is_clock(offset, false))),
+            Some((clock, offset)) => (clock, offset.get(1..).is_some_and(|offset| is_time(offset, false))),
             None => return false,
         },
     };
@@ -273,11 +273,11 @@ fn is_date_time(text: &str) -> bool {
         }
         None => (clock, true),
     };
-    is_date(date) && is_clock(clock, true) && fraction_fits && offset_fits
+    is_date(date) && is_time(clock, true) && fraction_fits && offset_fits
 }
 
 /// `23:59`, with or without its seconds.
-fn is_clock(text: &str, seconds: bool) -> bool {
+fn is_time(text: &str, seconds: bool) -> bool {
     let parts: Vec<_> = text.split(':').map(|part| digits(part, 2)).collect();
     match parts[..] {
         [Some(hour), Some(minute)] if !seconds => hour < 24 && minute < 60,
@@ -291,10 +291,10 @@ fn digits(text: &str, count: usize) -> Option<u32> {
     if all { text.parse().ok() } else { None }
 }
 
-/// Whether one or two neighbouring words of a name are one of [`SECRETS`].
+/// Whether one or two neighbouring words of a name are one of [`SECRET_WORDS`].
 fn names_secret(name: &str) -> bool {
     let words = words(name);
-    let secret = |word: &str| SECRETS.contains(&word);
+    let secret = |word: &str| SECRET_WORDS.contains(&word);
     // `token_count` counts them, what ends in `token` is one.
     words.last().is_some_and(|word| word == "token")
         || words.iter().any(|word| secret(word))
@@ -323,33 +323,33 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-fn shown(value: &FieldValue) -> String {
+fn display_value(value: &FieldValue) -> String {
     match value {
         FieldValue::Text(text) => quoted(text),
         FieldValue::Number(number) => number.to_string(),
-        FieldValue::Flag(flag) => flag.to_string(),
-        FieldValue::Many(_) => "an array".to_owned(),
+        FieldValue::Boolean(flag) => flag.to_string(),
+        FieldValue::List(_) => "an array".to_owned(),
     }
 }
 
 fn quoted(text: &str) -> String {
-    format!("{:?}", clip(text))
+    format!("{:?}", truncated(text))
 }
 
 /// What a peer sent is echoed, but never more of it than helps.
-fn clip(text: &str) -> String {
-    match text.char_indices().nth(ECHOED) {
+fn truncated(text: &str) -> String {
+    match text.char_indices().nth(MAX_ECHO_CHARS) {
         None => text.to_owned(),
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
     }
 }
 
-const ECHOED: usize = 60;
+const MAX_ECHO_CHARS: usize = 60;
 
 /// Options that are named to somebody who chose none of them.
-const LISTED: usize = 10;
+const MAX_LISTED_OPTIONS: usize = 10;
 
-const SECRETS: [&str; 18] = [
+const SECRET_WORDS: [&str; 18] = [
     "password",
     "passcode",
     "credential",
@@ -382,7 +382,7 @@ mod tests {
     }
 
     /// What is said about `value` in the only field, which is called `it`.
-    fn said(field: Value, value: Value) -> String {
+    fn check_message(field: Value, value: Value) -> String {
         let content = serde_json::from_value(json!({"it": value})).unwrap();
         match form(json!({"it": field}), json!(["it"])).check(&content) {
             Ok(()) => "fits".to_owned(),
@@ -390,7 +390,7 @@ mod tests {
         }
     }
 
-    fn content(content: Value) -> Ordered<FieldValue> {
+    fn content(content: Value) -> OrderedMap<FieldValue> {
         serde_json::from_value(content).unwrap()
     }
 
@@ -401,7 +401,7 @@ mod tests {
         form.check(&content(json!({"b": true, "a": "x"}))).unwrap();
         let error = form.check(&content(json!({"b": true}))).unwrap_err();
         assert_eq!(error.to_string(), "`a`: expected a value, got none");
-        FormSchema::new().check(&Ordered::new()).unwrap();
+        FormSchema::new().check(&OrderedMap::new()).unwrap();
     }
 
     #[test]
@@ -429,33 +429,33 @@ mod tests {
             (choices.clone(), json!(["a"]), "fits"),
             (choices, json!("a"), "expected an array of choices, got \"a\""),
         ] {
-            assert_eq!(said(field.clone(), value.clone()), expected, "{field} {value}");
+            assert_eq!(check_message(field.clone(), value.clone()), expected, "{field} {value}");
         }
     }
 
     #[test]
     fn lengths_are_counted_in_characters() {
         let field = json!({"type": "string", "minLength": 2, "maxLength": 3});
-        assert_eq!(said(field.clone(), json!("継手")), "fits");
-        assert_eq!(said(field.clone(), json!("継手継")), "fits");
-        assert_eq!(said(field.clone(), json!("継")), "expected at least 2 characters, got 1");
-        assert_eq!(said(field, json!("four")), "expected at most 3 characters, got 4");
+        assert_eq!(check_message(field.clone(), json!("継手")), "fits");
+        assert_eq!(check_message(field.clone(), json!("継手継")), "fits");
+        assert_eq!(check_message(field.clone(), json!("継")), "expected at least 2 characters, got 1");
+        assert_eq!(check_message(field, json!("four")), "expected at most 3 characters, got 4");
         let one = json!({"type": "string", "minLength": 1});
-        assert_eq!(said(one, json!("")), "expected at least 1 character, got 0");
+        assert_eq!(check_message(one, json!("")), "expected at least 1 character, got 0");
     }
 
     #[test]
     fn bounds_of_numbers_are_exact() {
         let field = json!({"type": "number", "minimum": 0.5, "maximum": 9_007_199_254_740_992_u64});
-        assert_eq!(said(field.clone(), json!(0.5)), "fits");
-        assert_eq!(said(field.clone(), json!(0)), "expected at least 0.5, got 0");
-        assert_eq!(said(field.clone(), json!(9_007_199_254_740_992_u64)), "fits");
+        assert_eq!(check_message(field.clone(), json!(0.5)), "fits");
+        assert_eq!(check_message(field.clone(), json!(0)), "expected at least 0.5, got 0");
+        assert_eq!(check_message(field.clone(), json!(9_007_199_254_740_992_u64)), "fits");
         let beyond = "expected at most 9007199254740992, got 9007199254740993";
-        assert_eq!(said(field, json!(9_007_199_254_740_993_u64)), beyond);
+        assert_eq!(check_message(field, json!(9_007_199_254_740_993_u64)), beyond);
         let age = json!({"type": "integer", "minimum": 18});
-        assert_eq!(said(age.clone(), json!(7)), "expected at least 18, got 7");
-        assert_eq!(said(age.clone(), json!(-1e300)), "expected at least 18, got -1e+300");
-        assert_eq!(said(age, json!(u64::MAX)), "fits");
+        assert_eq!(check_message(age.clone(), json!(7)), "expected at least 18, got 7");
+        assert_eq!(check_message(age.clone(), json!(-1e300)), "expected at least 18, got -1e+300");
+        assert_eq!(check_message(age, json!(u64::MAX)), "fits");
     }
 
     #[test]
@@ -466,29 +466,29 @@ mod tests {
             json!({"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}),
             json!({"type": "string", "oneOf": titled}),
         ] {
-            assert_eq!(said(field.clone(), json!("g")), "fits");
-            assert_eq!(said(field, json!("Red")), "expected one of \"r\", \"g\", got \"Red\"");
+            assert_eq!(check_message(field.clone(), json!("g")), "fits");
+            assert_eq!(check_message(field, json!("Red")), "expected one of \"r\", \"g\", got \"Red\"");
         }
         for items in [json!({"type": "string", "enum": ["r", "g"]}), json!({"anyOf": titled})] {
             let field = json!({"type": "array", "items": items, "minItems": 1, "maxItems": 2});
-            assert_eq!(said(field.clone(), json!(["g", "r"])), "fits");
-            assert_eq!(said(field.clone(), json!([])), "expected at least 1 choice, got 0");
-            assert_eq!(said(field.clone(), json!(["r", "g", "r"])), "expected at most 2 choices, got 3");
-            assert_eq!(said(field, json!(["r", "b"])), "expected one of \"r\", \"g\", got \"b\"");
+            assert_eq!(check_message(field.clone(), json!(["g", "r"])), "fits");
+            assert_eq!(check_message(field.clone(), json!([])), "expected at least 1 choice, got 0");
+            assert_eq!(check_message(field.clone(), json!(["r", "g", "r"])), "expected at most 2 choices, got 3");
+            assert_eq!(check_message(field, json!(["r", "b"])), "expected one of \"r\", \"g\", got \"b\"");
         }
     }
 
     #[test]
     fn many_options_are_not_all_listed() {
         let options: Vec<_> = (0..1000).map(|number| number.to_string()).collect();
-        let said = said(json!({"type": "string", "enum": options}), json!("x"));
+        let said = check_message(json!({"type": "string", "enum": options}), json!("x"));
         assert!(said.ends_with("\"9\", …, got \"x\""), "{said}");
     }
 
     #[test]
     fn a_format_refuses_only_what_is_clearly_wrong() {
         let fits = |format: &str, text: &str| {
-            said(json!({"type": "string", "format": format}), json!(text)) == "fits"
+            check_message(json!({"type": "string", "format": format}), json!(text)) == "fits"
         };
         for (format, good, bad) in [
             (
@@ -552,17 +552,17 @@ mod tests {
                 assert!(!fits(format, text), "{format}: {text}");
             }
         }
-        let date = said(json!({"type": "string", "format": "date"}), json!("tomorrow"));
+        let date = check_message(json!({"type": "string", "format": "date"}), json!("tomorrow"));
         assert_eq!(date, "expected a date such as 2030-12-31, got \"tomorrow\"");
     }
 
     #[test]
     fn what_came_is_echoed_only_in_part() {
         let long = "x".repeat(10_000);
-        assert!(said(json!({"type": "boolean"}), json!(long)).chars().count() < 100);
-        assert!(said(json!({"type": "string", "enum": ["a"]}), json!(long)).chars().count() < 100);
+        assert!(check_message(json!({"type": "boolean"}), json!(long)).chars().count() < 100);
+        assert!(check_message(json!({"type": "string", "enum": ["a"]}), json!(long)).chars().count() < 100);
         let form = FormSchema::new().field(long.clone(), Field::text());
-        let error = form.check(&Ordered::from_iter([(long, FieldValue::Flag(true))])).unwrap_err();
+        let error = form.check(&OrderedMap::from_iter([(long, FieldValue::Boolean(true))])).unwrap_err();
         assert!(error.to_string().chars().count() < 120, "{error}");
     }
 
@@ -582,7 +582,7 @@ mod tests {
         let filled = form.with_defaults(content(json!({"c": true, "z": 1})));
         let expected = json!({"c": true, "z": 1, "a": "x", "b": 3, "d": "q", "e": ["p"]});
         assert_eq!(serde_json::to_string(&filled).unwrap(), expected.to_string());
-        let all = form.with_defaults(Ordered::new());
+        let all = form.with_defaults(OrderedMap::new());
         form.check(&all).unwrap();
         assert_eq!(form.with_defaults(all.clone()), all);
     }
@@ -639,7 +639,7 @@ mod tests {
 
     #[test]
     fn a_yes_or_no_holds_no_secret() {
-        assert_eq!(FormSchema::new().field("reset_password", Field::flag()).secret_field(), None);
+        assert_eq!(FormSchema::new().field("reset_password", Field::boolean()).secret_field(), None);
         assert!(FormSchema::new().field("cvv", Field::integer()).secret_field().is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! Who is on the other side: name, version, and pictures.
 
-use super::wire::{wire, words};
+use super::wire::{wire, string_enum};
 
 wire! {
     /// A client or a server, as it presents itself. Never a basis for decisions.
@@ -38,7 +38,7 @@ wire! {
     }
 }
 
-words! {
+string_enum! {
     /// A background.
     pub enum Theme {
         /// Bright.

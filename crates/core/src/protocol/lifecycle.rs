@@ -1,7 +1,7 @@
 //! Lifecycle: the handshake that opens a connection up to 2025-11-25.
 
 use super::result::complete;
-use super::wire::{has_meta, method, notice, wire};
+use super::wire::{has_meta, method, notification, wire};
 use super::{ClientCapabilities, Implementation, Meta, NoParams, ServerCapabilities};
 
 method! {
@@ -9,7 +9,7 @@ method! {
     Initialize = "initialize", InitializeParams => InitializeResult
 }
 
-notice! {
+notification! {
     /// The client is ready.
     Initialized = "notifications/initialized", NoParams
 }

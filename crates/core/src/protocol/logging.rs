@@ -2,7 +2,7 @@
 
 use super::Meta;
 use super::result::Empty;
-use super::wire::{has_meta, method, notice, wire, words};
+use super::wire::{has_meta, method, notification, wire, string_enum};
 use crate::jsonrpc::RawJson;
 
 method! {
@@ -10,12 +10,12 @@ method! {
     SetLevel = "logging/setLevel", SetLevelParams => Empty
 }
 
-notice! {
+notification! {
     /// One log message.
     Log = "notifications/message", LogParams
 }
 
-words! {
+string_enum! {
     /// The levels of syslog, rising.
     pub enum Level {
         /// Detail for developers.

@@ -6,7 +6,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 
 /// Reads a struct from an object alone.
-pub(crate) fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub(crate) fn deserialize_map<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     T::deserialize(MapOnly(deserializer))
 }
 
@@ -36,7 +36,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for MapOnly<D> {
 }
 
 /// Reads one of `words` from a string alone.
-pub(crate) fn read_word<'de, T: Copy, D: Deserializer<'de>>(
+pub(crate) fn deserialize_string_enum<'de, T: Copy, D: Deserializer<'de>>(
     deserializer: D,
     words: &'static [(&'static str, T)],
 ) -> Result<T, D::Error> {

@@ -1,14 +1,14 @@
 //! `_meta`: what stands beside the protocol, and the keys the protocol itself put there.
 //!
 //! From 2026-07-28 on each request says in its `_meta` which version it speaks and what its sender can do. Which
-//! prefixes are reserved differs between revisions and is asked with [`crate::revision::Revision::reserves`].
+//! prefixes are reserved differs between revisions and is asked with [`crate::revision::Revision::reserves_meta_key`].
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::logging::Level;
-use super::{ClientCapabilities, Implementation, Ordered};
-use crate::jsonrpc::{BadShape, Id, RawJson};
+use super::{ClientCapabilities, Implementation, OrderedMap};
+use crate::jsonrpc::{JsonError, Id, RawJson};
 
 /// The members of a `_meta` object. Keys we do not know are kept, and every value as it was written.
 ///
@@ -21,7 +21,7 @@ use crate::jsonrpc::{BadShape, Id, RawJson};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Meta(Ordered<RawJson>);
+pub struct Meta(OrderedMap<RawJson>);
 
 impl Meta {
     /// An empty one.
@@ -36,7 +36,7 @@ impl Meta {
 
     /// Puts `value` under `key`. A value that has no JSON, as a map with keys that are not strings, is left out.
     pub fn insert<T: Serialize + ?Sized>(&mut self, key: impl Into<String>, value: &T) {
-        if let Ok(value) = RawJson::of(value) {
+        if let Ok(value) = RawJson::from_value(value) {
             self.0.insert(key, value);
         }
     }
@@ -92,11 +92,11 @@ impl Meta {
     ///
     /// `Ok(None)` when it does not name a version at all, which is how older revisions speak. Fails when it names
     /// one but the rest is missing or malformed; the text says which key.
-    pub fn claims(&self) -> Result<Option<Claims>, BadShape> {
+    pub fn client_meta(&self) -> Result<Option<ClientMeta>, JsonError> {
         if self.get(PROTOCOL_VERSION).is_none() {
             return Ok(None);
         }
-        Ok(Some(Claims {
+        Ok(Some(ClientMeta {
             protocol_version: self.read(PROTOCOL_VERSION)?.ok_or_else(|| missing(PROTOCOL_VERSION))?,
             client_capabilities: self
                 .read(CLIENT_CAPABILITIES)?
@@ -107,7 +107,7 @@ impl Meta {
     }
 
     /// Writes down what the sender of a request says of itself.
-    pub fn set_claims(&mut self, claims: &Claims) {
+    pub fn set_client_meta(&mut self, claims: &ClientMeta) {
         self.insert(PROTOCOL_VERSION, &claims.protocol_version);
         self.insert(CLIENT_CAPABILITIES, &claims.client_capabilities);
         if let Some(client) = &claims.client_info {
@@ -119,13 +119,13 @@ impl Meta {
     }
 
     /// The W3C trace context, as far as it is there.
-    pub fn trace(&self) -> Trace {
+    pub fn trace_context(&self) -> TraceContext {
         let text = |key| self.get(key).and_then(|value| value.read::<String>().ok());
-        Trace { traceparent: text(TRACEPARENT), tracestate: text(TRACESTATE), baggage: text(BAGGAGE) }
+        TraceContext { traceparent: text(TRACEPARENT), tracestate: text(TRACESTATE), baggage: text(BAGGAGE) }
     }
 
     /// Passes a W3C trace context on.
-    pub fn set_trace(&mut self, trace: &Trace) {
+    pub fn set_trace_context(&mut self, trace: &TraceContext) {
         let members =
             [(TRACEPARENT, &trace.traceparent), (TRACESTATE, &trace.tracestate), (BAGGAGE, &trace.baggage)];
         for (key, value) in members {
@@ -135,20 +135,20 @@ impl Meta {
         }
     }
 
-    fn read<T: DeserializeOwned>(&self, key: &'static str) -> Result<Option<T>, BadShape> {
+    fn read<T: DeserializeOwned>(&self, key: &'static str) -> Result<Option<T>, JsonError> {
         let value = self.get(key).map(RawJson::read).transpose();
-        value.map_err(|error| BadShape::new(format!("`_meta` key `{key}`: {error}")))
+        value.map_err(|error| JsonError::new(format!("`_meta` key `{key}`: {error}")))
     }
 }
 
-fn missing(key: &'static str) -> BadShape {
-    BadShape::new(format!("`_meta` lacks `{key}`"))
+fn missing(key: &'static str) -> JsonError {
+    JsonError::new(format!("`_meta` lacks `{key}`"))
 }
 
 /// What each request of 2026-07-28 says of its sender.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Claims {
+pub struct ClientMeta {
     /// The version the request is written in.
     pub protocol_version: String,
     /// What the client can do, for this request alone.
@@ -159,8 +159,8 @@ pub struct Claims {
     pub log_level: Option<Level>,
 }
 
-impl Claims {
-    /// With what every request must say; [`Claims::of`] is the same for a known revision.
+impl ClientMeta {
+    /// With what every request must say; [`ClientMeta::of`] is the same for a known revision.
     pub fn new(protocol_version: impl Into<String>, client_capabilities: ClientCapabilities) -> Self {
         Self {
             protocol_version: protocol_version.into(),
@@ -188,7 +188,7 @@ impl Claims {
 /// A W3C trace context as `_meta` carries it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Trace {
+pub struct TraceContext {
     /// Which span this is part of.
     pub traceparent: Option<String>,
     /// What tracing systems add.
@@ -202,7 +202,7 @@ pub struct Trace {
 ///
 /// Labels begin with a letter and end with a letter or digit, hyphens inside; a name begins and ends
 /// alphanumeric, with hyphens, underscores and dots inside, or is empty.
-pub fn is_key(key: &str) -> bool {
+pub fn is_valid_key(key: &str) -> bool {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
@@ -270,32 +270,32 @@ mod tests {
         for good in
             ["a", "a/", "com.example/a", "com.example/a-b_c.d", "io.x-1/9", "progressToken", "", "a/b1"]
         {
-            assert!(is_key(good), "{good}");
+            assert!(is_valid_key(good), "{good}");
         }
         for bad in ["/a", "1a/b", "a-/b", "a..b/c", "a/-b", "a/b.", "a b", "a/b/c", "é", "a_b/c"] {
-            assert!(!is_key(bad), "{bad}");
+            assert!(!is_valid_key(bad), "{bad}");
         }
         let ours = [
             [PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO],
             [SUBSCRIPTION_ID, RELATED_TASK, TRACEPARENT, TRACESTATE, BAGGAGE, super::super::tasks::EXTENSION],
         ];
-        assert!(ours.iter().flatten().all(|key| is_key(key)));
+        assert!(ours.iter().flatten().all(|key| is_valid_key(key)));
     }
 
     #[test]
     fn claims_are_read_back_as_they_were_set_and_name_the_key_that_is_wrong() {
-        let claims = Claims::new("2026-07-28", ClientCapabilities::new())
+        let claims = ClientMeta::new("2026-07-28", ClientCapabilities::new())
             .client_info(Implementation::new("c", "1"))
             .log_level(Level::Warning);
         let mut meta = Meta::new();
-        assert_eq!(meta.claims(), Ok(None));
-        meta.set_claims(&claims);
-        assert_eq!(meta.claims(), Ok(Some(claims)));
+        assert_eq!(meta.client_meta(), Ok(None));
+        meta.set_client_meta(&claims);
+        assert_eq!(meta.client_meta(), Ok(Some(claims)));
         meta.insert(LOG_LEVEL, "loud");
-        assert!(meta.claims().unwrap_err().to_string().contains("logLevel"));
+        assert!(meta.client_meta().unwrap_err().to_string().contains("logLevel"));
         meta.remove(LOG_LEVEL);
         meta.remove(CLIENT_CAPABILITIES);
-        assert!(meta.claims().unwrap_err().to_string().contains("clientCapabilities"));
+        assert!(meta.client_meta().unwrap_err().to_string().contains("clientCapabilities"));
     }
 
     #[test]
@@ -304,9 +304,9 @@ mod tests {
         let mut meta = Meta::new();
         meta.insert(TRACEPARENT, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         let mut next = Meta::new();
-        next.set_trace(&meta.trace());
+        next.set_trace_context(&meta.trace_context());
         assert_eq!(next, meta);
-        assert_eq!(next.trace().baggage, None);
+        assert_eq!(next.trace_context().baggage, None);
     }
 
     #[test]

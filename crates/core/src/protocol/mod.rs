@@ -1,6 +1,6 @@
 //! What the messages of MCP say, in the shape of the newest revision: one file per page of the specification.
 //!
-//! Each request is a type that implements [`Method`], each notification one that implements [`Notice`]; the request
+//! Each request is a type that implements [`Method`], each notification one that implements [`NotificationMethod`]; the request
 //! decides how its answer is read. How an older revision writes the same thing is not known here but in
 //! [`crate::revision`]. Members that only an older revision has (such as `elicitationId`) are `Option`s that say so.
 
@@ -23,7 +23,7 @@ pub mod logging;
 pub mod meta;
 pub mod mrtr;
 pub mod number;
-pub mod ordered;
+pub mod ordered_map;
 pub mod pagination;
 pub mod ping;
 pub mod progress;
@@ -45,7 +45,7 @@ pub use capabilities::{ClientCapabilities, ServerCapabilities};
 pub use content::ContentBlock;
 pub use implementation::{Icon, Implementation};
 pub use meta::Meta;
-pub use ordered::Ordered;
+pub use ordered_map::OrderedMap;
 pub use result::{Output, ResultType};
 pub use schema::Schema;
 
@@ -63,7 +63,7 @@ pub trait Method {
 }
 
 /// A notification of the protocol.
-pub trait Notice {
+pub trait NotificationMethod {
     /// Its name on the wire.
     const NAME: &'static str;
     /// What it says.

@@ -5,20 +5,20 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::elicitation::{Create, ElicitParams};
-use super::result::object as result_object;
+use super::result::require_object as result_object;
 use super::roots;
 use super::sampling::{CreateMessage, CreateMessageParams};
 use super::wire::wire;
-use super::{HasMeta, Meta, Method, NoParams, Ordered, Output, ResultType, map_only};
-use crate::jsonrpc::{BadShape, Raw, RawJson};
+use super::{HasMeta, Meta, Method, NoParams, OrderedMap, Output, ResultType, map_only};
+use crate::jsonrpc::{JsonError, Raw, RawJson};
 
 /// Questions by key. The server chooses the keys; the answers come back under them.
-pub type InputRequests = Ordered<InputRequest>;
+pub type InputRequests = OrderedMap<InputRequest>;
 
 /// Answers by key, each the bare result of the request asked under that key.
 ///
 /// They stay raw: an answer is read as the output of what was asked, never guessed from its shape.
-pub type InputResponses = Ordered<RawJson>;
+pub type InputResponses = OrderedMap<RawJson>;
 
 /// Something a server may ask in the middle of a request.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,17 +46,17 @@ impl InputRequest {
 impl Serialize for InputRequest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Written<'a, P> {
+        struct InputSer<'a, P> {
             method: &'static str,
             #[serde(skip_serializing_if = "Option::is_none")]
             params: Option<&'a P>,
         }
         let method = self.method();
         match self {
-            InputRequest::Elicit(params) => Written { method, params: Some(params) }.serialize(serializer),
-            InputRequest::Sample(params) => Written { method, params: Some(params) }.serialize(serializer),
+            InputRequest::Elicit(params) => InputSer { method, params: Some(params) }.serialize(serializer),
+            InputRequest::Sample(params) => InputSer { method, params: Some(params) }.serialize(serializer),
             InputRequest::Roots(params) => {
-                Written { method, params: params.meta.is_some().then_some(params) }.serialize(serializer)
+                InputSer { method, params: params.meta.is_some().then_some(params) }.serialize(serializer)
             }
         }
     }
@@ -65,11 +65,11 @@ impl Serialize for InputRequest {
 impl<'de> Deserialize<'de> for InputRequest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Read {
+        struct InputDe {
             method: String,
             params: Option<RawJson>,
         }
-        let Read { method, params } = map_only::read(deserializer)?;
+        let InputDe { method, params } = map_only::deserialize_map(deserializer)?;
         let params = params.unwrap_or_else(RawJson::empty_object);
         // Only these three are ever carried out; anything else is the server's mistake.
         match method.as_str() {
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for InputRequest {
             roots::List::NAME => params.read().map(InputRequest::Roots),
             other => {
                 let shown: String = other.chars().take(40).collect();
-                Err(BadShape::new(format!("{shown:?} cannot be asked inside a result")))
+                Err(JsonError::new(format!("{shown:?} cannot be asked inside a result")))
             }
         }
         .map_err(D::Error::custom)
@@ -104,10 +104,10 @@ wire! {
 impl InputRequired {
     /// Reads it. Fails when it asks nothing and wants nothing back: no retry could be any different.
     #[inline]
-    pub(super) fn read(result: Raw<'_>) -> Result<Self, BadShape> {
+    pub(super) fn read(result: Raw<'_>) -> Result<Self, JsonError> {
         let asked: Self = result_object(result)?.read()?;
         if asked.input_requests.is_none() && asked.request_state.is_none() {
-            return Err(BadShape::new("neither `inputRequests` nor `requestState`"));
+            return Err(JsonError::new("neither `inputRequests` nor `requestState`"));
         }
         Ok(asked)
     }
@@ -116,63 +116,63 @@ impl InputRequired {
 /// The answer to a request that may be asked back.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Reply<T> {
+pub enum MaybeInputRequired<T> {
     /// The answer itself.
     Complete(T),
     /// The server asks back first.
     InputRequired(InputRequired),
 }
 
-impl<T> From<T> for Reply<T> {
+impl<T> From<T> for MaybeInputRequired<T> {
     fn from(result: T) -> Self {
-        Reply::Complete(result)
+        MaybeInputRequired::Complete(result)
     }
 }
 
-impl<T: Output> Output for Reply<T> {
+impl<T: Output> Output for MaybeInputRequired<T> {
     fn result_type(&self) -> ResultType {
         match self {
-            Reply::Complete(result) => result.result_type(),
-            Reply::InputRequired(_) => ResultType::InputRequired,
+            MaybeInputRequired::Complete(result) => result.result_type(),
+            MaybeInputRequired::InputRequired(_) => ResultType::InputRequired,
         }
     }
 
     #[inline]
-    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
+    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, JsonError> {
         match kind {
-            ResultType::InputRequired => InputRequired::read(result).map(Reply::InputRequired),
-            other => T::read(other, result).map(Reply::Complete),
+            ResultType::InputRequired => InputRequired::read(result).map(MaybeInputRequired::InputRequired),
+            other => T::read(other, result).map(MaybeInputRequired::Complete),
         }
     }
 }
 
-impl<T: Serialize> Serialize for Reply<T> {
+impl<T: Serialize> Serialize for MaybeInputRequired<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Reply::Complete(result) => result.serialize(serializer),
-            Reply::InputRequired(asked) => asked.serialize(serializer),
+            MaybeInputRequired::Complete(result) => result.serialize(serializer),
+            MaybeInputRequired::InputRequired(asked) => asked.serialize(serializer),
         }
     }
 }
 
-impl<T: HasMeta> HasMeta for Reply<T> {
+impl<T: HasMeta> HasMeta for MaybeInputRequired<T> {
     fn meta(&self) -> Option<&Meta> {
         match self {
-            Reply::Complete(result) => result.meta(),
-            Reply::InputRequired(asked) => asked.meta.as_ref(),
+            MaybeInputRequired::Complete(result) => result.meta(),
+            MaybeInputRequired::InputRequired(asked) => asked.meta.as_ref(),
         }
     }
 
     fn meta_mut(&mut self) -> &mut Option<Meta> {
         match self {
-            Reply::Complete(result) => result.meta_mut(),
-            Reply::InputRequired(asked) => &mut asked.meta,
+            MaybeInputRequired::Complete(result) => result.meta_mut(),
+            MaybeInputRequired::InputRequired(asked) => &mut asked.meta,
         }
     }
 }
 
 /// Raw JSON that must be an object.
-pub(super) fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
+pub(super) fn deserialize_object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
     match Option::<RawJson>::deserialize(deserializer)? {
         Some(json) if !json.is_object() => Err(D::Error::custom("expected an object")),
         json => Ok(json),

@@ -1,10 +1,10 @@
 //! Progress: how far a request has come.
 
 use super::Meta;
-use super::wire::{has_meta, notice, wire};
+use super::wire::{has_meta, notification, wire};
 use crate::jsonrpc::Id;
 
-notice! {
+notification! {
     /// How far a request has come.
     Progress = "notifications/progress", ProgressParams
 }

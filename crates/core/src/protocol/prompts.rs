@@ -1,11 +1,11 @@
 //! Prompts: texts of the server that a person picks.
 
 use super::caching::{CacheScope, cacheable};
-use super::mrtr::{InputResponses, Reply};
+use super::mrtr::{InputResponses, MaybeInputRequired};
 use super::pagination::PageParams;
 use super::result::complete;
-use super::wire::{has_meta, method, notice, wire};
-use super::{ContentBlock, Icon, Meta, NoParams, Ordered, Role};
+use super::wire::{has_meta, method, notification, wire};
+use super::{ContentBlock, Icon, Meta, NoParams, OrderedMap, Role};
 
 method! {
     /// Which prompts there are.
@@ -14,10 +14,10 @@ method! {
 
 method! {
     /// A prompt, filled in.
-    Get = "prompts/get", GetParams => Reply<GetResult>
+    Get = "prompts/get", GetParams => MaybeInputRequired<GetResult>
 }
 
-notice! {
+notification! {
     /// The list of prompts has changed.
     ListChanged = "notifications/prompts/list_changed", NoParams
 }
@@ -88,7 +88,7 @@ wire! {
     }
     optional {
         /// Its arguments.
-        arguments: Ordered<String>,
+        arguments: OrderedMap<String>,
         /// Answers to what an earlier attempt asked for.
         input_responses: InputResponses,
         /// What an earlier attempt wanted back, unchanged.

@@ -2,10 +2,10 @@
 
 use super::caching::{CacheScope, cacheable};
 use super::content::ResourceContents;
-use super::mrtr::{InputResponses, Reply};
+use super::mrtr::{InputResponses, MaybeInputRequired};
 use super::pagination::PageParams;
 use super::result::{Empty, complete};
-use super::wire::{has_meta, method, notice, wire};
+use super::wire::{has_meta, method, notification, wire};
 use super::{Annotations, Icon, Meta, NoParams};
 
 method! {
@@ -20,7 +20,7 @@ method! {
 
 method! {
     /// What a resource holds.
-    Read = "resources/read", ReadParams => Reply<ReadResult>
+    Read = "resources/read", ReadParams => MaybeInputRequired<ReadResult>
 }
 
 method! {
@@ -33,12 +33,12 @@ method! {
     Unsubscribe = "resources/unsubscribe", UriParams => Empty
 }
 
-notice! {
+notification! {
     /// The list of resources has changed.
     ListChanged = "notifications/resources/list_changed", NoParams
 }
 
-notice! {
+notification! {
     /// A resource has changed.
     Updated = "notifications/resources/updated", UriParams
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::wire::{has_meta, wire};
 use super::{HasMeta, Meta};
-use crate::jsonrpc::{BadShape, Raw};
+use crate::jsonrpc::{JsonError, Raw};
 
 /// The answer to a request, in the newest shape.
 ///
@@ -18,7 +18,7 @@ pub trait Output: Serialize + HasMeta + Sized {
 
     /// Reads a result of a known kind. Fails when this request cannot be answered with that kind.
     // `#[inline]` wherever it is written: whoever reads a result builds that, and a server reads none.
-    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape>;
+    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, JsonError>;
 }
 
 /// The kinds of result.
@@ -44,19 +44,19 @@ impl ResultType {
     }
 
     /// The kind a result names. Absent is complete, as older servers leave it; an unknown kind is an invalid answer.
-    pub fn named_in(result: Raw<'_>) -> Result<Self, BadShape> {
+    pub fn from_result(result: Raw<'_>) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Peek {
+        struct ResultTypeMember {
             result_type: Option<String>,
         }
-        match object(result)?.read::<Peek>()?.result_type.as_deref() {
+        match require_object(result)?.read::<ResultTypeMember>()?.result_type.as_deref() {
             None | Some("complete") => Ok(ResultType::Complete),
             Some("input_required") => Ok(ResultType::InputRequired),
             Some("task") => Ok(ResultType::Task),
             Some(other) => {
                 let shown: String = other.chars().take(40).collect();
-                Err(BadShape::new(format!("unknown `resultType` {shown:?}")))
+                Err(JsonError::new(format!("unknown `resultType` {shown:?}")))
             }
         }
     }
@@ -82,9 +82,9 @@ macro_rules! complete {
             fn read(
                 kind: $crate::protocol::ResultType,
                 result: $crate::jsonrpc::Raw<'_>,
-            ) -> Result<Self, $crate::jsonrpc::BadShape> {
-                $crate::protocol::result::only_complete(kind)?;
-                $crate::protocol::result::object(result)?.read()
+            ) -> Result<Self, $crate::jsonrpc::JsonError> {
+                $crate::protocol::result::require_complete(kind)?;
+                $crate::protocol::result::require_object(result)?.read()
             }
         }
     )*};
@@ -93,16 +93,16 @@ macro_rules! complete {
 pub(super) use complete;
 
 /// The error every request gives that can only be answered at once.
-pub(super) fn only_complete(kind: ResultType) -> Result<(), BadShape> {
+pub(super) fn require_complete(kind: ResultType) -> Result<(), JsonError> {
     match kind {
         ResultType::Complete => Ok(()),
-        other => Err(BadShape::new(format!("this request cannot be answered with `{}`", other.as_str()))),
+        other => Err(JsonError::new(format!("this request cannot be answered with `{}`", other.as_str()))),
     }
 }
 
 /// Results are objects; `null` in particular is not an empty one.
-pub(super) fn object(result: Raw<'_>) -> Result<Raw<'_>, BadShape> {
-    if result.is_object() { Ok(result) } else { Err(BadShape::new("the result is not an object")) }
+pub(super) fn require_object(result: Raw<'_>) -> Result<Raw<'_>, JsonError> {
+    if result.is_object() { Ok(result) } else { Err(JsonError::new("the result is not an object")) }
 }
 
 complete!(Empty);

@@ -1,7 +1,7 @@
 //! Roots: the places the client lets the server work in.
 
 use super::result::complete;
-use super::wire::{has_meta, method, notice, wire};
+use super::wire::{has_meta, method, notification, wire};
 use super::{Meta, NoParams};
 
 method! {
@@ -9,7 +9,7 @@ method! {
     List = "roots/list", NoParams => ListResult
 }
 
-notice! {
+notification! {
     /// The list of roots has changed (up to 2025-11-25).
     ListChanged = "notifications/roots/list_changed", NoParams
 }

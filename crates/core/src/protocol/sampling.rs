@@ -8,15 +8,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::content::SamplingBlock;
 use super::result::complete;
-use super::tasks::{Promised, TaskRequest};
+use super::tasks::{MaybeTask, TaskRequest};
 use super::tools::Tool;
-use super::wire::{has_meta, method, wire, words};
+use super::wire::{has_meta, method, wire, string_enum};
 use super::{Meta, Role};
 use crate::jsonrpc::RawJson;
 
 method! {
     /// Asks the client's model. On 2026-07-28 it travels inside a result.
-    CreateMessage = "sampling/createMessage", CreateMessageParams => Promised<CreateMessageResult>
+    CreateMessage = "sampling/createMessage", CreateMessageParams => MaybeTask<CreateMessageResult>
 }
 
 wire! {
@@ -41,7 +41,7 @@ wire! {
         /// What makes it stop.
         stop_sequences: Vec<String>,
         /// For the provider of the model, an object.
-        #[serde(deserialize_with = "super::mrtr::object")]
+        #[serde(deserialize_with = "super::mrtr::deserialize_object")]
         metadata: RawJson,
         /// Tools it may use (from 2025-11-25, needs `sampling.tools`).
         tools: Vec<Tool>,
@@ -61,7 +61,7 @@ wire! {
         /// Who said it.
         role: Role,
         /// What was said.
-        content: Blocks,
+        content: SamplingContent,
     }
     optional {
         /// Data beside the protocol (from 2025-11-25).
@@ -72,69 +72,69 @@ wire! {
 
 /// One block, or from 2025-11-25 on any number of them.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Blocks {
+pub enum SamplingContent {
     /// One, as every revision writes it.
-    One(SamplingBlock),
+    Single(SamplingBlock),
     /// An array.
-    Many(Vec<SamplingBlock>),
+    Multiple(Vec<SamplingBlock>),
 }
 
-impl Blocks {
+impl SamplingContent {
     /// The blocks, however many.
     pub fn as_slice(&self) -> &[SamplingBlock] {
         match self {
-            Blocks::One(block) => std::slice::from_ref(block),
-            Blocks::Many(blocks) => blocks,
+            SamplingContent::Single(block) => std::slice::from_ref(block),
+            SamplingContent::Multiple(blocks) => blocks,
         }
     }
 
     /// The blocks, however many.
     pub fn into_vec(self) -> Vec<SamplingBlock> {
         match self {
-            Blocks::One(block) => vec![block],
-            Blocks::Many(blocks) => blocks,
+            SamplingContent::Single(block) => vec![block],
+            SamplingContent::Multiple(blocks) => blocks,
         }
     }
 }
 
-impl From<SamplingBlock> for Blocks {
+impl From<SamplingBlock> for SamplingContent {
     fn from(block: SamplingBlock) -> Self {
-        Blocks::One(block)
+        SamplingContent::Single(block)
     }
 }
 
-impl From<Vec<SamplingBlock>> for Blocks {
+impl From<Vec<SamplingBlock>> for SamplingContent {
     fn from(blocks: Vec<SamplingBlock>) -> Self {
-        Blocks::Many(blocks)
+        SamplingContent::Multiple(blocks)
     }
 }
 
-impl Serialize for Blocks {
+impl Serialize for SamplingContent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Blocks::One(block) => block.serialize(serializer),
-            Blocks::Many(blocks) => blocks.serialize(serializer),
+            SamplingContent::Single(block) => block.serialize(serializer),
+            SamplingContent::Multiple(blocks) => blocks.serialize(serializer),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Blocks {
+impl<'de> Deserialize<'de> for SamplingContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OneOrMany;
 
         impl<'de> Visitor<'de> for OneOrMany {
-            type Value = Blocks;
+            type Value = SamplingContent;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a content block or an array of them")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Blocks, A::Error> {
-                SamplingBlock::deserialize(MapAccessDeserializer::new(map)).map(Blocks::One)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SamplingContent, A::Error> {
+                SamplingBlock::deserialize(MapAccessDeserializer::new(map)).map(SamplingContent::Single)
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Blocks, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Blocks::Many)
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<SamplingContent, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(SamplingContent::Multiple)
             }
         }
 
@@ -173,7 +173,7 @@ wire! {
     }
 }
 
-words! {
+string_enum! {
     /// Which context the client should add.
     pub enum IncludeContext {
         /// None.
@@ -196,7 +196,7 @@ wire! {
     }
 }
 
-words! {
+string_enum! {
     /// Whether the model must use its tools.
     pub enum ToolChoiceMode {
         /// As it likes; also what silence means.
@@ -214,7 +214,7 @@ wire! {
         /// Who speaks: the assistant.
         role: Role,
         /// What it said.
-        content: Blocks,
+        content: SamplingContent,
         /// Which model it was.
         model: String,
     }

@@ -2,14 +2,14 @@
 
 use super::Meta;
 use super::result::complete;
-use super::wire::{has_meta, method, notice, wire};
+use super::wire::{has_meta, method, notification, wire};
 
 method! {
     /// Tells of changes until it is ended. Its result comes only with a graceful end.
     Listen = "subscriptions/listen", ListenParams => ListenResult
 }
 
-notice! {
+notification! {
     /// The first message on a subscription: what of the wish is granted.
     Acknowledged = "notifications/subscriptions/acknowledged", AcknowledgedParams
 }

@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::mrtr::{InputRequests, InputResponses};
 use super::pagination::PageParams;
-use super::result::{Empty, complete, object, only_complete};
-use super::wire::{has_meta, method, notice, wire, words};
-use super::{HasMeta, Meta, Ordered, Output, ResultType, map_only};
-use crate::jsonrpc::{BadShape, ErrorObject, Raw, RawJson};
+use super::result::{Empty, complete, require_object, require_complete};
+use super::wire::{has_meta, method, notification, wire, string_enum};
+use super::{HasMeta, Meta, OrderedMap, Output, ResultType, map_only};
+use crate::jsonrpc::{JsonError, ErrorObject, Raw, RawJson};
 
 method! {
     /// How a task stands, and its answer once there is one.
@@ -39,12 +39,12 @@ method! {
     List = "tasks/list", PageParams => ListResult
 }
 
-notice! {
+notification! {
     /// A task stands differently now (2025-11-25 only).
     StatusChanged = "notifications/tasks/status", StatusParams
 }
 
-notice! {
+notification! {
     /// A task stands differently now (extension, on a subscription that names it).
     Changed = "notifications/tasks", GetResult
 }
@@ -52,7 +52,7 @@ notice! {
 /// The identifier of the extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-words! {
+string_enum! {
     /// How a task stands.
     pub enum TaskStatus {
         /// It runs.
@@ -86,12 +86,12 @@ pub struct Task {
     pub ttl_ms: Option<u64>,
     /// How many milliseconds to wait between two looks.
     pub poll_interval_ms: Option<u64>,
-    pub(crate) spelling: Spelling,
+    pub(crate) format: TaskFormat,
 }
 
 /// Which revision's names a task is written with: those it was read with, until [`crate::revision`] says otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Spelling {
+pub(crate) enum TaskFormat {
     /// `ttlMs`, `pollIntervalMs`; creation results are flat.
     #[default]
     Extension,
@@ -115,7 +115,7 @@ impl Task {
             last_updated_at: last_updated_at.into(),
             ttl_ms: None,
             poll_interval_ms: None,
-            spelling: Spelling::default(),
+            format: TaskFormat::default(),
         }
     }
 }
@@ -146,14 +146,14 @@ impl GetResult {
 /// The answer to a request that has become a task.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct TaskCreated {
+pub struct CreateTaskResult {
     /// The task.
     pub task: Task,
     /// Data beside the protocol.
     pub meta: Option<Meta>,
 }
 
-impl TaskCreated {
+impl CreateTaskResult {
     /// The promise of `task`.
     pub fn new(task: Task) -> Self {
         Self { task, meta: None }
@@ -247,7 +247,7 @@ wire! {
 #[non_exhaustive]
 pub struct PayloadResult {
     /// Its members.
-    pub members: Ordered<RawJson>,
+    pub members: OrderedMap<RawJson>,
     /// Data beside the protocol; names the task under [`RELATED_TASK`](super::meta::RELATED_TASK).
     pub meta: Option<Meta>,
 }
@@ -267,7 +267,7 @@ impl Serialize for PayloadResult {
 
 impl<'de> Deserialize<'de> for PayloadResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut members = Ordered::<RawJson>::deserialize(deserializer)?;
+        let mut members = OrderedMap::<RawJson>::deserialize(deserializer)?;
         let meta = members.remove("_meta").map(|meta| meta.read()).transpose();
         Ok(Self { members, meta: meta.map_err(D::Error::custom)? })
     }
@@ -291,9 +291,9 @@ struct TaskWire {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_updated_at: Option<String>,
     // `null` is for ever and must be written; absent is the other spelling.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "deserialize_nullable")]
     ttl_ms: Option<Option<u64>>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "nullable")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "deserialize_nullable")]
     ttl: Option<Option<u64>>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::number::maybe_count")]
     poll_interval_ms: Option<u64>,
@@ -309,12 +309,12 @@ struct TaskWire {
     meta: Option<Meta>,
 }
 
-fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
+fn deserialize_nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
     super::number::maybe_count::deserialize(deserializer).map(Some)
 }
 
 impl TaskWire {
-    fn of(task: &Task) -> Self {
+    fn from_task(task: &Task) -> Self {
         let mut wire = Self {
             task_id: Some(task.task_id.clone()),
             status: Some(task.status),
@@ -323,11 +323,11 @@ impl TaskWire {
             last_updated_at: Some(task.last_updated_at.clone()),
             ..Self::default()
         };
-        match task.spelling {
-            Spelling::Extension => {
+        match task.format {
+            TaskFormat::Extension => {
                 (wire.ttl_ms, wire.poll_interval_ms) = (Some(task.ttl_ms), task.poll_interval_ms)
             }
-            Spelling::Core => (wire.ttl, wire.poll_interval) = (Some(task.ttl_ms), task.poll_interval_ms),
+            TaskFormat::Core => (wire.ttl, wire.poll_interval) = (Some(task.ttl_ms), task.poll_interval_ms),
         }
         wire
     }
@@ -336,8 +336,8 @@ impl TaskWire {
     fn task<E: serde::de::Error>(&mut self) -> Result<Task, E> {
         let need = |name| move || E::missing_field(name);
         let spelling = match (self.ttl_ms, self.ttl) {
-            (None, Some(_)) => Spelling::Core,
-            _ => Spelling::Extension,
+            (None, Some(_)) => TaskFormat::Core,
+            _ => TaskFormat::Extension,
         };
         Ok(Task {
             task_id: self.task_id.take().ok_or_else(need("taskId"))?,
@@ -347,26 +347,26 @@ impl TaskWire {
             last_updated_at: self.last_updated_at.take().ok_or_else(need("lastUpdatedAt"))?,
             ttl_ms: self.ttl_ms.or(self.ttl).flatten(),
             poll_interval_ms: self.poll_interval_ms.or(self.poll_interval),
-            spelling,
+            format: spelling,
         })
     }
 }
 
 impl Serialize for Task {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        TaskWire::of(self).serialize(serializer)
+        TaskWire::from_task(self).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Task {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        map_only::read::<TaskWire, D>(deserializer)?.task()
+        map_only::deserialize_map::<TaskWire, D>(deserializer)?.task()
     }
 }
 
 impl Serialize for GetResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut wire = TaskWire::of(&self.task);
+        let mut wire = TaskWire::from_task(&self.task);
         wire.result = self.result.clone();
         wire.error = self.error.clone();
         wire.input_requests = self.input_requests.clone();
@@ -377,7 +377,7 @@ impl Serialize for GetResult {
 
 impl<'de> Deserialize<'de> for GetResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut wire = map_only::read::<TaskWire, D>(deserializer)?;
+        let mut wire = map_only::deserialize_map::<TaskWire, D>(deserializer)?;
         Ok(Self {
             task: wire.task()?,
             result: wire.result,
@@ -388,12 +388,12 @@ impl<'de> Deserialize<'de> for GetResult {
     }
 }
 
-impl Serialize for TaskCreated {
+impl Serialize for CreateTaskResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut wire = match self.task.spelling {
-            Spelling::Extension => TaskWire::of(&self.task),
-            Spelling::Core => {
-                let task = RawJson::of(&self.task).map_err(serde::ser::Error::custom)?;
+        let mut wire = match self.task.format {
+            TaskFormat::Extension => TaskWire::from_task(&self.task),
+            TaskFormat::Core => {
+                let task = RawJson::from_value(&self.task).map_err(serde::ser::Error::custom)?;
                 TaskWire { task: Some(task), ..TaskWire::default() }
             }
         };
@@ -402,11 +402,11 @@ impl Serialize for TaskCreated {
     }
 }
 
-impl<'de> Deserialize<'de> for TaskCreated {
+impl<'de> Deserialize<'de> for CreateTaskResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut wire = map_only::read::<TaskWire, D>(deserializer)?;
+        let mut wire = map_only::deserialize_map::<TaskWire, D>(deserializer)?;
         let task = match wire.task.take() {
-            Some(task) => Task { spelling: Spelling::Core, ..task.read().map_err(D::Error::custom)? },
+            Some(task) => Task { format: TaskFormat::Core, ..task.read().map_err(D::Error::custom)? },
             None => wire.task()?,
         };
         Ok(Self { task, meta: wire.meta })
@@ -415,7 +415,7 @@ impl<'de> Deserialize<'de> for TaskCreated {
 
 impl Serialize for CancelResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut wire = self.task.as_ref().map(TaskWire::of).unwrap_or_default();
+        let mut wire = self.task.as_ref().map(TaskWire::from_task).unwrap_or_default();
         wire.meta = self.meta.clone();
         wire.serialize(serializer)
     }
@@ -423,7 +423,7 @@ impl Serialize for CancelResult {
 
 impl<'de> Deserialize<'de> for CancelResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut wire = map_only::read::<TaskWire, D>(deserializer)?;
+        let mut wire = map_only::deserialize_map::<TaskWire, D>(deserializer)?;
         let task = if wire.task_id.is_some() { Some(wire.task()?) } else { None };
         Ok(Self { task, meta: wire.meta })
     }
@@ -431,7 +431,7 @@ impl<'de> Deserialize<'de> for CancelResult {
 
 impl Serialize for StatusParams {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut wire = TaskWire::of(&self.task);
+        let mut wire = TaskWire::from_task(&self.task);
         wire.meta = self.meta.clone();
         wire.serialize(serializer)
     }
@@ -439,7 +439,7 @@ impl Serialize for StatusParams {
 
 impl<'de> Deserialize<'de> for StatusParams {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut wire = map_only::read::<TaskWire, D>(deserializer)?;
+        let mut wire = map_only::deserialize_map::<TaskWire, D>(deserializer)?;
         if wire.status.is_none() {
             return Err(D::Error::missing_field("status"));
         }
@@ -450,10 +450,10 @@ impl<'de> Deserialize<'de> for StatusParams {
 /// The extension's own examples call a task `task` here too, though its rule says `complete`.
 impl Output for GetResult {
     #[inline]
-    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
+    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, JsonError> {
         match kind {
-            ResultType::Complete | ResultType::Task => object(result)?.read(),
-            other => only_complete(other).and(Err(BadShape::new("not a task"))),
+            ResultType::Complete | ResultType::Task => require_object(result)?.read(),
+            other => require_complete(other).and(Err(JsonError::new("not a task"))),
         }
     }
 }
@@ -461,57 +461,57 @@ impl Output for GetResult {
 /// An answer that may be promised instead: what the server asks can become a task of the client (2025-11-25).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Promised<T> {
+pub enum MaybeTask<T> {
     /// The answer itself.
     Complete(T),
     /// It will be found under a task.
-    Task(TaskCreated),
+    Task(CreateTaskResult),
 }
 
-impl<T> From<T> for Promised<T> {
+impl<T> From<T> for MaybeTask<T> {
     fn from(answer: T) -> Self {
-        Promised::Complete(answer)
+        MaybeTask::Complete(answer)
     }
 }
 
-impl<T: Output> Output for Promised<T> {
+impl<T: Output> Output for MaybeTask<T> {
     fn result_type(&self) -> ResultType {
         match self {
-            Promised::Complete(answer) => answer.result_type(),
-            Promised::Task(_) => ResultType::Task,
+            MaybeTask::Complete(answer) => answer.result_type(),
+            MaybeTask::Task(_) => ResultType::Task,
         }
     }
 
     #[inline]
-    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
+    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, JsonError> {
         match kind {
-            ResultType::Task => object(result)?.read().map(Promised::Task),
-            other => T::read(other, result).map(Promised::Complete),
+            ResultType::Task => require_object(result)?.read().map(MaybeTask::Task),
+            other => T::read(other, result).map(MaybeTask::Complete),
         }
     }
 }
 
-impl<T: Serialize> Serialize for Promised<T> {
+impl<T: Serialize> Serialize for MaybeTask<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Promised::Complete(answer) => answer.serialize(serializer),
-            Promised::Task(task) => task.serialize(serializer),
+            MaybeTask::Complete(answer) => answer.serialize(serializer),
+            MaybeTask::Task(task) => task.serialize(serializer),
         }
     }
 }
 
-impl<T: HasMeta> HasMeta for Promised<T> {
+impl<T: HasMeta> HasMeta for MaybeTask<T> {
     fn meta(&self) -> Option<&Meta> {
         match self {
-            Promised::Complete(answer) => answer.meta(),
-            Promised::Task(task) => task.meta.as_ref(),
+            MaybeTask::Complete(answer) => answer.meta(),
+            MaybeTask::Task(task) => task.meta.as_ref(),
         }
     }
 
     fn meta_mut(&mut self) -> &mut Option<Meta> {
         match self {
-            Promised::Complete(answer) => answer.meta_mut(),
-            Promised::Task(task) => &mut task.meta,
+            MaybeTask::Complete(answer) => answer.meta_mut(),
+            MaybeTask::Task(task) => &mut task.meta,
         }
     }
 }

@@ -5,11 +5,11 @@ use serde::{Serialize, Serializer};
 use super::caching::{CacheScope, cacheable};
 use super::mrtr::{InputRequired, InputResponses};
 use super::pagination::PageParams;
-use super::result::{complete, object};
-use super::tasks::{TaskCreated, TaskRequest};
-use super::wire::{has_meta, method, notice, wire, words};
+use super::result::{complete, require_object};
+use super::tasks::{CreateTaskResult, TaskRequest};
+use super::wire::{has_meta, method, notification, wire, string_enum};
 use super::{ContentBlock, HasMeta, Icon, Meta, NoParams, Output, ResultType, Schema};
-use crate::jsonrpc::{BadShape, Raw, RawJson};
+use crate::jsonrpc::{JsonError, Raw, RawJson};
 
 method! {
     /// Which tools there are.
@@ -21,7 +21,7 @@ method! {
     Call = "tools/call", CallParams => CallOutput
 }
 
-notice! {
+notification! {
     /// The list of tools has changed.
     ListChanged = "notifications/tools/list_changed", NoParams
 }
@@ -83,7 +83,7 @@ wire! {
     }
 }
 
-words! {
+string_enum! {
     /// Whether a tool can run as a task.
     pub enum TaskSupport {
         /// Never; also what silence means.
@@ -123,7 +123,7 @@ wire! {
     }
     optional {
         /// Its arguments, an object.
-        #[serde(deserialize_with = "super::mrtr::object")]
+        #[serde(deserialize_with = "super::mrtr::deserialize_object")]
         arguments: RawJson,
         /// Answers to what an earlier attempt asked for.
         input_responses: InputResponses,
@@ -145,7 +145,7 @@ wire! {
     }
     optional {
         /// For programs: any JSON value (an object up to 2025-11-25).
-        #[serde(deserialize_with = "crate::jsonrpc::present")]
+        #[serde(deserialize_with = "crate::jsonrpc::deserialize_present")]
         structured_content: RawJson,
         /// Whether the tool failed. Its content then tells the model why.
         is_error: bool,
@@ -176,7 +176,7 @@ pub enum CallOutput {
     /// The server asks back first.
     InputRequired(InputRequired),
     /// The tool runs as a task.
-    Task(TaskCreated),
+    Task(CreateTaskResult),
 }
 
 impl From<CallResult> for CallOutput {
@@ -191,8 +191,8 @@ impl From<InputRequired> for CallOutput {
     }
 }
 
-impl From<TaskCreated> for CallOutput {
-    fn from(task: TaskCreated) -> Self {
+impl From<CreateTaskResult> for CallOutput {
+    fn from(task: CreateTaskResult) -> Self {
         CallOutput::Task(task)
     }
 }
@@ -207,8 +207,8 @@ impl Output for CallOutput {
     }
 
     #[inline]
-    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, BadShape> {
-        let result = object(result)?;
+    fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, JsonError> {
+        let result = require_object(result)?;
         Ok(match kind {
             ResultType::Complete => CallOutput::Complete(result.read()?),
             ResultType::InputRequired => CallOutput::InputRequired(InputRequired::read(result)?),

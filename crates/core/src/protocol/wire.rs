@@ -89,13 +89,13 @@ macro_rules! method {
 }
 
 /// Names a notification: the type that stands for it, its wire name, what it says.
-macro_rules! notice {
+macro_rules! notification {
     ($(#[$attr:meta])* $name:ident = $wire:literal, $params:ty) => {
         $(#[$attr])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $name {}
 
-        impl $crate::protocol::Notice for $name {
+        impl $crate::protocol::NotificationMethod for $name {
             const NAME: &'static str = $wire;
             type Params = $params;
         }
@@ -103,7 +103,7 @@ macro_rules! notice {
 }
 
 /// Defines an enum of words, as the protocol has many.
-macro_rules! words {
+macro_rules! string_enum {
     ($(#[$attr:meta])* pub enum $name:ident { $($(#[$var_attr:meta])* $var:ident = $word:literal,)* }) => {
         $(#[$attr])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,7 +119,7 @@ macro_rules! words {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::protocol::map_only::read_word(deserializer, &[$(($word, $name::$var),)*])
+                $crate::protocol::map_only::deserialize_string_enum(deserializer, &[$(($word, $name::$var),)*])
             }
         }
 
@@ -134,4 +134,4 @@ macro_rules! words {
     };
 }
 
-pub(super) use {has_meta, method, notice, wire, words};
+pub(super) use {has_meta, method, notification, string_enum, wire};

@@ -2,32 +2,32 @@
 //!
 //! Everything else in Tsugite wears the newest shape ([`crate::protocol`]). A value leaves through [`write_request`],
 //! [`write_notification`] or [`write_result`], which put the peer's older coat on, and comes in through
-//! [`read_params`], [`read_notice`] or [`read_result`], which take it off. What only passes through, from one peer to
-//! another, goes by [`carry_params`] and its siblings and stays text. What differs in shape stands in the files
+//! [`read_params`], [`read_notification`] or [`read_result`], which take it off. What only passes through, from one peer to
+//! another, goes by [`translate_raw_params`] and its siblings and stays text. What differs in shape stands in the files
 //! of `shape`, one per family; which methods exist when, in `methods`; which number an error has, in `refusal`.
 //! No other module compares revisions: it asks one of the questions below.
 
-#[cfg(feature = "carry")]
-mod carry;
+#[cfg(feature = "translate-raw")]
+mod translate_raw;
 mod methods;
 mod negotiate;
-mod refusal;
+mod rpc_error;
 mod shape;
 mod translate;
 
 use std::fmt;
 use std::str::FromStr;
 
-#[cfg(feature = "carry")]
-pub use carry::{carry_answer, carry_error, carry_notice, carry_params, carry_result};
-pub use methods::{Kind, Row, Sender, canonical, methods};
+#[cfg(feature = "translate-raw")]
+pub use translate_raw::{translate_raw_input_response, translate_raw_error, translate_raw_notification, translate_raw_params, translate_raw_result};
+pub use methods::{MethodKind, MethodInfo, MessageSender, canonical_method, methods};
 pub use negotiate::Revisions;
-pub(crate) use refusal::supported_versions;
-pub use refusal::{Refusal, code};
+pub(crate) use rpc_error::supported_versions;
+pub use rpc_error::{RpcError, code};
 pub use translate::{
-    Reading, ServerStamp, Translate, Unsayable, read_answer, read_hello, read_notice, read_params,
-    read_result, write_answer, write_notification, write_request, write_result, write_result_in_place,
-    write_stamped_request,
+    InferResultType, ServerInfoMeta, Translate, UnsupportedByRevisionError, read_input_response, read_initialize_params, read_notification, read_params,
+    read_result, write_input_response, write_notification, write_request, write_result, write_result_in_place,
+    write_request_with_meta,
 };
 
 use crate::protocol::meta;
@@ -76,7 +76,7 @@ impl Revision {
     pub const NEWEST_HANDSHAKE: Revision = Revision::V2025_11_25;
 
     /// What a server assumes of an HTTP request that names no version.
-    pub const ASSUMED: Revision = Revision::V2025_03_26;
+    pub const HTTP_DEFAULT: Revision = Revision::V2025_03_26;
 
     /// As it stands on the wire.
     pub const fn as_str(self) -> &'static str {
@@ -154,7 +154,7 @@ impl Revision {
     }
 
     /// Whether closing the stream of an answer cancels the request.
-    pub const fn disconnect_cancels(self) -> bool {
+    pub const fn cancels_on_disconnect(self) -> bool {
         self.is_stateless()
     }
 
@@ -167,7 +167,7 @@ impl Revision {
     ///
     /// 2025-06-18 reserves prefixes in which `modelcontextprotocol` or `mcp` stands before the last label, later
     /// revisions those in which one of them is the second label. Before that there was no rule.
-    pub fn reserves(self, key: &str) -> bool {
+    pub fn reserves_meta_key(self, key: &str) -> bool {
         let ours = |label: &str| matches!(label, "modelcontextprotocol" | "mcp");
         let unprefixed = [meta::PROGRESS_TOKEN, meta::TRACEPARENT, meta::TRACESTATE, meta::BAGGAGE];
         match self {
@@ -192,22 +192,22 @@ impl fmt::Display for Revision {
 
 /// A version we do not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnknownRevision;
+pub struct UnknownRevisionError;
 
-impl fmt::Display for UnknownRevision {
+impl fmt::Display for UnknownRevisionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("not a published revision of the Model Context Protocol")
     }
 }
 
-impl std::error::Error for UnknownRevision {}
+impl std::error::Error for UnknownRevisionError {}
 
 impl FromStr for Revision {
-    type Err = UnknownRevision;
+    type Err = UnknownRevisionError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownRevision> {
+    fn from_str(text: &str) -> Result<Self, UnknownRevisionError> {
         // Most say one of the newest.
-        Revision::ALL.into_iter().rev().find(|revision| revision.as_str() == text).ok_or(UnknownRevision)
+        Revision::ALL.into_iter().rev().find(|revision| revision.as_str() == text).ok_or(UnknownRevisionError)
     }
 }
 
@@ -223,14 +223,14 @@ mod tests {
             assert_eq!(revision.to_string().parse(), Ok(revision));
         }
         for unknown in ["", "2025-11-26", "2026-07-28 ", "DRAFT-2026-v1", "latest"] {
-            assert_eq!(unknown.parse::<Revision>(), Err(UnknownRevision));
+            assert_eq!(unknown.parse::<Revision>(), Err(UnknownRevisionError));
         }
     }
 
     #[test]
     fn reserved_meta_prefixes_differ_between_revisions() {
         // SCHM-005 the table of 2025-06-18, SCHM-006 the later one, TRAC-002 the keys without a prefix.
-        let reserved = |key| Revision::ALL.map(|revision| revision.reserves(key));
+        let reserved = |key| Revision::ALL.map(|revision| revision.reserves_meta_key(key));
         assert_eq!(reserved("modelcontextprotocol.io/x"), [false, false, true, false, false]);
         assert_eq!(reserved("tools.mcp.com/x"), [false, false, true, true, true]);
         assert_eq!(reserved("io.modelcontextprotocol/x"), [false, false, false, true, true]);

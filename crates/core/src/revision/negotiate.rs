@@ -51,7 +51,7 @@ impl Revisions {
 
     /// The revision to write errors in as long as nothing was agreed on: the oldest, unless only those without a
     /// handshake are served.
-    pub fn unspoken(self) -> Revision {
+    pub fn error_fallback(self) -> Revision {
         if self.handshake().is_empty() { Revision::NEWEST } else { Revision::OLDEST }
     }
 
@@ -69,14 +69,14 @@ impl Revisions {
     /// newest one served. Only revisions with a handshake count, so an offer of a stateless one is countered.
     ///
     /// `None` when no revision with a handshake is served.
-    pub fn answer_to_initialize(self, offered: &str) -> Option<Revision> {
+    pub fn negotiate(self, offered: &str) -> Option<Revision> {
         let served = self.handshake();
         let asked = offered.parse().ok().filter(|revision| served.contains(*revision));
         asked.or_else(|| served.newest_first().next())
     }
 
     /// The newest revision in the set that the other side names too.
-    pub fn best_of<'a>(self, theirs: impl IntoIterator<Item = &'a str>) -> Option<Revision> {
+    pub fn newest_common<'a>(self, theirs: impl IntoIterator<Item = &'a str>) -> Option<Revision> {
         let theirs: Revisions = theirs.into_iter().filter_map(|name| name.parse().ok()).collect();
         self.newest_first().find(|revision| theirs.contains(*revision))
     }
@@ -102,7 +102,7 @@ mod tests {
     fn a_served_offer_is_answered_with_itself() {
         // LIFE-011
         for revision in Revisions::ALL.handshake().newest_first() {
-            assert_eq!(Revisions::ALL.answer_to_initialize(revision.as_str()), Some(revision));
+            assert_eq!(Revisions::ALL.negotiate(revision.as_str()), Some(revision));
         }
     }
 
@@ -111,19 +111,19 @@ mod tests {
         // LIFE-012, LIFE-013; VER-036: a later date is no newer revision.
         let newest = Some(Revision::V2025_11_25);
         for offer in ["2026-07-28", "1999-01-01", "", "9999-99-99"] {
-            assert_eq!(Revisions::ALL.answer_to_initialize(offer), newest);
+            assert_eq!(Revisions::ALL.negotiate(offer), newest);
         }
         let old = Revisions::NONE.with(Revision::V2024_11_05).with(Revision::V2026_07_28);
-        assert_eq!(old.answer_to_initialize("2025-11-25"), Some(Revision::V2024_11_05));
-        assert_eq!(Revisions::ALL.stateless().answer_to_initialize("2025-11-25"), None);
+        assert_eq!(old.negotiate("2025-11-25"), Some(Revision::V2024_11_05));
+        assert_eq!(Revisions::ALL.stateless().negotiate("2025-11-25"), None);
     }
 
     #[test]
     fn the_newest_common_revision_is_chosen() {
         // VER-037
         let ours = Revisions::ALL.without(Revision::V2026_07_28);
-        assert_eq!(ours.best_of(["2024-11-05", "2026-07-28", "2025-06-18"]), Some(Revision::V2025_06_18));
-        assert_eq!(ours.best_of(["2026-07-28", "what"]), None);
+        assert_eq!(ours.newest_common(["2024-11-05", "2026-07-28", "2025-06-18"]), Some(Revision::V2025_06_18));
+        assert_eq!(ours.newest_common(["2026-07-28", "what"]), None);
         assert_eq!(Revisions::ALL.names().first(), Some(&"2026-07-28"));
     }
 }

@@ -4,25 +4,25 @@
 
 use crate::protocol::Method;
 use crate::protocol::ping::Ping;
-use crate::revision::{Refusal, Revision, Revisions};
+use crate::revision::{RpcError, Revision, Revisions};
 
 /// How far a handshake has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum HandshakePhase {
     /// Nothing was agreed yet.
-    Fresh,
+    Uninitialized,
     /// A revision was agreed; the client has not said that it is ready.
-    Agreed(Revision),
+    Negotiated(Revision),
     /// Both sides are ready.
     Ready(Revision),
 }
 
-impl Phase {
+impl HandshakePhase {
     /// The revision that was agreed.
     pub fn revision(self) -> Option<Revision> {
         match self {
-            Phase::Fresh => None,
-            Phase::Agreed(revision) | Phase::Ready(revision) => Some(revision),
+            HandshakePhase::Uninitialized => None,
+            HandshakePhase::Negotiated(revision) | HandshakePhase::Ready(revision) => Some(revision),
         }
     }
 }
@@ -31,48 +31,48 @@ impl Phase {
 #[derive(Debug, Clone)]
 pub struct ServerHandshake {
     served: Revisions,
-    phase: Phase,
+    phase: HandshakePhase,
 }
 
 impl ServerHandshake {
     /// Nothing has come yet; `served` is what can be agreed.
     pub fn new(served: Revisions) -> Self {
-        Self { served, phase: Phase::Fresh }
+        Self { served, phase: HandshakePhase::Uninitialized }
     }
 
     /// How far it has come.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> HandshakePhase {
         self.phase
     }
 
     /// An `initialize` has come: gives the revision to answer with. A repeated one begins anew.
     ///
     /// Fails, naming what is served, when no revision with a handshake is.
-    pub fn initialize(&mut self, offered: &str) -> Result<Revision, Refusal> {
-        match self.served.answer_to_initialize(offered) {
+    pub fn initialize(&mut self, offered: &str) -> Result<Revision, RpcError> {
+        match self.served.negotiate(offered) {
             Some(revision) => {
-                self.phase = Phase::Agreed(revision);
+                self.phase = HandshakePhase::Negotiated(revision);
                 Ok(revision)
             }
             None => {
-                Err(Refusal::UnsupportedVersion { requested: offered.to_owned(), supported: self.served })
+                Err(RpcError::UnsupportedVersion { requested: offered.to_owned(), supported: self.served })
             }
         }
     }
 
     /// `notifications/initialized`, or the first ordinary request: some clients never send the notification.
-    pub fn ready(&mut self) {
-        if let Phase::Agreed(revision) = self.phase {
-            self.phase = Phase::Ready(revision);
+    pub fn mark_ready(&mut self) {
+        if let HandshakePhase::Negotiated(revision) = self.phase {
+            self.phase = HandshakePhase::Ready(revision);
         }
     }
 
     /// Whether the server may send this request now: before the client is ready, only `ping`.
-    pub fn may_ask(&self, method: &str) -> bool {
+    pub fn may_send_request(&self, method: &str) -> bool {
         match self.phase {
-            Phase::Ready(_) => true,
-            Phase::Agreed(_) => method == Ping::NAME,
-            Phase::Fresh => false,
+            HandshakePhase::Ready(_) => true,
+            HandshakePhase::Negotiated(_) => method == Ping::NAME,
+            HandshakePhase::Uninitialized => false,
         }
     }
 }
@@ -85,11 +85,11 @@ mod tests {
     fn the_server_asks_nothing_but_ping_until_the_client_is_ready() {
         // LIFE-008
         let mut server = ServerHandshake::new(Revisions::ALL);
-        assert!(!server.may_ask("ping"));
+        assert!(!server.may_send_request("ping"));
         assert_eq!(server.initialize("2025-06-18"), Ok(Revision::V2025_06_18));
-        assert!(server.may_ask("ping") && !server.may_ask("roots/list"));
-        server.ready();
-        assert!(server.may_ask("roots/list"));
+        assert!(server.may_send_request("ping") && !server.may_send_request("roots/list"));
+        server.mark_ready();
+        assert!(server.may_send_request("roots/list"));
     }
 
     #[test]
@@ -97,9 +97,9 @@ mod tests {
         // LIFE-033
         let mut server = ServerHandshake::new(Revisions::ALL);
         server.initialize("2025-06-18").unwrap();
-        server.ready();
+        server.mark_ready();
         assert_eq!(server.initialize("2024-11-05"), Ok(Revision::V2024_11_05));
-        assert_eq!(server.phase(), Phase::Agreed(Revision::V2024_11_05));
+        assert_eq!(server.phase(), HandshakePhase::Negotiated(Revision::V2024_11_05));
     }
 
     #[test]
@@ -107,8 +107,8 @@ mod tests {
         // VER-032
         let mut server = ServerHandshake::new(Revisions::ALL.stateless());
         let refusal = server.initialize("2025-11-25").unwrap_err();
-        let error = refusal.error(Revision::V2025_11_25);
+        let error = refusal.to_error_object(Revision::V2025_11_25);
         assert!(error.data.unwrap().text().contains("2026-07-28"));
-        assert_eq!(server.phase(), Phase::Fresh);
+        assert_eq!(server.phase(), HandshakePhase::Uninitialized);
     }
 }

@@ -7,10 +7,10 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::http::Header;
+use super::http::OptionalHeader;
 use crate::base64;
 use crate::protocol::Schema;
-use crate::revision::Refusal;
+use crate::revision::RpcError;
 
 /// The value of a header for `text`: as it is, or wrapped.
 ///
@@ -24,10 +24,10 @@ use crate::revision::Refusal;
 pub fn encode(text: &str) -> Cow<'_, str> {
     let plain = text.bytes().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e));
     let padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
-    if plain && !padded && !looks_wrapped(text) {
+    if plain && !padded && !looks_encoded(text) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(format!("{OPEN}{}{CLOSE}", base64::encode(text.as_bytes())))
+    Cow::Owned(format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", base64::encode(text.as_bytes())))
 }
 
 /// What a header value says; `None` when it holds characters no header may hold, or is wrapped but not well.
@@ -36,18 +36,18 @@ pub fn decode(value: &str) -> Option<Cow<'_, str>> {
         return None;
     }
     let value = value.trim_ascii();
-    match value.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) {
+    match value.strip_prefix(BASE64_PREFIX).and_then(|rest| rest.strip_suffix(BASE64_SUFFIX)) {
         Some(wrapped) => String::from_utf8(base64::decode(wrapped)?).ok().map(Cow::Owned),
         None => Some(Cow::Borrowed(value)),
     }
 }
 
-fn looks_wrapped(text: &str) -> bool {
-    text.starts_with(OPEN) && text.ends_with(CLOSE)
+fn looks_encoded(text: &str) -> bool {
+    text.starts_with(BASE64_PREFIX) && text.ends_with(BASE64_SUFFIX)
 }
 
-const OPEN: &str = "=?base64?";
-const CLOSE: &str = "?=";
+const BASE64_PREFIX: &str = "=?base64?";
+const BASE64_SUFFIX: &str = "?=";
 
 /// The arguments of a tool that are mirrored into headers, found once from its schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,52 +68,52 @@ pub struct HeaderParam {
 enum ParamKind {
     Text,
     Integer,
-    Flag,
+    Boolean,
 }
 
 /// A schema that marks arguments in a way that is not allowed. The tool is not to be offered over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum BadMark {
+pub enum HeaderParamError {
     /// The name is not a header name.
-    Name(String),
+    InvalidName(String),
     /// Two arguments want the same header.
-    Twice(String),
+    Duplicate(String),
     /// The argument is neither a string, an integer nor a boolean.
-    Type(String),
+    InvalidType(String),
     /// The argument cannot be reached through `properties` alone.
-    Place,
+    Misplaced,
 }
 
-impl fmt::Display for BadMark {
+impl fmt::Display for HeaderParamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadMark::Name(name) => write!(f, "`x-mcp-header` {name:?} is not a header name"),
-            BadMark::Twice(name) => write!(f, "`x-mcp-header` {name:?} stands there twice"),
-            BadMark::Type(name) => {
+            HeaderParamError::InvalidName(name) => write!(f, "`x-mcp-header` {name:?} is not a header name"),
+            HeaderParamError::Duplicate(name) => write!(f, "`x-mcp-header` {name:?} stands there twice"),
+            HeaderParamError::InvalidType(name) => {
                 write!(
                     f,
                     "`x-mcp-header` {name:?} is on something else than a string, an integer or a boolean"
                 )
             }
-            BadMark::Place => f.write_str("`x-mcp-header` stands where `properties` alone do not lead"),
+            HeaderParamError::Misplaced => f.write_str("`x-mcp-header` stands where `properties` alone do not lead"),
         }
     }
 }
 
-impl std::error::Error for BadMark {}
+impl std::error::Error for HeaderParamError {}
 
 impl HeaderParams {
     /// Finds the marked arguments of an input schema.
-    pub fn of(schema: &Schema) -> Result<Self, BadMark> {
+    pub fn from_schema(schema: &Schema) -> Result<Self, HeaderParamError> {
         let mut params = Vec::new();
         let root = schema.keywords();
-        collect(root, &mut Vec::new(), &mut params)?;
+        collect_params(root, &mut Vec::new(), &mut params)?;
         let marks =
-            root.iter().map(|(word, value)| if word == "x-mcp-header" { 1 } else { count(word, value) });
+            root.iter().map(|(word, value)| if word == "x-mcp-header" { 1 } else { count_marks(word, value) });
         // What was not reached through `properties` stands in the wrong place.
         if marks.sum::<usize>() != params.len() {
-            return Err(BadMark::Place);
+            return Err(HeaderParamError::Misplaced);
         }
         Ok(Self(params))
     }
@@ -129,21 +129,21 @@ impl HeaderParams {
     }
 
     /// Compares the headers of a call with its arguments. `lookup` gives the header `Mcp-Param-{name}`.
-    pub fn check<'h>(&self, arguments: &Value, lookup: impl Fn(&str) -> Header<'h>) -> Result<(), Refusal> {
+    pub fn check<'h>(&self, arguments: &Value, lookup: impl Fn(&str) -> OptionalHeader<'h>) -> Result<(), RpcError> {
         for param in &self.0 {
             let expected = param.value(arguments);
             let agrees = match (lookup(&param.name), &expected) {
                 // A number that no header can carry exactly must not slip past the header.
-                (Header::Absent, None) => !param.is_out_of_range(arguments),
-                (Header::Once(header), Some(expected)) => {
-                    decode(header).is_some_and(|header| param.agrees(&header, expected))
+                (OptionalHeader::Absent, None) => !param.is_out_of_range(arguments),
+                (OptionalHeader::Present(header), Some(expected)) => {
+                    decode(header).is_some_and(|header| param.matches(&header, expected))
                 }
                 _ => false,
             };
             if !agrees {
                 let text =
                     format!("`Mcp-Param-{}` is missing or differs from the argument in the body", param.name);
-                return Err(Refusal::HeaderMismatch(text.into()));
+                return Err(RpcError::HeaderMismatch(text.into()));
             }
         }
         Ok(())
@@ -157,9 +157,9 @@ impl HeaderParam {
         let value = self.path.iter().try_fold(arguments, |value, step| value.get(step))?;
         match (self.kind, value) {
             (ParamKind::Text, Value::String(text)) => Some(text.clone()),
-            (ParamKind::Flag, Value::Bool(flag)) => Some(flag.to_string()),
+            (ParamKind::Boolean, Value::Bool(flag)) => Some(flag.to_string()),
             (ParamKind::Integer, Value::Number(number)) => {
-                whole(&number.to_string()).map(|whole| whole.to_string())
+                parse_integer(&number.to_string()).map(|whole| whole.to_string())
             }
             _ => None,
         }
@@ -172,75 +172,75 @@ impl HeaderParam {
             && self.value(arguments).is_none()
     }
 
-    fn agrees(&self, header: &str, expected: &str) -> bool {
+    fn matches(&self, header: &str, expected: &str) -> bool {
         match self.kind {
-            ParamKind::Integer => whole(header).is_some_and(|whole| whole.to_string() == expected),
+            ParamKind::Integer => parse_integer(header).is_some_and(|whole| whole.to_string() == expected),
             _ => header == expected,
         }
     }
 }
 
 /// A whole number that every side can hold exactly; `42.0` and `4.2e1` are forty-two too.
-fn whole(text: &str) -> Option<i64> {
-    const LARGEST: i64 = (1 << 53) - 1;
+fn parse_integer(text: &str) -> Option<i64> {
+    const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
     let value = match text.parse::<i64>() {
         Ok(value) => value,
         Err(_) => {
             let number: serde_json::Number = serde_json::from_str(text).ok()?;
             let value =
-                number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() <= LARGEST as f64)?;
+                number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() <= MAX_SAFE_INTEGER as f64)?;
             value as i64
         }
     };
-    (-LARGEST..=LARGEST).contains(&value).then_some(value)
+    (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(&value).then_some(value)
 }
 
-fn collect(
+fn collect_params(
     schema: &serde_json::Map<String, Value>,
     path: &mut Vec<String>,
     params: &mut Vec<HeaderParam>,
-) -> Result<(), BadMark> {
+) -> Result<(), HeaderParamError> {
     let Some(Value::Object(properties)) = schema.get("properties") else { return Ok(()) };
     for (name, property) in properties {
         let Value::Object(property) = property else { continue };
         path.push(name.clone());
         if let Some(mark) = property.get("x-mcp-header") {
-            params.push(marked(mark, property, path, params)?);
+            params.push(header_param(mark, property, path, params)?);
         }
-        collect(property, path, params)?;
+        collect_params(property, path, params)?;
         path.pop();
     }
     Ok(())
 }
 
-fn marked(
+fn header_param(
     mark: &Value,
     property: &serde_json::Map<String, Value>,
     path: &[String],
     known: &[HeaderParam],
-) -> Result<HeaderParam, BadMark> {
+) -> Result<HeaderParam, HeaderParamError> {
     let name = mark.as_str().unwrap_or_default();
     if !is_token(name) {
-        return Err(BadMark::Name(name.chars().take(40).collect()));
+        return Err(HeaderParamError::InvalidName(name.chars().take(40).collect()));
     }
     if known.iter().any(|param| param.name.eq_ignore_ascii_case(name)) {
-        return Err(BadMark::Twice(name.to_owned()));
+        return Err(HeaderParamError::Duplicate(name.to_owned()));
     }
     let kind = match property.get("type").and_then(Value::as_str) {
         Some("string") => ParamKind::Text,
         Some("integer") => ParamKind::Integer,
-        Some("boolean") => ParamKind::Flag,
-        _ => return Err(BadMark::Type(name.to_owned())),
+        Some("boolean") => ParamKind::Boolean,
+        _ => return Err(HeaderParamError::InvalidType(name.to_owned())),
     };
     Ok(HeaderParam { name: name.to_owned(), path: path.to_vec(), kind })
 }
 
 /// How many marks stand at or below a keyword of a schema. Names of properties and plain data are no keywords.
-fn count(word: &str, value: &Value) -> usize {
+fn count_marks(word: &str, value: &Value) -> usize {
     let schema = |value: &Value| match value {
         Value::Object(members) => members
             .iter()
-            .map(|(word, value)| if word == "x-mcp-header" { 1 } else { count(word, value) })
+            .map(|(word, value)| if word == "x-mcp-header" { 1 } else { count_marks(word, value) })
             .sum(),
         _ => 0,
     };
@@ -314,23 +314,23 @@ mod tests {
             json!({"a": {"if": {"properties": {"b": {"type": "string", "x-mcp-header": "A"}}}}}),
         ];
         for properties in bad {
-            assert!(HeaderParams::of(&schema(properties.clone())).is_err(), "{properties}");
+            assert!(HeaderParams::from_schema(&schema(properties.clone())).is_err(), "{properties}");
         }
         let hidden = json!({"type": "object", "$defs": {"a": {"type": "string", "x-mcp-header": "A"}}});
-        assert_eq!(HeaderParams::of(&Schema::from(hidden)), Err(BadMark::Place));
+        assert_eq!(HeaderParams::from_schema(&Schema::from(hidden)), Err(HeaderParamError::Misplaced));
         let good = schema(json!({
             "region": {"type": "string", "x-mcp-header": "Region"},
             "where": {"type": "object", "properties": {"zone": {"type": "integer", "x-mcp-header": "Zone"}}},
             "x-mcp-header": {"type": "string", "default": {"x-mcp-header": "no mark"}},
         }));
-        let params = HeaderParams::of(&good).unwrap();
+        let params = HeaderParams::from_schema(&good).unwrap();
         assert_eq!(params.iter().map(|param| param.name.as_str()).collect::<Vec<_>>(), ["Region", "Zone"]);
     }
 
     #[test]
     fn headers_must_say_what_the_arguments_say() {
         // HTTP-075, HTTP-074 null and absent, HTTP-059 numbers, HTTP-065 their range, HTTP-076 characters.
-        let params = HeaderParams::of(&schema(json!({
+        let params = HeaderParams::from_schema(&schema(json!({
             "n": {"type": "integer", "x-mcp-header": "N"},
             "s": {"type": "string", "x-mcp-header": "S"},
             "b": {"type": "boolean", "x-mcp-header": "B"},
@@ -341,8 +341,8 @@ mod tests {
                 headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             params
                 .check(&arguments, |name| match headers.iter().find(|(known, _)| known == name) {
-                    Some((_, value)) => Header::Once(value),
-                    None => Header::Absent,
+                    Some((_, value)) => OptionalHeader::Present(value),
+                    None => OptionalHeader::Absent,
                 })
                 .is_ok()
         };

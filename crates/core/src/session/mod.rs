@@ -14,12 +14,12 @@ pub mod header;
 pub mod http;
 pub mod inbound;
 pub mod outbound;
-pub mod pace;
-pub mod peek;
+pub mod call_timer;
+pub mod request_meta;
 pub mod probe;
 pub mod stdio;
 
-pub use handshake::{Phase, ServerHandshake};
-pub use inbound::Inbound;
-pub use outbound::Outbound;
-pub use peek::{Peek, Stamp};
+pub use handshake::{HandshakePhase, ServerHandshake};
+pub use inbound::InboundRequests;
+pub use outbound::OutboundRequests;
+pub use request_meta::{RequestMeta, ClientMetaPresence};

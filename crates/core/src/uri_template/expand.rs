@@ -1,33 +1,33 @@
 //! From values to a URI: RFC 6570, section 3.
 
-use super::parse::{Operator, Part};
-use super::percent::{self, Keep};
-use super::{ExpandError, Value};
+use super::grammar::{Operator, TemplatePart};
+use super::percent::{self, AllowedChars};
+use super::{ExpandError, TemplateValue};
 
 /// Writes the URI, asking `lookup` once for each variable, from left to right.
 pub(super) fn expand(
-    parts: &[Part],
-    mut lookup: impl FnMut(&str) -> Option<Value>,
+    parts: &[TemplatePart],
+    mut lookup: impl FnMut(&str) -> Option<TemplateValue>,
 ) -> Result<String, ExpandError> {
     let mut uri = String::new();
     for part in parts {
         let (operator, variables) = match part {
-            Part::Literal(literal) => {
-                percent::encode(literal, Keep::Reserved, &mut uri);
+            TemplatePart::Literal(literal) => {
+                percent::encode(literal, AllowedChars::Reserved, &mut uri);
                 continue;
             }
-            Part::Expression(operator, variables) => (*operator, variables),
+            TemplatePart::Expression(operator, variables) => (*operator, variables),
         };
-        let (first, between) = operator.marks();
+        let (first, between) = operator.separators();
         let mut mark = first;
         for variable in variables {
             let value = lookup(&variable.name);
             let items = match &value {
                 None => &[],
-                Some(Value::Text(text)) => std::slice::from_ref(text),
-                Some(Value::List(list)) if variable.explode => list,
-                Some(Value::List(_)) => {
-                    return Err(ExpandError::List { variable: variable.name.to_string() });
+                Some(TemplateValue::Text(text)) => std::slice::from_ref(text),
+                Some(TemplateValue::List(list)) if variable.explode => list,
+                Some(TemplateValue::List(_)) => {
+                    return Err(ExpandError::UnexpectedList { variable: variable.name.to_string() });
                 }
             };
             for item in items {
@@ -48,7 +48,7 @@ fn push_item(name: &str, item: &str, operator: Operator, uri: &mut String) {
             uri.push('=');
         }
     }
-    percent::encode(item, operator.keep(), uri);
+    percent::encode(item, operator.allowed_chars(), uri);
 }
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     /// The variables of RFC 6570, sections 1.2 and 3.2.
-    fn rfc(name: &str) -> Option<Value> {
+    fn rfc_variable(name: &str) -> Option<TemplateValue> {
         Some(match name {
             "count" => ["one", "two", "three"].into(),
             "dom" => ["example", "com"].into(),
@@ -73,17 +73,17 @@ mod tests {
             "x" => "1024".into(),
             "y" => "768".into(),
             "empty" => "".into(),
-            "empty_list" => Value::List(Vec::new()),
+            "empty_list" => TemplateValue::List(Vec::new()),
             _ => return None,
         })
     }
 
     fn assert_expansions(examples: &[(&str, &str)]) {
         for (source, uri) in examples {
-            assert_eq!(expand(source, rfc).as_deref(), Ok(*uri), "{source}");
+            assert_eq!(expand(source, rfc_variable).as_deref(), Ok(*uri), "{source}");
             // Where the template can also be registered, it expands the same.
             if let Ok(template) = UriTemplate::parse(source) {
-                assert_eq!(template.expand(rfc).as_deref(), Ok(*uri), "{source}");
+                assert_eq!(template.expand(rfc_variable).as_deref(), Ok(*uri), "{source}");
             }
         }
     }
@@ -199,8 +199,8 @@ mod tests {
     fn a_list_for_a_text_is_an_error() {
         for source in ["{list}", "{+list}", "{#list}", "{.list}", "{/list}", "{;list}", "{?list}", "{&list}"]
         {
-            let error = expand(source, rfc).expect_err(source);
-            assert_eq!(error, ExpandError::List { variable: "list".into() });
+            let error = expand(source, rfc_variable).expect_err(source);
+            assert_eq!(error, ExpandError::UnexpectedList { variable: "list".into() });
         }
     }
 }

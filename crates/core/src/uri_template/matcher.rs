@@ -4,40 +4,40 @@
 //! `shape` has proved that this ends in the right place. Hence each byte is looked at a fixed number of
 //! times, for a group of parameters at most once per name.
 
-use super::screen;
-use super::shape::{Group, Guard, Slot, Step};
-use super::{Refused, Value, Variables, percent};
+use super::value_check;
+use super::compile::{ParamGroup, ValueContext, ValueStep, Step};
+use super::{RejectedValueError, TemplateValue, Variables, percent};
 
 /// Reads the values, first by shape, then one by one; so no value is judged in a URI that is not ours.
-pub(super) fn matches(steps: &[Step], uri: &str) -> Result<Option<Variables>, Refused> {
-    let uri = percent::canonical(uri);
-    let Some(found) = find(steps, &uri, |_| {}) else { return Ok(None) };
-    found.into_iter().map(Found::read).collect::<Result<_, _>>().map(Some)
+pub(super) fn matches(steps: &[Step], uri: &str) -> Result<Option<Variables>, RejectedValueError> {
+    let uri = percent::canonicalize(uri);
+    let Some(found) = match_steps(steps, &uri, |_| {}) else { return Ok(None) };
+    found.into_iter().map(MatchedValue::decode).collect::<Result<_, _>>().map(Some)
 }
 
 /// A value as it stands in the URI.
-struct Found<'a> {
+struct MatchedValue<'a> {
     name: &'a str,
     raw: &'a str,
-    guard: Guard,
-    list: bool,
+    context: ValueContext,
+    is_list: bool,
 }
 
-impl Found<'_> {
-    fn read(self) -> Result<(String, Value), Refused> {
-        let text = |raw| screen::read(self.name, raw, self.guard);
-        let value = if self.list {
-            Value::List(self.raw.split('/').map(text).collect::<Result<_, _>>()?)
+impl MatchedValue<'_> {
+    fn decode(self) -> Result<(String, TemplateValue), RejectedValueError> {
+        let text = |raw| value_check::decode_checked(self.name, raw, self.context);
+        let value = if self.is_list {
+            TemplateValue::List(self.raw.split('/').map(text).collect::<Result<_, _>>()?)
         } else {
-            Value::Text(text(self.raw)?)
+            TemplateValue::Text(text(self.raw)?)
         };
         Ok((self.name.to_owned(), value))
     }
 }
 
 /// Where the values stand. `look` hears how many bytes are about to be looked at; a test adds them up.
-fn find<'a>(steps: &'a [Step], uri: &'a str, look: impl FnMut(usize)) -> Option<Vec<Found<'a>>> {
-    let mut cursor = Cursor { rest: uri, look };
+fn match_steps<'a>(steps: &'a [Step], uri: &'a str, look: impl FnMut(usize)) -> Option<Vec<MatchedValue<'a>>> {
+    let mut cursor = UriCursor { rest: uri, on_read: look };
     let mut found = Vec::new();
     for step in steps {
         match step {
@@ -49,55 +49,55 @@ fn find<'a>(steps: &'a [Step], uri: &'a str, look: impl FnMut(usize)) -> Option<
     cursor.rest.is_empty().then_some(found)
 }
 
-struct Cursor<'a, L> {
+struct UriCursor<'a, L> {
     rest: &'a str,
-    look: L,
+    on_read: L,
 }
 
-impl<'a, L: FnMut(usize)> Cursor<'a, L> {
+impl<'a, L: FnMut(usize)> UriCursor<'a, L> {
     fn text(&mut self, text: &str) -> Option<()> {
-        (self.look)(text.len().min(self.rest.len()));
+        (self.on_read)(text.len().min(self.rest.len()));
         self.rest = self.rest.strip_prefix(text)?;
         Some(())
     }
 
-    fn value(&mut self, slot: &'a Slot) -> Option<Found<'a>> {
-        let raw = self.run(|found| slot.class.holds(found)).strip_suffix(&*slot.tail)?;
+    fn value(&mut self, slot: &'a ValueStep) -> Option<MatchedValue<'a>> {
+        let raw = self.take_while(|found| slot.class.contains(found)).strip_suffix(&*slot.tail)?;
         // A tail that starts with a digit must not be the end of a triplet: `{a}1` has no value in `%41`.
         let mut last = raw.bytes().rev().take(2);
         let torn = !slot.tail.is_empty() && last.any(|byte| byte == b'%');
-        (self.look)(if slot.list { slot.tail.len() + raw.len() } else { slot.tail.len() });
-        if raw.is_empty() || torn || slot.list && raw.split('/').any(str::is_empty) {
+        (self.on_read)(if slot.is_list { slot.tail.len() + raw.len() } else { slot.tail.len() });
+        if raw.is_empty() || torn || slot.is_list && raw.split('/').any(str::is_empty) {
             return None;
         }
-        Some(Found { name: &slot.name, raw, guard: slot.guard, list: slot.list })
+        Some(MatchedValue { name: &slot.name, raw, context: slot.context, is_list: slot.is_list })
     }
 
-    fn group(&mut self, group: &'a Group, found: &mut Vec<Found<'a>>) -> Option<()> {
-        if !self.rest.starts_with(group.lead) {
+    fn group(&mut self, group: &'a ParamGroup, found: &mut Vec<MatchedValue<'a>>) -> Option<()> {
+        if !self.rest.starts_with(group.prefix) {
             return Some(());
         }
-        let run = self.run(|found| group.class.holds(found));
+        let run = self.take_while(|found| group.class.contains(found));
         let mut values = vec![None; group.keys.len()];
-        for pair in run.strip_prefix(group.lead)?.split(group.between) {
-            (self.look)(pair.len() * (1 + group.keys.len()));
+        for pair in run.strip_prefix(group.prefix)?.split(group.separator) {
+            (self.on_read)(pair.len() * (1 + group.keys.len()));
             let (wire, raw) = pair.split_once('=').unwrap_or((pair, ""));
-            let (_, value) = group.keys.iter().zip(&mut values).find(|(key, _)| *key.wire == *wire)?;
+            let (_, value) = group.keys.iter().zip(&mut values).find(|(key, _)| *key.encoded_name == *wire)?;
             if value.replace(raw).is_some() {
                 return None;
             }
         }
         for (key, value) in group.keys.iter().zip(values) {
-            let guard = group.guard;
-            found.extend(value.map(|raw| Found { name: &key.name, raw, guard, list: false }));
+            let guard = group.context;
+            found.extend(value.map(|raw| MatchedValue { name: &key.name, raw, context: guard, is_list: false }));
         }
         Some(())
     }
 
     /// Takes all characters that may be taken.
-    fn run(&mut self, takes: impl Fn(char) -> bool) -> &'a str {
+    fn take_while(&mut self, takes: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|found| !takes(found)).unwrap_or(self.rest.len());
-        (self.look)(end + 1);
+        (self.on_read)(end + 1);
         let (run, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
         self.rest = rest;
         run
@@ -110,23 +110,23 @@ mod tests {
     use super::*;
 
     /// The match, spelt `name=value` and separated by spaces; a list in brackets.
-    fn found(template: &str, uri: &str) -> Option<String> {
+    fn match_text(template: &str, uri: &str) -> Option<String> {
         let template = UriTemplate::parse(template).expect(template);
         let variables = template.matches(uri).expect(uri)?;
-        let spell = |(name, value): (&str, &Value)| match value {
-            Value::Text(text) => format!("{name}={text}"),
-            Value::List(list) => format!("{name}=[{}]", list.join(",")),
+        let spell = |(name, value): (&str, &TemplateValue)| match value {
+            TemplateValue::Text(text) => format!("{name}={text}"),
+            TemplateValue::List(list) => format!("{name}=[{}]", list.join(",")),
         };
         Some(variables.iter().map(spell).collect::<Vec<_>>().join(" "))
     }
 
     fn assert_found(template: &str, uri: &str, expected: &str) {
-        assert_eq!(found(template, uri).as_deref(), Some(expected), "{template} {uri}");
+        assert_eq!(match_text(template, uri).as_deref(), Some(expected), "{template} {uri}");
     }
 
     fn assert_none(template: &str, uris: &[&str]) {
         for uri in uris {
-            assert_eq!(found(template, uri), None, "{template} {uri}");
+            assert_eq!(match_text(template, uri), None, "{template} {uri}");
         }
     }
 
@@ -246,9 +246,9 @@ mod tests {
     }
 
     /// The bytes looked at, without the passes that spell canonically and decode: one each.
-    fn looks(template: &UriTemplate, uri: &str) -> usize {
+    fn bytes_read(template: &UriTemplate, uri: &str) -> usize {
         let mut sum = 0;
-        find(&template.steps, uri, |bytes| sum += bytes);
+        match_steps(&template.steps, uri, |bytes| sum += bytes);
         sum
     }
 
@@ -276,7 +276,7 @@ mod tests {
                     // A run, a tail or its segments, and each of two names: four looks at the most, and the
                     // template.
                     let bound = 4 * uri.len() + text.len();
-                    assert!(looks(&template, &uri) <= bound, "{piece} {count} {}", looks(&template, &uri));
+                    assert!(bytes_read(&template, &uri) <= bound, "{piece} {count} {}", bytes_read(&template, &uri));
                 }
             }
         }

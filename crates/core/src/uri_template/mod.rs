@@ -8,7 +8,7 @@
 //! ```
 //! use tsugite_core::uri_template::UriTemplate;
 //!
-//! let template = UriTemplate::parse("notes://{owner}{/path*}{?page}")?;
+//! let template = UriTemplate::grammar("notes://{owner}{/path*}{?page}")?;
 //! let found = template.matches("notes://ada/plans/house?page=2")?;
 //! let found = found.ok_or("no match")?;
 //! assert_eq!(found.text("owner"), Some("ada"));
@@ -17,7 +17,7 @@
 //!
 //! let uri = template.expand(|name| found.get(name).cloned())?;
 //! assert_eq!(uri, "notes://ada/plans/house?page=2");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), Box<dyn std::template_error::Error>>(())
 //! ```
 //!
 //! # What is understood
@@ -44,7 +44,7 @@
 //!
 //! A variable takes every character it may hold, up to the first one it may not (or the end), and gives back
 //! the template's own text if that is what the taken text ends with. There is nothing to try a second time,
-//! so the cost is linear in the length of the URI. [`UriTemplate::parse`] refuses a template where that rule
+//! so the cost is linear in the length of the URI. [`UriTemplate::grammar`] refuses a template where that rule
 //! could read something else than what was written: where nothing that *cannot* be part of a variable
 //! separates it from the next one.
 //!
@@ -57,7 +57,7 @@
 //!
 //! # What is refused
 //!
-//! Values come from a peer and often end in a file name. A URI that fits the template is still [`Refused`]
+//! Values come from a peer and often end in a file name. A URI that fits the template is still [`RejectedValueError`]
 //! when a value, percent-decoded (once: `%252e` is the text `%2e`),
 //!
 //! - is `.` or `..` or has such a segment, whichever way it is spelt,
@@ -69,14 +69,14 @@
 //! `{?a}`, `{&a}` and `{#a}`. This is a net, not a sandbox: whoever opens files still checks where they are
 //! (links, drive letters).
 
-mod error;
+mod template_error;
 mod expand;
 mod matcher;
 mod overlap;
-mod parse;
+mod grammar;
 mod percent;
-mod screen;
-mod shape;
+mod value_check;
+mod compile;
 mod values;
 
 #[cfg(test)]
@@ -86,11 +86,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-pub use self::error::{ExpandError, Reason, Refused, TemplateError};
-pub use self::values::{Value, Variables};
+pub use self::template_error::{ExpandError, RejectReason, RejectedValueError, TemplateError};
+pub use self::values::{TemplateValue, Variables};
 
-use self::parse::Part;
-use self::shape::Step;
+use self::grammar::TemplatePart;
+use self::compile::Step;
 
 /// A template that expands, and that reads back what it expanded.
 ///
@@ -98,12 +98,12 @@ use self::shape::Step;
 #[derive(Clone)]
 pub struct UriTemplate {
     source: Box<str>,
-    parts: Box<[Part]>,
+    parts: Box<[TemplatePart]>,
     steps: Box<[Step]>,
 }
 
 impl UriTemplate {
-    /// Parses a template within the default [`Limits`].
+    /// Parses a template within the default [`TemplateLimits`].
     ///
     /// Fails when the text is no template of levels 1 to 3, when a variable stands in it twice, and when two
     /// variables could not be told apart in a URI; the message says what to write instead.
@@ -111,18 +111,18 @@ impl UriTemplate {
     /// ```
     /// use tsugite_core::uri_template::UriTemplate;
     ///
-    /// assert!(UriTemplate::parse("files:///{+path}").is_ok());
-    /// let error = UriTemplate::parse("dates/{month}-{day}").unwrap_err();
+    /// assert!(UriTemplate::grammar("files:///{+path}").is_ok());
+    /// let error = UriTemplate::grammar("dates/{month}-{day}").unwrap_err();
     /// assert!(error.to_string().starts_with("`month` and `day` cannot be told apart"));
     /// ```
     pub fn parse(source: &str) -> Result<Self, TemplateError> {
-        Self::parse_within(source, &Limits::default())
+        Self::parse_with_limits(source, &TemplateLimits::default())
     }
 
-    /// Parses a template within the given limits; else as [`UriTemplate::parse`].
-    pub fn parse_within(source: &str, limits: &Limits) -> Result<Self, TemplateError> {
-        let parts = parse::parse(source, limits)?;
-        let steps = shape::shape(&parts)?;
+    /// Parses a template within the given limits; else as [`UriTemplate::grammar`].
+    pub fn parse_with_limits(source: &str, limits: &TemplateLimits) -> Result<Self, TemplateError> {
+        let parts = grammar::parse(source, limits)?;
+        let steps = compile::compile(&parts)?;
         Ok(Self { source: source.into(), parts, steps })
     }
 
@@ -130,7 +130,7 @@ impl UriTemplate {
     ///
     /// A variable for which `lookup` returns `None` is left out, as is an empty list. Fails only when a list
     /// is given to a variable other than `{/name*}`.
-    pub fn expand(&self, lookup: impl FnMut(&str) -> Option<Value>) -> Result<String, ExpandError> {
+    pub fn expand(&self, lookup: impl FnMut(&str) -> Option<TemplateValue>) -> Result<String, ExpandError> {
         expand::expand(&self.parts, lookup)
     }
 
@@ -138,7 +138,7 @@ impl UriTemplate {
     ///
     /// `Ok(None)` when the URI does not have this shape: another template may. An error when it does, and a
     /// value is one that no handler should see: do not try another template then.
-    pub fn matches(&self, uri: &str) -> Result<Option<Variables>, Refused> {
+    pub fn matches(&self, uri: &str) -> Result<Option<Variables>, RejectedValueError> {
         matcher::matches(&self.steps, uri)
     }
 
@@ -153,7 +153,7 @@ impl UriTemplate {
 
     /// The names of the variables, in the order of the template.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
-        parse::variables(&self.parts).map(|variable| &*variable.name)
+        grammar::variables(&self.parts).map(|variable| &*variable.name)
     }
 
     /// The text this was parsed from.
@@ -198,7 +198,7 @@ impl Hash for UriTemplate {
 
 /// Expands a template that somebody else registered.
 ///
-/// Takes every template of levels 1 to 3 and `{/path*}`, also one that [`UriTemplate::parse`] refuses because
+/// Takes every template of levels 1 to 3 and `{/path*}`, also one that [`UriTemplate::grammar`] refuses because
 /// it could not be read back: only its owner has to.
 ///
 /// ```
@@ -206,25 +206,25 @@ impl Hash for UriTemplate {
 ///
 /// let uri = expand("dates/{month}-{day}", |name| Some(if name == "month" { "May" } else { "5" }.into()))?;
 /// assert_eq!(uri, "dates/May-5");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn std::template_error::Error>>(())
 /// ```
-pub fn expand(source: &str, lookup: impl FnMut(&str) -> Option<Value>) -> Result<String, ExpandError> {
-    let parts = parse::parse(source, &Limits::default()).map_err(ExpandError::Template)?;
+pub fn expand(source: &str, lookup: impl FnMut(&str) -> Option<TemplateValue>) -> Result<String, ExpandError> {
+    let parts = grammar::parse(source, &TemplateLimits::default()).map_err(ExpandError::Template)?;
     expand::expand(&parts, lookup)
 }
 
 /// How large a template may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct TemplateLimits {
     /// The length in bytes; 4 KiB unless set.
-    pub length: usize,
+    pub max_length: usize,
     /// The number of variables; 64 unless set.
-    pub variables: usize,
+    pub max_variables: usize,
 }
 
-impl Default for Limits {
+impl Default for TemplateLimits {
     fn default() -> Self {
-        Self { length: 4096, variables: 64 }
+        Self { max_length: 4096, max_variables: 64 }
     }
 }

@@ -3,11 +3,11 @@
 //! Each template is a small automaton over the bytes of a canonical URI; both walk together, and if both can
 //! arrive at their end with the same bytes, such a URI exists. Every pair of states is visited once.
 
-use super::shape::{Class, Group, Slot, Step};
+use super::compile::{CharClass, ParamGroup, ValueStep, Step};
 
 pub(super) fn overlaps(left: &[Step], right: &[Step]) -> bool {
     let (left, right) = (Automaton::new(left), Automaton::new(right));
-    let mut seen = Seen { rows: vec![Vec::new(); left.states.len()], width: right.states.len() };
+    let mut seen = VisitedPairs { rows: vec![Vec::new(); left.states.len()], width: right.states.len() };
     let mut open = Vec::new();
     seen.visit((0, 0), &mut open);
     while let Some((at, bt)) = open.pop() {
@@ -15,10 +15,10 @@ pub(super) fn overlaps(left: &[Step], right: &[Step]) -> bool {
         if at == left.last && bt == right.last {
             return true;
         }
-        a.skips.iter().for_each(|next| seen.visit((*next, bt), &mut open));
-        b.skips.iter().for_each(|next| seen.visit((at, *next), &mut open));
+        a.epsilons.iter().for_each(|next| seen.visit((*next, bt), &mut open));
+        b.epsilons.iter().for_each(|next| seen.visit((at, *next), &mut open));
         for (symbol, next) in &a.edges {
-            for (_, also) in b.edges.iter().filter(|(other, _)| symbol.meets(other)) {
+            for (_, also) in b.edges.iter().filter(|(other, _)| symbol.intersects(other)) {
                 seen.visit((*next, *also), &mut open);
             }
         }
@@ -28,12 +28,12 @@ pub(super) fn overlaps(left: &[Step], right: &[Step]) -> bool {
 
 /// The pairs of states visited so far. A row is made when it is needed: templates that differ early stay
 /// cheap.
-struct Seen {
+struct VisitedPairs {
     rows: Vec<Vec<bool>>,
     width: usize,
 }
 
-impl Seen {
+impl VisitedPairs {
     fn visit(&mut self, (a, b): (usize, usize), open: &mut Vec<(usize, usize)>) {
         let Some(row) = self.rows.get_mut(a) else { return };
         if row.is_empty() {
@@ -53,32 +53,32 @@ struct Automaton {
 #[derive(Default)]
 struct State {
     edges: Vec<(Symbol, usize)>,
-    skips: Vec<usize>,
+    epsilons: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
 enum Symbol {
     Byte(u8),
-    Any(Class),
+    Any(CharClass),
     /// A class without the character that separates parameters.
-    AnyBut(Class, char),
+    AnyBut(CharClass, char),
 }
 
 impl Symbol {
-    fn meets(&self, other: &Self) -> bool {
+    fn intersects(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Byte(a), Self::Byte(b)) => a == b,
-            (Self::Byte(byte), set) | (set, Self::Byte(byte)) => set.holds(char::from(*byte)),
+            (Self::Byte(byte), set) | (set, Self::Byte(byte)) => set.contains(char::from(*byte)),
             // Letters are in every class.
             _ => true,
         }
     }
 
-    fn holds(&self, found: char) -> bool {
+    fn contains(&self, found: char) -> bool {
         match *self {
             Self::Byte(byte) => char::from(byte) == found,
-            Self::Any(class) => class.holds(found),
-            Self::AnyBut(class, mark) => class.holds(found) && found != mark,
+            Self::Any(class) => class.contains(found),
+            Self::AnyBut(class, mark) => class.contains(found) && found != mark,
         }
     }
 }
@@ -88,73 +88,73 @@ impl Automaton {
         let mut automaton = Self { states: vec![State::default()], last: 0 };
         for step in steps {
             match step {
-                Step::Text(text) => automaton.text(text),
-                Step::Value(slot) => automaton.value(slot),
-                Step::Group(group) => automaton.group(group),
+                Step::Text(text) => automaton.add_text(text),
+                Step::Value(slot) => automaton.add_value(slot),
+                Step::Group(group) => automaton.add_group(group),
             }
         }
         automaton
     }
 
-    fn text(&mut self, text: &str) {
+    fn add_text(&mut self, text: &str) {
         for byte in text.bytes() {
-            let next = self.state();
-            self.edge(self.last, Symbol::Byte(byte), next);
+            let next = self.add_state();
+            self.add_edge(self.last, Symbol::Byte(byte), next);
             self.last = next;
         }
     }
 
-    fn value(&mut self, slot: &Slot) {
-        let (first, more) = (self.last, self.state());
-        let one = Symbol::Any(if slot.list { Class::Segment } else { slot.class });
-        self.edge(first, one, more);
-        self.edge(more, one, more);
-        if slot.list {
-            self.edge(more, Symbol::Byte(b'/'), first);
+    fn add_value(&mut self, slot: &ValueStep) {
+        let (first, more) = (self.last, self.add_state());
+        let one = Symbol::Any(if slot.is_list { CharClass::Segment } else { slot.class });
+        self.add_edge(first, one, more);
+        self.add_edge(more, one, more);
+        if slot.is_list {
+            self.add_edge(more, Symbol::Byte(b'/'), first);
         }
         self.last = more;
-        self.text(&slot.tail);
+        self.add_text(&slot.tail);
     }
 
-    fn group(&mut self, group: &Group) {
-        let (start, name) = (self.last, self.state());
-        let (named, value, end) = (self.state(), self.state(), self.state());
-        self.skip(start, end);
-        self.mark(start, group.lead, name);
+    fn add_group(&mut self, group: &ParamGroup) {
+        let (start, name) = (self.last, self.add_state());
+        let (named, value, end) = (self.add_state(), self.add_state(), self.add_state());
+        self.add_epsilon(start, end);
+        self.add_char_edge(start, group.prefix, name);
         for key in &group.keys {
             self.last = name;
-            self.text(&key.wire);
-            self.skip(self.last, named);
+            self.add_text(&key.encoded_name);
+            self.add_epsilon(self.last, named);
         }
-        self.mark(named, '=', value);
-        self.edge(value, Symbol::AnyBut(group.class, group.between), value);
+        self.add_char_edge(named, '=', value);
+        self.add_edge(value, Symbol::AnyBut(group.class, group.separator), value);
         for done in [named, value] {
-            self.mark(done, group.between, name);
-            self.skip(done, end);
+            self.add_char_edge(done, group.separator, name);
+            self.add_epsilon(done, end);
         }
         self.last = end;
     }
 
-    fn state(&mut self) -> usize {
+    fn add_state(&mut self) -> usize {
         self.states.push(State::default());
         self.states.len() - 1
     }
 
-    fn mark(&mut self, from: usize, mark: char, to: usize) {
+    fn add_char_edge(&mut self, from: usize, mark: char, to: usize) {
         if let Ok(byte) = u8::try_from(mark) {
-            self.edge(from, Symbol::Byte(byte), to);
+            self.add_edge(from, Symbol::Byte(byte), to);
         }
     }
 
-    fn edge(&mut self, from: usize, symbol: Symbol, to: usize) {
+    fn add_edge(&mut self, from: usize, symbol: Symbol, to: usize) {
         if let Some(state) = self.states.get_mut(from) {
             state.edges.push((symbol, to));
         }
     }
 
-    fn skip(&mut self, from: usize, to: usize) {
+    fn add_epsilon(&mut self, from: usize, to: usize) {
         if let Some(state) = self.states.get_mut(from) {
-            state.skips.push(to);
+            state.epsilons.push(to);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// What expansion leaves as it is (RFC 6570, section 3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keep {
+pub(super) enum AllowedChars {
     /// "U": unreserved characters.
     Unreserved,
     /// "U+R": these, reserved characters, and whatever is a percent-triplet already.
@@ -12,11 +12,11 @@ pub(super) enum Keep {
 }
 
 /// Appends `text`, percent-encoding what is not kept.
-pub(super) fn encode(text: &str, keep: Keep, into: &mut String) {
+pub(super) fn encode(text: &str, keep: AllowedChars, into: &mut String) {
     let mut rest = text.as_bytes();
     while let [byte, after @ ..] = rest {
         let kept =
-            is_unreserved(*byte) || keep == Keep::Reserved && (is_reserved(*byte) || triplet(rest).is_some());
+            is_unreserved(*byte) || keep == AllowedChars::Reserved && (is_reserved(*byte) || decode_triplet(rest).is_some());
         if kept {
             into.push(char::from(*byte));
         } else {
@@ -29,14 +29,14 @@ pub(super) fn encode(text: &str, keep: Keep, into: &mut String) {
 /// The spelling in which template and URI are compared: ASCII only, `%2F` rather than `%2f`.
 ///
 /// What no URI may hold stays as it is; [`decode`] stumbles over it.
-pub(super) fn canonical(text: &str) -> Cow<'_, str> {
+pub(super) fn canonicalize(text: &str) -> Cow<'_, str> {
     if text.is_ascii() && !text.contains('%') {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [byte, after @ ..] = rest {
-        if let Some(encoded) = triplet(rest) {
+        if let Some(encoded) = decode_triplet(rest) {
             push_triplet(encoded, &mut out);
             rest = after.get(2..).unwrap_or_default();
             continue;
@@ -61,7 +61,7 @@ pub(super) fn decode(canonical: &str) -> Option<String> {
     while let [byte, after @ ..] = rest {
         match byte {
             b'%' => {
-                out.push(triplet(rest)?);
+                out.push(decode_triplet(rest)?);
                 rest = after.get(2..)?;
                 continue;
             }
@@ -74,7 +74,7 @@ pub(super) fn decode(canonical: &str) -> Option<String> {
 }
 
 /// The byte that a leading `%XX` stands for.
-pub(super) fn triplet(bytes: &[u8]) -> Option<u8> {
+pub(super) fn decode_triplet(bytes: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = bytes else { return None };
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(high)? << 4 | digit(low)?)
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn the_canonical_spelling_has_capital_digits_and_no_raw_letter_beyond_ascii() {
-        assert_eq!(canonical("a%2fb"), "a%2Fb");
-        assert_eq!(canonical("café"), "caf%C3%A9");
-        assert_eq!(canonical("%zz%4"), "%zz%4");
-        assert!(matches!(canonical("plain"), Cow::Borrowed("plain")));
+        assert_eq!(canonicalize("a%2fb"), "a%2Fb");
+        assert_eq!(canonicalize("café"), "caf%C3%A9");
+        assert_eq!(canonicalize("%zz%4"), "%zz%4");
+        assert!(matches!(canonicalize("plain"), Cow::Borrowed("plain")));
     }
 
     #[test]

@@ -4,10 +4,10 @@ use super::percent;
 use super::*;
 
 /// xorshift64: the same numbers in every run.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+impl Rng {
+    fn below(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -15,25 +15,25 @@ impl Dice {
     }
 
     fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.roll(from.len())]
+        from[self.below(from.len())]
     }
 
     fn pieces(&mut self, most: usize, from: &[&str]) -> String {
-        (0..self.roll(most + 1)).map(|_| self.pick(from)).collect()
+        (0..self.below(most + 1)).map(|_| self.pick(from)).collect()
     }
 
     fn template(&mut self, most: usize, literals: &[&str]) -> String {
         let mut names = ["a", "b.c", "d_1", "%2fe", "f", "g", "h", "i", "j", "k", "l", "m"].into_iter();
         let mut out = String::new();
-        for _ in 0..=self.roll(most) {
+        for _ in 0..=self.below(most) {
             out += &self.pieces(2, literals);
             let operator = self.pick(&["", "", "+", "#", ".", "/", "/", ";", "?", "&"]);
             let variables: Vec<_> = names
                 .by_ref()
-                .take(1 + self.roll(3) / 2 + self.roll(2))
+                .take(1 + self.below(3) / 2 + self.below(2))
                 .map(
                     |name| {
-                        if operator == "/" && self.roll(3) == 0 { format!("{name}*") } else { name.into() }
+                        if operator == "/" && self.below(3) == 0 { format!("{name}*") } else { name.into() }
                     },
                 )
                 .collect();
@@ -55,8 +55,8 @@ const VALUES: &[&str] = &[
 fn variables(template: &UriTemplate) -> Vec<(String, bool, bool, bool)> {
     let mut out = Vec::new();
     for part in &template.parts {
-        let Part::Expression(operator, variables) = part else { continue };
-        let raw = operator.keep() == percent::Keep::Reserved;
+        let TemplatePart::Expression(operator, variables) = part else { continue };
+        let raw = operator.allowed_chars() == percent::AllowedChars::Reserved;
         out.extend(variables.iter().map(|v| (v.name.to_string(), operator.is_named(), v.explode, raw)));
     }
     out
@@ -64,7 +64,7 @@ fn variables(template: &UriTemplate) -> Vec<(String, bool, bool, bool)> {
 
 #[test]
 fn what_was_expanded_is_read_back_unless_it_is_empty_or_refused() {
-    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut dice = Rng(0x9E37_79B9_7F4A_7C15);
     let (mut parsed, mut same, mut none, mut refused) = (0, 0, 0, 0);
     for _ in 0..20_000 {
         let source = dice.template(4, LITERALS);
@@ -74,11 +74,11 @@ fn what_was_expanded_is_read_back_unless_it_is_empty_or_refused() {
             let mut given = Variables::default();
             let (mut expected, mut empty, mut odd) = (Vec::new(), false, false);
             for (name, named, list, raw) in variables(&template) {
-                if named && dice.roll(3) == 0 {
+                if named && dice.below(3) == 0 {
                     continue;
                 }
                 let items: Vec<_> =
-                    (0..if list { dice.roll(4) } else { 1 }).map(|_| dice.pieces(4, VALUES)).collect();
+                    (0..if list { dice.below(4) } else { 1 }).map(|_| dice.pieces(4, VALUES)).collect();
                 // The promise is about variables that are given, and an empty list is not.
                 let items = if items.is_empty() { vec![String::new()] } else { items };
                 empty |= !named && items.iter().any(String::is_empty);
@@ -87,12 +87,12 @@ fn what_was_expanded_is_read_back_unless_it_is_empty_or_refused() {
                     .any(|item| item.contains(['/', '\\', '.', '\u{7f}']) || raw && item.contains('%'));
                 let back = |item: &String| {
                     let mut uri = String::new();
-                    percent::encode(item, percent::Keep::Reserved, &mut uri);
+                    percent::encode(item, percent::AllowedChars::Reserved, &mut uri);
                     if raw { percent::decode(&uri).unwrap_or_default() } else { item.clone() }
                 };
                 let value = |items: Vec<String>| match items.as_slice() {
-                    [item] if !list => Value::from(item.clone()),
-                    _ => Value::List(items),
+                    [item] if !list => TemplateValue::from(item.clone()),
+                    _ => TemplateValue::List(items),
                 };
                 expected.push((name.clone(), value(items.iter().map(back).collect())));
                 given = given.into_iter().chain([(name, value(items))]).collect();
@@ -130,7 +130,7 @@ fn templates_that_share_a_uri_overlap() {
         longest = longest.iter().flat_map(|uri| pieces.map(|piece| format!("{uri}{piece}"))).collect();
         uris.extend_from_slice(&longest);
     }
-    let mut dice = Dice(0x2545_F491_4F6C_DD1D);
+    let mut dice = Rng(0x2545_F491_4F6C_DD1D);
     let mut fits: Vec<(UriTemplate, Vec<bool>)> = Vec::new();
     while fits.len() < 100 {
         let Ok(template) = UriTemplate::parse(&dice.template(2, &["x", "/", "."])) else { continue };
@@ -154,7 +154,7 @@ fn templates_that_share_a_uri_overlap() {
 
 #[test]
 fn garbage_never_panics() {
-    let mut dice = Dice(0xD1B5_4A32_D192_ED03);
+    let mut dice = Rng(0xD1B5_4A32_D192_ED03);
     let braces: &[&str] =
         &["{", "}", "{+", "{/", "{?", "{;", "{#", "{&", "{.", "*}", ",", ":", "%", "%4", "\0", "é", "a"];
     let pool: Vec<&str> = [LITERALS, VALUES, braces].concat();
@@ -162,7 +162,7 @@ fn garbage_never_panics() {
         (0..2_000).filter_map(|_| UriTemplate::parse(&dice.template(4, LITERALS)).ok()).collect();
     for round in 0..20_000 {
         let text = dice.pieces(12, &pool);
-        let bytes: Vec<u8> = (0..dice.roll(12)).map(|_| dice.roll(256) as u8).collect();
+        let bytes: Vec<u8> = (0..dice.below(12)).map(|_| dice.below(256) as u8).collect();
         for text in [text.as_str(), &String::from_utf8_lossy(&bytes)] {
             let _ = expand(text, |_| Some(text.into()));
             if let Ok(template) = UriTemplate::parse(text) {
@@ -187,12 +187,12 @@ fn a_template_shows_and_equals_its_source() {
 
 #[test]
 fn limits_can_be_moved() {
-    let mut limits = Limits::default();
-    (limits.length, limits.variables) = (7, 1);
-    assert!(UriTemplate::parse_within("x/{abc}", &limits).is_ok());
-    assert_eq!(UriTemplate::parse_within("x/{abcd}", &limits), Err(TemplateError::TooLong { limit: 7 }));
+    let mut limits = TemplateLimits::default();
+    (limits.max_length, limits.max_variables) = (7, 1);
+    assert!(UriTemplate::parse_with_limits("x/{abc}", &limits).is_ok());
+    assert_eq!(UriTemplate::parse_with_limits("x/{abcd}", &limits), Err(TemplateError::TooLong { limit: 7 }));
     assert_eq!(
-        UriTemplate::parse_within("{a,b}", &limits),
+        UriTemplate::parse_with_limits("{a,b}", &limits),
         Err(TemplateError::TooManyVariables { limit: 1 })
     );
 }

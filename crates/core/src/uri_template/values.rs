@@ -5,14 +5,14 @@
 /// Not `#[non_exhaustive]`: a variable is one text, or the segments of a `{/path*}`, and a map could not be
 /// read back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Value {
+pub enum TemplateValue {
     /// A text, not percent-encoded.
     Text(String),
     /// The segments for `{/path*}`, not percent-encoded.
     List(Vec<String>),
 }
 
-impl Value {
+impl TemplateValue {
     /// The text, unless this is a list.
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -30,31 +30,31 @@ impl Value {
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for TemplateValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for TemplateValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl<S: Into<String>> From<Vec<S>> for Value {
+impl<S: Into<String>> From<Vec<S>> for TemplateValue {
     fn from(list: Vec<S>) -> Self {
         list.into_iter().collect()
     }
 }
 
-impl<S: Into<String>, const N: usize> From<[S; N]> for Value {
+impl<S: Into<String>, const N: usize> From<[S; N]> for TemplateValue {
     fn from(list: [S; N]) -> Self {
         list.into_iter().collect()
     }
 }
 
-impl<S: Into<String>> FromIterator<S> for Value {
+impl<S: Into<String>> FromIterator<S> for TemplateValue {
     fn from_iter<I: IntoIterator<Item = S>>(list: I) -> Self {
         Self::List(list.into_iter().map(Into::into).collect())
     }
@@ -62,26 +62,26 @@ impl<S: Into<String>> FromIterator<S> for Value {
 
 /// The values read from a URI, in the order of the template. A parameter that was missing is not here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Variables(Vec<(String, Value)>);
+pub struct Variables(Vec<(String, TemplateValue)>);
 
 impl Variables {
     /// The value of a variable.
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&TemplateValue> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
     /// The value of a variable that is a text: every one but `{/path*}`.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.get(name).and_then(Value::as_text)
+        self.get(name).and_then(TemplateValue::as_text)
     }
 
     /// The segments of a `{/path*}`.
     pub fn list(&self, name: &str) -> Option<&[String]> {
-        self.get(name).and_then(Value::as_list)
+        self.get(name).and_then(TemplateValue::as_list)
     }
 
     /// All names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &TemplateValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
@@ -96,15 +96,15 @@ impl Variables {
     }
 }
 
-impl FromIterator<(String, Value)> for Variables {
-    fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
+impl FromIterator<(String, TemplateValue)> for Variables {
+    fn from_iter<I: IntoIterator<Item = (String, TemplateValue)>>(pairs: I) -> Self {
         Self(pairs.into_iter().collect())
     }
 }
 
 impl IntoIterator for Variables {
-    type Item = (String, Value);
-    type IntoIter = std::vec::IntoIter<(String, Value)>;
+    type Item = (String, TemplateValue);
+    type IntoIter = std::vec::IntoIter<(String, TemplateValue)>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()

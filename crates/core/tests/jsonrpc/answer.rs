@@ -1,7 +1,7 @@
 //! Results and errors: each ends a call, and none is ever answered.
 
 use serde::Deserialize;
-use tsugite_core::jsonrpc::{ErrorObject, Fault, Id, Limits, Origin, Wrong, parse};
+use tsugite_core::jsonrpc::{ErrorObject, ParseError, Id, MessageLimits, InvalidMessage, ParseErrorKind, parse};
 
 use super::{answer_to, heard, refused, response};
 
@@ -14,8 +14,8 @@ fn an_answer_has_a_result_or_an_error_and_never_both() {
         r#""result":{},"error":null"#,
     ] {
         let fault = refused(format!(r#"{{"jsonrpc":"2.0","id":1,{both}}}"#));
-        assert_eq!(fault.wrong.code(), -32600);
-        assert_eq!(fault.origin, Origin::Response(Some(Id::from(1))), "the call has failed: {both}");
+        assert_eq!(fault.kind.code(), -32600);
+        assert_eq!(fault.received, InvalidMessage::Response(Some(Id::from(1))), "the call has failed: {both}");
         assert_eq!(answer_to(&fault), "nothing");
     }
     assert_eq!(heard(r#"{"jsonrpc":"2.0","id":1}"#), "-32600 for 1");
@@ -26,7 +26,7 @@ fn a_result_names_the_call_it_answers() {
     // JRPC-006
     for id in ["", r#""id":null,"#, r#""id":1.5,"#, r#""id":{},"#, r#""id":true,"#] {
         let fault = refused(format!(r#"{{"jsonrpc":"2.0",{id}"result":{{}}}}"#));
-        assert_eq!(fault.origin, Origin::Response(None), "{id}");
+        assert_eq!(fault.received, InvalidMessage::Response(None), "{id}");
         assert_eq!(answer_to(&fault), "nothing", "{id}");
     }
 }
@@ -70,8 +70,8 @@ fn an_error_has_an_integer_code_and_a_string_message() {
         r#"{"code":1,"code":1,"message":"m"}"#,
     ] {
         let fault = refused(format!(r#"{{"jsonrpc":"2.0","id":"a","error":{error}}}"#));
-        assert_eq!(fault.wrong, Wrong::BadError, "{error}");
-        assert_eq!(fault.origin, Origin::Response(Some(Id::from("a"))), "the call has failed: {error}");
+        assert_eq!(fault.kind, ParseErrorKind::BadError, "{error}");
+        assert_eq!(fault.received, InvalidMessage::Response(Some(Id::from("a"))), "the call has failed: {error}");
         assert_eq!(answer_to(&fault), "nothing", "{error}");
     }
 }
@@ -81,8 +81,8 @@ fn an_error_written_as_an_array_is_not_an_error_object() {
     // JRPC-009
     for error in [r#"[1,"m"]"#, r#"[1,"m",{}]"#] {
         let wire = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
-        let read = parse(wire.as_bytes(), &Limits::default());
-        let expected = Fault { wrong: Wrong::BadError, origin: Origin::Response(Some(Id::from(1))) };
+        let read = parse(wire.as_bytes(), &MessageLimits::default());
+        let expected = ParseError { kind: ParseErrorKind::BadError, received: InvalidMessage::Response(Some(Id::from(1))) };
         assert_eq!(read, Err(expected), "{wire}");
     }
 }
@@ -122,7 +122,7 @@ fn an_error_may_come_with_a_null_id_or_with_none() {
     }
     for id in ["true", "1.5", "[]", "{}"] {
         let wire = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":1,"message":"m"}}}}"#);
-        assert_eq!(refused(&wire).origin, Origin::Response(None), "{wire}");
+        assert_eq!(refused(&wire).received, InvalidMessage::Response(None), "{wire}");
         assert_eq!(heard(&wire), "nothing", "{wire}");
     }
 }

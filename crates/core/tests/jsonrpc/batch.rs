@@ -1,7 +1,7 @@
 //! Arrays of messages, each element judged for itself.
 
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{BatchAnswers, Fault, Id, Incoming, Limits, Message, Wrong, parse, write};
+use tsugite_core::jsonrpc::{BatchResponse, ParseError, Id, Incoming, MessageLimits, Message, ParseErrorKind, parse, write};
 
 use super::{answer_to, batch, heard, refused, response_of};
 
@@ -12,7 +12,7 @@ fn a_batch_of_requests_and_notifications_is_owed_one_answer_for_each_request() {
         r#" [ {"jsonrpc":"2.0","id":1,"method":"a"} , {"jsonrpc":"2.0","method":"b"},
             {"jsonrpc":"2.0","id":"1","method":"c","params":{}} ] "#,
     );
-    assert_eq!(batch.answers_due(), 2);
+    assert_eq!(batch.expected_responses(), 2);
     assert_eq!(batch.request_ids().collect::<Vec<_>>(), [&Id::from(1), &Id::from("1")]);
     let methods: Vec<_> = batch
         .into_messages()
@@ -33,7 +33,7 @@ fn a_batch_of_answers_is_owed_nothing() {
         r#"[{"jsonrpc":"2.0","id":2,"result":{}},{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}},
             {"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}},{"jsonrpc":"2.0","id":3,"result":null}]"#,
     );
-    assert_eq!(batch.answers_due(), 0);
+    assert_eq!(batch.expected_responses(), 0);
     assert_eq!(batch.request_ids().count(), 0);
     let ids: Vec<_> = batch.messages().iter().map(|message| response_of(message).id.clone()).collect();
     assert_eq!(ids, [Some(Id::from(2)), Some(Id::from(1)), None, Some(Id::from(3))]);
@@ -46,18 +46,18 @@ fn a_batch_of_notifications_gets_no_answer_at_all() {
         r#"[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b","params":[]},{"jsonrpc":"2.0","method":"c"}]"#,
     );
     assert_eq!(batch.messages().len(), 3);
-    assert_eq!(batch.answers_due(), 0);
-    assert_eq!(BatchAnswers::default().finish(), None);
+    assert_eq!(batch.expected_responses(), 0);
+    assert_eq!(BatchResponse::default().finish(), None);
 }
 
 #[test]
 fn the_answers_to_a_batch_are_an_array_even_if_there_is_only_one() {
     // JRPC-029
-    let mut answers = BatchAnswers::default();
+    let mut answers = BatchResponse::default();
     answers.push(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     assert_eq!(answers.finish().unwrap(), br#"[{"jsonrpc":"2.0","id":1,"result":{}}]"#);
 
-    let mut answers = BatchAnswers::default();
+    let mut answers = BatchResponse::default();
     for id in [3, 1, 2] {
         let mut message = Vec::new();
         write::result(&mut message, &Id::from(id), &json!({})).unwrap();
@@ -71,7 +71,7 @@ fn the_answers_to_a_batch_are_an_array_even_if_there_is_only_one() {
 fn an_empty_batch_is_one_invalid_request() {
     // JRPC-029
     for wire in ["[]", " [ \n ] "] {
-        assert_eq!(refused(wire).wrong, Wrong::EmptyBatch);
+        assert_eq!(refused(wire).kind, ParseErrorKind::EmptyBatch);
         assert_eq!(heard(wire), "-32600 without id");
     }
 }
@@ -105,7 +105,7 @@ fn one_bad_element_costs_a_batch_only_its_own_answer() {
             "-32600 without id",
         ]
     );
-    assert_eq!(batch.answers_due(), 9, "eight faults and one request");
+    assert_eq!(batch.expected_responses(), 9, "eight faults and one request");
     assert_eq!(batch.request_ids().collect::<Vec<_>>(), [&Id::from(1)]);
 }
 
@@ -118,7 +118,7 @@ fn requests_and_answers_in_one_batch_are_refused() {
     let error = r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}"#;
     for (asks, answers) in [(call, result), (call, error), (note, result), (note, error)] {
         for wire in [format!("[{asks},{answers}]"), format!("[{answers},{answers},{asks}]")] {
-            assert_eq!(refused(&wire).wrong, Wrong::MixedBatch, "{wire}");
+            assert_eq!(refused(&wire).kind, ParseErrorKind::MixedBatch, "{wire}");
             assert_eq!(heard(&wire), "-32600 without id", "{wire}");
         }
     }
@@ -132,7 +132,7 @@ fn an_element_that_is_no_message_does_not_take_the_answers_beside_it() {
         r#"[{"jsonrpc":"2.0"},{"jsonrpc":"2.0","id":1,"result":{}}]"#,
         r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{},"error":{}}]"#,
     ] {
-        let read = parse(wire.as_bytes(), &Limits::default());
+        let read = parse(wire.as_bytes(), &MessageLimits::default());
         let Ok(Incoming::Batch(batch)) = read else { panic!("{wire}: {read:?}") };
         let answers: Vec<_> =
             batch.messages().iter().filter(|message| message.is_ok()).map(response_of).collect();
@@ -156,8 +156,8 @@ fn initialize_is_found_in_a_batch() {
 #[test]
 fn a_revision_without_batches_refuses_the_array_as_a_whole() {
     // JRPC-030
-    let fault = Fault::batch_not_allowed();
-    assert_eq!(fault.wrong, Wrong::BatchNotAllowed);
+    let fault = ParseError::batch_not_allowed();
+    assert_eq!(fault.kind, ParseErrorKind::BatchNotAllowed);
     assert_eq!(answer_to(&fault), "-32600 without id");
 }
 
@@ -184,12 +184,12 @@ fn a_batch_that_is_not_json_has_no_elements() {
 fn a_batch_over_the_limit_is_too_large() {
     let wire =
         |length: usize| format!("[{}]", vec![r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#; length].join(","));
-    assert_eq!(batch(&wire(1024)).answers_due(), 1024);
-    assert_eq!(refused(wire(1025)).wrong, Wrong::BatchTooLong);
+    assert_eq!(batch(&wire(1024)).expected_responses(), 1024);
+    assert_eq!(refused(wire(1025)).kind, ParseErrorKind::BatchTooLong);
     assert_eq!(heard(wire(1025)), "-32801 without id");
 
-    let mut limits = Limits::default();
-    limits.batch_messages = 2;
+    let mut limits = MessageLimits::default();
+    limits.max_batch_messages = 2;
     assert!(parse(wire(2).as_bytes(), &limits).is_ok());
     assert!(parse(wire(3).as_bytes(), &limits).is_err());
 }

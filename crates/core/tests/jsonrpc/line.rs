@@ -1,7 +1,7 @@
 //! One message a line.
 
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{Id, LineReader, LineTooLong, RawJson, end_line, write};
+use tsugite_core::jsonrpc::{Id, LineReader, LineTooLongError, RawJson, end_line, write};
 
 use super::drain;
 
@@ -53,7 +53,7 @@ fn the_limit_counts_a_line_without_its_end() {
                 lines
             };
             assert_eq!(feed("12345"), [Ok("12345".to_owned())], "{end:?} {split}");
-            assert_eq!(feed("123456"), [Err(LineTooLong)], "{end:?} {split}");
+            assert_eq!(feed("123456"), [Err(LineTooLongError)], "{end:?} {split}");
         }
     }
     let mut reader = LineReader::new(5);
@@ -72,19 +72,19 @@ fn a_line_over_the_limit_is_reported_once_and_never_kept() {
         assert!(reader.buffer_mut().len() <= 1100, "{}", reader.buffer_mut().len());
     }
     assert!(reader.buffer_mut().capacity() <= 8 * 1100, "{}", reader.buffer_mut().capacity());
-    assert_eq!(lines, [Err(LineTooLong)]);
+    assert_eq!(lines, [Err(LineTooLongError)]);
 
     reader.push(b"xx\r\nnext\n");
     assert_eq!(drain(&mut reader), [Ok("next".to_owned())]);
     reader.push(&[b'y'; 200]);
-    assert_eq!(drain(&mut reader), [Err(LineTooLong)]);
+    assert_eq!(drain(&mut reader), [Err(LineTooLongError)]);
     assert_eq!(reader.finish(), None, "it was reported already");
 
     let mut reader = LineReader::new(100);
     reader.push(&[b'z'; 101]);
     let mut lines = drain(&mut reader);
     lines.extend(reader.finish().map(|line| line.map(|line| String::from_utf8(line.to_vec()).unwrap())));
-    assert_eq!(lines, [Err(LineTooLong)], "as early as it is known, at the latest when the stream ends");
+    assert_eq!(lines, [Err(LineTooLongError)], "as early as it is known, at the latest when the stream ends");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tsugite_core::jsonrpc::{
-    Batch, Fault, Incoming, Limits, LineReader, LineTooLong, Message, Notification, Request, Response, parse,
+    Batch, ParseError, Incoming, MessageLimits, LineReader, LineTooLongError, Message, Notification, Request, Response, parse,
     write,
 };
 
@@ -40,7 +40,7 @@ struct Answer<'a> {
 }
 
 fn accepted(wire: &str) -> Incoming<'_> {
-    parse(wire.as_bytes(), &Limits::default()).unwrap_or_else(|fault| panic!("{fault:?}: {wire}"))
+    parse(wire.as_bytes(), &MessageLimits::default()).unwrap_or_else(|fault| panic!("{fault:?}: {wire}"))
 }
 
 fn request(wire: &str) -> Request<'_> {
@@ -67,32 +67,32 @@ fn batch(wire: &str) -> Batch<'_> {
     batch
 }
 
-fn response_of<'b, 'a>(message: &'b Result<Message<'a>, Fault>) -> &'b Response<'a> {
+fn response_of<'b, 'a>(message: &'b Result<Message<'a>, ParseError>) -> &'b Response<'a> {
     let Ok(Message::Response(response)) = message else { panic!("not an answer: {message:?}") };
     response
 }
 
-fn refused(wire: impl AsRef<[u8]>) -> Fault {
+fn refused(wire: impl AsRef<[u8]>) -> ParseError {
     let wire = wire.as_ref();
-    match parse(wire, &Limits::default()) {
+    match parse(wire, &MessageLimits::default()) {
         Err(fault) => fault,
         Ok(message) => panic!("accepted {message:?}: {}", wire.escape_ascii()),
     }
 }
 
 fn code_of(wire: impl AsRef<[u8]>) -> i64 {
-    refused(wire).wrong.code()
+    refused(wire).kind.code()
 }
 
 /// What the sender of `wire` hears: `-32600 for 1`, `-32600 without id`, `nothing`; or `accepted`.
 fn heard(wire: impl AsRef<[u8]>) -> String {
-    parse(wire.as_ref(), &Limits::default()).map_or_else(|fault| answer_to(&fault), |_| "accepted".to_owned())
+    parse(wire.as_ref(), &MessageLimits::default()).map_or_else(|fault| answer_to(&fault), |_| "accepted".to_owned())
 }
 
 /// The answer to a fault, read off the wire.
-fn answer_to(fault: &Fault) -> String {
-    let Some((id, error)) = fault.answer() else { return "nothing".to_owned() };
-    assert_eq!(error.code, fault.wrong.code());
+fn answer_to(fault: &ParseError) -> String {
+    let Some((id, error)) = fault.error_response() else { return "nothing".to_owned() };
+    assert_eq!(error.code, fault.kind.code());
     let mut out = Vec::new();
     write::error(&mut out, id, false, &error);
     let answer: Answer<'_> = serde_json::from_slice(&out).unwrap();
@@ -103,7 +103,7 @@ fn answer_to(fault: &Fault) -> String {
     answer.id.map_or_else(|| format!("{code} without id"), |id| format!("{code} for {id}"))
 }
 
-fn drain(reader: &mut LineReader) -> Vec<Result<String, LineTooLong>> {
+fn drain(reader: &mut LineReader) -> Vec<Result<String, LineTooLongError>> {
     let mut lines = Vec::new();
     while let Some(line) = reader.next_line() {
         lines.push(line.map(|line| String::from_utf8(line.to_vec()).unwrap()));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{Fault, Id, Origin, Raw, RawJson, Wrong, code};
+use tsugite_core::jsonrpc::{ParseError, Id, InvalidMessage, Raw, RawJson, ParseErrorKind, code};
 
 use super::{accepted, answer_to, batch, heard, notification, refused, request, response};
 
@@ -112,7 +112,7 @@ fn a_message_that_does_not_say_2_0_is_refused_or_dropped() {
         for answer in [r#""result":{}"#, r#""error":{"code":1,"message":"m"}"#] {
             let fault = refused(format!(r#"{{{version}"id":1,{answer}}}"#));
             assert_eq!(answer_to(&fault), "nothing", "{version}");
-            assert_eq!(fault.origin, Origin::Response(Some(Id::from(1))), "{version}");
+            assert_eq!(fault.received, InvalidMessage::Response(Some(Id::from(1))), "{version}");
         }
     }
 }
@@ -173,7 +173,7 @@ fn a_malformed_notification_gets_no_answer() {
         r#"{"jsonrpc":"2.0","method":"a","params":{},"params":{}}"#,
     ] {
         let fault = refused(wire);
-        assert_eq!(fault.origin, Origin::Notification, "{wire}");
+        assert_eq!(fault.received, InvalidMessage::Notification, "{wire}");
         assert_eq!(answer_to(&fault), "nothing", "{wire}");
     }
 }
@@ -230,7 +230,7 @@ fn a_member_that_stands_twice_in_the_envelope_makes_it_invalid() {
         (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"},"error":{}}"#, "nothing"),
         (r#"{"jsonrpc":"2.0","id":1,"id":1,"result":{}}"#, "nothing"),
     ] {
-        assert_eq!(refused(wire).wrong, Wrong::DuplicateMember, "{wire}");
+        assert_eq!(refused(wire).kind, ParseErrorKind::DuplicateMember, "{wire}");
         assert_eq!(heard(wire), answer, "{wire}");
     }
 }
@@ -239,10 +239,10 @@ fn a_member_that_stands_twice_in_the_envelope_makes_it_invalid() {
 fn every_fault_is_told_in_one_short_sentence() {
     // JRPC-011
     for fault in some_of_every_fault() {
-        let Some((_, error)) = fault.answer() else { continue };
-        assert!((1..=100).contains(&error.message.chars().count()), "{:?}: {}", fault.wrong, error.message);
-        assert!(!error.message.contains(char::is_control), "{:?}", fault.wrong);
-        assert!(!error.message.contains(".rs"), "{:?}", fault.wrong);
+        let Some((_, error)) = fault.error_response() else { continue };
+        assert!((1..=100).contains(&error.message.chars().count()), "{:?}: {}", fault.kind, error.message);
+        assert!(!error.message.contains(char::is_control), "{:?}", fault.kind);
+        assert!(!error.message.contains(".rs"), "{:?}", fault.kind);
         assert!(!fault.to_string().is_empty());
     }
 }
@@ -251,7 +251,7 @@ fn every_fault_is_told_in_one_short_sentence() {
 fn faults_use_only_the_codes_that_are_theirs() {
     // JRPC-033, JRPC-034, JRPC-037
     let emitted: HashSet<i64> =
-        some_of_every_fault().iter().filter_map(Fault::answer).map(|(_, error)| error.code).collect();
+        some_of_every_fault().iter().filter_map(ParseError::error_response).map(|(_, error)| error.code).collect();
     assert_eq!(emitted, HashSet::from([-32700, -32600, -32602, -32801]));
     assert!(!(-32768..=-32000).contains(&code::CONTENT_TOO_LARGE), "ours, so outside the reserved block");
 
@@ -263,9 +263,9 @@ fn faults_use_only_the_codes_that_are_theirs() {
     assert_eq!(code::CONTENT_TOO_LARGE, -32801);
 }
 
-fn some_of_every_fault() -> Vec<Fault> {
+fn some_of_every_fault() -> Vec<ParseError> {
     let mut faults =
-        vec![Fault::too_long(), Fault::batch_not_allowed(), refused(b"\xff"), refused("[".repeat(1000))];
+        vec![ParseError::too_long(), ParseError::batch_not_allowed(), refused(b"\xff"), refused("[".repeat(1000))];
     faults.push(refused(format!("[{}1]", "1,".repeat(2000))));
     faults.push(refused(format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"a"}}"#, "x".repeat(5000))));
     faults.extend(

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tsugite_core::jsonrpc::{
-    Fault, Id, Incoming, Limits, LineReader, LineTooLong, Message, Origin, Raw, Wrong, parse, write,
+    ParseError, Id, Incoming, MessageLimits, LineReader, LineTooLongError, Message, InvalidMessage, Raw, ParseErrorKind, parse, write,
 };
 
 use super::{Answer, answer_to, drain, heard, request};
@@ -42,7 +42,7 @@ proptest! {
         let wire = tokens.concat();
         survives(wire.as_bytes())?;
         let is_json = serde_json::from_str::<&RawValue>(&wire).is_ok();
-        let not_json = matches!(parse(wire.as_bytes(), &Limits::default()), Err(fault) if fault.wrong == Wrong::NotJson);
+        let not_json = matches!(parse(wire.as_bytes(), &MessageLimits::default()), Err(fault) if fault.kind == ParseErrorKind::NotJson);
         prop_assert_eq!(not_json, !is_json, "{}", wire);
     }
 
@@ -62,20 +62,20 @@ proptest! {
         survives(array.as_bytes())?;
         let judged: Vec<_> = wires.iter().map(|wire| judged(wire)).collect();
         let some = |kinds: &[&str]| judged.iter().any(|verdict| kinds.iter().any(|kind| verdict.starts_with(kind)));
-        match parse(array.as_bytes(), &Limits::default()) {
+        match parse(array.as_bytes(), &MessageLimits::default()) {
             Ok(Incoming::Batch(batch)) => {
                 prop_assert!(!(some(&["request", "notification"]) && some(&["answer"])), "{}", array);
                 let due = judged.iter().filter(|verdict| {
                     verdict.starts_with("request") || verdict.starts_with("fault") && !verdict.contains("nothing")
                 });
-                prop_assert_eq!(batch.answers_due(), due.count(), "{}", array);
+                prop_assert_eq!(batch.expected_responses(), due.count(), "{}", array);
                 for (element, wire) in batch.into_messages().into_iter().zip(&wires) {
-                    let single = parse(wire.as_bytes(), &Limits::default());
+                    let single = parse(wire.as_bytes(), &MessageLimits::default());
                     prop_assert_eq!(element.map(Incoming::Single), single, "{}", wire);
                 }
             }
             other => {
-                prop_assert_eq!(other.map_err(|fault| fault.wrong), Err(Wrong::MixedBatch), "{}", array);
+                prop_assert_eq!(other.map_err(|fault| fault.kind), Err(ParseErrorKind::MixedBatch), "{}", array);
                 prop_assert!(some(&["answer", "failed answer"]), "{}", array);
                 // What could be either a question or an answer mixes nothing.
                 let asks = |verdict: &String| !verdict.contains("answer") && !verdict.ends_with("without id");
@@ -119,7 +119,7 @@ proptest! {
             .split_terminator('\n')
             .map(|line| line.strip_suffix('\r').unwrap_or(line))
             .filter(|line| !line.is_empty())
-            .map(|line| if line.len() > max_bytes { Err(LineTooLong) } else { Ok(line.to_owned()) })
+            .map(|line| if line.len() > max_bytes { Err(LineTooLongError) } else { Ok(line.to_owned()) })
             .collect();
         prop_assert_eq!(lines(&stream, &[stream.len() + 1], max_bytes), &*expected);
         prop_assert_eq!(lines(&stream, &sizes, max_bytes), expected);
@@ -154,7 +154,7 @@ proptest! {
 }
 
 /// All lines of `stream`, the unfinished one included, read in pieces of these sizes over and over.
-fn lines(stream: &str, sizes: &[usize], max_bytes: usize) -> Vec<Result<String, LineTooLong>> {
+fn lines(stream: &str, sizes: &[usize], max_bytes: usize) -> Vec<Result<String, LineTooLongError>> {
     let mut reader = LineReader::new(max_bytes);
     let mut lines = Vec::new();
     let mut rest = stream.as_bytes();
@@ -174,7 +174,7 @@ fn lines(stream: &str, sizes: &[usize], max_bytes: usize) -> Vec<Result<String, 
 /// Neither reading nor answering panics. What was accepted says the same after it was written and read again, and
 /// a lower limit for the depth makes it too deep or changes nothing.
 fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
-    let incoming = match parse(bytes, &Limits::default()) {
+    let incoming = match parse(bytes, &MessageLimits::default()) {
         Ok(incoming) => incoming,
         Err(fault) => {
             answer_to(&fault);
@@ -182,9 +182,9 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
         }
     };
     if let Incoming::Single(message) = &incoming {
-        match parse(bytes, &Limits::default().depth(2)) {
+        match parse(bytes, &MessageLimits::default().max_depth(2)) {
             Ok(shallow) => prop_assert_eq!(&shallow, &incoming),
-            Err(fault) => prop_assert_eq!(fault, Fault { wrong: Wrong::TooDeep, origin: origin(message) }),
+            Err(fault) => prop_assert_eq!(fault, ParseError { kind: ParseErrorKind::TooDeep, received: origin(message) }),
         }
     }
     // The faulty elements of a batch keep no text that could be written back.
@@ -193,16 +193,16 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
     }
     let mut out = b"before".to_vec();
     incoming.write(&mut out).unwrap();
-    let again = parse(out.strip_prefix(b"before").unwrap(), &Limits::default());
+    let again = parse(out.strip_prefix(b"before").unwrap(), &MessageLimits::default());
     prop_assert_eq!(again.as_ref(), Ok(&incoming));
     Ok(())
 }
 
-fn origin(message: &Message<'_>) -> Origin {
+fn origin(message: &Message<'_>) -> InvalidMessage {
     match message.clone() {
-        Message::Request(call) => Origin::Request(call.id.into_owned()),
-        Message::Notification(_) => Origin::Notification,
-        Message::Response(answer) => Origin::Response(answer.id.map(Id::into_owned)),
+        Message::Request(call) => InvalidMessage::Request(call.id.into_owned()),
+        Message::Notification(_) => InvalidMessage::Notification,
+        Message::Response(answer) => InvalidMessage::Response(answer.id.map(Id::into_owned)),
     }
 }
 
@@ -210,7 +210,7 @@ fn origin(message: &Message<'_>) -> Origin {
 fn judged(wire: &str) -> String {
     let params = |params: Option<Raw<'_>>| params.map_or("-".to_owned(), |params| params.text().to_owned());
     let id = |id: &Option<Id<'_>>| id.as_ref().map_or("-".to_owned(), Id::to_string);
-    match parse(wire.as_bytes(), &Limits::default()) {
+    match parse(wire.as_bytes(), &MessageLimits::default()) {
         Ok(Incoming::Single(Message::Request(call))) => {
             format!("request {} {:?} {}", call.id, call.method, params(call.params))
         }
@@ -225,9 +225,9 @@ fn judged(wire: &str) -> String {
             }
         },
         Ok(Incoming::Batch(batch)) => format!("{batch:?}"),
-        Err(fault) => match &fault.origin {
-            Origin::Response(call) => format!("failed answer {} {}", id(call), fault.wrong.code()),
-            _ => format!("fault {}, heard {}", fault.wrong.code(), answer_to(&fault)),
+        Err(fault) => match &fault.received {
+            InvalidMessage::Response(call) => format!("failed answer {} {}", id(call), fault.kind.code()),
+            _ => format!("fault {}, heard {}", fault.kind.code(), answer_to(&fault)),
         },
     }
 }

@@ -25,8 +25,8 @@ fn raw_json_is_kept_as_its_text() {
     }
     assert_eq!(RawJson::empty_object().text(), "{}");
     assert_eq!(Raw::empty_object().text(), "{}");
-    assert_eq!(RawJson::of(&[1, 2]).unwrap().read::<Vec<u8>>().unwrap(), [1, 2]);
-    assert!(RawJson::of(&BTreeMap::from([(vec![1], 1)])).is_err());
+    assert_eq!(RawJson::from_value(&[1, 2]).unwrap().read::<Vec<u8>>().unwrap(), [1, 2]);
+    assert!(RawJson::from_value(&BTreeMap::from([(vec![1], 1)])).is_err());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is JSON, what is UTF-8, and how much of it is too much.
 
 use serde::Deserialize;
-use tsugite_core::jsonrpc::{Fault, Id, Incoming, Limits, Origin, Wrong, parse};
+use tsugite_core::jsonrpc::{ParseError, Id, Incoming, MessageLimits, InvalidMessage, ParseErrorKind, parse};
 
 use super::{answer_to, batch, code_of, heard, refused, request};
 
@@ -164,10 +164,10 @@ fn duplicates_and_lone_surrogates_in_params_come_to_light_when_they_are_read() {
 #[test]
 fn a_message_over_the_byte_limit_is_too_large() {
     let wire = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-    let limits = |bytes| Limits::default().message_bytes(bytes);
+    let limits = |bytes| MessageLimits::default().max_message_bytes(bytes);
     assert!(parse(wire.as_bytes(), &limits(wire.len())).is_ok());
     let fault = parse(wire.as_bytes(), &limits(wire.len() - 1)).unwrap_err();
-    assert_eq!(fault, Fault::too_long());
+    assert_eq!(fault, ParseError::too_long());
     assert_eq!(answer_to(&fault), "-32801 without id");
     assert_eq!(answer_to(&parse(b"\xff{{{", &limits(3)).unwrap_err()), "-32801 without id");
 
@@ -181,10 +181,10 @@ fn a_message_over_the_byte_limit_is_too_large() {
 
 #[test]
 fn nesting_over_the_limit_is_too_large_wherever_it_stands() {
-    let code = |wire: String| match parse(wire.as_bytes(), &Limits::default()) {
+    let code = |wire: String| match parse(wire.as_bytes(), &MessageLimits::default()) {
         Ok(Incoming::Single(_)) => None,
-        Ok(Incoming::Batch(batch)) => batch.messages()[0].as_ref().err().map(|fault| fault.wrong.code()),
-        Err(fault) => Some(fault.wrong.code()),
+        Ok(Incoming::Batch(batch)) => batch.messages()[0].as_ref().err().map(|fault| fault.kind.code()),
+        Err(fault) => Some(fault.kind.code()),
     };
     // The envelope is the first of 128 levels.
     let arrays = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
@@ -220,7 +220,7 @@ fn nesting_over_the_limit_is_told_to_whoever_it_concerns() {
     assert_eq!(heard(format!(r#"{{"jsonrpc":"2.0","method":"a",{params}}}"#)), "nothing");
 
     let fault = refused(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{deep}}}"#));
-    assert_eq!(fault, Fault { wrong: Wrong::TooDeep, origin: Origin::Response(Some(Id::from(1))) });
+    assert_eq!(fault, ParseError { kind: ParseErrorKind::TooDeep, received: InvalidMessage::Response(Some(Id::from(1))) });
 
     let wire = format!(r#"[{{"jsonrpc":"2.0","id":2,"method":"a"}},{call},{deep}]"#);
     let answers: Vec<_> = batch(&wire)
@@ -239,15 +239,15 @@ fn the_depth_can_be_lowered_but_not_raised_past_128() {
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"v":{open}{close}}}}}"#)
     };
     for (limit, deepest) in [(3, 3), (64, 64), (127, 127), (128, 128), (129, 128), (u32::MAX, 128)] {
-        let limits = Limits::default().depth(limit);
+        let limits = MessageLimits::default().max_depth(limit);
         assert!(parse(wire(deepest).as_bytes(), &limits).is_ok(), "{limit}");
         let fault = parse(wire(deepest + 1).as_bytes(), &limits).unwrap_err();
-        assert_eq!((fault.wrong, fault.wrong.code()), (Wrong::TooDeep, -32801), "{limit}");
+        assert_eq!((fault.kind, fault.kind.code()), (ParseErrorKind::TooDeep, -32801), "{limit}");
     }
     let flat = r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#;
-    assert!(parse(flat.as_bytes(), &Limits::default().depth(1)).is_ok());
+    assert!(parse(flat.as_bytes(), &MessageLimits::default().max_depth(1)).is_ok());
     let params = r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{}}"#;
-    assert!(parse(params.as_bytes(), &Limits::default().depth(1)).is_err());
+    assert!(parse(params.as_bytes(), &MessageLimits::default().max_depth(1)).is_err());
 }
 
 #[test]
@@ -265,5 +265,5 @@ fn an_id_over_the_limit_is_too_large_and_not_repeated() {
 
 #[test]
 fn what_was_never_read_is_answered_as_too_large() {
-    assert_eq!(answer_to(&Fault::too_long()), "-32801 without id");
+    assert_eq!(answer_to(&ParseError::too_long()), "-32801 without id");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{ErrorObject, Id, Limits, Raw, RawJson, parse, write};
+use tsugite_core::jsonrpc::{ErrorObject, Id, MessageLimits, Raw, RawJson, parse, write};
 
 use super::{accepted, request};
 
@@ -67,7 +67,7 @@ fn params_and_results_that_are_no_objects_are_not_written() {
         assert_refused(|out| write::request(out, &Id::from(1), "a", Some(&value)));
         assert_refused(|out| write::notification(out, "a", Some(&value)));
         assert_refused(|out| write::result(out, &Id::from(1), &value));
-        assert_refused(|out| write::result_with(out, &Id::from(1), &[r#""a":1"#], &value));
+        assert_refused(|out| write::result_with_members(out, &Id::from(1), &[r#""a":1"#], &value));
         let raw = RawJson::from(value);
         assert_refused(|out| write::result(out, &Id::from(1), &raw));
         assert_refused(|out| write::result(out, &Id::from(1), &Raw::from(&raw)));
@@ -89,7 +89,7 @@ fn a_value_that_refuses_to_be_written_leaves_the_buffer_as_it_was() {
     assert_refused(|out| write::request(out, &Id::from(1), "a", Some(&Halfway)));
     assert_refused(|out| write::notification(out, "a", Some(&Halfway)));
     assert_refused(|out| write::result(out, &Id::from(1), &Halfway));
-    assert_refused(|out| write::result_with(out, &Id::from(1), &[r#""a":1"#], &Halfway));
+    assert_refused(|out| write::result_with_members(out, &Id::from(1), &[r#""a":1"#], &Halfway));
     let keys_that_are_no_strings = BTreeMap::from([(vec![1], 1)]);
     assert_refused(|out| write::result(out, &Id::from(1), &keys_that_are_no_strings));
 
@@ -101,7 +101,7 @@ fn a_value_that_refuses_to_be_written_leaves_the_buffer_as_it_was() {
 fn members_put_before_a_result_leave_it_one_object() {
     let written = |members: &[&str], result: &Value| {
         let mut out = b"before".to_vec();
-        write::result_with(&mut out, &Id::from(1), members, result).unwrap();
+        write::result_with_members(&mut out, &Id::from(1), members, result).unwrap();
         let message = out.strip_prefix(b"before").unwrap();
         serde_json::from_slice::<Value>(message).unwrap()["result"].take()
     };
@@ -118,7 +118,7 @@ fn members_put_before_an_empty_result_full_of_space_leave_it_json() {
     for text in ["{ }", "{\n\t}", "{ \"a\" : 1 }"] {
         let mut out = Vec::new();
         let result = RawJson::parse(text).unwrap();
-        write::result_with(&mut out, &Id::from(1), &[r#""resultType":"complete""#], &result).unwrap();
+        write::result_with_members(&mut out, &Id::from(1), &[r#""resultType":"complete""#], &result).unwrap();
         let wire = String::from_utf8(out).unwrap();
         assert!(serde_json::from_str::<Value>(&wire).is_ok(), "{wire}");
     }
@@ -151,7 +151,7 @@ fn a_message_that_was_read_can_be_written_again() {
         let read = accepted(wire);
         let mut out = Vec::new();
         read.write(&mut out).unwrap();
-        assert_eq!(parse(&out, &Limits::default()).as_ref(), Ok(&read), "{wire}");
+        assert_eq!(parse(&out, &MessageLimits::default()).as_ref(), Ok(&read), "{wire}");
     }
 }
 

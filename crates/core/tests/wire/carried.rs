@@ -5,16 +5,16 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use tsugite_core::jsonrpc::{Id, Incoming, Limits, Message, Raw, RawJson, Response, parse};
-use tsugite_core::protocol::meta::Claims;
+use tsugite_core::jsonrpc::{Id, Incoming, MessageLimits, Message, Raw, RawJson, Response, parse};
+use tsugite_core::protocol::meta::ClientMeta;
 use tsugite_core::protocol::{
-    ClientCapabilities, HasMeta, Implementation, Method, Notice, cancellation, completion, discover,
+    ClientCapabilities, HasMeta, Implementation, Method, NotificationMethod, cancellation, completion, discover,
     elicitation, lifecycle, logging, ping, progress, prompts, resources, roots, sampling, subscriptions,
     tasks, tools,
 };
 use tsugite_core::revision::{
-    Kind, Reading, Revision, Sender, ServerStamp, Translate, Unsayable, carry_answer, carry_notice,
-    carry_params, carry_result, read_answer, read_notice, read_params, read_result, write_answer,
+    MethodKind, InferResultType, Revision, MessageSender, ServerInfoMeta, Translate, UnsupportedByRevisionError, translate_raw_input_response, translate_raw_notification,
+    translate_raw_params, translate_raw_result, read_input_response, read_notification, read_params, read_result, write_input_response,
     write_notification, write_request, write_result,
 };
 
@@ -109,15 +109,15 @@ fn json(text: &[u8]) -> Value {
     serde_json::from_slice(text).unwrap()
 }
 
-fn claims(to: Revision) -> Claims {
-    Claims::new(to.as_str(), ClientCapabilities::new())
+fn claims(to: Revision) -> ClientMeta {
+    ClientMeta::new(to.as_str(), ClientCapabilities::new())
 }
 
 /// Compares a failure with a failure and gives two values back.
 #[track_caller]
 fn both<T>(
-    typed: Result<T, Unsayable>,
-    carried: Result<RawJson, Unsayable>,
+    typed: Result<T, UnsupportedByRevisionError>,
+    carried: Result<RawJson, UnsupportedByRevisionError>,
     what: &str,
 ) -> Option<(T, Value)> {
     match (typed, carried) {
@@ -138,21 +138,21 @@ where
     let params = original.get("params").cloned().unwrap_or(json!({}));
     for to in Revision::ALL {
         let what = format!("{definition} {source} {to}");
-        let carried = carry_params(M::NAME, Raw::from(&raw(&params)), source, to);
+        let carried = translate_raw_params(M::NAME, Raw::from(&raw(&params)), source, to);
         if to == source {
             assert_eq!(carried.unwrap().text(), raw(&params).text());
             continue;
         }
         let mut read = read_params::<M>(Raw::from(&raw(&params)), source).unwrap();
         let claims = to.is_stateless().then(|| claims(to));
-        let typed = match to.is_stateless() && !to.has(Kind::Request, M::NAME, Sender::Client) {
+        let typed = match to.is_stateless() && !to.has_method(MethodKind::Request, M::NAME, MessageSender::Client) {
             // It is asked inside a result.
             true if to.extension_of(M::NAME).is_none() && asked(M::NAME) => {
-                read.outward(to).map(|()| serde_json::to_value(&read).unwrap())
+                read.downgrade(to).map(|()| serde_json::to_value(&read).unwrap())
             }
             _ => {
                 if let Some(claims) = &claims {
-                    read.meta_mut().get_or_insert_default().set_claims(claims);
+                    read.meta_mut().get_or_insert_default().set_client_meta(claims);
                 }
                 let mut out = Vec::new();
                 write_request::<M>(&mut out, &Id::from(1), read, to)
@@ -164,7 +164,7 @@ where
         if let Some(claims) = claims.filter(|_| !asked(M::NAME)) {
             let mut meta: tsugite_core::protocol::Meta =
                 serde_json::from_value(carried.get("_meta").cloned().unwrap_or(json!({}))).unwrap();
-            meta.set_claims(&claims);
+            meta.set_client_meta(&claims);
             carried["_meta"] = serde_json::to_value(meta).unwrap();
         }
         judge(&params, &typed, &carried, &what);
@@ -179,11 +179,11 @@ where
 
 /// Whether a server asks it.
 fn asked(method: &str) -> bool {
-    Revision::V2025_11_25.has(Kind::Request, method, Sender::Server)
-        && !Revision::V2025_11_25.has(Kind::Request, method, Sender::Client)
+    Revision::V2025_11_25.has_method(MethodKind::Request, method, MessageSender::Server)
+        && !Revision::V2025_11_25.has_method(MethodKind::Request, method, MessageSender::Client)
 }
 
-fn notification<N: Notice>(definition: &str, bytes: &[u8])
+fn notification<N: NotificationMethod>(definition: &str, bytes: &[u8])
 where
     N::Params: Translate + Clone,
 {
@@ -191,12 +191,12 @@ where
     let params = original.get("params").cloned().unwrap_or(json!({}));
     for to in Revision::ALL {
         let what = format!("{definition} {source} {to}");
-        let carried = carry_notice(N::NAME, Raw::from(&raw(&params)), source, to);
+        let carried = translate_raw_notification(N::NAME, Raw::from(&raw(&params)), source, to);
         if to == source {
             assert_eq!(carried.unwrap().text(), raw(&params).text());
             continue;
         }
-        let read = read_notice::<N>(Raw::from(&raw(&params)), source).unwrap();
+        let read = read_notification::<N>(Raw::from(&raw(&params)), source).unwrap();
         let mut out = Vec::new();
         let typed = write_notification::<N>(&mut out, read, to)
             .map(|()| json(&out).get("params").cloned().unwrap_or(json!({})));
@@ -210,7 +210,7 @@ where
 
 fn result<M: Method>(definition: &str, bytes: &[u8])
 where
-    M::Output: Translate + Reading + Clone,
+    M::Output: Translate + InferResultType + Clone,
 {
     let (source, mut original) = value_of(definition, bytes);
     if source.is_stateless() {
@@ -227,7 +227,7 @@ where
     let server = Implementation::new("s", "1");
     for to in Revision::ALL {
         let what = format!("{definition} {source} {to}");
-        let carried = carry_result(M::NAME, Raw::from(&raw(&original)), source, to, Some(&server));
+        let carried = translate_raw_result(M::NAME, Raw::from(&raw(&original)), source, to, Some(&server));
         if to == source {
             assert_eq!(carried.unwrap().text(), raw(&original).text());
             continue;
@@ -238,10 +238,10 @@ where
         let read = read_result::<M>(Raw::from(&raw(&original)), source)
             .unwrap_or_else(|error| panic!("{error}\n{original:#}"));
         let mut out = Vec::new();
-        let stamp = ServerStamp::new(server.clone());
+        let stamp = ServerInfoMeta::new(server.clone());
         let typed = write_result::<M>(&mut out, &Id::from(1), read, to, Some(&stamp)).map(|()| {
             let Ok(Incoming::Single(Message::Response(Response { outcome: Ok(raw), .. }))) =
-                parse(&out, &Limits::default())
+                parse(&out, &MessageLimits::default())
             else {
                 panic!()
             };
@@ -258,30 +258,30 @@ where
 /// What a client answers: a result, and on 2026-07-28 a bare object inside the next attempt.
 fn answer<M: Method>(definition: &str, bytes: &[u8])
 where
-    M::Output: Translate + Reading + Clone,
+    M::Output: Translate + InferResultType + Clone,
 {
     let (source, original) = value_of(definition, bytes);
     for to in Revision::ALL {
         let what = format!("{definition} {source} {to}");
         let text = raw(&original);
-        let carried = carry_answer(M::NAME, Raw::from(&text), source, to);
+        let carried = translate_raw_input_response(M::NAME, Raw::from(&text), source, to);
         if to == source {
             assert_eq!(carried.unwrap().text(), text.text());
             continue;
         }
         let read = match source.is_stateless() {
-            true => read_answer::<M>(&text).unwrap(),
+            true => read_input_response::<M>(&text).unwrap(),
             false => read_result::<M>(Raw::from(&text), source).unwrap(),
         };
         let typed = match to.is_stateless() {
-            true => write_answer::<M>(read).map(|json| json.read::<Value>().unwrap()),
+            true => write_input_response::<M>(read).map(|json| json.read::<Value>().unwrap()),
             false => {
                 let mut out = Vec::new();
                 write_result::<M>(&mut out, &Id::from(1), read, to, None)
                     .map(|()| json(&out)["result"].take())
             }
         };
-        if let Err(Unsayable::Method(_)) = typed {
+        if let Err(UnsupportedByRevisionError::Method(_)) = typed {
             // Whoever has asked what its revision does not have knows what for.
             assert!(carried.is_ok(), "{what}");
             continue;
@@ -309,15 +309,15 @@ macro_rules! carried {
             let carried = [$((stringify!($check), <$ty>::NAME)),*];
             for row in tsugite_core::revision::methods() {
                 // The tasks extension has no schema.
-                let unknown = row.first.is_stateless() && row.extension;
+                let unknown = row.since.is_stateless() && row.in_tasks_extension;
                 let wanted: &[_] = match row.kind {
-                    Kind::Request => &["request", "result"],
-                    Kind::Notification => &["notification"],
+                    MethodKind::Request => &["request", "result"],
+                    MethodKind::Notification => &["notification"],
                 };
                 for check in wanted {
                     assert!(unknown || carried.contains(&(check, row.name)), "{check} {}", row.name);
                 }
-                if row.kind == Kind::Request && asked(row.name) {
+                if row.kind == MethodKind::Request && asked(row.name) {
                     assert!(carried.contains(&("answer", row.name)), "answer {}", row.name);
                 }
             }

@@ -3,17 +3,17 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{ErrorObject, Id, Incoming, Limits, Message, Raw, RawJson, Response, parse};
+use tsugite_core::jsonrpc::{ErrorObject, Id, Incoming, MessageLimits, Message, Raw, RawJson, Response, parse};
 use tsugite_core::protocol::content::{self, ResourceContents};
 use tsugite_core::protocol::form::Field;
 use tsugite_core::protocol::mrtr::{InputRequest, InputRequests, InputRequired, InputResponses};
 use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{
-    ClientCapabilities, Method, Notice, Output, ResultType, ServerCapabilities, cancellation, completion,
+    ClientCapabilities, Method, NotificationMethod, Output, ResultType, ServerCapabilities, cancellation, completion,
     discover, elicitation, logging, progress, prompts, resources, roots, sampling, subscriptions, tools,
 };
 use tsugite_core::revision::{
-    Reading, Refusal, Revision, Translate, read_notice, read_params, read_result, write_notification,
+    InferResultType, RpcError, Revision, Translate, read_notification, read_params, read_result, write_notification,
     write_request, write_result,
 };
 
@@ -147,7 +147,7 @@ fn plain<T: DeserializeOwned + Serialize>(text: &str) -> Result<Value, String> {
 }
 
 fn message(text: &str) -> Result<Message<'_>, String> {
-    match parse(text.as_bytes(), &Limits::default()) {
+    match parse(text.as_bytes(), &MessageLimits::default()) {
         Ok(Incoming::Single(message)) => Ok(message),
         other => Err(format!("{other:?}")),
     }
@@ -165,9 +165,9 @@ fn request<M: Method<Params: Translate>>(text: &str) -> Result<Value, String> {
     json(&out)
 }
 
-fn notification<N: Notice<Params: Translate>>(text: &str) -> Result<Value, String> {
+fn notification<N: NotificationMethod<Params: Translate>>(text: &str) -> Result<Value, String> {
     let Message::Notification(notice) = message(text)? else { return Err("not a notification".to_owned()) };
-    let params = read_notice::<N>(notice.params(), NEWEST).map_err(|error| error.to_string())?;
+    let params = read_notification::<N>(notice.params(), NEWEST).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
     write_notification::<N>(&mut out, params, NEWEST).map_err(|error| error.to_string())?;
     let mut back = json(&out)?;
@@ -178,19 +178,19 @@ fn notification<N: Notice<Params: Translate>>(text: &str) -> Result<Value, Strin
     Ok(back)
 }
 
-fn response<M: Method<Output: Translate + Reading>>(text: &str) -> Result<Value, String> {
+fn response<M: Method<Output: Translate + InferResultType>>(text: &str) -> Result<Value, String> {
     let Message::Response(Response { id: Some(id), outcome: Ok(raw) }) = message(text)? else {
         return Err("not a result".to_owned());
     };
     answer::<M>(raw, &id)
 }
 
-fn result<M: Method<Output: Translate + Reading>>(text: &str) -> Result<Value, String> {
+fn result<M: Method<Output: Translate + InferResultType>>(text: &str) -> Result<Value, String> {
     let raw = RawJson::parse(text).map_err(|error| error.to_string())?;
     Ok(answer::<M>(Raw::from(&raw), &Id::from(1))?["result"].take())
 }
 
-fn answer<M: Method<Output: Translate + Reading>>(raw: Raw<'_>, id: &Id<'_>) -> Result<Value, String> {
+fn answer<M: Method<Output: Translate + InferResultType>>(raw: Raw<'_>, id: &Id<'_>) -> Result<Value, String> {
     let output = read_result::<M>(raw, NEWEST).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
     write_result::<M>(&mut out, id, output, NEWEST, None).map_err(|error| error.to_string())?;
@@ -203,7 +203,7 @@ fn error(text: &str) -> Result<Value, String> {
     };
     // The number survives being understood.
     let code = error.code;
-    assert_eq!(Refusal::read(error.clone(), tools::Call::NAME, NEWEST).code(NEWEST), code);
+    assert_eq!(RpcError::from_error_object(error.clone(), tools::Call::NAME, NEWEST).code(NEWEST), code);
     let mut out = Vec::new();
     tsugite_core::jsonrpc::write::error(&mut out, id.as_ref(), false, &error);
     json(&out)
@@ -212,7 +212,7 @@ fn error(text: &str) -> Result<Value, String> {
 #[test]
 fn an_unknown_kind_of_result_is_an_invalid_answer_and_a_missing_one_is_complete() {
     // JRPC-043 absent is complete, JRPC-044 unknown is invalid.
-    let named = |json: Value| ResultType::named_in(Raw::from(&RawJson::from(json)));
+    let named = |json: Value| ResultType::from_result(Raw::from(&RawJson::from(json)));
     assert_eq!(named(json!({})), Ok(ResultType::Complete));
     assert!(named(json!({"resultType": "later"})).is_err());
     // MRTR-003: nothing but a call, a read and a prompt is answered with a question.

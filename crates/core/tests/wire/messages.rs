@@ -2,15 +2,15 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{Id, Incoming, Limits, Message, RawJson, Response, parse};
-use tsugite_core::protocol::meta::Claims;
+use tsugite_core::jsonrpc::{Id, Incoming, MessageLimits, Message, RawJson, Response, parse};
+use tsugite_core::protocol::meta::ClientMeta;
 use tsugite_core::protocol::{
-    ClientCapabilities, HasMeta, Method, Notice, cancellation, completion, discover, elicitation, lifecycle,
+    ClientCapabilities, HasMeta, Method, NotificationMethod, cancellation, completion, discover, elicitation, lifecycle,
     logging, ping, progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
 };
 use tsugite_core::revision::{
-    Kind, Reading, Revision, Sender, Translate, Unsayable, read_answer, read_notice, read_params,
-    read_result, write_answer, write_notification, write_request, write_result,
+    MethodKind, InferResultType, Revision, MessageSender, Translate, UnsupportedByRevisionError, read_input_response, read_notification, read_params,
+    read_result, write_input_response, write_notification, write_request, write_result,
 };
 
 use crate::generate::Choices;
@@ -21,7 +21,7 @@ const NEWEST: Revision = Revision::V2026_07_28;
 const TASKS: Revision = Revision::V2025_11_25;
 
 fn parsed(text: &[u8]) -> Message<'_> {
-    match parse(text, &Limits::default()) {
+    match parse(text, &MessageLimits::default()) {
         Ok(Incoming::Single(message)) => message,
         other => panic!("{other:?}\n{}", String::from_utf8_lossy(text)),
     }
@@ -32,22 +32,22 @@ fn json(text: &[u8]) -> Value {
 }
 
 /// Whether `to` may fail to say something that `source` said.
-fn may_fail(error: &Unsayable, to: Revision) -> bool {
+fn may_fail(error: &UnsupportedByRevisionError, to: Revision) -> bool {
     match error {
-        Unsayable::Method(_) => true,
-        Unsayable::Elicitation => !to.has_elicitation(),
-        Unsayable::UrlElicitation => !to.has_url_elicitation(),
-        Unsayable::MultipleChoice => to == Revision::V2025_06_18,
-        Unsayable::SamplingTools => !to.has_sampling_tools(),
-        Unsayable::InputRequired => !to.is_stateless(),
-        Unsayable::Tasks => !to.has_core_tasks() && !to.is_stateless(),
+        UnsupportedByRevisionError::Method(_) => true,
+        UnsupportedByRevisionError::Elicitation => !to.has_elicitation(),
+        UnsupportedByRevisionError::UrlElicitation => !to.has_url_elicitation(),
+        UnsupportedByRevisionError::MultipleChoice => to == Revision::V2025_06_18,
+        UnsupportedByRevisionError::SamplingTools => !to.has_sampling_tools(),
+        UnsupportedByRevisionError::InputRequired => !to.is_stateless(),
+        UnsupportedByRevisionError::Tasks => !to.has_core_tasks() && !to.is_stateless(),
         // What only the newest leaves out, the runtime must supply.
-        Unsayable::Missing("elicitationId" | "task") => to == TASKS,
+        UnsupportedByRevisionError::MissingMember("elicitationId" | "task") => to == TASKS,
         // The newest schema does not say that one of two members must be there; its prose does.
-        Unsayable::Missing("inputRequests") => to.is_stateless(),
-        Unsayable::Missing("requestId" | "io.modelcontextprotocol/subscriptionId") => true,
+        UnsupportedByRevisionError::MissingMember("inputRequests") => to.is_stateless(),
+        UnsupportedByRevisionError::MissingMember("requestId" | "io.modelcontextprotocol/subscriptionId") => true,
         // A state read from 2025-11-25 does not hold what the extension puts into it.
-        Unsayable::Missing("result" | "error") => to.is_stateless(),
+        UnsupportedByRevisionError::MissingMember("result" | "error") => to.is_stateless(),
         _ => false,
     }
 }
@@ -64,7 +64,7 @@ where
 {
     // What a server asks on the newest revision is no request of its own; see `embedded` and the results that ask back.
     let source = match source(definition, bytes) {
-        newest if newest.is_stateless() && !newest.has(Kind::Request, M::NAME, Sender::Client) => TASKS,
+        newest if newest.is_stateless() && !newest.has_method(MethodKind::Request, M::NAME, MessageSender::Client) => TASKS,
         source => source,
     };
     let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
@@ -80,7 +80,7 @@ where
             params
                 .meta_mut()
                 .get_or_insert_default()
-                .set_claims(&Claims::new(to.as_str(), ClientCapabilities::new()));
+                .set_client_meta(&ClientMeta::new(to.as_str(), ClientCapabilities::new()));
         }
         let mut out = Vec::new();
         match write_request::<M>(&mut out, &message.id, params, to) {
@@ -102,7 +102,7 @@ where
     }
 }
 
-fn notification<N: Notice>(definition: &str, bytes: &[u8])
+fn notification<N: NotificationMethod>(definition: &str, bytes: &[u8])
 where
     N::Params: Translate + Clone,
 {
@@ -112,7 +112,7 @@ where
     let text = serde_json::to_vec(&original).unwrap();
     let Message::Notification(message) = parsed(&text) else { panic!("{original:#}") };
     assert_eq!(message.method, N::NAME);
-    let params = read_notice::<N>(message.params(), source).unwrap();
+    let params = read_notification::<N>(message.params(), source).unwrap();
     for to in Revision::ALL {
         let mut out = Vec::new();
         match write_notification::<N>(&mut out, params.clone(), to) {
@@ -120,7 +120,7 @@ where
             Ok(()) => {
                 Official::of(to).accept(definition, &json(&out));
                 let Message::Notification(back) = parsed(&out) else { panic!() };
-                let back = read_notice::<N>(back.params(), to).unwrap();
+                let back = read_notification::<N>(back.params(), to).unwrap();
                 let mut again = Vec::new();
                 write_notification::<N>(&mut again, back, source).unwrap();
                 same_but_for_losses(&original, &json(&again), source, to);
@@ -131,10 +131,10 @@ where
 
 fn result<M: Method>(definition: &str, bytes: &[u8])
 where
-    M::Output: Translate + Reading + Clone,
+    M::Output: Translate + InferResultType + Clone,
 {
     let source = match source(definition, bytes) {
-        newest if newest.is_stateless() && !newest.has(Kind::Request, M::NAME, Sender::Client) => TASKS,
+        newest if newest.is_stateless() && !newest.has_method(MethodKind::Request, M::NAME, MessageSender::Client) => TASKS,
         source => source,
     };
     let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
@@ -248,7 +248,7 @@ generated! {
 /// Results that only the newest revision has.
 fn discovered<M: Method>(source: Revision, definition: &str, bytes: &[u8])
 where
-    M::Output: Translate + Reading + Clone,
+    M::Output: Translate + InferResultType + Clone,
 {
     one_revision::<M>(source, definition, bytes);
 }
@@ -256,14 +256,14 @@ where
 /// A subscription ends with a result that names it.
 fn listen_result<M: Method>(source: Revision, definition: &str, bytes: &[u8])
 where
-    M::Output: Translate + Reading + Clone,
+    M::Output: Translate + InferResultType + Clone,
 {
     one_revision::<M>(source, definition, bytes);
 }
 
 fn one_revision<M: Method>(source: Revision, definition: &str, bytes: &[u8])
 where
-    M::Output: Translate + Reading + Clone,
+    M::Output: Translate + InferResultType + Clone,
 {
     let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
     if original.get("resultType").is_some() {
@@ -282,7 +282,7 @@ where
 /// Results that exist with a handshake only.
 fn handshake_result<M: Method>(source: Revision, definition: &str, bytes: &[u8])
 where
-    M::Output: Translate + Reading + Clone,
+    M::Output: Translate + InferResultType + Clone,
 {
     let original = Choices::new(bytes).value_of(Official::of(source), definition);
     let text = serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": "r", "result": original})).unwrap();
@@ -300,11 +300,11 @@ where
 /// The answer to something asked inside a result is a bare object; before, it was the result of a request.
 fn embedded<M: Method>(source: Revision, definition: &str, bytes: &[u8])
 where
-    M::Output: Translate + Reading + Clone,
+    M::Output: Translate + InferResultType + Clone,
 {
     let original = Choices::new(bytes).value_of(Official::of(source), definition);
-    let answer = read_answer::<M>(&RawJson::from(original.clone())).unwrap();
-    let bare = write_answer::<M>(answer.clone()).unwrap();
+    let answer = read_input_response::<M>(&RawJson::from(original.clone())).unwrap();
+    let bare = write_input_response::<M>(answer.clone()).unwrap();
     assert_eq!(bare.read::<Value>().unwrap(), original);
     for to in Revision::ALL {
         let mut out = Vec::new();
@@ -313,7 +313,7 @@ where
             Ok(()) => {
                 Official::of(to).accept(definition, &json(&out)["result"]);
                 let Message::Response(Response { outcome: Ok(raw), .. }) = parsed(&out) else { panic!() };
-                let back = write_answer::<M>(read_result::<M>(raw, to).unwrap()).unwrap();
+                let back = write_input_response::<M>(read_result::<M>(raw, to).unwrap()).unwrap();
                 same_but_for_losses(&original, &back.read().unwrap(), source, to);
             }
         }
@@ -322,7 +322,7 @@ where
 
 fn task_created<M: Method>(source: Revision, definition: &str, bytes: &[u8])
 where
-    M::Output: Translate + Reading + Clone,
+    M::Output: Translate + InferResultType + Clone,
 {
     let original = Choices::new(bytes).value_of(Official::of(source), definition);
     let text = serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": "r", "result": original})).unwrap();
@@ -350,7 +350,7 @@ where
     for to in [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18] {
         assert_eq!(
             write_result::<M>(&mut Vec::new(), &Id::from("r"), output.clone(), to, None),
-            Err(Unsayable::Tasks)
+            Err(UnsupportedByRevisionError::Tasks)
         );
     }
 }

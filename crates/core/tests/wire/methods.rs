@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tsugite_core::revision::{Kind, Revision, Sender, canonical, methods};
+use tsugite_core::revision::{MethodKind, Revision, MessageSender, canonical_method, methods};
 
 use crate::official::Official;
 
@@ -27,15 +27,15 @@ fn each_revision_has_exactly_the_methods_of_its_schema() {
     // SCHM-001. The tasks extension is not in the schema.
     for revision in Revision::ALL {
         for (definition, kind, sender) in [
-            ("ClientRequest", Kind::Request, Sender::Client),
-            ("ServerRequest", Kind::Request, Sender::Server),
-            ("ClientNotification", Kind::Notification, Sender::Client),
-            ("ServerNotification", Kind::Notification, Sender::Server),
+            ("ClientRequest", MethodKind::Request, MessageSender::Client),
+            ("ServerRequest", MethodKind::Request, MessageSender::Server),
+            ("ClientNotification", MethodKind::Notification, MessageSender::Client),
+            ("ServerNotification", MethodKind::Notification, MessageSender::Server),
         ] {
             let ours: BTreeSet<String> = methods()
                 .iter()
                 .filter(|row| {
-                    revision.has(kind, row.name, sender) && revision.extension_of(row.name).is_none()
+                    revision.has_method(kind, row.name, sender) && revision.extension_of(row.name).is_none()
                 })
                 .map(|row| row.name.to_owned())
                 .collect();
@@ -50,12 +50,12 @@ fn every_method_name_stands_in_the_table_once() {
     assert_eq!(names.len(), methods().len());
     // JRPC-018: names of JSON-RPC's own are nobody's. JRPC-017: names are compared case-sensitively.
     assert!(names.iter().all(|name| !name.starts_with("rpc.")));
-    assert!(!Revision::NEWEST.has(Kind::Request, "Tools/Call", Sender::Client));
+    assert!(!Revision::NEWEST.has_method(MethodKind::Request, "Tools/Call", MessageSender::Client));
 }
 
 #[test]
 fn the_two_invented_names_are_taken_for_what_they_mean() {
-    assert_eq!(canonical("mcp/initialize"), "initialize");
-    assert_eq!(canonical("mcp/discover"), "server/discover");
-    assert_eq!(canonical("tools/call"), "tools/call");
+    assert_eq!(canonical_method("mcp/initialize"), "initialize");
+    assert_eq!(canonical_method("mcp/discover"), "server/discover");
+    assert_eq!(canonical_method("tools/call"), "tools/call");
 }

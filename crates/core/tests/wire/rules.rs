@@ -6,20 +6,20 @@ use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapabilit
 use tsugite_core::protocol::content::SamplingBlock;
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::elicitation::{self, ElicitParams, FormParams, UrlParams};
-use tsugite_core::protocol::form::{Field, FormSchema, Options, TitledOption};
+use tsugite_core::protocol::form::{Field, FormSchema, ChoiceOptions, TitledOption};
 use tsugite_core::protocol::lifecycle::InitializeResult;
-use tsugite_core::protocol::meta::Claims;
+use tsugite_core::protocol::meta::ClientMeta;
 use tsugite_core::protocol::mrtr::InputRequired;
-use tsugite_core::protocol::sampling::{Blocks, CreateMessage, CreateMessageResult};
-use tsugite_core::protocol::tasks::{self, GetResult, Task, TaskCreated, TaskStatus};
+use tsugite_core::protocol::sampling::{SamplingContent, CreateMessage, CreateMessageResult};
+use tsugite_core::protocol::tasks::{self, GetResult, Task, CreateTaskResult, TaskStatus};
 use tsugite_core::protocol::tools::{self, CallOutput, CallResult, Tool};
 use tsugite_core::protocol::{
     ClientCapabilities, ContentBlock, Implementation, Method, Object, Role, Schema, ServerCapabilities,
     resources,
 };
 use tsugite_core::revision::{
-    Reading, Refusal, Revision, Revisions, ServerStamp, Translate, Unsayable, read_answer, read_params,
-    read_result, write_request, write_result, write_stamped_request,
+    InferResultType, RpcError, Revision, Revisions, ServerInfoMeta, Translate, UnsupportedByRevisionError, read_input_response, read_params,
+    read_result, write_request, write_result, write_request_with_meta,
 };
 
 use Revision::*;
@@ -35,7 +35,7 @@ where
 
 pub(crate) fn read<M: Method>(result: Value, from: Revision) -> Result<M::Output, String>
 where
-    M::Output: Translate + Reading,
+    M::Output: Translate + InferResultType,
 {
     read_result::<M>(Raw::from(&RawJson::from(result)), from).map_err(|error| error.to_string())
 }
@@ -111,7 +111,7 @@ fn cache_hints_are_written_on_2026_07_28_alone_and_say_private_by_default() {
 #[test]
 fn results_name_the_server_on_2026_07_28_beside_what_meta_holds() {
     // VER-007
-    let stamp = ServerStamp::new(Implementation::new("s", "1"));
+    let stamp = ServerInfoMeta::new(Implementation::new("s", "1"));
     let mut out = Vec::new();
     write_result::<tools::Call>(
         &mut out,
@@ -148,11 +148,11 @@ fn a_request_of_2026_07_28_must_say_who_sends_it() {
     let mut out = Vec::new();
     let params = tools::CallParams::new("add");
     let missing = write_request::<tools::Call>(&mut out, &Id::from(1), params.clone(), V2026_07_28);
-    assert_eq!(missing, Err(Unsayable::Missing("io.modelcontextprotocol/protocolVersion")));
+    assert_eq!(missing, Err(UnsupportedByRevisionError::MissingMember("io.modelcontextprotocol/protocolVersion")));
     assert!(out.is_empty());
     let capabilities = ClientCapabilities::new().roots(RootsCapability::new().list_changed(true));
     let mut claiming = params;
-    claiming.meta.get_or_insert_default().set_claims(&Claims::of(V2026_07_28, capabilities));
+    claiming.meta.get_or_insert_default().set_client_meta(&ClientMeta::for_revision(V2026_07_28, capabilities));
     write_request::<tools::Call>(&mut out, &Id::from(1), claiming.clone(), V2026_07_28).unwrap();
     let meta = serde_json::from_slice::<Value>(&out).unwrap()["params"]["_meta"].take();
     assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
@@ -167,7 +167,7 @@ fn a_stamp_stands_first_and_only_once() {
     let stamp = r#""progressToken":7"#;
     let written = |params, to, stamp: &str| {
         let mut out = Vec::new();
-        write_stamped_request::<tools::Call>(&mut out, &Id::from(7), params, to, stamp)
+        write_request_with_meta::<tools::Call>(&mut out, &Id::from(7), params, to, stamp)
             .map(|()| String::from_utf8(out).unwrap())
     };
     let call = tools::CallParams::new("add");
@@ -177,14 +177,14 @@ fn a_stamp_stands_first_and_only_once() {
     assert_eq!(written(call.clone(), V2024_11_05, "").unwrap(), plain);
     assert!(written(call.meta(tsugite_core::protocol::Meta::new()), V2025_11_25, stamp).is_err());
     let mut out = Vec::new();
-    let discover = write_stamped_request::<Discover>(
+    let discover = write_request_with_meta::<Discover>(
         &mut out,
         &Id::from(1),
         tsugite_core::protocol::NoParams::new(),
         V2025_11_25,
         "",
     );
-    assert_eq!(discover, Err(Unsayable::Method("server/discover")));
+    assert_eq!(discover, Err(UnsupportedByRevisionError::Method("server/discover")));
     assert!(out.is_empty());
 }
 
@@ -205,10 +205,10 @@ fn a_retry_and_a_wish_for_a_task_mean_something_only_where_they_exist() {
 fn form() -> FormSchema {
     let titled = [("r", "Red"), ("g", "Green")]
         .map(|(value, title)| TitledOption { value: value.to_owned(), title: title.to_owned() });
-    FormSchema::new().required_field("colour", Field::choice(Options::Titled(titled.to_vec())))
+    FormSchema::new().required_field("colour", Field::choice(ChoiceOptions::Titled(titled.to_vec())))
 }
 
-fn asked(params: ElicitParams, to: Revision) -> Result<Value, Unsayable> {
+fn asked(params: ElicitParams, to: Revision) -> Result<Value, UnsupportedByRevisionError> {
     let mut out = Vec::new();
     write_request::<elicitation::Create>(&mut out, &Id::from(1), params, to)?;
     Ok(serde_json::from_slice::<Value>(&out).unwrap()["params"].take())
@@ -226,20 +226,20 @@ fn titled_choices_are_written_beside_their_values_on_2025_06_18_and_read_back() 
     let back = read_params::<elicitation::Create>(Raw::from(&RawJson::from(old)), V2025_06_18).unwrap();
     assert_eq!(back, params());
     for revision in [V2024_11_05, V2025_03_26] {
-        assert_eq!(asked(params(), revision), Err(Unsayable::Method("elicitation/create")));
+        assert_eq!(asked(params(), revision), Err(UnsupportedByRevisionError::Method("elicitation/create")));
     }
 }
 
 #[test]
 fn several_choices_and_web_pages_cannot_be_asked_on_2025_06_18() {
     // ELIC-022 needs an id there.
-    let several = FormSchema::new().field("c", Field::choices(Options::Plain(vec!["a".to_owned()])));
+    let several = FormSchema::new().field("c", Field::multiple_choice(ChoiceOptions::Plain(vec!["a".to_owned()])));
     let several = ElicitParams::Form(FormParams::new("Which?", several));
-    assert_eq!(asked(several.clone(), V2025_06_18), Err(Unsayable::MultipleChoice));
+    assert_eq!(asked(several.clone(), V2025_06_18), Err(UnsupportedByRevisionError::MultipleChoice));
     assert!(asked(several, V2025_11_25).is_ok());
     let page = UrlParams::new("Sign in", "https://example.com");
-    assert_eq!(asked(ElicitParams::Url(page.clone()), V2025_06_18), Err(Unsayable::UrlElicitation));
-    assert_eq!(asked(ElicitParams::Url(page.clone()), V2025_11_25), Err(Unsayable::Missing("elicitationId")));
+    assert_eq!(asked(ElicitParams::Url(page.clone()), V2025_06_18), Err(UnsupportedByRevisionError::UrlElicitation));
+    assert_eq!(asked(ElicitParams::Url(page.clone()), V2025_11_25), Err(UnsupportedByRevisionError::MissingMember("elicitationId")));
     let named = asked(ElicitParams::Url(page.elicitation_id("e")), V2025_11_25).unwrap();
     assert_eq!(named["elicitationId"], "e");
 }
@@ -247,12 +247,12 @@ fn several_choices_and_web_pages_cannot_be_asked_on_2025_06_18() {
 #[test]
 fn an_empty_elicitation_capability_means_forms() {
     // ELIC-003
-    assert!(ElicitationCapability::new().shows_forms() && !ElicitationCapability::new().opens_urls());
+    assert!(ElicitationCapability::new().supports_form() && !ElicitationCapability::new().supports_url());
     let pages_only = ElicitationCapability::new().url(Object::new());
-    assert!(!pages_only.shows_forms() && pages_only.opens_urls());
+    assert!(!pages_only.supports_form() && pages_only.supports_url());
     // What cannot show forms offers nothing on 2025-06-18.
     let mut capabilities = ClientCapabilities::new().elicitation(pages_only);
-    capabilities.outward(V2025_06_18).unwrap();
+    capabilities.downgrade(V2025_06_18).unwrap();
     assert_eq!(capabilities, ClientCapabilities::new());
 }
 
@@ -262,10 +262,10 @@ fn the_tasks_extension_switches_nothing_on_before_2026_07_28() {
     let extensions =
         || Object::from_iter([(tasks::EXTENSION.to_owned(), json!({})), ("a.b/c".to_owned(), json!({}))]);
     let mut capabilities = ClientCapabilities::new().extensions(extensions());
-    capabilities.inward(V2025_11_25);
+    capabilities.upgrade(V2025_11_25);
     assert_eq!(capabilities.extensions, Some(Object::from_iter([("a.b/c".to_owned(), json!({}))])));
     let mut capabilities = ClientCapabilities::new().extensions(extensions());
-    capabilities.inward(V2026_07_28);
+    capabilities.upgrade(V2026_07_28);
     assert_eq!(capabilities.extensions, Some(extensions()));
 }
 
@@ -283,7 +283,7 @@ fn a_conversation_of_blocks_is_cut_into_messages_before_2025_11_25() {
     let result = || {
         CreateMessageResult::new(
             Role::Assistant,
-            Blocks::Many(vec![SamplingBlock::text("one"), SamplingBlock::text("two")]),
+            SamplingContent::Multiple(vec![SamplingBlock::text("one"), SamplingBlock::text("two")]),
             "m",
         )
     };
@@ -313,7 +313,7 @@ fn tools_cannot_be_given_to_a_model_before_2025_11_25() {
     ]}));
     let params = read_params::<CreateMessage>(Raw::from(&params), V2025_11_25).unwrap();
     let refused = write_request::<CreateMessage>(&mut Vec::new(), &Id::from(1), params, V2025_06_18);
-    assert_eq!(refused, Err(Unsayable::SamplingTools));
+    assert_eq!(refused, Err(UnsupportedByRevisionError::SamplingTools));
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn a_task_is_flat_on_2026_07_28_and_nested_on_2025_11_25() {
     // TASK-045, TASK-046, TASK-010, TASK-016
     let mut task = Task::new("t", TaskStatus::Working, "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
     task.poll_interval_ms = Some(500);
-    let created = || CallOutput::from(TaskCreated::new(task.clone()));
+    let created = || CallOutput::from(CreateTaskResult::new(task.clone()));
     assert_eq!(
         written::<tools::Call>(created(), V2026_07_28),
         json!({
@@ -346,7 +346,7 @@ fn a_client_may_promise_an_answer_on_2025_11_25() {
     let promised = read::<CreateMessage>(task.clone(), V2025_11_25).unwrap();
     assert_eq!(written::<CreateMessage>(promised, V2025_11_25), task);
     assert!(read::<CreateMessage>(task.clone(), V2025_06_18).is_err());
-    assert!(read_answer::<CreateMessage>(&RawJson::from(task)).is_err());
+    assert!(read_input_response::<CreateMessage>(&RawJson::from(task)).is_err());
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn a_failed_tool_fails_its_task_on_2025_11_25_alone() {
     let mut bare = done();
     bare.result = None;
     let refused = write_result::<tasks::Get>(&mut Vec::new(), &Id::from(1), bare, V2026_07_28, None);
-    assert_eq!(refused, Err(Unsayable::Missing("result")));
+    assert_eq!(refused, Err(UnsupportedByRevisionError::MissingMember("result")));
     // The extension's own examples call the result `task`.
     let state = json!({"resultType": "task", "taskId": "t", "status": "working", "createdAt": "a", "lastUpdatedAt": "b", "ttlMs": 1.5});
     assert_eq!(read::<tasks::Get>(state, V2026_07_28).unwrap().task.ttl_ms, Some(1));
@@ -375,8 +375,8 @@ fn a_question_back_asks_something_and_never_reaches_an_older_peer() {
     let write = |asked: InputRequired, to| {
         write_result::<tools::Call>(&mut Vec::new(), &Id::from(1), asked.into(), to, None)
     };
-    assert_eq!(write(nothing.clone(), V2026_07_28), Err(Unsayable::Missing("inputRequests")));
-    assert_eq!(write(nothing.request_state("s"), V2025_11_25), Err(Unsayable::InputRequired));
+    assert_eq!(write(nothing.clone(), V2026_07_28), Err(UnsupportedByRevisionError::MissingMember("inputRequests")));
+    assert_eq!(write(nothing.request_state("s"), V2025_11_25), Err(UnsupportedByRevisionError::InputRequired));
     assert!(read::<tools::Call>(json!({"resultType": "input_required"}), V2026_07_28).is_err());
     // Only three kinds of question are ever carried out.
     let foreign = json!({"resultType": "input_required", "inputRequests": {"k": {"method": "tools/call", "params": {}}}});
@@ -386,32 +386,32 @@ fn a_question_back_asks_something_and_never_reaches_an_older_peer() {
 #[test]
 fn errors_are_numbered_by_the_peers_revision() {
     // JRPC-035, JRPC-033, JRPC-034, ELIC-030, TASK-008
-    let missing = Refusal::ResourceNotFound { uri: "file:///x".to_owned() };
+    let missing = RpcError::ResourceNotFound { uri: "file:///x".to_owned() };
     assert_eq!(
         Revision::ALL.map(|revision| missing.code(revision)),
         [-32002, -32002, -32002, -32002, -32602]
     );
-    let unknown = Refusal::UnknownTool { name: "t".to_owned() };
+    let unknown = RpcError::UnknownTool { name: "t".to_owned() };
     assert_eq!(Revision::ALL.map(|revision| unknown.code(revision)), [-32602; 5]);
-    let capability = Refusal::MissingCapability { required: Box::new(ClientCapabilities::new()) };
+    let capability = RpcError::MissingCapability { required: Box::new(ClientCapabilities::new()) };
     assert_eq!(capability.code(V2026_07_28), -32021);
     assert_eq!(capability.http_status(V2026_07_28), 400);
     let pages =
         vec![UrlParams::new("m", "https://example.com").elicitation_id("e"), UrlParams::new("m", "urn:x")];
-    let pages = Refusal::UrlElicitationRequired { elicitations: pages };
-    let error = pages.error(V2025_11_25);
+    let pages = RpcError::UrlElicitationRequired { elicitations: pages };
+    let error = pages.to_error_object(V2025_11_25);
     assert_eq!(error.code, -32042);
     assert_eq!(error.data.unwrap().read::<Value>().unwrap()["elicitations"].as_array().unwrap().len(), 1);
     assert_eq!((pages.code(V2026_07_28), pages.http_status(V2026_07_28)), (-32021, 400));
     for (code, newest) in
         [(-32002, -32602), (-32042, -32603), (-32000, -32603), (-32050, -32603), (-1, -1), (7, 7)]
     {
-        let other = Refusal::Other(ErrorObject::new(code, "m").data(&1));
-        assert_eq!(other.error(V2025_11_25).code, code);
-        assert_eq!(other.error(V2026_07_28).code, newest);
-        assert_eq!(other.error(V2026_07_28).message, "m");
+        let other = RpcError::Other(ErrorObject::new(code, "m").data(&1));
+        assert_eq!(other.to_error_object(V2025_11_25).code, code);
+        assert_eq!(other.to_error_object(V2026_07_28).code, newest);
+        assert_eq!(other.to_error_object(V2026_07_28).message, "m");
     }
-    let task = Refusal::TaskRequired { name: "t".to_owned() };
+    let task = RpcError::TaskRequired { name: "t".to_owned() };
     assert_eq!((task.code(V2025_11_25), task.code(V2026_07_28)), (-32601, -32021));
 }
 
@@ -419,7 +419,7 @@ fn errors_are_numbered_by_the_peers_revision() {
 fn the_answer_to_a_missing_capability_names_it_as_an_object() {
     // VER-018
     let required = ClientCapabilities::new().elicitation(ElicitationCapability::new());
-    let error = Refusal::MissingCapability { required: Box::new(required) }.error(V2026_07_28);
+    let error = RpcError::MissingCapability { required: Box::new(required) }.to_error_object(V2026_07_28);
     assert_eq!(
         error.data.unwrap().read::<Value>().unwrap(),
         json!({"requiredCapabilities": {"elicitation": {}}})
@@ -430,31 +430,31 @@ fn the_answer_to_a_missing_capability_names_it_as_an_object() {
 fn errors_are_understood_by_where_they_come_from() {
     // JRPC-036, JRPC-032: nothing else in that block has a meaning.
     let error = |code| ErrorObject::new(code, "m").data(&json!({"uri": "file:///x"}));
-    let missing = Refusal::read(error(-32002), resources::Read::NAME, V2026_07_28);
-    assert_eq!(missing, Refusal::ResourceNotFound { uri: "file:///x".to_owned() });
-    assert!(matches!(Refusal::read(error(-32002), tools::List::NAME, V2025_11_25), Refusal::Other(_)));
-    assert!(matches!(Refusal::read(error(-32020), tools::List::NAME, V2025_11_25), Refusal::Other(_)));
+    let missing = RpcError::from_error_object(error(-32002), resources::Read::NAME, V2026_07_28);
+    assert_eq!(missing, RpcError::ResourceNotFound { uri: "file:///x".to_owned() });
+    assert!(matches!(RpcError::from_error_object(error(-32002), tools::List::NAME, V2025_11_25), RpcError::Other(_)));
+    assert!(matches!(RpcError::from_error_object(error(-32020), tools::List::NAME, V2025_11_25), RpcError::Other(_)));
     assert!(matches!(
-        Refusal::read(error(-32020), tools::List::NAME, V2026_07_28),
-        Refusal::HeaderMismatch(_)
+        RpcError::from_error_object(error(-32020), tools::List::NAME, V2026_07_28),
+        RpcError::HeaderMismatch(_)
     ));
-    assert!(matches!(Refusal::read(error(-32001), tools::List::NAME, V2026_07_28), Refusal::Other(_)));
-    assert_eq!(Refusal::read(error(-1), CreateMessage::NAME, V2025_11_25), Refusal::UserRejected);
+    assert!(matches!(RpcError::from_error_object(error(-32001), tools::List::NAME, V2026_07_28), RpcError::Other(_)));
+    assert_eq!(RpcError::from_error_object(error(-1), CreateMessage::NAME, V2025_11_25), RpcError::UserRejected);
 }
 
 #[test]
 fn an_unknown_tool_is_understood_by_either_number() {
     let gone = |message: &'static str, from| {
-        Refusal::read(ErrorObject::new(-32601, message), tools::Call::NAME, from)
+        RpcError::from_error_object(ErrorObject::new(-32601, message), tools::Call::NAME, from)
     };
-    let unknown = Refusal::UnknownTool { name: String::new() };
+    let unknown = RpcError::UnknownTool { name: String::new() };
     assert_eq!(gone("Method not found", V2025_06_18), unknown);
-    assert_eq!(unknown.error(V2025_06_18).code, -32602);
-    assert_eq!(unknown.error(V2025_06_18).message, "Unknown tool");
+    assert_eq!(unknown.to_error_object(V2025_06_18).code, -32602);
+    assert_eq!(unknown.to_error_object(V2025_06_18).message, "Unknown tool");
     // A tool that was there but wanted, or did not want, to be a task is another matter.
-    assert!(matches!(gone("Tool requires task execution", V2025_11_25), Refusal::Other(_)));
-    let list = Refusal::read(ErrorObject::new(-32601, "Method not found"), tools::List::NAME, V2025_06_18);
-    assert!(matches!(list, Refusal::Other(_)));
+    assert!(matches!(gone("Tool requires task execution", V2025_11_25), RpcError::Other(_)));
+    let list = RpcError::from_error_object(ErrorObject::new(-32601, "Method not found"), tools::List::NAME, V2025_06_18);
+    assert!(matches!(list, RpcError::Other(_)));
 }
 
 #[test]
@@ -466,8 +466,8 @@ fn what_a_peer_sent_is_echoed_only_a_little() {
         .unwrap_err();
     assert_eq!(refusal.code(V2025_11_25), -32602);
     assert!(refusal.to_string().len() < 1000);
-    let refusal = Refusal::UnknownTool { name: long };
-    assert!(serde_json::to_string(&refusal.error(V2025_11_25)).unwrap().len() < 2000);
+    let refusal = RpcError::UnknownTool { name: long };
+    assert!(serde_json::to_string(&refusal.to_error_object(V2025_11_25)).unwrap().len() < 2000);
 }
 
 #[test]

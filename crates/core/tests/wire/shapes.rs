@@ -6,21 +6,21 @@ use tsugite_core::protocol::capabilities::TasksCapability;
 use tsugite_core::protocol::content::{Audio, EmbeddedResource, ResourceContents, SamplingBlock, ToolUse};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::elicitation::{ElicitParams, ElicitResult, FieldValue, FormParams, UrlParams};
-use tsugite_core::protocol::form::{Field, FieldKind, FormSchema, Options};
+use tsugite_core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions};
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeParams, InitializeResult};
 use tsugite_core::protocol::logging::{Level, Log, LogParams, SetLevel};
-use tsugite_core::protocol::mrtr::{InputRequest, InputRequired, Reply};
+use tsugite_core::protocol::mrtr::{InputRequest, InputRequired, MaybeInputRequired};
 use tsugite_core::protocol::result::Empty;
-use tsugite_core::protocol::sampling::{Blocks, CreateMessage, CreateMessageParams, SamplingMessage};
+use tsugite_core::protocol::sampling::{SamplingContent, CreateMessage, CreateMessageParams, SamplingMessage};
 use tsugite_core::protocol::subscriptions::Listen;
-use tsugite_core::protocol::tasks::{CancelResult, GetResult, Task, TaskCreated, TaskStatus};
+use tsugite_core::protocol::tasks::{CancelResult, GetResult, Task, CreateTaskResult, TaskStatus};
 use tsugite_core::protocol::tools::{CallOutput, CallParams, CallResult, Tool};
 use tsugite_core::protocol::{
-    ClientCapabilities, ContentBlock, Implementation, Method, NoParams, Notice, Ordered, Role, Schema,
+    ClientCapabilities, ContentBlock, Implementation, Method, NoParams, NotificationMethod, OrderedMap, Role, Schema,
     ServerCapabilities, cancellation, completion, elicitation, prompts, resources, roots, tasks, tools,
 };
 use tsugite_core::revision::{
-    Reading, Revision, Revisions, Translate, Unsayable, read_params, read_result, write_notification,
+    InferResultType, Revision, Revisions, Translate, UnsupportedByRevisionError, read_params, read_result, write_notification,
     write_request, write_result,
 };
 
@@ -41,20 +41,20 @@ fn invalid<M: Method<Params: Translate>>(params: Value) {
     }
 }
 
-fn asked<M: Method<Params: Translate>>(params: M::Params, to: Revision) -> Result<Value, Unsayable> {
+fn asked<M: Method<Params: Translate>>(params: M::Params, to: Revision) -> Result<Value, UnsupportedByRevisionError> {
     let mut out = Vec::new();
     write_request::<M>(&mut out, &Id::from(1), params, to)?;
     Ok(serde_json::from_slice::<Value>(&out).unwrap()["params"].take())
 }
 
-fn told<N: Notice<Params: Translate>>(params: N::Params, to: Revision) -> Result<Value, Unsayable> {
+fn told<N: NotificationMethod<Params: Translate>>(params: N::Params, to: Revision) -> Result<Value, UnsupportedByRevisionError> {
     let mut out = Vec::new();
     write_notification::<N>(&mut out, params, to)?;
     Ok(serde_json::from_slice::<Value>(&out).unwrap()["params"].take())
 }
 
 /// What comes back on `revision` of a result that a peer of it wrote.
-fn back<M: Method<Output: Translate + Reading>>(result: &Value, revision: Revision) -> Value {
+fn back<M: Method<Output: Translate + InferResultType>>(result: &Value, revision: Revision) -> Value {
     written::<M>(read::<M>(result.clone(), revision).unwrap(), revision)
 }
 
@@ -230,7 +230,7 @@ fn prompts_have_names_and_become_messages() {
         assert!(read::<prompts::Get>(bare, revision).is_err());
     }
     let params =
-        prompts::GetParams::new("p").arguments([("a", "1".to_owned())].into_iter().collect::<Ordered<_>>());
+        prompts::GetParams::new("p").arguments([("a", "1".to_owned())].into_iter().collect::<OrderedMap<_>>());
     assert_eq!(asked::<prompts::Get>(params, V2025_11_25), Ok(json!({"name": "p", "arguments": {"a": "1"}})));
     link["messages"][0]["content"] = json!({"type": "resource_link", "uri": "a:b", "name": "n"});
     for revision in [V2025_06_18, V2025_11_25, V2026_07_28] {
@@ -270,13 +270,13 @@ fn on_2026_07_28_the_server_asks_only_inside_results() {
     let form = || ElicitParams::Form(FormParams::new("m", FormSchema::new()));
     assert_eq!(
         asked::<CreateMessage>(sample(), V2026_07_28),
-        Err(Unsayable::Method("sampling/createMessage"))
+        Err(UnsupportedByRevisionError::Method("sampling/createMessage"))
     );
     assert_eq!(
         asked::<elicitation::Create>(form(), V2026_07_28),
-        Err(Unsayable::Method("elicitation/create"))
+        Err(UnsupportedByRevisionError::Method("elicitation/create"))
     );
-    assert_eq!(asked::<roots::List>(NoParams::new(), V2026_07_28), Err(Unsayable::Method("roots/list")));
+    assert_eq!(asked::<roots::List>(NoParams::new(), V2026_07_28), Err(UnsupportedByRevisionError::Method("roots/list")));
     for revision in [V2025_06_18, V2025_11_25] {
         assert!(asked::<CreateMessage>(sample(), revision).is_ok());
         assert!(asked::<elicitation::Create>(form(), revision).is_ok());
@@ -293,7 +293,7 @@ fn questions() -> InputRequired {
         ("s", InputRequest::Sample(sample)),
         ("r", InputRequest::Roots(NoParams::new())),
     ];
-    InputRequired::new().input_requests(requests.into_iter().collect::<Ordered<_>>())
+    InputRequired::new().input_requests(requests.into_iter().collect::<OrderedMap<_>>())
 }
 
 #[test]
@@ -325,13 +325,13 @@ fn questions_stand_under_their_keys_without_an_envelope() {
 fn only_calls_reads_and_prompts_are_answered_with_a_question() {
     // MRTR-002, MRTR-003, TOOL-047, RSRC-009, PRMT-005
     let question = written::<tools::Call>(questions().into(), V2026_07_28);
-    assert_eq!(written::<resources::Read>(Reply::InputRequired(questions()), V2026_07_28), question);
-    assert_eq!(written::<prompts::Get>(Reply::InputRequired(questions()), V2026_07_28), question);
+    assert_eq!(written::<resources::Read>(MaybeInputRequired::InputRequired(questions()), V2026_07_28), question);
+    assert_eq!(written::<prompts::Get>(MaybeInputRequired::InputRequired(questions()), V2026_07_28), question);
     assert!(matches!(read::<tools::Call>(question.clone(), V2026_07_28), Ok(CallOutput::InputRequired(_))));
-    assert!(matches!(read::<resources::Read>(question.clone(), V2026_07_28), Ok(Reply::InputRequired(_))));
-    assert!(matches!(read::<prompts::Get>(question.clone(), V2026_07_28), Ok(Reply::InputRequired(_))));
+    assert!(matches!(read::<resources::Read>(question.clone(), V2026_07_28), Ok(MaybeInputRequired::InputRequired(_))));
+    assert!(matches!(read::<prompts::Get>(question.clone(), V2026_07_28), Ok(MaybeInputRequired::InputRequired(_))));
 
-    fn never<M: Method<Output: Translate + Reading>>(question: &Value, members: Value) {
+    fn never<M: Method<Output: Translate + InferResultType>>(question: &Value, members: Value) {
         let mut result = question.clone();
         result.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         assert!(read::<M>(result.clone(), V2026_07_28).is_err(), "{}", M::NAME);
@@ -366,7 +366,7 @@ fn the_six_results_that_may_be_kept_say_how_long_and_for_whom() {
     ] {
         assert_eq!(hints(result), (json!(0), json!("private")));
     }
-    let question = written::<resources::Read>(Reply::InputRequired(questions()), V2026_07_28);
+    let question = written::<resources::Read>(MaybeInputRequired::InputRequired(questions()), V2026_07_28);
     assert_eq!(hints(question), (Value::Null, Value::Null));
     for (scope, is_one) in [("public", true), ("private", true), ("shared", false), ("", false)] {
         let list = json!({"tools": [], "ttlMs": 1, "cacheScope": scope});
@@ -394,7 +394,7 @@ fn every_result_of_2026_07_28_says_of_which_kind_it_is() {
         kind(written::<tools::Call>(questions().into(), V2026_07_28)).as_deref(),
         Some("input_required")
     );
-    let created = TaskCreated::new(Task::new("t", TaskStatus::Working, "a", "b"));
+    let created = CreateTaskResult::new(Task::new("t", TaskStatus::Working, "a", "b"));
     assert_eq!(kind(written::<tools::Call>(created.into(), V2026_07_28)).as_deref(), Some("task"));
     for revision in Revisions::ALL.handshake().newest_first() {
         assert_eq!(kind(written::<tools::Call>(CallResult::new([]).into(), revision)), None);
@@ -456,7 +456,7 @@ fn a_cancellation_names_its_request() {
     // CANC-007
     for revision in Revision::ALL {
         let nobody = cancellation::CancelledParams::new();
-        assert_eq!(told::<cancellation::Cancelled>(nobody, revision), Err(Unsayable::Missing("requestId")));
+        assert_eq!(told::<cancellation::Cancelled>(nobody, revision), Err(UnsupportedByRevisionError::MissingMember("requestId")));
         let params = cancellation::CancelledParams::new().request_id(Id::from("7")).reason("late");
         assert_eq!(
             told::<cancellation::Cancelled>(params, revision),
@@ -498,7 +498,7 @@ fn the_state_of_a_task_comes_with_what_the_state_is_about() {
     ] {
         let refused =
             write_result::<tasks::Get>(&mut Vec::new(), &Id::from(1), state(status), V2026_07_28, None);
-        assert_eq!(refused, Err(Unsayable::Missing(member)));
+        assert_eq!(refused, Err(UnsupportedByRevisionError::MissingMember(member)));
     }
     let mut cancelled = CancelResult::default();
     cancelled.task = Some(Task::new("t", TaskStatus::Cancelled, "a", "b"));
@@ -529,8 +529,8 @@ fn tasks_are_declared_as_a_capability_on_2025_11_25_alone() {
     for revision in Revision::ALL {
         let mut client = ClientCapabilities::new().tasks(TasksCapability::new());
         let mut server = ServerCapabilities::new().tasks(TasksCapability::new());
-        client.outward(revision).unwrap();
-        server.outward(revision).unwrap();
+        client.downgrade(revision).unwrap();
+        server.downgrade(revision).unwrap();
         assert_eq!(client.tasks.is_some(), revision == V2025_11_25);
         assert_eq!(server.tasks.is_some(), revision == V2025_11_25);
     }
@@ -573,7 +573,7 @@ fn a_sampling_message_holds_what_its_revision_knows() {
     // SAMP-007, SAMP-008, SAMP-009
     let (text, audio) = (SamplingBlock::text("a"), SamplingBlock::Audio(Audio::new("AAAA", "audio/wav")));
     let tool = SamplingBlock::ToolUse(ToolUse::new("1", "t", RawJson::from(json!({}))));
-    let contents = |blocks: Blocks, to: Revision| {
+    let contents = |blocks: SamplingContent, to: Revision| {
         let params = CreateMessageParams::new([SamplingMessage::new(Role::User, blocks)], 1u64);
         asked::<CreateMessage>(params, to).map(|params| {
             params["messages"]
@@ -584,20 +584,20 @@ fn a_sampling_message_holds_what_its_revision_knows() {
                 .collect::<Vec<_>>()
         })
     };
-    let both = || Blocks::from(vec![text.clone(), audio.clone()]);
+    let both = || SamplingContent::from(vec![text.clone(), audio.clone()]);
     let kinds = |contents: Vec<Value>| contents.iter().map(|block| block["type"].clone()).collect::<Vec<_>>();
     assert_eq!(contents(both(), V2024_11_05).map(kinds), Ok(vec![json!("text"), json!("text")]));
     for revision in [V2025_03_26, V2025_06_18] {
         assert_eq!(contents(both(), revision).map(kinds), Ok(vec![json!("text"), json!("audio")]));
-        assert_eq!(contents(tool.clone().into(), revision), Err(Unsayable::SamplingTools));
+        assert_eq!(contents(tool.clone().into(), revision), Err(UnsupportedByRevisionError::SamplingTools));
     }
-    let all = Blocks::from(vec![text.clone(), audio.clone(), tool.clone()]);
+    let all = SamplingContent::from(vec![text.clone(), audio.clone(), tool.clone()]);
     let kept = contents(all.clone(), V2025_11_25).unwrap();
     assert_eq!(kept.len(), 1);
     assert_eq!(kinds(kept[0].as_array().unwrap().clone()), ["text", "audio", "tool_use"]);
     let params = CreateMessageParams::new([SamplingMessage::new(Role::User, all)], 1u64);
     let asked = InputRequired::new()
-        .input_requests([("s", InputRequest::Sample(params))].into_iter().collect::<Ordered<_>>());
+        .input_requests([("s", InputRequest::Sample(params))].into_iter().collect::<OrderedMap<_>>());
     let result = written::<tools::Call>(asked.into(), V2026_07_28);
     assert_eq!(result["inputRequests"]["s"]["params"]["messages"][0]["content"], kept[0]);
     let strange = json!([{"role": "user", "content": {"type": "video", "data": "", "mimeType": ""}}]);
@@ -673,14 +673,14 @@ fn a_form_is_flat_and_has_the_fields_its_revision_knows() {
         let params = read_params::<elicitation::Create>(Raw::from(&params), V2025_11_25).unwrap();
         assert_eq!(asked::<elicitation::Create>(params, V2025_11_25), Ok(form(field)));
     }
-    let several = Field::from(FieldKind::Choices {
-        options: Options::Plain(vec!["a".to_owned()]),
+    let several = Field::from(FieldKind::MultipleChoice {
+        options: ChoiceOptions::Plain(vec!["a".to_owned()]),
         min_items: None,
         max_items: None,
         default: None,
     });
     let params = ElicitParams::Form(FormParams::new("m", FormSchema::new().field("f", several)));
-    assert_eq!(asked::<elicitation::Create>(params, V2025_06_18), Err(Unsayable::MultipleChoice));
+    assert_eq!(asked::<elicitation::Create>(params, V2025_06_18), Err(UnsupportedByRevisionError::MultipleChoice));
 }
 
 #[test]
@@ -695,8 +695,8 @@ fn the_answers_in_a_form_are_plain_values() {
         }
     }
     let several = || {
-        let values = [("f", FieldValue::Many(vec!["a".to_owned(), "b".to_owned()]))];
-        let content = values.into_iter().collect::<Ordered<_>>();
+        let values = [("f", FieldValue::List(vec!["a".to_owned(), "b".to_owned()]))];
+        let content = values.into_iter().collect::<OrderedMap<_>>();
         ElicitResult::new(elicitation::Action::Accept).content(content)
     };
     let refused = write_result::<elicitation::Create>(
@@ -706,7 +706,7 @@ fn the_answers_in_a_form_are_plain_values() {
         V2025_06_18,
         None,
     );
-    assert_eq!(refused, Err(Unsayable::MultipleChoice));
+    assert_eq!(refused, Err(UnsupportedByRevisionError::MultipleChoice));
     let result = written::<elicitation::Create>(several().into(), V2025_11_25);
     assert_eq!(result, json!({"action": "accept", "content": {"f": ["a", "b"]}}));
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tsugite::client::{Answer, Client, Connecting};
 use tsugite::core::protocol::Implementation;
 use tsugite::core::protocol::roots::Root;
-use tsugite::core::revision::Refusal;
+use tsugite::core::revision::RpcError;
 use tsugite::prelude::*;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -64,7 +64,7 @@ fn connecting(url: String) -> Result<Connecting, Box<dyn std::error::Error>> {
             Some(_) => Answer::accept(&json!({"confirmed": true})).unwrap_or(Answer::Cancel),
             None => Answer::defaults(),
         })
-        .on_sample(async |_| Err(Refusal::UserRejected))
+        .on_sample(async |_| Err(RpcError::UserRejected))
         .roots([Root::new("file:///srv")]);
     Ok(match std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
         Ok(version) => {

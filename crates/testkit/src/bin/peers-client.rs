@@ -362,10 +362,10 @@ impl Visit {
             [("memo://one", json!("the first memo")), ("memo://seven", json!("memo seven"))]
         {
             let read = self.client.read_resource(uri).await?;
-            let read: Value = RawJson::of(&read)?.read()?;
+            let read: Value = RawJson::from_value(&read)?.read()?;
             same(read.pointer("/contents/0/text").unwrap_or(&Value::Null), &expected)?;
         }
-        let read: Value = RawJson::of(&self.client.read_resource("memo://bytes").await?)?.read()?;
+        let read: Value = RawJson::from_value(&self.client.read_resource("memo://bytes").await?)?.read()?;
         same(read.pointer("/contents/0/blob").unwrap_or(&Value::Null), &json!("AAH+/w=="))?;
         match self.client.read_resource("nothing://here").await {
             Err(error) if error.as_refusal().is_some() => Ok(()),
@@ -401,7 +401,7 @@ impl Visit {
         }
         same(&prompts.iter().map(|prompt| prompt.name.as_str()).collect::<Vec<_>>(), &vec!["greet"])?;
         let prompt: Value =
-            RawJson::of(&self.client.get_prompt("greet", json!({"who": "Kiku"})).await?)?.read()?;
+            RawJson::from_value(&self.client.get_prompt("greet", json!({"who": "Kiku"})).await?)?.read()?;
         same(prompt.pointer("/messages/0/content/text").unwrap_or(&Value::Null), &json!("Greet Kiku."))?;
         let argument = Argument::new("who", "A");
         let completed =

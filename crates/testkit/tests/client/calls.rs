@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tsugite::client::{Answer, Caching, Change, Client, Command, Direction, Kind, Verdict, Watch};
+use tsugite::client::{Answer, Caching, Change, Client, Command, Direction, Kind, ProbeRecord, Watch};
 use tsugite::core::protocol::caching::CacheScope;
-use tsugite::core::session::probe::Transport;
+use tsugite::core::session::probe::TransportKind;
 use tsugite::prelude::*;
 use tsugite_testkit::fixture;
 use tsugite_testkit::http::Serving;
@@ -57,7 +57,7 @@ async fn over_stdio_on_every_revision() {
     }
     let client = Client::spawn(fixture_command()).await.unwrap();
     tour(&client, Revision::NEWEST).await.unwrap();
-    assert_eq!(client.verdict(), Some(Verdict::new(Revision::NEWEST, Transport::Stdio)));
+    assert_eq!(client.verdict(), Some(ProbeRecord::new(Revision::NEWEST, TransportKind::Stdio)));
 }
 
 #[tokio::test]
@@ -88,9 +88,9 @@ async fn a_verdict_saves_the_probe_and_a_stale_one_does_no_harm() {
     // The server was set back.
     for serving in [None, Some(Serving::start(&old).await)] {
         let connecting = match &serving {
-            None => Client::of(&old).verdict(Verdict::new(Revision::NEWEST, Transport::Stdio)),
+            None => Client::of(&old).verdict(ProbeRecord::new(Revision::NEWEST, TransportKind::Stdio)),
             Some(serving) => Client::connect(format!("http://{}/mcp", serving.address))
-                .verdict(Verdict::new(Revision::NEWEST, Transport::StreamableHttp)),
+                .verdict(ProbeRecord::new(Revision::NEWEST, TransportKind::StreamableHttp)),
         };
         let client = connecting.await.unwrap();
         assert_eq!(client.revision(), Revision::NEWEST);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tsugite::core::jsonrpc::ErrorObject;
 use tsugite::core::protocol::Schema;
-use tsugite::core::revision::Refusal;
+use tsugite::core::revision::RpcError;
 use tsugite::prelude::*;
 use tsugite::server::Visit;
 use tsugite_testkit::peer::Peer;
@@ -227,7 +227,7 @@ async fn numbers_of_errors_that_a_revision_keeps_for_itself_are_not_for_handlers
     // F-43
     let server = [-32030, -32002, 7].into_iter().fold(Server::new("s", "1"), |server, number| {
         server.tool(Tool::new(number.to_string()).handler(move || async move {
-            Err::<(), _>(ToolError::refuse(Refusal::Other(ErrorObject::new(number, "custom"))))
+            Err::<(), _>(ToolError::refuse(RpcError::Other(ErrorObject::new(number, "custom"))))
         }))
     });
     let mut modern = Peer::connect(&server, STATELESS, json!({})).await;

@@ -135,7 +135,7 @@ fn every_method_name_is_written_once() {
     let sources = core();
     let mut names = Vec::new();
     for source in sources.iter().filter(|source| source.path.starts_with("crates/core/src/protocol/")) {
-        for at in ["method! {", "notice! {"].iter().flat_map(|opening| source.words(opening)) {
+        for at in ["method! {", "notification! {"].iter().flat_map(|opening| source.words(opening)) {
             let string = source.strings.iter().find(|string| string.start > at).unwrap();
             names.push(&source.text[string.clone()]);
         }

@@ -14,7 +14,7 @@ use tsugite_core::jsonrpc::{Id, Raw, RawJson};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
-use tsugite_core::revision::{Refusal, Revision, carry_error};
+use tsugite_core::revision::{RpcError, Revision, translate_raw_error};
 
 use super::listening::Listening;
 use super::parked::Parking;
@@ -171,14 +171,14 @@ impl Far {
     }
 
     /// The client, when the connection is there; why it is not, when it cannot be opened.
-    pub(super) async fn up(&self) -> Result<&Client, Refusal> {
+    pub(super) async fn up(&self) -> Result<&Client, RpcError> {
         match self.up_now() {
             Some(client) => Ok(client),
             None => Box::pin(self.until_up()).await,
         }
     }
 
-    async fn until_up(&self) -> Result<&Client, Refusal> {
+    async fn until_up(&self) -> Result<&Client, RpcError> {
         // Where there are others, nobody is held up for long by one.
         if self.target.prefix.is_some() {
             self.settled().await;
@@ -232,16 +232,16 @@ impl Far {
     /// What came of something, unless that takes longer than anybody waits for one server among several.
     pub(super) async fn in_time<T>(
         &self,
-        work: impl Future<Output = Result<T, Refusal>>,
-    ) -> Result<T, Refusal> {
+        work: impl Future<Output = Result<T, RpcError>>,
+    ) -> Result<T, RpcError> {
         match tokio::time::timeout(HANGING, work).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Refusal::failed(format!("{} does not answer", self.target.shown()))),
+            Err(_) => Err(RpcError::internal_with_message(format!("{} does not answer", self.target.shown()))),
         }
     }
 
-    fn absent(&self, why: &str) -> Refusal {
-        Refusal::failed(format!("{} cannot be reached: {why}", self.target.shown()))
+    fn absent(&self, why: &str) -> RpcError {
+        RpcError::internal_with_message(format!("{} cannot be reached: {why}", self.target.shown()))
     }
 
     /// The revision the server speaks; nothing is known before it was reached.
@@ -254,7 +254,7 @@ impl Far {
         self: &Arc<Self>,
         request: Relayed<'_>,
         flight: &Arc<InFlight>,
-    ) -> Result<(RawJson, Revision), Refusal> {
+    ) -> Result<(RawJson, Revision), RpcError> {
         let client = self.up().await?;
         let (far, id) = (Arc::clone(self), AtomicI64::new(NOBODY));
         let noted = Arc::new(Noted { far, flight: Arc::clone(flight), id });
@@ -273,12 +273,12 @@ impl Far {
     }
 
     /// What a client of `to` is told about a failure.
-    pub(super) fn refusal(&self, error: Error, method: &str, to: Revision) -> Refusal {
+    pub(super) fn refusal(&self, error: Error, method: &str, to: Revision) -> RpcError {
         let from = self.revision().unwrap_or(Revision::NEWEST);
         match error.into_kind() {
-            Kind::Refused { error, .. } => Refusal::Relayed(carry_error(error, method, from, to)),
+            Kind::Refused { error, .. } => RpcError::Forwarded(translate_raw_error(error, method, from, to)),
             Kind::Unsayable(unsayable) => unsaid(&unsayable, method),
-            other => Refusal::failed(format!("{}: {}", self.target.shown(), told(&other.into()))),
+            other => RpcError::internal_with_message(format!("{}: {}", self.target.shown(), told(&other.into()))),
         }
     }
 
@@ -364,11 +364,11 @@ impl Drop for Far {
 }
 
 /// A client that is told why something cannot be said to the server, or back.
-pub(super) fn unsaid(unsayable: &tsugite_core::revision::Unsayable, method: &str) -> Refusal {
-    use tsugite_core::revision::Unsayable;
+pub(super) fn unsaid(unsayable: &tsugite_core::revision::UnsupportedByRevisionError, method: &str) -> RpcError {
+    use tsugite_core::revision::UnsupportedByRevisionError;
     match unsayable {
-        Unsayable::Method(_) => Refusal::MethodNotFound { method: method.to_owned() },
-        other => Refusal::InvalidParams(format!("this cannot cross the bridge: {other}").into()),
+        UnsupportedByRevisionError::Method(_) => RpcError::MethodNotFound { method: method.to_owned() },
+        other => RpcError::InvalidParams(format!("this cannot cross the bridge: {other}").into()),
     }
 }
 

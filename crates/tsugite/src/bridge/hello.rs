@@ -6,8 +6,8 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
-use tsugite_core::protocol::{Implementation, Method, Object, Ordered, ServerCapabilities};
-use tsugite_core::revision::{Refusal, Revision, ServerStamp, carry_result, read_hello};
+use tsugite_core::protocol::{Implementation, Method, Object, OrderedMap, ServerCapabilities};
+use tsugite_core::revision::{RpcError, Revision, ServerInfoMeta, translate_raw_result, read_initialize_params};
 
 use super::far::{Face, Far, InFlight, unsaid};
 use super::lend;
@@ -19,8 +19,8 @@ use crate::server::alone;
 use crate::server::layer::Job;
 
 /// Begins a session, here and at the server.
-pub(super) async fn initialize(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, Refusal> {
-    let params = read_hello(Raw::from(&job.params), job.revision)?;
+pub(super) async fn initialize(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, RpcError> {
+    let params = read_initialize_params(Raw::from(&job.params), job.revision)?;
     let face = Face { info: params.client_info, capabilities: params.capabilities };
     let session = Session::open(relay, job, face).await?;
     let said = match session.fars.as_slice() {
@@ -35,7 +35,7 @@ pub(super) async fn initialize(relay: &Arc<Relay>, job: &Job) -> Result<RawJson,
 
 /// A request that stands alone belongs to a session that nobody has opened; one of a session that began elsewhere, to one
 /// that was opened there.
-pub(super) async fn begin_without_handshake(relay: &Arc<Relay>, job: &Job) -> Result<Arc<Session>, Refusal> {
+pub(super) async fn begin_without_handshake(relay: &Arc<Relay>, job: &Job) -> Result<Arc<Session>, RpcError> {
     let (_, capabilities, info) = job.link.session();
     let face = Face { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
     let session = Session::open(relay, job, face).await?;
@@ -44,16 +44,16 @@ pub(super) async fn begin_without_handshake(relay: &Arc<Relay>, job: &Job) -> Re
 }
 
 /// What the only server says of itself, as the client reads it.
-async fn hello_of_one(far: &Arc<Far>, job: &Job) -> Result<RawJson, Refusal> {
+async fn hello_of_one(far: &Arc<Far>, job: &Job) -> Result<RawJson, RpcError> {
     let client = far.up().await?;
     let (from, to) = (client.revision(), job.revision);
     let hello = match client.hello() {
         Some(hello) => hello,
         None => ask_discover(far, client, job).await?,
     };
-    let mut said: Ordered<RawJson> = match from.is_stateless() {
+    let mut said: OrderedMap<RawJson> = match from.is_stateless() {
         false => {
-            let carried = carry_result(Initialize::NAME, Raw::from(&hello), from, to, None);
+            let carried = translate_raw_result(Initialize::NAME, Raw::from(&hello), from, to, None);
             carried
                 .map_err(|unsayable| unsaid(&unsayable, Initialize::NAME))?
                 .read()
@@ -67,21 +67,21 @@ async fn hello_of_one(far: &Arc<Far>, job: &Job) -> Result<RawJson, Refusal> {
             answer.instructions = found.instructions;
             let written = alone::<Initialize>(answer, to, &job.link.config.stamp);
             let written = written.map_err(|unsayable| unsaid(&unsayable, Initialize::NAME))?;
-            written.read().map_err(|_| Refusal::Internal)?
+            written.read().map_err(|_| RpcError::Internal)?
         }
     };
-    said.insert("protocolVersion", RawJson::of(to.as_str()).map_err(|_| Refusal::Internal)?);
-    RawJson::of(&said).map_err(|_| Refusal::Internal)
+    said.insert("protocolVersion", RawJson::from_value(to.as_str()).map_err(|_| RpcError::Internal)?);
+    RawJson::from_value(&said).map_err(|_| RpcError::Internal)
 }
 
 /// A server that was not asked what it is yet, is.
-async fn ask_discover(far: &Arc<Far>, client: &Client, job: &Job) -> Result<RawJson, Refusal> {
+async fn ask_discover(far: &Arc<Far>, client: &Client, job: &Job) -> Result<RawJson, RpcError> {
     let found = client.request_raw(Discover::NAME, None).await;
     found.map_err(|error| far.refusal(error, Discover::NAME, job.revision))
 }
 
 /// Several servers are one that can do what any of them can.
-fn hello_of_many(fars: &[Arc<Far>], job: &Job) -> Result<RawJson, Refusal> {
+fn hello_of_many(fars: &[Arc<Far>], job: &Job) -> Result<RawJson, RpcError> {
     let (capabilities, instructions) = together(fars);
     let info = job.link.config.info.clone();
     let mut answer = InitializeResult::new(job.revision.as_str(), capabilities, info);
@@ -91,7 +91,7 @@ fn hello_of_many(fars: &[Arc<Far>], job: &Job) -> Result<RawJson, Refusal> {
 }
 
 /// Answers a client that asks what there is.
-pub(super) async fn discover(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, Refusal> {
+pub(super) async fn discover(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, RpcError> {
     let served: Vec<String> = job.link.config.served.names().into_iter().map(str::to_owned).collect();
     if !relay.is_single() {
         let lent = lend::all(relay, job).await?;
@@ -107,18 +107,18 @@ pub(super) async fn discover(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, R
         let flight = InFlight::new(job.revision, place(job)?);
         let (result, _) =
             lent.far.send(Relayed::new(Discover::NAME, &job.params, job.revision), &flight).await?;
-        let mut said: Ordered<RawJson> = result.read().map_err(|_| garbled(&lent.far))?;
-        said.insert("supportedVersions", RawJson::of(&served).map_err(|_| Refusal::Internal)?);
-        return RawJson::of(&said).map_err(|_| Refusal::Internal);
+        let mut said: OrderedMap<RawJson> = result.read().map_err(|_| garbled(&lent.far))?;
+        said.insert("supportedVersions", RawJson::from_value(&served).map_err(|_| RpcError::Internal)?);
+        return RawJson::from_value(&said).map_err(|_| RpcError::Internal);
     }
     let capabilities = client.server_capabilities().unwrap_or_default();
     let mut found = DiscoverResult::new(served, capabilities);
     found.instructions = client.instructions();
     let server = client.server_info().unwrap_or_else(|| Implementation::new("unknown", "0"));
-    write(found, job.revision, &ServerStamp::new(server))
+    write(found, job.revision, &ServerInfoMeta::new(server))
 }
 
-fn write(found: DiscoverResult, to: Revision, stamp: &ServerStamp) -> Result<RawJson, Refusal> {
+fn write(found: DiscoverResult, to: Revision, stamp: &ServerInfoMeta) -> Result<RawJson, RpcError> {
     alone::<Discover>(found, to, stamp).map_err(|unsayable| unsaid(&unsayable, Discover::NAME))
 }
 
@@ -144,6 +144,6 @@ fn together(fars: &[Arc<Far>]) -> (ServerCapabilities, Option<String>) {
     (all, (!instructions.is_empty()).then(|| instructions.trim_end().to_owned()))
 }
 
-fn garbled(far: &Far) -> Refusal {
-    Refusal::failed(format!("{} does not say what it is in a way that can be read", far.target.shown()))
+fn garbled(far: &Far) -> RpcError {
+    RpcError::internal_with_message(format!("{} does not say what it is in a way that can be read", far.target.shown()))
 }

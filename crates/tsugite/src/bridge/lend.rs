@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::Notify;
 use tsugite_core::jsonrpc::Raw;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, prompts, resources, tools};
-use tsugite_core::revision::Refusal;
-use tsugite_core::session::Peek;
+use tsugite_core::revision::RpcError;
+use tsugite_core::session::RequestMeta;
 
 use super::far::{Face, Far, Near};
 use super::relay::Relay;
@@ -52,9 +52,9 @@ struct Lease {
 }
 
 /// A connection to one of the servers.
-pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Job) -> Result<Lent, Refusal> {
+pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Job) -> Result<Lent, RpcError> {
     let (Some(target), Some(pool)) = (relay.targets.get(index), relay.pools.get(index)) else {
-        return Err(Refusal::Internal);
+        return Err(RpcError::Internal);
     };
     let (key, face) = who(job)?;
     let may_ask = may_be_asked_in(method) && can_be_asked(&face.capabilities);
@@ -95,7 +95,7 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
 }
 
 /// A connection to each of the servers that are there.
-pub(super) async fn all(relay: &Arc<Relay>, job: &Job) -> Result<Vec<Lent>, Refusal> {
+pub(super) async fn all(relay: &Arc<Relay>, job: &Job) -> Result<Vec<Lent>, RpcError> {
     let lending = (0..relay.targets.len()).map(|index| async move {
         let lent = one(relay, index, "", job).await?;
         lent.far.settled().await;
@@ -168,12 +168,12 @@ impl Drop for Lease {
 }
 
 /// Who calls and what it can do: as text to compare, and as what a server is told.
-fn who(job: &Job) -> Result<(String, Face), Refusal> {
-    let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
-    let sender = peek.sender()?;
+fn who(job: &Job) -> Result<(String, Face), RpcError> {
+    let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
+    let sender = peek.declared_client()?;
     let info = sender.info().unwrap_or_else(|| Implementation::new("unknown", "0"));
     let caller = job.caller.principal.as_ref().map(|who| (who.issuer(), who.subject()));
-    let key = serde_json::to_string(&(caller, &info, &sender.capabilities)).map_err(|_| Refusal::Internal)?;
+    let key = serde_json::to_string(&(caller, &info, &sender.capabilities)).map_err(|_| RpcError::Internal)?;
     Ok((key, Face { info, capabilities: sender.capabilities }))
 }
 

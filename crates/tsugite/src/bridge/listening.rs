@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
-use tsugite_core::protocol::{HasMeta, Meta, Method, Notice, ServerCapabilities, prompts, resources, tools};
-use tsugite_core::revision::{Refusal, Revision, read_params, write_notification};
+use tsugite_core::protocol::{HasMeta, Meta, Method, NotificationMethod, ServerCapabilities, prompts, resources, tools};
+use tsugite_core::revision::{RpcError, Revision, read_params, write_notification};
 
 use super::far::{Far, InFlight, Place};
 use super::lend::Lent;
@@ -55,14 +55,14 @@ fn is_in(uri: &str, watched: &str) -> bool {
 }
 
 /// Tells a client without a session of changes until it, or the bridge, ends that.
-pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Result<RawJson, Refusal> {
+pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Result<RawJson, RpcError> {
     let wish = read_params::<Listen>(Raw::from(&job.params), job.revision)?.notifications;
     let named = wish.resource_subscriptions.as_ref().map_or(0, Vec::len);
     if named > job.link.config.subscriptions {
-        return Err(Refusal::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
+        return Err(RpcError::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
     }
     let Some(_stream) = job.link.open_stream(job.caller.principal.as_ref(), named) else {
-        return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
+        return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     };
     let lent = lend::all(relay, job).await?;
     if let [Lent { far: only, .. }] = lent.as_slice()
@@ -150,7 +150,7 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
 }
 
 /// The server has the same subscription.
-async fn pass_on(far: &Arc<Far>, job: &Job, place: Place) -> Result<RawJson, Refusal> {
+async fn pass_on(far: &Arc<Far>, job: &Job, place: Place) -> Result<RawJson, RpcError> {
     let flight = InFlight::listening(job.revision, place.clone());
     let result = tokio::select! {
         biased;
@@ -164,10 +164,10 @@ async fn pass_on(far: &Arc<Far>, job: &Job, place: Place) -> Result<RawJson, Ref
     Ok(mark(Raw::from(&result), &place).unwrap_or(result))
 }
 
-fn ended(job: &Job, meta: Meta) -> Result<RawJson, Refusal> {
+fn ended(job: &Job, meta: Meta) -> Result<RawJson, RpcError> {
     let mut result = ListenResult::new();
     *result.meta_mut() = Some(meta);
-    alone::<Listen>(result, job.revision, &job.link.config.stamp).map_err(|_| Refusal::Internal)
+    alone::<Listen>(result, job.revision, &job.link.config.stamp).map_err(|_| RpcError::Internal)
 }
 
 /// What of a wish this server can grant; added to what the others do.

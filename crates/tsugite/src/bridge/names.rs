@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::{Method, Notice, Ordered, completion, prompts, resources, tools};
-use tsugite_core::revision::{Refusal, Revision, Revisions, carry_result};
+use tsugite_core::protocol::{Method, NotificationMethod, OrderedMap, completion, prompts, resources, tools};
+use tsugite_core::revision::{RpcError, Revision, Revisions, translate_raw_result};
 
 use super::far::{Far, InFlight, unsaid};
 use super::relay::{back, place};
@@ -39,24 +39,24 @@ pub(super) fn inward<'a>(
     method: &str,
     params: &'a RawJson,
     revision: Revision,
-) -> Result<(usize, Cow<'a, RawJson>), Refusal> {
+) -> Result<(usize, Cow<'a, RawJson>), RpcError> {
     if let [only] = targets
         && only.prefix.is_none()
     {
         return Ok((0, Cow::Borrowed(params)));
     }
-    let unfit = |error| Refusal::bad_params(&error);
-    let mut members: Ordered<RawJson> = params.read().map_err(unfit)?;
+    let unfit = |error| RpcError::invalid_params(&error);
+    let mut members: OrderedMap<RawJson> = params.read().map_err(unfit)?;
     if method == completion::Complete::NAME {
         let reference = members.get("ref").ok_or_else(|| lacking("ref"))?;
-        let mut reference: Ordered<RawJson> = reference.read().map_err(unfit)?;
+        let mut reference: OrderedMap<RawJson> = reference.read().map_err(unfit)?;
         let (member, kind) =
             if reference.get("uri").is_some() { ("uri", Kind::Resource) } else { ("name", Kind::Prompt) };
         let name = text(&reference, member)?;
         let (index, inner) = find(targets, kind, &name).ok_or_else(|| unknown(kind, name, revision))?;
-        reference.insert(member, RawJson::of(&inner).map_err(unfit)?);
-        members.insert("ref", RawJson::of(&reference).map_err(unfit)?);
-        return Ok((index, Cow::Owned(RawJson::of(&members).map_err(unfit)?)));
+        reference.insert(member, RawJson::from_value(&inner).map_err(unfit)?);
+        members.insert("ref", RawJson::from_value(&reference).map_err(unfit)?);
+        return Ok((index, Cow::Owned(RawJson::from_value(&members).map_err(unfit)?)));
     }
     let (member, kind) = match method {
         tools::Call::NAME => ("name", Kind::Tool),
@@ -64,12 +64,12 @@ pub(super) fn inward<'a>(
         resources::Read::NAME | resources::Subscribe::NAME | resources::Unsubscribe::NAME => {
             ("uri", Kind::Resource)
         }
-        other => return Err(Refusal::MethodNotFound { method: other.to_owned() }),
+        other => return Err(RpcError::MethodNotFound { method: other.to_owned() }),
     };
     let name = text(&members, member)?;
     let (index, inner) = find(targets, kind, &name).ok_or_else(|| unknown(kind, name, revision))?;
-    members.insert(member, RawJson::of(&inner).map_err(unfit)?);
-    Ok((index, Cow::Owned(RawJson::of(&members).map_err(unfit)?)))
+    members.insert(member, RawJson::from_value(&inner).map_err(unfit)?);
+    Ok((index, Cow::Owned(RawJson::from_value(&members).map_err(unfit)?)))
 }
 
 /// The server with the longest prefix that fits, and the name it has there.
@@ -95,15 +95,15 @@ pub(super) fn outward_notice(target: &Target, method: &str, params: Raw<'_>) -> 
     if method != resources::Updated::NAME {
         return None;
     }
-    let mut members: Ordered<RawJson> = params.read().ok()?;
+    let mut members: OrderedMap<RawJson> = params.read().ok()?;
     rename(&mut members, "uri", Kind::Resource, prefix)?;
-    RawJson::of(&members).ok()
+    RawJson::from_value(&members).ok()
 }
 
 /// A result with the names that clients know; `None` if there are none in it, or no others.
 pub(super) fn outward_result(target: &Target, method: &str, result: &RawJson) -> Option<RawJson> {
     let prefix = target.prefix.as_deref()?;
-    let mut members: Ordered<RawJson> = result.read().ok()?;
+    let mut members: OrderedMap<RawJson> = result.read().ok()?;
     match method {
         resources::Read::NAME => each(&mut members, "contents", |item| {
             rename(item, "uri", Kind::Resource, prefix);
@@ -111,49 +111,49 @@ pub(super) fn outward_result(target: &Target, method: &str, result: &RawJson) ->
         tools::Call::NAME => each(&mut members, "content", |block| rename_block(block, prefix))?,
         prompts::Get::NAME => each(&mut members, "messages", |message| {
             if let Some(mut block) =
-                message.get("content").and_then(|block| block.read::<Ordered<RawJson>>().ok())
+                message.get("content").and_then(|block| block.read::<OrderedMap<RawJson>>().ok())
             {
                 rename_block(&mut block, prefix);
-                if let Ok(block) = RawJson::of(&block) {
+                if let Ok(block) = RawJson::from_value(&block) {
                     message.insert("content", block);
                 }
             }
         })?,
         _ => return None,
     }
-    RawJson::of(&members).ok()
+    RawJson::from_value(&members).ok()
 }
 
 /// Links and embedded resources name resources.
-fn rename_block(block: &mut Ordered<RawJson>, prefix: &str) {
+fn rename_block(block: &mut OrderedMap<RawJson>, prefix: &str) {
     rename(block, "uri", Kind::Resource, prefix);
-    if let Some(mut resource) = block.get("resource").and_then(|inner| inner.read::<Ordered<RawJson>>().ok())
+    if let Some(mut resource) = block.get("resource").and_then(|inner| inner.read::<OrderedMap<RawJson>>().ok())
     {
         rename(&mut resource, "uri", Kind::Resource, prefix);
-        if let Ok(resource) = RawJson::of(&resource) {
+        if let Ok(resource) = RawJson::from_value(&resource) {
             block.insert("resource", resource);
         }
     }
 }
 
-fn rename(members: &mut Ordered<RawJson>, member: &str, kind: Kind, prefix: &str) -> Option<()> {
+fn rename(members: &mut OrderedMap<RawJson>, member: &str, kind: Kind, prefix: &str) -> Option<()> {
     let name: String = members.get(member)?.read().ok()?;
-    members.insert(member, RawJson::of(&outer_name(kind, prefix, &name)).ok()?);
+    members.insert(member, RawJson::from_value(&outer_name(kind, prefix, &name)).ok()?);
     Some(())
 }
 
 /// Changes every object of a list.
-fn each(members: &mut Ordered<RawJson>, member: &str, change: impl Fn(&mut Ordered<RawJson>)) -> Option<()> {
+fn each(members: &mut OrderedMap<RawJson>, member: &str, change: impl Fn(&mut OrderedMap<RawJson>)) -> Option<()> {
     let items: Vec<RawJson> = members.get(member)?.read().ok()?;
-    let changed = items.into_iter().map(|item| match item.read::<Ordered<RawJson>>() {
+    let changed = items.into_iter().map(|item| match item.read::<OrderedMap<RawJson>>() {
         Ok(mut object) => {
             change(&mut object);
-            RawJson::of(&object).unwrap_or(item)
+            RawJson::from_value(&object).unwrap_or(item)
         }
         Err(_) => item,
     });
     let changed: Vec<RawJson> = changed.collect();
-    members.insert(member, RawJson::of(&changed).ok()?);
+    members.insert(member, RawJson::from_value(&changed).ok()?);
     Some(())
 }
 
@@ -163,12 +163,12 @@ pub(super) async fn merged(
     method: &str,
     job: &Job,
     level: Option<Level>,
-) -> Result<RawJson, Refusal> {
-    let Some((member, kind, name)) = list(method) else { return Err(Refusal::Internal) };
-    let given: Ordered<RawJson> = job.params.read().map_err(|error| Refusal::bad_params(&error))?;
+) -> Result<RawJson, RpcError> {
+    let Some((member, kind, name)) = list(method) else { return Err(RpcError::Internal) };
+    let given: OrderedMap<RawJson> = job.params.read().map_err(|error| RpcError::invalid_params(&error))?;
     if given.get("cursor").is_some_and(|cursor| cursor.text() != "null") {
         // All is in one page, and each server would take it for one of its own.
-        return Err(Refusal::InvalidParams("Invalid params: this cursor was not given out here".into()));
+        return Err(RpcError::InvalidParams("Invalid params: this cursor was not given out here".into()));
     }
     let mut all: Vec<RawJson> = Vec::new();
     // All at once: one that is there and says nothing takes the others no time but its own.
@@ -177,23 +177,23 @@ pub(super) async fn merged(
         let Some(prefix) = far.target.prefix.as_deref() else { continue };
         match list {
             Ok(items) => all.extend(items.into_iter().filter_map(|item| {
-                let mut item: Ordered<RawJson> = item.read().ok()?;
+                let mut item: OrderedMap<RawJson> = item.read().ok()?;
                 rename(&mut item, name, kind, prefix)?;
-                RawJson::of(&item).ok()
+                RawJson::from_value(&item).ok()
             })),
             Err(refusal) => {
                 tracing::debug!(server = far.target.shown(), %refusal, method, "a list is left out")
             }
         }
     }
-    let mut result: Ordered<RawJson> = Ordered::new();
-    result.insert(member, RawJson::of(&all).map_err(|_| Refusal::Internal)?);
-    let result = RawJson::of(&result).map_err(|_| Refusal::Internal)?;
+    let mut result: OrderedMap<RawJson> = OrderedMap::new();
+    result.insert(member, RawJson::from_value(&all).map_err(|_| RpcError::Internal)?);
+    let result = RawJson::from_value(&result).map_err(|_| RpcError::Internal)?;
     // The items are what the client reads already; a result of the stateless era says more than its items.
     let newest = Revisions::ALL.handshake().newest_first().next().unwrap_or(Revision::OLDEST);
     let from = if job.revision.is_stateless() { newest } else { job.revision };
     let info = Some(&job.link.config.info);
-    carry_result(method, Raw::from(&result), from, job.revision, info)
+    translate_raw_result(method, Raw::from(&result), from, job.revision, info)
         .map_err(|unsayable| unsaid(&unsayable, method))
 }
 
@@ -204,26 +204,26 @@ async fn whole(
     member: &str,
     job: &Job,
     level: Option<Level>,
-) -> Result<Vec<RawJson>, Refusal> {
+) -> Result<Vec<RawJson>, RpcError> {
     // Nobody waits for a server that is away.
     if far.up_now().is_none() {
-        return Err(Refusal::failed("it is not there"));
+        return Err(RpcError::internal_with_message("it is not there"));
     }
     let flight = InFlight::new(job.revision, place(job)?);
-    let mut params: Ordered<RawJson> = job.params.read().map_err(|error| Refusal::bad_params(&error))?;
+    let mut params: OrderedMap<RawJson> = job.params.read().map_err(|error| RpcError::invalid_params(&error))?;
     let (mut items, mut bytes) = (Vec::new(), 0);
     for _ in 0..PAGES {
-        let page = RawJson::of(&params).map_err(|_| Refusal::Internal)?;
+        let page = RawJson::from_value(&params).map_err(|_| RpcError::Internal)?;
         let (result, from) =
             far.send(Relayed::new(method, &page, job.revision).level(level), &flight).await?;
         bytes += result.text().len();
         if bytes > LIST {
-            return Err(Refusal::failed("its list is too long"));
+            return Err(RpcError::internal_with_message("its list is too long"));
         }
         let result = back(far, method, &result, from, job.revision)?;
-        let mut members: Ordered<RawJson> = result.read().map_err(|_| Refusal::Internal)?;
+        let mut members: OrderedMap<RawJson> = result.read().map_err(|_| RpcError::Internal)?;
         if let Some(list) = members.remove(member) {
-            items.extend(list.read::<Vec<RawJson>>().map_err(|_| Refusal::Internal)?);
+            items.extend(list.read::<Vec<RawJson>>().map_err(|_| RpcError::Internal)?);
         }
         match members.remove("nextCursor").filter(|cursor| cursor.text() != "null") {
             Some(cursor) => drop(params.insert("cursor", cursor)),
@@ -233,19 +233,19 @@ async fn whole(
     Ok(items)
 }
 
-fn text(members: &Ordered<RawJson>, member: &str) -> Result<String, Refusal> {
+fn text(members: &OrderedMap<RawJson>, member: &str) -> Result<String, RpcError> {
     members.get(member).and_then(|value| value.read().ok()).ok_or_else(|| lacking(member))
 }
 
-fn lacking(member: &str) -> Refusal {
-    Refusal::InvalidParams(format!("Invalid params: `{member}` is missing or malformed").into())
+fn lacking(member: &str) -> RpcError {
+    RpcError::InvalidParams(format!("Invalid params: `{member}` is missing or malformed").into())
 }
 
-fn unknown(kind: Kind, name: String, _revision: Revision) -> Refusal {
+fn unknown(kind: Kind, name: String, _revision: Revision) -> RpcError {
     match kind {
-        Kind::Tool => Refusal::UnknownTool { name },
-        Kind::Prompt => Refusal::UnknownPrompt { name },
-        Kind::Resource => Refusal::ResourceNotFound { uri: name },
+        Kind::Tool => RpcError::UnknownTool { name },
+        Kind::Prompt => RpcError::UnknownPrompt { name },
+        Kind::Resource => RpcError::ResourceNotFound { uri: name },
     }
 }
 

@@ -18,9 +18,9 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::elicitation::Create;
 use tsugite_core::protocol::logging::SetLevel;
 use tsugite_core::protocol::sampling::CreateMessage;
-use tsugite_core::protocol::{ClientCapabilities, Method, Ordered, ResultType, roots};
-use tsugite_core::revision::{Refusal, Revision, Revisions, carry_answer, carry_params};
-use tsugite_core::session::Peek;
+use tsugite_core::protocol::{ClientCapabilities, Method, OrderedMap, ResultType, roots};
+use tsugite_core::revision::{RpcError, Revision, Revisions, translate_raw_input_response, translate_raw_params};
+use tsugite_core::session::RequestMeta;
 
 use super::far::{InFlight, Place, unsaid};
 use super::lend::{self, Lent};
@@ -45,7 +45,7 @@ pub(super) struct Parking {
 struct State {
     questions: Vec<Question>,
     asked: usize,
-    outcome: Option<Result<RawJson, Refusal>>,
+    outcome: Option<Result<RawJson, RpcError>>,
     waker: Option<Waker>,
 }
 
@@ -99,11 +99,11 @@ impl ParkedCalls {
     }
 
     /// Keeps a call until its client comes back. Gives the name it is kept under.
-    fn put(self: &Arc<Self>, parked: Parked) -> Result<String, Refusal> {
-        let name = random_name().ok_or(Refusal::Internal)?;
+    fn put(self: &Arc<Self>, parked: Parked) -> Result<String, RpcError> {
+        let name = random_name().ok_or(RpcError::Internal)?;
         let mut calls = lock(&self.calls);
         if calls.len() >= self.most {
-            return Err(Refusal::failed(format!(
+            return Err(RpcError::internal_with_message(format!(
                 "{} calls wait for their clients to come back, as many as may; try again later",
                 calls.len()
             )));
@@ -142,18 +142,18 @@ impl Parking {
             _ => false,
         };
         if !offered {
-            return Err(Refusal::MethodNotFound { method: method.to_owned() }.error(from));
+            return Err(RpcError::MethodNotFound { method: method.to_owned() }.to_error_object(from));
         }
-        let carried = carry_params(method, Raw::from(params), from, self.revision);
+        let carried = translate_raw_params(method, Raw::from(params), from, self.revision);
         // No message of this revision, but what a result of it may hold.
-        let params = carried.map_err(|unsayable| unsaid(&unsayable, method).error(from))?;
+        let params = carried.map_err(|unsayable| unsaid(&unsayable, method).to_error_object(from))?;
         let (answer, answered) = oneshot::channel();
         {
             let mut state = lock(&self.state);
             state.asked += 1;
             if state.asked > QUESTIONS {
                 let text = format!("more than {QUESTIONS} questions for one call");
-                return Err(Refusal::InvalidRequest(text.into()).error(from));
+                return Err(RpcError::InvalidRequest(text.into()).to_error_object(from));
             }
             let key = format!("question-{}", state.asked);
             state.questions.push(Question { key, method: method.to_owned(), params, answer, from });
@@ -161,16 +161,16 @@ impl Parking {
                 waker.wake();
             }
         }
-        answered.await.unwrap_or_else(|_| Err(Refusal::failed("the client is gone").error(from)))
+        answered.await.unwrap_or_else(|_| Err(RpcError::internal_with_message("the client is gone").to_error_object(from)))
     }
 
     /// A server of 2025-11-25 may refuse a call until the user has visited web pages. True when the user says so.
-    async fn visited(&self, refusal: &Refusal) -> bool {
+    async fn visited(&self, refusal: &RpcError) -> bool {
         #[derive(serde::Deserialize)]
         struct Pages {
             elicitations: Vec<RawJson>,
         }
-        let Refusal::Relayed(error) = refusal else { return false };
+        let RpcError::Forwarded(error) = refusal else { return false };
         let Some(Pages { elicitations }) = error.data.as_ref().and_then(|data| data.read().ok()) else {
             return false;
         };
@@ -192,7 +192,7 @@ impl Parking {
         true
     }
 
-    fn finish(&self, outcome: Result<RawJson, Refusal>) {
+    fn finish(&self, outcome: Result<RawJson, RpcError>) {
         let mut state = lock(&self.state);
         state.outcome = Some(outcome);
         if let Some(waker) = state.waker.take() {
@@ -201,7 +201,7 @@ impl Parking {
     }
 
     /// The outcome, or `None` when the server has asked something.
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<RawJson, Refusal>>> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<RawJson, RpcError>>> {
         let mut state = lock(&self.state);
         if let Some(outcome) = state.outcome.take() {
             return Poll::Ready(Some(outcome));
@@ -216,7 +216,7 @@ impl Parking {
     }
 
     /// The client has come back.
-    fn answer(&self, answers: &Ordered<RawJson>) {
+    fn answer(&self, answers: &OrderedMap<RawJson>) {
         let answered: Vec<_> = {
             let mut state = lock(&self.state);
             let (answered, open) =
@@ -226,19 +226,19 @@ impl Parking {
         };
         for Question { key, method, answer, from, .. } in answered {
             let Some(raw) = answers.get(&key) else { continue };
-            let carried = carry_answer(&method, Raw::from(raw), self.revision, from);
+            let carried = translate_raw_input_response(&method, Raw::from(raw), self.revision, from);
             // The server may have given up meanwhile.
-            drop(answer.send(carried.map_err(|unsayable| unsaid(&unsayable, &method).error(from))));
+            drop(answer.send(carried.map_err(|unsayable| unsaid(&unsayable, &method).to_error_object(from))));
         }
     }
 
     /// What is asked, as a result.
-    fn asked(&self, state: String) -> Result<RawJson, Refusal> {
+    fn asked(&self, state: String) -> Result<RawJson, RpcError> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Asks<'a> {
             result_type: &'static str,
-            input_requests: Ordered<Asked<'a>>,
+            input_requests: OrderedMap<Asked<'a>>,
             request_state: String,
         }
         #[derive(Serialize)]
@@ -252,8 +252,8 @@ impl Parking {
             (question.key.clone(), asked)
         });
         let (result_type, input_requests) = (ResultType::InputRequired.as_str(), asked.collect());
-        RawJson::of(&Asks { result_type, input_requests, request_state: state })
-            .map_err(|_| Refusal::Internal)
+        RawJson::from_value(&Asks { result_type, input_requests, request_state: state })
+            .map_err(|_| RpcError::Internal)
     }
 }
 
@@ -264,9 +264,9 @@ pub(super) fn begin(
     params: RawJson,
     job: &Job,
     place: Place,
-) -> Result<Parked, Refusal> {
-    let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
-    let can = peek.sender()?.capabilities;
+) -> Result<Parked, RpcError> {
+    let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
+    let can = peek.declared_client()?.capabilities;
     let parking = Arc::new(Parking { state: Mutex::default(), can, revision: job.revision });
     let logs = place.logs;
     let may_be_asked = lent.may_be_asked().then(|| Arc::clone(&parking));
@@ -313,16 +313,16 @@ pub(super) enum Earlier {
     Call(Parked),
     /// It has a state that is none of ours. What a server without sessions wants back is its own affair; for any other
     /// this is why it is refused.
-    State(Refusal),
+    State(RpcError),
 }
 
 /// The call a client comes back for, if it does.
-pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &Job) -> Result<Earlier, Refusal> {
-    let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
+pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &Job) -> Result<Earlier, RpcError> {
+    let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
     let Some(state) = peek.request_state().filter(|_| lend::may_be_asked_in(method)) else {
         return Ok(Earlier::None);
     };
-    let bad = |text: &str| Refusal::InvalidParams(format!("Invalid params: {text}").into());
+    let bad = |text: &str| RpcError::InvalidParams(format!("Invalid params: {text}").into());
     let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
     let config = &job.link.config;
     let who = job.caller.principal.as_ref();
@@ -336,7 +336,7 @@ pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &Job) -> Result<Ea
         Some(answers) if !answers.is_null() => {
             answers.read_object().map_err(|error| bad(&format!("`inputResponses`: {error}")))?
         }
-        _ => Ordered::new(),
+        _ => OrderedMap::new(),
     };
     let place = place(job)?;
     let Some(parked) = std::str::from_utf8(&name).ok().and_then(|name| relay.parked.take(name)) else {
@@ -354,18 +354,18 @@ pub(super) async fn go_on(
     parked: Parked,
     method: &str,
     job: &Job,
-) -> Result<RawJson, Refusal> {
+) -> Result<RawJson, RpcError> {
     if let Some(outcome) = poll_fn(|cx| parked.parking.poll(cx)).await {
         return outcome;
     }
-    let peek = Peek::at(Raw::from(&job.params)).map_err(|error| Refusal::bad_params(&error))?;
+    let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
     let (config, who) = (&job.link.config, job.caller.principal.as_ref());
     let parking = Arc::clone(&parked.parking);
     // Nobody hears anything while nobody waits; of progress the last is kept.
     lock(&parked.flight.place).take();
     let name = relay.parked.put(parked)?;
     let sealed = seal(config, who, &binding(&peek, method), name.as_bytes(), relay.settings.park_time);
-    let asked = sealed.ok_or(Refusal::Internal).and_then(|sealed| parking.asked(sealed));
+    let asked = sealed.ok_or(RpcError::Internal).and_then(|sealed| parking.asked(sealed));
     if asked.is_err() {
         drop(relay.parked.take(&name));
     }
@@ -373,8 +373,8 @@ pub(super) async fn go_on(
 }
 
 /// What the state of a parked call is bound to.
-fn binding(peek: &Peek<'_>, method: &str) -> Binding {
-    let name = peek.name(method).flatten().unwrap_or_default().to_owned();
+fn binding(peek: &RequestMeta<'_>, method: &str) -> Binding {
+    let name = peek.mcp_name(method).flatten().unwrap_or_default().to_owned();
     let arguments = peek.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
     Binding { method: method.to_owned().into(), name, arguments }
 }

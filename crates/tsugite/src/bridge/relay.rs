@@ -16,8 +16,8 @@ use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::tools::Call;
 use tsugite_core::protocol::{Implementation, Method};
-use tsugite_core::revision::{Refusal, Revision, carry_result, read_params};
-use tsugite_core::session::Peek;
+use tsugite_core::revision::{RpcError, Revision, translate_raw_result, read_params};
+use tsugite_core::session::RequestMeta;
 
 use super::far::{Far, InFlight, Place, unsaid};
 use super::lend::{self, Pool};
@@ -89,12 +89,12 @@ impl Relay {
     }
 
     /// Remembers a connection, so that it can be ended politely. Fails if there are too many.
-    pub(super) fn admit(&self, opening: impl FnOnce() -> Arc<Far>) -> Result<Arc<Far>, Refusal> {
+    pub(super) fn admit(&self, opening: impl FnOnce() -> Arc<Far>) -> Result<Arc<Far>, RpcError> {
         let mut open = lock(&self.open);
-        let Some(open) = &mut *open else { return Err(Refusal::failed("the bridge is closed")) };
+        let Some(open) = &mut *open else { return Err(RpcError::internal_with_message("the bridge is closed")) };
         open.retain(|far| far.strong_count() > 0);
         if open.len() >= self.settings.connections {
-            return Err(Refusal::failed(format!(
+            return Err(RpcError::internal_with_message(format!(
                 "the bridge has {} connections open, as many as it may; try again later",
                 open.len()
             )));
@@ -118,15 +118,15 @@ impl Relay {
         }
     }
 
-    async fn answer(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, Refusal> {
+    async fn answer(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, RpcError> {
         match method {
             // What comes rarely has a place of its own, so that every request need not have room for it.
             Initialize::NAME => Box::pin(hello::initialize(self, job)).await,
             Discover::NAME if job.revision.is_stateless() => Box::pin(hello::discover(self, job)).await,
             Ping::NAME if !job.revision.is_stateless() => Ok(RawJson::empty_object()),
             // A method of another era; what no era has may be the server's own.
-            _ if job.revision.is_foreign(method) => {
-                Err(Refusal::MethodNotFound { method: method.to_owned() })
+            _ if job.revision.is_unavailable_method(method) => {
+                Err(RpcError::MethodNotFound { method: method.to_owned() })
             }
             Listen::NAME => Box::pin(listening::listen(self, job, place(job)?)).await,
             _ if job.revision.is_stateless() => Box::pin(self.without_session(method, job)).await,
@@ -139,7 +139,7 @@ impl Relay {
         link.companion()
     }
 
-    async fn in_session(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, Refusal> {
+    async fn in_session(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, RpcError> {
         let session = match self.session(&job.link) {
             Some(session) => session,
             None => Box::pin(hello::begin_without_handshake(self, job)).await?,
@@ -156,7 +156,7 @@ impl Relay {
             _ => {}
         }
         let (index, params) = names::inward(&self.targets, method, &job.params, job.revision)?;
-        let far = session.fars.get(index).ok_or(Refusal::Internal)?;
+        let far = session.fars.get(index).ok_or(RpcError::Internal)?;
         if far.up().await?.revision().is_stateless() {
             match method {
                 Subscribe::NAME => return Box::pin(session.watch(far, &params, job)).await,
@@ -175,7 +175,7 @@ impl Relay {
     }
 
     /// Tells every server which logs are wanted. One that is told with each request is not told now.
-    async fn set_level(&self, session: &Session, job: &Job) -> Result<RawJson, Refusal> {
+    async fn set_level(&self, session: &Session, job: &Job) -> Result<RawJson, RpcError> {
         let flight = InFlight::new(job.revision, place(job)?);
         let mut wanting = session.fars.iter().filter(|far| match far.up_now() {
             Some(client) if client.revision().is_stateless() => false,
@@ -200,7 +200,7 @@ impl Relay {
         back(far, SetLevel::NAME, &result, from, job.revision)
     }
 
-    async fn without_session(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, Refusal> {
+    async fn without_session(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, RpcError> {
         if names::is_list(method) && !self.is_single() {
             let lent = Box::pin(lend::all(self, job)).await?;
             let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.far)).collect();
@@ -237,21 +237,21 @@ pub(super) fn back(
     result: &RawJson,
     from: Revision,
     to: Revision,
-) -> Result<RawJson, Refusal> {
+) -> Result<RawJson, RpcError> {
     let named = names::outward_result(&far.target, method, result);
     let result = named.as_ref().unwrap_or(result);
     let server: Option<Implementation> = match to.is_stateless() && !from.is_stateless() {
         true => far.up_now().and_then(|client| client.server_info()),
         false => None,
     };
-    carry_result(method, Raw::from(result), from, to, server.as_ref())
+    translate_raw_result(method, Raw::from(result), from, to, server.as_ref())
         .map_err(|unsayable| unsaid(&unsayable, method))
 }
 
 /// Fails unless the headers of a call repeat what its arguments say, where the tool wants that.
-async fn mirrored(far: &Far, params: &RawJson, job: &Job) -> Result<(), Refusal> {
+async fn mirrored(far: &Far, params: &RawJson, job: &Job) -> Result<(), RpcError> {
     let peek = looked_at(params)?;
-    let Some(Some(name)) = peek.name(Call::NAME) else { return Ok(()) };
+    let Some(Some(name)) = peek.mcp_name(Call::NAME) else { return Ok(()) };
     let arguments = match peek.arguments() {
         Some(arguments) => arguments,
         None => Raw::empty_object(),
@@ -262,16 +262,16 @@ async fn mirrored(far: &Far, params: &RawJson, job: &Job) -> Result<(), Refusal>
 }
 
 /// Where what is said before an answer goes.
-pub(super) fn place(job: &Job) -> Result<Place, Refusal> {
+pub(super) fn place(job: &Job) -> Result<Place, RpcError> {
     let logs = match job.revision.is_stateless() {
-        true => looked_at(&job.params)?.sender()?.log_level,
+        true => looked_at(&job.params)?.declared_client()?.log_level,
         false => None,
     };
     Ok(Place { id: job.id.clone(), outbox: job.outbox.clone(), token: job.token.clone(), logs })
 }
 
-fn looked_at(params: &RawJson) -> Result<Peek<'_>, Refusal> {
-    Peek::at(Raw::from(params)).map_err(|error| Refusal::bad_params(&error))
+fn looked_at(params: &RawJson) -> Result<RequestMeta<'_>, RpcError> {
+    RequestMeta::from_params(Raw::from(params)).map_err(|error| RpcError::invalid_params(&error))
 }
 
 fn logs(offered: Option<&tsugite_core::protocol::ServerCapabilities>) -> bool {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::{Ordered, ResultType};
-use tsugite_core::revision::{Refusal, Revision, Unsayable, carry_answer, carry_params};
+use tsugite_core::protocol::{OrderedMap, ResultType};
+use tsugite_core::revision::{RpcError, Revision, UnsupportedByRevisionError, translate_raw_input_response, translate_raw_params};
 
 use super::far::{Far, InFlight, unsaid};
 use super::session::Session;
@@ -18,7 +18,7 @@ use crate::server::random_name;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Asks {
-    input_requests: Option<Ordered<Question>>,
+    input_requests: Option<OrderedMap<Question>>,
     request_state: Option<RawJson>,
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn followed(
     session: &Session,
     job: &Job,
     flight: &Arc<InFlight>,
-) -> Result<(RawJson, Revision), Refusal> {
+) -> Result<(RawJson, Revision), RpcError> {
     let (method, params) = (request.method, request.params);
     let (result, from) = far.send(request.level(session.level()), flight).await?;
     match asked_in(&result, from) {
@@ -53,21 +53,21 @@ async fn go_on(
     session: &Session,
     job: &Job,
     flight: &Arc<InFlight>,
-) -> Result<(RawJson, Revision), Refusal> {
+) -> Result<(RawJson, Revision), RpcError> {
     let (mut params, mut said) = (params.clone(), job.revision);
     for round in 1..ROUNDS {
         // What is said from now on only the server's revision can say.
-        params = carry_params(method, Raw::from(&params), said, from)
+        params = translate_raw_params(method, Raw::from(&params), said, from)
             .map_err(|unsayable| unsaid(&unsayable, method))?;
         said = from;
-        let mut next: Ordered<RawJson> = params.read().map_err(|error| Refusal::bad_params(&error))?;
+        let mut next: OrderedMap<RawJson> = params.read().map_err(|error| RpcError::invalid_params(&error))?;
         match asks.input_requests {
             Some(questions) => {
-                let mut answers = Ordered::new();
+                let mut answers = OrderedMap::new();
                 for (key, question) in questions {
                     answers.insert(key, answer(job, flight, &question, from).await?);
                 }
-                next.insert("inputResponses", RawJson::of(&answers).map_err(|_| Refusal::Internal)?);
+                next.insert("inputResponses", RawJson::from_value(&answers).map_err(|_| RpcError::Internal)?);
             }
             // "Come back": the server wants nothing but its state, and some time.
             None => {
@@ -79,7 +79,7 @@ async fn go_on(
             Some(state) => drop(next.insert("requestState", state)),
             None => drop(next.remove("requestState")),
         }
-        params = RawJson::of(&next).map_err(|_| Refusal::Internal)?;
+        params = RawJson::from_value(&next).map_err(|_| RpcError::Internal)?;
         let request = Relayed::new(method, &params, said).level(session.level());
         let (result, now) = far.send(request, flight).await?;
         from = now;
@@ -88,7 +88,7 @@ async fn go_on(
             Some(more) => asks = more,
         }
     }
-    Err(Refusal::failed(format!("{} has asked back more than {ROUNDS} times", far.target.shown())))
+    Err(RpcError::internal_with_message(format!("{} has asked back more than {ROUNDS} times", far.target.shown())))
 }
 
 /// What a result asks.
@@ -97,7 +97,7 @@ fn asked_in(result: &RawJson, from: Revision) -> Option<Asks> {
     if !from.is_stateless() || !result.text().contains(ResultType::InputRequired.as_str()) {
         return None;
     }
-    let kind = ResultType::named_in(Raw::from(result)).ok()?;
+    let kind = ResultType::from_result(Raw::from(result)).ok()?;
     result.read::<Asks>().ok().filter(|_| kind == ResultType::InputRequired)
 }
 
@@ -107,28 +107,28 @@ async fn answer(
     flight: &InFlight,
     question: &Question,
     from: Revision,
-) -> Result<RawJson, Refusal> {
+) -> Result<RawJson, RpcError> {
     let (method, to) = (question.method.as_str(), job.revision);
     let empty = RawJson::empty_object();
     let params = question.params.as_ref().unwrap_or(&empty);
     let cannot = |why: &dyn std::fmt::Display| {
-        Refusal::failed(format!("the server asks for `{method}`, and the client cannot be asked that: {why}"))
+        RpcError::internal_with_message(format!("the server asks for `{method}`, and the client cannot be asked that: {why}"))
     };
-    let mut asked = carry_params(method, Raw::from(params), from, to);
-    if let Err(Unsayable::Missing(ID)) = asked {
+    let mut asked = translate_raw_params(method, Raw::from(params), from, to);
+    if let Err(UnsupportedByRevisionError::MissingMember(ID)) = asked {
         // A page has a name there, by which the client could be told that it is done with.
-        let mut named: Ordered<RawJson> = params.read().map_err(|error| cannot(&error))?;
-        let id = RawJson::of(&random_name().ok_or(Refusal::Internal)?).map_err(|error| cannot(&error))?;
+        let mut named: OrderedMap<RawJson> = params.read().map_err(|error| cannot(&error))?;
+        let id = RawJson::from_value(&random_name().ok_or(RpcError::Internal)?).map_err(|error| cannot(&error))?;
         named.insert(ID, id);
-        let named = RawJson::of(&named).map_err(|error| cannot(&error))?;
-        asked = carry_params(method, Raw::from(&named), to, to);
+        let named = RawJson::from_value(&named).map_err(|error| cannot(&error))?;
+        asked = translate_raw_params(method, Raw::from(&named), to, to);
     }
     let asked = asked.map_err(|unsayable| cannot(&unsayable))?;
-    let Some(place) = flight.place() else { return Err(Refusal::Internal) };
+    let Some(place) = flight.place() else { return Err(RpcError::Internal) };
     let answer = ask_raw(job.link.questions(), &place.outbox, to, method, &asked).await;
     match answer {
         Some(Ok(answer)) => {
-            carry_answer(method, Raw::from(&answer), to, from).map_err(|unsayable| unsaid(&unsayable, method))
+            translate_raw_input_response(method, Raw::from(&answer), to, from).map_err(|unsayable| unsaid(&unsayable, method))
         }
         Some(Err(error)) => Err(cannot(&error.message)),
         None => Err(cannot(&"it is gone")),

@@ -11,7 +11,7 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
-use tsugite_core::revision::{Refusal, read_params};
+use tsugite_core::revision::{RpcError, read_params};
 
 use super::far::{Face, Far, Near};
 use super::listening::listen_for_session;
@@ -38,7 +38,7 @@ pub(super) struct Session {
 
 impl Session {
     /// Opens the connections of a client. One that stays away holds nobody up for long, unless it is the only one.
-    pub(super) async fn open(relay: &Arc<Relay>, job: &Job, face: Face) -> Result<Arc<Self>, Refusal> {
+    pub(super) async fn open(relay: &Arc<Relay>, job: &Job, face: Face) -> Result<Arc<Self>, RpcError> {
         let mut fars = Vec::with_capacity(relay.targets.len());
         for target in &relay.targets {
             let near = Near::Session(Arc::downgrade(&job.link), job.revision);
@@ -119,14 +119,14 @@ impl Session {
         far: &Arc<Far>,
         params: &RawJson,
         job: &Job,
-    ) -> Result<RawJson, Refusal> {
+    ) -> Result<RawJson, RpcError> {
         let uri = read_params::<Subscribe>(Raw::from(params), job.revision)?.uri;
         let key = (Arc::as_ptr(far) as usize, uri);
         if lock(&self.watched).contains_key(&key) {
             return Ok(RawJson::empty_object());
         }
         if lock(&self.watched).len() >= WATCHED {
-            return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
+            return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
         }
         let subscription = far.up().await?.listen(Watch::new().resource(key.1.clone())).await;
         let subscription = subscription.map_err(|error| far.refusal(error, Subscribe::NAME, job.revision))?;
@@ -134,7 +134,7 @@ impl Session {
         Ok(RawJson::empty_object())
     }
 
-    pub(super) fn unwatch(&self, far: &Arc<Far>, params: &RawJson, job: &Job) -> Result<RawJson, Refusal> {
+    pub(super) fn unwatch(&self, far: &Arc<Far>, params: &RawJson, job: &Job) -> Result<RawJson, RpcError> {
         let uri = read_params::<Unsubscribe>(Raw::from(params), job.revision)?.uri;
         lock(&self.watched).remove(&(Arc::as_ptr(far) as usize, uri));
         Ok(RawJson::empty_object())

@@ -6,8 +6,8 @@ use tsugite_core::jsonrpc::{ErrorObject, Raw, RawJson, write};
 use tsugite_core::protocol::cancellation::Cancelled;
 use tsugite_core::protocol::logging::{Level, Log};
 use tsugite_core::protocol::progress::Progress;
-use tsugite_core::protocol::{Meta, Notice, Ordered, meta, prompts, resources, tools};
-use tsugite_core::revision::{Refusal, Revision, carry_answer, carry_error, carry_notice, carry_params};
+use tsugite_core::protocol::{Meta, NotificationMethod, OrderedMap, meta, prompts, resources, tools};
+use tsugite_core::revision::{RpcError, Revision, translate_raw_input_response, translate_raw_error, translate_raw_notification, translate_raw_params};
 
 use super::far::{Far, InFlight, Near, Place, unsaid};
 use super::{names, told};
@@ -229,7 +229,7 @@ pub(super) fn progress(place: &Place, from: Revision, to: Revision, params: Raw<
 
 /// A notification the way `to` says it. One that came `bare` has no params, if there is nothing in them.
 fn written(method: &str, params: Raw<'_>, bare: bool, from: Revision, to: Revision) -> Option<Vec<u8>> {
-    let params = carry_notice(method, params, from, to).ok()?;
+    let params = translate_raw_notification(method, params, from, to).ok()?;
     let mut bytes = Vec::with_capacity(128);
     let sent = (!bare || params.text() != "{}").then_some(&params);
     write::notification(&mut bytes, method, sent).ok()?;
@@ -238,10 +238,10 @@ fn written(method: &str, params: Raw<'_>, bare: bool, from: Revision, to: Revisi
 
 /// The params of progress, under the token of whoever asked; none if it wants to hear of none.
 fn with_token(place: &Place, params: Raw<'_>) -> Option<RawJson> {
-    let token = RawJson::of(place.token.as_ref()?).ok()?;
-    let mut params = params.read::<Ordered<RawJson>>().ok()?;
+    let token = RawJson::from_value(place.token.as_ref()?).ok()?;
+    let mut params = params.read::<OrderedMap<RawJson>>().ok()?;
     params.insert("progressToken", token);
-    RawJson::of(&params).ok()
+    RawJson::from_value(&params).ok()
 }
 
 /// What a server says on a subscription names the one of the client, if it names one at all.
@@ -257,14 +257,14 @@ fn with_subscription(params: Raw<'_>, place: &Place) -> Option<RawJson> {
 
 /// The same with the name of a subscription on it.
 pub(super) fn mark(params: Raw<'_>, place: &Place) -> Option<RawJson> {
-    let mut params: Ordered<RawJson> = params.read().ok()?;
+    let mut params: OrderedMap<RawJson> = params.read().ok()?;
     let mut meta: Meta = match params.get("_meta") {
         Some(meta) => meta.read().ok()?,
         None => Meta::new(),
     };
     meta.set_subscription_id(&place.id);
-    params.insert("_meta", RawJson::of(&meta).ok()?);
-    RawJson::of(&params).ok()
+    params.insert("_meta", RawJson::from_value(&meta).ok()?);
+    RawJson::from_value(&params).ok()
 }
 
 /// Asks whoever made the call the server is working on. The connection is not kept for it: a question that nobody answers
@@ -287,15 +287,15 @@ async fn ask(far: &Weak<Far>, method: &str, params: &RawJson, call: Option<i64>)
             return match flight.and_then(|flight| flight.parking.clone()) {
                 Some(parking) => parking.ask(method, params, from).await,
                 None => {
-                    Err(Refusal::failed("the bridge cannot tell for which call this is asked").error(from))
+                    Err(RpcError::internal_with_message("the bridge cannot tell for which call this is asked").to_error_object(from))
                 }
             };
         }
     };
     drop(up);
     Link::until_ready(&link).await.ok_or_else(gone)?;
-    let asked = carry_params(method, Raw::from(params), from, to);
-    let asked = asked.map_err(|unsayable| unsaid(&unsayable, method).error(from))?;
+    let asked = translate_raw_params(method, Raw::from(params), from, to);
+    let asked = asked.map_err(|unsayable| unsaid(&unsayable, method).to_error_object(from))?;
     let (questions, outbox) = {
         let link = link.upgrade().ok_or_else(gone)?;
         let place = flight.and_then(|flight| flight.place());
@@ -303,9 +303,9 @@ async fn ask(far: &Weak<Far>, method: &str, params: &RawJson, call: Option<i64>)
         (link.questions().clone(), outbox)
     };
     match ask_raw(&questions, &outbox, to, method, &asked).await.ok_or_else(gone)? {
-        Ok(answer) => carry_answer(method, Raw::from(&answer), to, from)
-            .map_err(|unsayable| unsaid(&unsayable, method).error(from)),
-        Err(error) => Err(carry_error(error, method, to, from)),
+        Ok(answer) => translate_raw_input_response(method, Raw::from(&answer), to, from)
+            .map_err(|unsayable| unsaid(&unsayable, method).to_error_object(from)),
+        Err(error) => Err(translate_raw_error(error, method, to, from)),
     }
 }
 
@@ -315,5 +315,5 @@ const EARLY: usize = 64 << 10;
 const EMPTY: Raw<'static> = Raw::empty_object();
 
 fn gone() -> ErrorObject {
-    Refusal::failed("the client is gone").error(Revision::NEWEST)
+    RpcError::internal_with_message("the client is gone").to_error_object(Revision::NEWEST)
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use tokio::task::JoinHandle;
 
-use crate::client::{Connecting, Verdict};
+use crate::client::{Connecting, ProbeRecord};
 use crate::lock::lock;
 
 /// A server behind the bridge.
@@ -13,7 +13,7 @@ pub(super) struct Target {
     pub(super) prefix: Option<String>,
     way: Connecting,
     /// What was found out about it: the next connection need not ask again.
-    verdict: Mutex<Option<Verdict>>,
+    verdict: Mutex<Option<ProbeRecord>>,
     trouble: Mutex<Option<String>>,
     /// Connections that are being ended politely.
     leaving: Mutex<Vec<JoinHandle<()>>>,
@@ -32,7 +32,7 @@ impl Target {
     }
 
     /// What was found out about it; nothing when that turned out to be wrong.
-    pub(super) fn learn(&self, verdict: Option<Verdict>) {
+    pub(super) fn learn(&self, verdict: Option<ProbeRecord>) {
         *lock(&self.verdict) = verdict;
     }
 

@@ -4,9 +4,9 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::elicitation::{self, Action, ElicitParams, ElicitResult, FormParams, UrlParams};
 use tsugite_core::protocol::mrtr::{InputRequest, InputRequests, InputResponses};
 use tsugite_core::protocol::sampling::{CreateMessage, CreateMessageParams, CreateMessageResult};
-use tsugite_core::protocol::tasks::Promised;
+use tsugite_core::protocol::tasks::MaybeTask;
 use tsugite_core::protocol::{Method, roots};
-use tsugite_core::revision::{Refusal, Revision, Translate, read_params, write_answer};
+use tsugite_core::revision::{RpcError, Revision, Translate, read_params, write_input_response};
 
 use super::error::{Error, Kind};
 use super::handler::{Answer, Consent, Handlers};
@@ -17,20 +17,20 @@ pub(super) async fn to_request(
     method: &str,
     params: &RawJson,
     from: Revision,
-) -> Result<RawJson, Refusal> {
+) -> Result<RawJson, RpcError> {
     let params = Raw::from(params);
     match method {
         elicitation::Create::NAME => {
             let answer = elicit(handlers, read_params::<elicitation::Create>(params, from)?).await?;
             // Some servers ask more than their revision can. Whoever asks so understands the answer.
-            RawJson::of(&answer).map_err(|_| Refusal::Internal)
+            RawJson::from_value(&answer).map_err(|_| RpcError::Internal)
         }
         CreateMessage::NAME => {
             let answer = sample(handlers, read_params::<CreateMessage>(params, from)?).await?;
-            result::<CreateMessage>(Promised::Complete(answer), from)
+            result::<CreateMessage>(MaybeTask::Complete(answer), from)
         }
         roots::List::NAME => result::<roots::List>(list_roots(handlers).await?, from),
-        other => Err(Refusal::MethodNotFound { method: other.to_owned() }),
+        other => Err(RpcError::MethodNotFound { method: other.to_owned() }),
     }
 }
 
@@ -41,21 +41,21 @@ pub(super) async fn to_inputs(handlers: &Handlers, asked: InputRequests) -> Resu
         let method = request.method();
         let answer = match request {
             InputRequest::Elicit(params) => match elicit(handlers, params).await {
-                Ok(answer) => write_answer::<elicitation::Create>(Promised::Complete(answer)).map_err(unsaid),
+                Ok(answer) => write_input_response::<elicitation::Create>(MaybeTask::Complete(answer)).map_err(unsaid),
                 Err(refusal) => Err(refusal),
             },
             InputRequest::Sample(params) => match sample(handlers, params).await {
-                Ok(answer) => write_answer::<CreateMessage>(Promised::Complete(answer)).map_err(unsaid),
+                Ok(answer) => write_input_response::<CreateMessage>(MaybeTask::Complete(answer)).map_err(unsaid),
                 Err(refusal) => Err(refusal),
             },
             InputRequest::Roots(_) => match list_roots(handlers).await {
-                Ok(answer) => write_answer::<roots::List>(answer).map_err(unsaid),
+                Ok(answer) => write_input_response::<roots::List>(answer).map_err(unsaid),
                 Err(refusal) => Err(refusal),
             },
-            _ => Err(Refusal::MethodNotFound { method: method.to_owned() }),
+            _ => Err(RpcError::MethodNotFound { method: method.to_owned() }),
         };
         let answer = answer.map_err(|refusal| {
-            let said = refusal.error(Revision::NEWEST).message;
+            let said = refusal.to_error_object(Revision::NEWEST).message;
             Kind::Rounds(format!("the server asks for `{method}`, and that cannot be answered: {said}"))
         })?;
         answers.insert(key, answer);
@@ -63,7 +63,7 @@ pub(super) async fn to_inputs(handlers: &Handlers, asked: InputRequests) -> Resu
     Ok(answers)
 }
 
-async fn elicit(handlers: &Handlers, params: ElicitParams) -> Result<ElicitResult, Refusal> {
+async fn elicit(handlers: &Handlers, params: ElicitParams) -> Result<ElicitResult, RpcError> {
     match params {
         ElicitParams::Form(form) => ask_form(handlers, form).await,
         ElicitParams::Url(url) => Ok(match ask_url(handlers, url).await? {
@@ -71,11 +71,11 @@ async fn elicit(handlers: &Handlers, params: ElicitParams) -> Result<ElicitResul
             Consent::Decline => ElicitResult::new(Action::Decline),
             Consent::Cancel => ElicitResult::new(Action::Cancel),
         }),
-        _ => Err(Refusal::InvalidParams("this client knows forms and web pages only".into())),
+        _ => Err(RpcError::InvalidParams("this client knows forms and web pages only".into())),
     }
 }
 
-async fn ask_form(handlers: &Handlers, form: FormParams) -> Result<ElicitResult, Refusal> {
+async fn ask_form(handlers: &Handlers, form: FormParams) -> Result<ElicitResult, RpcError> {
     let Some(ask) = &handlers.form else { return Err(not_offered("forms")) };
     let schema = form.requested_schema.clone();
     match ask(form).await {
@@ -83,7 +83,7 @@ async fn ask_form(handlers: &Handlers, form: FormParams) -> Result<ElicitResult,
             let content = schema.with_defaults(content);
             if let Err(error) = schema.check(&content) {
                 tracing::error!(%error, "the answer to a form does not fit it and was not sent");
-                return Err(Refusal::failed(format!("the client's answer does not fit the form: {error}")));
+                return Err(RpcError::internal_with_message(format!("the client's answer does not fit the form: {error}")));
             }
             Ok(ElicitResult::new(Action::Accept).content(content))
         }
@@ -93,7 +93,7 @@ async fn ask_form(handlers: &Handlers, form: FormParams) -> Result<ElicitResult,
 }
 
 /// Asks whether a web page may be opened. One that is no web page is declined without asking.
-pub(super) async fn ask_url(handlers: &Handlers, url: UrlParams) -> Result<Consent, Refusal> {
+pub(super) async fn ask_url(handlers: &Handlers, url: UrlParams) -> Result<Consent, RpcError> {
     let Some(ask) = &handlers.url else { return Err(not_offered("web pages")) };
     if !is_web_page(&url.url) {
         tracing::warn!("the server wants an address opened that is no web page; declined");
@@ -102,15 +102,15 @@ pub(super) async fn ask_url(handlers: &Handlers, url: UrlParams) -> Result<Conse
     Ok(ask(url).await)
 }
 
-async fn sample(handlers: &Handlers, params: CreateMessageParams) -> Result<CreateMessageResult, Refusal> {
+async fn sample(handlers: &Handlers, params: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
     let Some(ask) = &handlers.sample else { return Err(unknown::<CreateMessage>()) };
     if !handlers.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
-        return Err(Refusal::InvalidParams("this client gives its model no tools".into()));
+        return Err(RpcError::InvalidParams("this client gives its model no tools".into()));
     }
     ask(params).await
 }
 
-async fn list_roots(handlers: &Handlers) -> Result<roots::ListResult, Refusal> {
+async fn list_roots(handlers: &Handlers) -> Result<roots::ListResult, RpcError> {
     let Some(ask) = &handlers.roots else { return Err(unknown::<roots::List>()) };
     Ok(roots::ListResult::new(ask(()).await))
 }
@@ -125,26 +125,26 @@ fn is_web_page(url: &str) -> bool {
         && url.chars().all(|letter| !letter.is_control() && !letter.is_whitespace())
 }
 
-fn result<M: Method>(mut output: M::Output, to: Revision) -> Result<RawJson, Refusal>
+fn result<M: Method>(mut output: M::Output, to: Revision) -> Result<RawJson, RpcError>
 where
     M::Output: Translate,
 {
-    output.outward(to).map_err(unsaid)?;
-    RawJson::of(&output).map_err(|_| Refusal::Internal)
+    output.downgrade(to).map_err(unsaid)?;
+    RawJson::from_value(&output).map_err(|_| RpcError::Internal)
 }
 
-fn unsaid(unsayable: tsugite_core::revision::Unsayable) -> Refusal {
-    Refusal::failed(unsayable.to_string())
+fn unsaid(unsayable: tsugite_core::revision::UnsupportedByRevisionError) -> RpcError {
+    RpcError::internal_with_message(unsayable.to_string())
 }
 
 /// A method of which the server was not told ("Client Features", "Roots": -32601 without support for them).
-fn unknown<M: Method>() -> Refusal {
-    Refusal::MethodNotFound { method: M::NAME.to_owned() }
+fn unknown<M: Method>() -> RpcError {
+    RpcError::MethodNotFound { method: M::NAME.to_owned() }
 }
 
 /// A mode of elicitation of which the server was not told.
-fn not_offered(what: &str) -> Refusal {
-    Refusal::InvalidParams(format!("this client does not offer {what}").into())
+fn not_offered(what: &str) -> RpcError {
+    RpcError::InvalidParams(format!("this client does not offer {what}").into())
 }
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn raw(value: serde_json::Value) -> RawJson {
-        RawJson::of(&value).unwrap()
+        RawJson::from_value(&value).unwrap()
     }
 
     fn form() -> RawJson {
@@ -197,7 +197,7 @@ mod tests {
         let handlers = handlers(Answer::accept(&json!({"sure": "yes"})).unwrap());
         let refusal =
             to_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25).await.unwrap_err();
-        assert!(refusal.error(Revision::V2025_11_25).message.contains("`sure`"));
+        assert!(refusal.to_error_object(Revision::V2025_11_25).message.contains("`sure`"));
     }
 
     #[tokio::test]

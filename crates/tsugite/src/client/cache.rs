@@ -202,7 +202,7 @@ mod tests {
             cache.keep(resources::Read::NAME, Some(&format!("a:{number}")), &result(9000), cache.now());
         }
         assert!(lock(&cache.kept).results.len() <= ENTRIES);
-        let large = RawJson::of(&serde_json::json!({"ttlMs": 9000, "x": "y".repeat(BYTES / 2)})).unwrap();
+        let large = RawJson::from_value(&serde_json::json!({"ttlMs": 9000, "x": "y".repeat(BYTES / 2)})).unwrap();
         cache.keep(tools::List::NAME, None, &large, cache.now());
         assert!(cache.find(tools::List::NAME, None).is_none());
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
-use tsugite_core::protocol::mrtr::{InputRequired, InputResponses, Reply};
+use tsugite_core::protocol::mrtr::{InputRequired, InputResponses, MaybeInputRequired};
 use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::protocol::{HasMeta, Meta, Method, Output, prompts, resources, tasks, tools};
-use tsugite_core::revision::{Reading, Translate, read_result, write_request, write_stamped_request};
+use tsugite_core::revision::{InferResultType, Translate, read_result, write_request, write_request_with_meta};
 
 use super::Client;
 use super::cache::Caching;
@@ -22,7 +22,7 @@ use super::options::Options;
 
 /// A method a client can call.
 pub trait Request:
-    Method<Params: Translate + Clone + Send + Sync + 'static, Output: Translate + Reading + Send + 'static>
+    Method<Params: Translate + Clone + Send + Sync + 'static, Output: Translate + InferResultType + Send + 'static>
     + 'static
 {
 }
@@ -30,7 +30,7 @@ pub trait Request:
 impl<M> Request for M where
     M: Method<
             Params: Translate + Clone + Send + Sync + 'static,
-            Output: Translate + Reading + Send + 'static,
+            Output: Translate + InferResultType + Send + 'static,
         > + 'static
 {
 }
@@ -175,7 +175,7 @@ impl Rounds for tools::Call {
 impl Rounds for prompts::Get {
     type Done = prompts::GetResult;
 
-    fn done(output: Reply<prompts::GetResult>) -> Result<prompts::GetResult, Asks> {
+    fn done(output: MaybeInputRequired<prompts::GetResult>) -> Result<prompts::GetResult, Asks> {
         reply(output)
     }
 
@@ -188,7 +188,7 @@ impl Rounds for prompts::Get {
 impl Rounds for resources::Read {
     type Done = resources::ReadResult;
 
-    fn done(output: Reply<resources::ReadResult>) -> Result<resources::ReadResult, Asks> {
+    fn done(output: MaybeInputRequired<resources::ReadResult>) -> Result<resources::ReadResult, Asks> {
         reply(output)
     }
 
@@ -198,10 +198,10 @@ impl Rounds for resources::Read {
     }
 }
 
-fn reply<T>(output: Reply<T>) -> Result<T, Asks> {
+fn reply<T>(output: MaybeInputRequired<T>) -> Result<T, Asks> {
     match output {
-        Reply::Complete(result) => Ok(result),
-        Reply::InputRequired(asked) => Err(Asks::Input(asked)),
+        MaybeInputRequired::Complete(result) => Ok(result),
+        MaybeInputRequired::InputRequired(asked) => Err(Asks::Input(asked)),
         _ => Err(Asks::Task),
     }
 }
@@ -219,7 +219,7 @@ pub(super) async fn follow<M: Rounds>(
     options: Options,
 ) -> Result<M::Done> {
     let rounds = client.inner.shared.settings.rounds;
-    let total = options.patience(&client.inner.shared.settings).total;
+    let total = options.patience(&client.inner.shared.settings).total_timeout;
     let (mut params, mut options) = (params, options);
     let mut pages_shown = false;
     let mut spent = Duration::ZERO;
@@ -295,7 +295,7 @@ impl<M: Request> Written for Typed<'_, M> {
         let mut params = self.params.clone();
         if params.meta().is_none() && options.meta.is_none() {
             let stamp = link.stamp_text(id, options);
-            return Ok(write_stamped_request::<M>(out, id, params, link.revision(), &stamp)?);
+            return Ok(write_request_with_meta::<M>(out, id, params, link.revision(), &stamp)?);
         }
         link.stamp(params.meta_mut(), id, options);
         Ok(write_request::<M>(out, id, params, link.revision())?)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tsugite_core::jsonrpc::{ErrorObject, Id, RawJson};
 use tsugite_core::protocol::progress::ProgressParams;
-use tsugite_core::session::pace::{Pace, Patience};
+use tsugite_core::session::call_timer::{CallTimer, Timeouts};
 
 use super::handler;
 use crate::counted::Counted;
@@ -37,13 +37,13 @@ pub(super) struct Calls {
 /// One of them.
 pub(super) struct Waiting {
     id: i64,
-    patience: Patience,
+    patience: Timeouts,
     on_progress: Option<OnProgress>,
     state: Mutex<State>,
 }
 
 struct State {
-    pace: Pace,
+    pace: CallTimer,
     outcome: Option<Outcome>,
     /// Who waits for the outcome.
     waiter: Option<Waker>,
@@ -60,10 +60,10 @@ pub(super) struct TimedOut {
 
 impl Calls {
     /// A call is made now.
-    pub(super) fn begin(&self, patience: Patience, on_progress: Option<OnProgress>) -> Arc<Waiting> {
+    pub(super) fn begin(&self, patience: Timeouts, on_progress: Option<OnProgress>) -> Arc<Waiting> {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let state = State {
-            pace: Pace::new(Instant::now().into_std(), patience),
+            pace: CallTimer::new(Instant::now().into_std(), patience),
             outcome: None,
             waiter: None,
             timer: None,
@@ -160,11 +160,11 @@ impl Waiting {
                     if deadline.is_none() {
                         keep(&mut state.timer, cx);
                     }
-                    (deadline, state.pace.ends_by_total())
+                    (deadline, state.pace.is_limited_by_total())
                 };
                 let Some(deadline) = deadline else { return Poll::Pending };
                 if deadline <= Instant::now() {
-                    let limit = self.patience.total.filter(|_| total).unwrap_or(self.patience.idle);
+                    let limit = self.patience.total_timeout.filter(|_| total).unwrap_or(self.patience.idle_timeout);
                     return Poll::Ready(Err(TimedOut { limit, total }));
                 }
                 match clock.as_mut().as_pin_mut() {
@@ -191,7 +191,7 @@ impl Waiting {
     }
 
     fn progress(&self, progress: ProgressParams) {
-        let rises = lock(&self.state).pace.progress(Instant::now().into_std(), progress.progress);
+        let rises = lock(&self.state).pace.record_progress(Instant::now().into_std(), progress.progress);
         if rises && let Some(told) = &self.on_progress {
             handler::tell(&**told, progress);
         }
@@ -237,8 +237,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn patience(idle: u32, total: u32) -> Patience {
-        Patience::new(SECOND * idle).total(SECOND * total)
+    fn patience(idle: u32, total: u32) -> Timeouts {
+        Timeouts::new(SECOND * idle).total_timeout(SECOND * total)
     }
 
     fn progress(token: i64, value: f64) -> ProgressParams {
@@ -305,7 +305,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_believed_once() {
         let calls = Calls::default();
-        let waiting = calls.begin(Patience::default(), None);
+        let waiting = calls.begin(Timeouts::default(), None);
         let id = Id::from(waiting.id());
         assert!(calls.answer(&id, Ok(RawJson::empty_object())));
         assert!(!calls.answer(&id, Ok(RawJson::empty_object())));
@@ -316,7 +316,7 @@ mod tests {
     #[tokio::test]
     async fn a_lost_connection_ends_every_call() {
         let calls = Calls::default();
-        let waiting: Vec<_> = (0..3).map(|_| calls.begin(Patience::default(), None)).collect();
+        let waiting: Vec<_> = (0..3).map(|_| calls.begin(Timeouts::default(), None)).collect();
         calls.lose("gone");
         for waiting in waiting {
             assert!(matches!(waiting.outcome().await, Outcome::Lost(seen) if seen == "gone"));

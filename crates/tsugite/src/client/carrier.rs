@@ -90,7 +90,7 @@ impl Carrier {
             }
             Ok(())
         };
-        let limit = link.shared.settings.patience.idle;
+        let limit = link.shared.settings.patience.idle_timeout;
         match tokio::time::timeout(limit, told).await {
             Ok(told) => told,
             Err(_) => Err(Kind::TimedOut { limit, total: false }.into()),
@@ -236,7 +236,7 @@ async fn write_child(link: Arc<Link>, outbox: Arc<Outbox>, mut stdin: impl Async
 /// Reads from the child until it says no more.
 async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
     let Carrier::Child(pipe) = &link.carrier else { return };
-    let mut lines = LineReader::new(link.limits().message_bytes);
+    let mut lines = LineReader::new(link.limits().max_message_bytes);
     // What it started may hold its output open when it has ended. What is there by then is read.
     let mut ended = pin!(async {
         pipe.child.ended().await;
@@ -245,7 +245,7 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
     // Whether a line is known to be no message although its end has not come.
     let mut told = false;
     loop {
-        let noisy = !told && is_noise(lines.unfinished());
+        let noisy = !told && is_noise(lines.partial_line());
         // Without room a read would take what little a buffer begins with.
         lines.buffer_mut().reserve(READ);
         let at_end = tokio::select! {
@@ -254,7 +254,7 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
             () = &mut ended => true,
             // The clock is looked at only if it matters.
             () = async { tokio::time::sleep(UNFINISHED).await }, if noisy => {
-                link.shared.noise(lines.unfinished(), "a line without an end");
+                link.shared.noise(lines.partial_line(), "a line without an end");
                 told = true;
                 continue;
             }
@@ -299,7 +299,7 @@ fn is_noise(line: &[u8]) -> bool {
 }
 
 fn too_long(link: &Link) {
-    let most = link.limits().message_bytes;
+    let most = link.limits().max_message_bytes;
     tracing::warn!(most, "the server sent a line that is too long; it was skipped");
 }
 

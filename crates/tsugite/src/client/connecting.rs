@@ -14,8 +14,8 @@ use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::protocol::roots::Root;
 use tsugite_core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Object};
-use tsugite_core::revision::{Refusal, Revision, Revisions};
-use tsugite_core::session::probe::Verdict;
+use tsugite_core::revision::{RpcError, Revision, Revisions};
+use tsugite_core::session::probe::ProbeRecord;
 
 use super::error::{Error, Result};
 use super::handler::{Answer, Change, Consent, Handler, asked};
@@ -49,7 +49,7 @@ use crate::server::Principal;
 pub struct Connecting {
     way: Way,
     settings: Settings,
-    verdict: Option<Verdict>,
+    verdict: Option<ProbeRecord>,
     mistake: Option<Error>,
 }
 
@@ -91,7 +91,7 @@ impl Connecting {
     }
 
     /// What an earlier client found out about the same server. If it is still true nothing needs to be found out.
-    pub fn verdict(mut self, verdict: Verdict) -> Self {
+    pub fn verdict(mut self, verdict: ProbeRecord) -> Self {
         self.verdict = Some(verdict);
         self
     }
@@ -106,15 +106,15 @@ impl Connecting {
     /// How long a call waits without a sign of life; 30 seconds.
     pub fn timeout(mut self, silence: Duration) -> Self {
         let patience = &mut self.settings.patience;
-        patience.idle = silence;
+        patience.idle_timeout = silence;
         // Whoever is ready to wait this long for a sign of life is ready to wait this long in all.
-        patience.total = patience.total.map(|total| total.max(silence));
+        patience.total_timeout = patience.total_timeout.map(|total| total.max(silence));
         self
     }
 
     /// How long a call waits in all; 10 minutes.
     pub fn max_time(mut self, total: Duration) -> Self {
-        self.settings.patience.total = Some(total);
+        self.settings.patience.total_timeout = Some(total);
         self
     }
 
@@ -268,7 +268,7 @@ impl Connecting {
     pub fn on_sample<F, A>(mut self, ask: F) -> Self
     where
         F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
-        A: Future<Output = Result<CreateMessageResult, Refusal>> + Send + 'static,
+        A: Future<Output = Result<CreateMessageResult, RpcError>> + Send + 'static,
     {
         self.settings.handlers.sample = Some(asked(ask));
         self

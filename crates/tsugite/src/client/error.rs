@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use tsugite_core::jsonrpc::{BadShape, ErrorObject};
+use tsugite_core::jsonrpc::{JsonError, ErrorObject};
 use tsugite_core::protocol::tools::CallResult;
-use tsugite_core::revision::{Refusal, Revision, Unsayable};
+use tsugite_core::revision::{RpcError, Revision, UnsupportedByRevisionError};
 
 /// The result of something a client does.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -43,7 +43,7 @@ pub enum Kind {
         /// As it stood on the wire.
         error: ErrorObject,
         /// What it means in the server's revision.
-        refusal: Box<Refusal>,
+        refusal: Box<RpcError>,
     },
     /// The tool ran and says that it failed.
     Tool(Box<CallResult>),
@@ -52,10 +52,10 @@ pub enum Kind {
         /// Which method.
         method: String,
         /// What does not fit.
-        what: BadShape,
+        what: JsonError,
     },
     /// The server's revision cannot say what was asked for.
-    Unsayable(Unsayable),
+    Unsayable(UnsupportedByRevisionError),
     /// No answer came in time. The server was told to stop.
     TimedOut {
         /// What was waited for.
@@ -147,7 +147,7 @@ impl Error {
     }
 
     /// What the server declined with, if it did.
-    pub fn as_refusal(&self) -> Option<&Refusal> {
+    pub fn as_refusal(&self) -> Option<&RpcError> {
         match &*self.0 {
             Kind::Refused { refusal, .. } => Some(refusal),
             _ => None,
@@ -163,7 +163,7 @@ impl Error {
     }
 
     pub(super) fn refused(error: ErrorObject, method: &str, from: Revision) -> Self {
-        let refusal = Box::new(Refusal::read(error.clone(), method, from));
+        let refusal = Box::new(RpcError::from_error_object(error.clone(), method, from));
         Kind::Refused { error, refusal }.into()
     }
 
@@ -175,7 +175,7 @@ impl Error {
         Kind::Setting(what.into()).into()
     }
 
-    pub(super) fn shape(method: &str, what: BadShape) -> Self {
+    pub(super) fn shape(method: &str, what: JsonError) -> Self {
         Kind::Shape { method: method.to_owned(), what }.into()
     }
 }
@@ -186,8 +186,8 @@ impl From<Kind> for Error {
     }
 }
 
-impl From<Unsayable> for Error {
-    fn from(unsayable: Unsayable) -> Self {
+impl From<UnsupportedByRevisionError> for Error {
+    fn from(unsayable: UnsupportedByRevisionError) -> Self {
         Kind::Unsayable(unsayable).into()
     }
 }

@@ -7,15 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tsugite_core::jsonrpc::BadShape;
+use tsugite_core::jsonrpc::JsonError;
 use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapability, SamplingCapability};
 use tsugite_core::protocol::elicitation::{FieldValue, FormParams, UrlParams};
 use tsugite_core::protocol::logging::LogParams;
 use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::protocol::roots::Root;
 use tsugite_core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
-use tsugite_core::protocol::{ClientCapabilities, Object, Ordered};
-use tsugite_core::revision::Refusal;
+use tsugite_core::protocol::{ClientCapabilities, Object, OrderedMap};
+use tsugite_core::revision::RpcError;
 
 /// Everything a client can be asked and told, in one place. For one or two of them closures do: see
 /// [`Connecting::on_form`](super::Connecting::on_form) and its neighbours.
@@ -59,9 +59,9 @@ pub trait Handler: Send + Sync + 'static {
     fn sample(
         &self,
         request: CreateMessageParams,
-    ) -> impl Future<Output = Result<CreateMessageResult, Refusal>> + Send {
+    ) -> impl Future<Output = Result<CreateMessageResult, RpcError>> + Send {
         let _ = request;
-        async { Err(Refusal::UserRejected) }
+        async { Err(RpcError::UserRejected) }
     }
 
     /// The server asks where it may work.
@@ -150,7 +150,7 @@ impl Offers {
 #[non_exhaustive]
 pub enum Answer {
     /// Filled it in.
-    Accept(Ordered<FieldValue>),
+    Accept(OrderedMap<FieldValue>),
     /// Said no.
     Decline,
     /// Went away without saying.
@@ -166,13 +166,13 @@ impl Answer {
     /// let answer = Answer::accept(&serde_json::json!({"name": "Kiku", "sure": true})).unwrap();
     /// assert!(matches!(answer, Answer::Accept(content) if content.len() == 2));
     /// ```
-    pub fn accept<T: serde::Serialize + ?Sized>(content: &T) -> Result<Self, BadShape> {
-        tsugite_core::jsonrpc::RawJson::of(content)?.read().map(Answer::Accept)
+    pub fn accept<T: serde::Serialize + ?Sized>(content: &T) -> Result<Self, JsonError> {
+        tsugite_core::jsonrpc::RawJson::from_value(content)?.read().map(Answer::Accept)
     }
 
     /// Accepts the form's defaults.
     pub fn defaults() -> Self {
-        Answer::Accept(Ordered::new())
+        Answer::Accept(OrderedMap::new())
     }
 }
 
@@ -221,7 +221,7 @@ type Told<P> = Arc<dyn Fn(P) + Send + Sync>;
 pub(super) struct Handlers {
     pub(super) form: Option<Asked<FormParams, Answer>>,
     pub(super) url: Option<Asked<UrlParams, Consent>>,
-    pub(super) sample: Option<Asked<CreateMessageParams, Result<CreateMessageResult, Refusal>>>,
+    pub(super) sample: Option<Asked<CreateMessageParams, Result<CreateMessageResult, RpcError>>>,
     pub(super) sampling_tools: bool,
     pub(super) roots: Option<Asked<(), Vec<Root>>>,
     pub(super) log: Option<Told<LogParams>>,
@@ -331,7 +331,7 @@ mod tests {
         let declared = handlers.capabilities();
         assert!(declared.roots.is_some() && declared.sampling.is_none());
         let elicitation = declared.elicitation.unwrap();
-        assert!(elicitation.shows_forms() && !elicitation.opens_urls());
+        assert!(elicitation.supports_form() && !elicitation.supports_url());
         let form = FormParams::new("sure?", tsugite_core::protocol::form::FormSchema::new());
         assert_eq!(handlers.form.unwrap()(form).await, Answer::defaults());
         assert!(handlers.sample.is_none() && handlers.change.is_none());
@@ -342,6 +342,6 @@ mod tests {
         let url = Some(asked(|_| async { Consent::Open }));
         let handlers = Handlers { url, ..Handlers::default() };
         let elicitation = handlers.capabilities().elicitation.unwrap();
-        assert!(elicitation.opens_urls() && !elicitation.shows_forms());
+        assert!(elicitation.supports_url() && !elicitation.supports_form());
     }
 }

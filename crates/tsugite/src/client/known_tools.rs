@@ -30,7 +30,7 @@ impl KnownTools {
         let judged = revision.is_stateless() && over_http;
         let mut known = lock(&self.tools);
         tools.retain(|tool| {
-            let headers = match HeaderParams::of(&tool.input_schema) {
+            let headers = match HeaderParams::from_schema(&tool.input_schema) {
                 Ok(headers) => headers,
                 Err(mark) if judged => {
                     tracing::warn!(tool = tool.name, %mark, "a tool with an invalid `x-mcp-header` is left out");

@@ -10,18 +10,18 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::{
-    Id, Incoming, Limits, Message, Notification, RawJson, Request, Response, parse, write,
+    Id, Incoming, MessageLimits, Message, Notification, RawJson, Request, Response, parse, write,
 };
 use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
 use tsugite_core::protocol::logging::Log;
-use tsugite_core::protocol::meta::{self, Claims};
+use tsugite_core::protocol::meta::{self, ClientMeta};
 use tsugite_core::protocol::progress::Progress;
 use tsugite_core::protocol::{
-    Implementation, Meta, Method, Notice, ServerCapabilities, elicitation, ping, prompts, resources, tools,
+    Implementation, Meta, Method, NotificationMethod, ServerCapabilities, elicitation, ping, prompts, resources, tools,
 };
-use tsugite_core::revision::{Refusal, Revision, Translate, Unsayable, read_notice, write_notification};
-use tsugite_core::session::Inbound;
-use tsugite_core::session::inbound::Cancellation;
+use tsugite_core::revision::{RpcError, Revision, Translate, UnsupportedByRevisionError, read_notification, write_notification};
+use tsugite_core::session::InboundRequests;
+use tsugite_core::session::inbound::CancelAction;
 
 use super::answer;
 use super::calls::{Calls, Waiting};
@@ -62,7 +62,7 @@ pub(super) struct Link {
     pub(super) turns: Semaphore,
     /// What is being said without anybody waiting for it.
     saying: Arc<Semaphore>,
-    limits: Limits,
+    limits: MessageLimits,
 }
 
 /// What both sides know of each other.
@@ -79,7 +79,7 @@ pub(super) struct Agreed {
 }
 
 struct Asked {
-    inbound: Inbound,
+    inbound: InboundRequests,
     tasks: HashMap<Id<'static>, AbortHandle>,
 }
 
@@ -113,8 +113,8 @@ impl From<Kind> for Trouble {
     }
 }
 
-impl From<Unsayable> for Trouble {
-    fn from(unsayable: Unsayable) -> Self {
+impl From<UnsupportedByRevisionError> for Trouble {
+    fn from(unsayable: UnsupportedByRevisionError) -> Self {
         Trouble::Final(unsayable.into())
     }
 }
@@ -141,8 +141,8 @@ pub(super) trait Written: Send + Sync {
 
 impl Link {
     pub(super) fn new(shared: Arc<Shared>, carrier: Carrier) -> Arc<Self> {
-        let limits = Limits::default().message_bytes(shared.settings.message_bytes);
-        let asked = Asked { inbound: Inbound::new(QUESTIONS), tasks: HashMap::new() };
+        let limits = MessageLimits::default().max_message_bytes(shared.settings.message_bytes);
+        let asked = Asked { inbound: InboundRequests::new(QUESTIONS), tasks: HashMap::new() };
         Arc::new(Self {
             shared,
             carrier,
@@ -212,7 +212,7 @@ impl Link {
     pub(super) fn revision(&self) -> Revision {
         match self.agreed.get() {
             Some(agreed) => agreed.revision,
-            None => self.shared.settings.spoken.unspoken(),
+            None => self.shared.settings.spoken.error_fallback(),
         }
     }
 
@@ -222,12 +222,12 @@ impl Link {
             return Vec::new();
         }
         let settings = &self.shared.settings;
-        let mut claims = Claims::of(revision, settings.capabilities()).client_info(settings.info.clone());
+        let mut claims = ClientMeta::for_revision(revision, settings.capabilities()).client_info(settings.info.clone());
         if let Some(level) = settings.wanted_logs() {
             claims = claims.log_level(level);
         }
         let mut stamped = Meta::new();
-        stamped.set_claims(&claims);
+        stamped.set_client_meta(&claims);
         let keys = [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL];
         keys.into_iter().filter_map(|key| Some((key, stamped.get(key)?.clone()))).collect()
     }
@@ -302,7 +302,7 @@ impl Link {
     }
 
     /// Sends a notification.
-    pub(super) async fn notify<N: Notice>(self: &Arc<Self>, params: N::Params) -> Result<(), Error>
+    pub(super) async fn notify<N: NotificationMethod>(self: &Arc<Self>, params: N::Params) -> Result<(), Error>
     where
         N::Params: Translate,
     {
@@ -330,15 +330,15 @@ impl Link {
                 for message in batch.into_messages() {
                     match message {
                         Ok(message) => self.hear(message, via),
-                        Err(fault) => self.shared.noise(bytes, &format!("{:?}", fault.wrong)),
+                        Err(fault) => self.shared.noise(bytes, &format!("{:?}", fault.kind)),
                     }
                 }
             }
-            Err(fault) => self.shared.noise(bytes, &format!("{:?}", fault.wrong)),
+            Err(fault) => self.shared.noise(bytes, &format!("{:?}", fault.kind)),
         }
     }
 
-    pub(super) fn limits(&self) -> &Limits {
+    pub(super) fn limits(&self) -> &MessageLimits {
         &self.limits
     }
 
@@ -366,12 +366,12 @@ impl Link {
         let params = notification.params();
         match &*notification.method {
             Progress::NAME => {
-                if let Ok(progress) = read_notice::<Progress>(params, revision) {
+                if let Ok(progress) = read_notification::<Progress>(params, revision) {
                     self.calls.progress(progress);
                 }
             }
             Log::NAME => {
-                if let Ok(log) = read_notice::<Log>(params, revision)
+                if let Ok(log) = read_notification::<Log>(params, revision)
                     && let Some(told) = &self.shared.settings.handlers.log
                 {
                     handler::tell(&**told, log);
@@ -379,7 +379,7 @@ impl Link {
             }
             Cancelled::NAME => {
                 if let Ok(CancelledParams { request_id: Some(id), .. }) =
-                    read_notice::<Cancelled>(params, revision)
+                    read_notification::<Cancelled>(params, revision)
                 {
                     self.cancelled(id);
                 }
@@ -388,12 +388,12 @@ impl Link {
             prompts::ListChanged::NAME => self.changed(Change::Prompts, &read_meta(notification), via),
             resources::ListChanged::NAME => self.changed(Change::Resources, &read_meta(notification), via),
             resources::Updated::NAME => {
-                if let Ok(updated) = read_notice::<resources::Updated>(params, revision) {
+                if let Ok(updated) = read_notification::<resources::Updated>(params, revision) {
                     self.changed(Change::Resource { uri: updated.uri }, &updated.meta, via);
                 }
             }
             elicitation::Complete::NAME => {
-                if let Ok(done) = read_notice::<elicitation::Complete>(params, revision) {
+                if let Ok(done) = read_notification::<elicitation::Complete>(params, revision) {
                     self.visited(&done.elicitation_id);
                     self.changed(Change::Elicitation { id: done.elicitation_id }, &None, via);
                 }
@@ -430,7 +430,7 @@ impl Link {
             return;
         }
         let mut asked = lock(&self.asked);
-        if asked.inbound.cancel(&id) == Cancellation::Stop {
+        if asked.inbound.cancel(&id) == CancelAction::Stop {
             asked.inbound.complete(&id);
             if let Some(task) = asked.tasks.remove(&id) {
                 task.abort();
@@ -460,7 +460,7 @@ impl Link {
         if asked.inbound.begin(&id, &request.method).is_err() {
             drop(asked);
             let refusal =
-                Refusal::InvalidRequest("too many questions at once, or one with the id of another".into());
+                RpcError::InvalidRequest("too many questions at once, or one with the id of another".into());
             self.carrier.answer_soon(self, refused(&id, &refusal, revision));
             return;
         }
@@ -480,10 +480,10 @@ impl Link {
                 None => {
                     let answer = answer::to_request(&settings.handlers, &method, &params, revision);
                     let answer = CatchPanic::new(Box::pin(answer)).await;
-                    answer.map(|answer| answer.map_err(|refusal| refusal.error(revision)))
+                    answer.map(|answer| answer.map_err(|refusal| refusal.to_error_object(revision)))
                 }
             };
-            let answer = answer.unwrap_or_else(|_| Err(Refusal::Internal.error(revision)));
+            let answer = answer.unwrap_or_else(|_| Err(RpcError::Internal.to_error_object(revision)));
             drop(paused);
             let mut bytes = Vec::new();
             match answer {
@@ -651,9 +651,9 @@ pub(super) fn cancellation(id: i64, revision: Revision) -> Vec<u8> {
     bytes
 }
 
-fn refused(id: &Id<'_>, refusal: &Refusal, revision: Revision) -> Vec<u8> {
+fn refused(id: &Id<'_>, refusal: &RpcError, revision: Revision) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write::error(&mut bytes, Some(id), revision.writes_null_id(), &refusal.error(revision));
+    write::error(&mut bytes, Some(id), revision.writes_null_id(), &refusal.to_error_object(revision));
     bytes
 }
 

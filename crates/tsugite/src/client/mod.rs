@@ -57,7 +57,7 @@ use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
 use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{Implementation, Method, ServerCapabilities, prompts, resources, tasks, tools};
-use tsugite_core::revision::{Refusal, Revision, code};
+use tsugite_core::revision::{RpcError, Revision, code};
 
 pub use crate::transport::child::{Command, Stderr};
 pub use cache::Caching;
@@ -70,7 +70,7 @@ pub use http::Authorizer;
 pub use pages::{Listing, Pages};
 pub use settings::Direction;
 pub use subscription::{Subscription, Watch};
-pub use tsugite_core::session::probe::Verdict;
+pub use tsugite_core::session::probe::ProbeRecord;
 
 use call::Typed;
 use carrier::Carrier;
@@ -100,7 +100,7 @@ struct Inner {
     opening: tokio::sync::Mutex<Option<Error>>,
     /// How often it was tried.
     attempts: AtomicU64,
-    verdict: Mutex<Option<Verdict>>,
+    verdict: Mutex<Option<ProbeRecord>>,
     /// Resources that are watched, up to 2025-11-25.
     watched: Mutex<Watched>,
     /// Keeps the stream of changes for the handler open, on 2026-07-28.
@@ -172,7 +172,7 @@ impl Client {
     }
 
     /// What was found out about the server: with it the next connection needs no probe. It can be stored as JSON.
-    pub fn verdict(&self) -> Option<Verdict> {
+    pub fn verdict(&self) -> Option<ProbeRecord> {
         *lock(&self.inner.verdict)
     }
 
@@ -242,7 +242,7 @@ impl Client {
         if let Some(link) = self.live_link()? {
             return Ok(link);
         }
-        let limit = options.patience(&self.inner.shared.settings).idle;
+        let limit = options.patience(&self.inner.shared.settings).idle_timeout;
         match tokio::time::timeout(limit, self.link()).await {
             Ok(link) => link,
             Err(_) => Err(Kind::TimedOut { limit, total: false }.into()),
@@ -432,7 +432,7 @@ impl Client {
     /// Sends the user to the web pages a refused call needs visited first (2025-11-25). True when they were, and the call
     /// may be tried again.
     async fn visit_pages(&self, error: &Error, limit: Duration) -> Result<bool> {
-        let Some(Refusal::UrlElicitationRequired { elicitations }) = error.as_refusal() else {
+        let Some(RpcError::UrlElicitationRequired { elicitations }) = error.as_refusal() else {
             return Ok(false);
         };
         if self.handlers().url.is_none() {
@@ -470,7 +470,7 @@ fn cache_key<M: Request>(params: &M::Params) -> Option<Option<&str>> {
 
 /// Whether the server says that it speaks what it has just refused.
 fn speaks(error: &Error, revision: Revision) -> bool {
-    matches!(error.as_refusal(), Some(Refusal::UnsupportedVersion { supported, .. }) if supported.contains(revision))
+    matches!(error.as_refusal(), Some(RpcError::UnsupportedVersion { supported, .. }) if supported.contains(revision))
 }
 
 impl std::fmt::Debug for Client {

@@ -9,7 +9,7 @@ use tsugite_core::protocol::logging::{SetLevel, SetLevelParams};
 use tsugite_core::protocol::{Meta, Method, NoParams};
 use tsugite_core::revision::{Revision, Revisions, write_request};
 use tsugite_core::session::probe::{
-    Ask, Mode, Policy, ProbeFailure, Settled, StdioNext, StdioOutcome, StdioProbe, Verdict,
+    ProbeRequest, ProbeMode, ProbePolicy, ProbeError, ProbeOutcome, StdioProbeStep, StdioOutcome, StdioProbe, ProbeRecord,
 };
 
 use super::Way;
@@ -25,8 +25,8 @@ use super::shared::Shared;
 pub(super) async fn open(
     way: &Way,
     shared: &Arc<Shared>,
-    known: Option<Verdict>,
-) -> Result<(Arc<Link>, Option<Verdict>)> {
+    known: Option<ProbeRecord>,
+) -> Result<(Arc<Link>, Option<ProbeRecord>)> {
     match way {
         Way::Child(command) => through_pipe(shared, known, || carrier::through_child(shared, command)).await,
         Way::Memory(server, who) => {
@@ -37,45 +37,45 @@ pub(super) async fn open(
 }
 
 /// What this client is willing to speak.
-pub(super) fn policy(shared: &Shared) -> Policy {
+pub(super) fn policy(shared: &Shared) -> ProbePolicy {
     let spoken = shared.settings.spoken;
     let only = spoken.newest_first().next().filter(|_| shared.settings.pinned);
     let mode = match only {
-        Some(revision) => Mode::Pin(revision),
-        None if spoken.handshake() == Revisions::NONE => Mode::StatelessOnly,
-        None if spoken.stateless() == Revisions::NONE => Mode::HandshakeOnly,
-        None => Mode::Auto,
+        Some(revision) => ProbeMode::Pin(revision),
+        None if spoken.handshake() == Revisions::NONE => ProbeMode::StatelessOnly,
+        None if spoken.stateless() == Revisions::NONE => ProbeMode::HandshakeOnly,
+        None => ProbeMode::Auto,
     };
-    Policy::new(spoken).mode(mode)
+    ProbePolicy::new(spoken).mode(mode)
 }
 
 async fn through_pipe(
     shared: &Arc<Shared>,
-    known: Option<Verdict>,
+    known: Option<ProbeRecord>,
     start: impl Fn() -> Result<Arc<Link>>,
-) -> Result<(Arc<Link>, Option<Verdict>)> {
+) -> Result<(Arc<Link>, Option<ProbeRecord>)> {
     let policy = policy(shared);
     let (mut probe, mut next) = match known {
-        Some(verdict) => StdioProbe::with_verdict(policy, verdict),
+        Some(verdict) => StdioProbe::with_record(policy, verdict),
         None => StdioProbe::new(policy),
     };
     let mut opening = Opening(Some(start()?));
     loop {
         let Some(link) = &opening.0 else { return Err(Kind::Closed.into()) };
         next = match next {
-            StdioNext::Ask(ask) => heard(&mut probe, link, ask).await?,
-            StdioNext::Restart(ask) => {
+            StdioProbeStep::Send(ask) => heard(&mut probe, link, ask).await?,
+            StdioProbeStep::Restart(ask) => {
                 link.end("it is started again");
                 opening = Opening(Some(start()?));
                 let Some(link) = &opening.0 else { return Err(Kind::Closed.into()) };
                 heard(&mut probe, link, ask).await?
             }
             // What is no message is skipped where it is read, so nobody has been told of any.
-            StdioNext::KeepWaiting => StdioNext::Fail(ProbeFailure::Silent),
-            StdioNext::Fail(failure) => return Err(failed(failure, link)),
-            StdioNext::Settled(settled) => {
+            StdioProbeStep::KeepWaiting => StdioProbeStep::Fail(ProbeError::NoResponse),
+            StdioProbeStep::Fail(failure) => return Err(failed(failure, link)),
+            StdioProbeStep::Done(settled) => {
                 settle(link, settled).await?;
-                let verdict = probe.verdict();
+                let verdict = probe.record();
                 return opening.0.take().map(|link| (link, verdict)).ok_or_else(|| Kind::Closed.into());
             }
         };
@@ -93,37 +93,37 @@ impl Drop for Opening {
     }
 }
 
-async fn heard(probe: &mut StdioProbe, link: &Arc<Link>, ask: Ask) -> Result<StdioNext> {
+async fn heard(probe: &mut StdioProbe, link: &Arc<Link>, ask: ProbeRequest) -> Result<StdioProbeStep> {
     let request = First::new(link, ask);
     let limit = link.shared.settings.probe;
     let options = match ask {
-        Ask::Discover(_) => Options { idle: Some(limit), total: Some(limit), ..Options::default() },
-        Ask::Initialize(_) => Options::default(),
+        ProbeRequest::Discover(_) => Options { idle: Some(limit), total: Some(limit), ..Options::default() },
+        ProbeRequest::Initialize(_) => Options::default(),
     };
     Ok(match link.call(&request, &options).await {
         Ok(Ok(result)) => {
             link.introduce(&result);
-            probe.heard(StdioOutcome::Result((&result).into()))
+            probe.receive(StdioOutcome::Result((&result).into()))
         }
-        Ok(Err(error)) => probe.heard(StdioOutcome::Error(&error)),
-        Err(Trouble::Lost { .. }) => probe.heard(StdioOutcome::Exited),
-        Err(Trouble::Final(error)) if error.is_timeout() => probe.heard(StdioOutcome::Silence),
+        Ok(Err(error)) => probe.receive(StdioOutcome::Error(&error)),
+        Err(Trouble::Lost { .. }) => probe.receive(StdioOutcome::Exited),
+        Err(Trouble::Final(error)) if error.is_timeout() => probe.receive(StdioOutcome::Timeout),
         Err(Trouble::Final(error)) => return Err(error),
     })
 }
 
 /// Both sides know each other: what is due then is done.
-pub(super) async fn settle(link: &Arc<Link>, settled: Settled) -> Result<()> {
+pub(super) async fn settle(link: &Arc<Link>, settled: ProbeOutcome) -> Result<()> {
     match settled {
-        Settled::Stateless { revision, discovered: Some(found) } => {
+        ProbeOutcome::Stateless { revision, discover_result: Some(found) } => {
             let server = found.meta.as_ref().and_then(Meta::server_info);
             link.agree(revision, server, Some(found.capabilities), found.instructions);
         }
-        Settled::Stateless { revision, discovered: None } => {
+        ProbeOutcome::Stateless { revision, discover_result: None } => {
             link.agree(revision, None, None, None);
             link.trust();
         }
-        Settled::Handshake { revision, answer } => {
+        ProbeOutcome::Handshake { revision, initialize_result: answer } => {
             let logs = answer.capabilities.logging.is_some();
             link.agree(revision, Some(answer.server_info), Some(answer.capabilities), answer.instructions);
             link.notify::<Initialized>(NoParams::new()).await?;
@@ -140,7 +140,7 @@ pub(super) async fn settle(link: &Arc<Link>, settled: Settled) -> Result<()> {
 }
 
 /// Why no revision was found.
-pub(super) fn failed(failure: ProbeFailure, link: &Link) -> Error {
+pub(super) fn failed(failure: ProbeError, link: &Link) -> Error {
     let last_words = match &link.carrier {
         Carrier::Child(pipe) => {
             let stderr = pipe.child.stderr();
@@ -156,15 +156,15 @@ pub(super) fn failed(failure: ProbeFailure, link: &Link) -> Error {
         _ => String::new(),
     };
     match failure {
-        ProbeFailure::Status(status) => Kind::Status { status, said: String::new() }.into(),
-        ProbeFailure::Refused(error) => {
+        ProbeError::HttpStatus(status) => Kind::Status { status, said: String::new() }.into(),
+        ProbeError::Rejected(error) => {
             let revision = link.revision();
             Error::refused(error, Initialize::NAME, revision)
         }
-        ProbeFailure::Silent => {
+        ProbeError::NoResponse => {
             Error::connect(Step::Answer, format!("the server does not answer{last_words}"))
         }
-        ProbeFailure::Exited => {
+        ProbeError::Exited => {
             let seen = link.lost().unwrap_or("the server ended");
             Error::connect(Step::Handshake, format!("{seen}{last_words}"))
         }
@@ -174,17 +174,17 @@ pub(super) fn failed(failure: ProbeFailure, link: &Link) -> Error {
 
 /// The first request of a connection, before anything is agreed.
 pub(super) struct First {
-    ask: Ask,
+    ask: ProbeRequest,
     hello: Option<InitializeParams>,
     claims: Vec<(&'static str, RawJson)>,
 }
 
 impl First {
-    pub(super) fn new(link: &Link, ask: Ask) -> Self {
+    pub(super) fn new(link: &Link, ask: ProbeRequest) -> Self {
         let settings = &link.shared.settings;
         match ask {
-            Ask::Discover(revision) => Self { ask, hello: None, claims: link.claims(revision) },
-            Ask::Initialize(offer) => {
+            ProbeRequest::Discover(revision) => Self { ask, hello: None, claims: link.claims(revision) },
+            ProbeRequest::Initialize(offer) => {
                 let hello =
                     InitializeParams::new(offer.as_str(), settings.capabilities(), settings.info.clone());
                 Self { ask, hello: Some(hello), claims: Vec::new() }
@@ -194,7 +194,7 @@ impl First {
 
     pub(super) fn revision(&self) -> Revision {
         match self.ask {
-            Ask::Discover(revision) | Ask::Initialize(revision) => revision,
+            ProbeRequest::Discover(revision) | ProbeRequest::Initialize(revision) => revision,
         }
     }
 }
@@ -202,8 +202,8 @@ impl First {
 impl Written for First {
     fn method(&self) -> &str {
         match self.ask {
-            Ask::Discover(_) => Discover::NAME,
-            Ask::Initialize(_) => Initialize::NAME,
+            ProbeRequest::Discover(_) => Discover::NAME,
+            ProbeRequest::Initialize(_) => Initialize::NAME,
         }
     }
 

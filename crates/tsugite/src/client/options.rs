@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tsugite_core::protocol::Meta;
-use tsugite_core::session::pace::Patience;
+use tsugite_core::session::call_timer::Timeouts;
 
 use super::cache::Caching;
 use super::calls::OnProgress;
@@ -29,15 +29,15 @@ pub(super) struct Options {
 }
 
 impl Options {
-    pub(super) fn patience(&self, settings: &Settings) -> Patience {
+    pub(super) fn patience(&self, settings: &Settings) -> Timeouts {
         let mut patience = settings.patience;
         if let Some(idle) = self.idle {
-            patience.idle = idle;
+            patience.idle_timeout = idle;
             // Whoever is ready to wait this long for a sign of life is ready to wait this long in all.
-            patience.total = patience.total.map(|total| total.max(idle));
+            patience.total_timeout = patience.total_timeout.map(|total| total.max(idle));
         }
         if self.total.is_some() {
-            patience.total = self.total;
+            patience.total_timeout = self.total;
         }
         patience
     }

@@ -28,11 +28,11 @@ use super::options::Options;
 /// # let server = Server::new("s", "1").tool(Tool::new("one").handler(async || 1));
 /// let client = Client::of(&server).await?;
 /// let all = client.list_tools().await?;
-/// assert_eq!(all[0].name, "one");
+/// assert_eq!(all[0].mcp_name, "one");
 ///
 /// let mut tools = client.list_tools();
 /// while let Some(tool) = tools.next().await {
-///     println!("{}", tool?.name);
+///     println!("{}", tool?.mcp_name);
 /// }
 /// # Ok(()) }
 /// ```

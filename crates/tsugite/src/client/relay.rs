@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tsugite_core::jsonrpc::{Id, Raw, RawJson, write};
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::{Meta, Method, Ordered, meta, tools};
-use tsugite_core::revision::{Refusal, Revision, carry_notice, carry_params};
-use tsugite_core::session::http::Header;
-use tsugite_core::session::{Peek, Stamp};
+use tsugite_core::protocol::{Meta, Method, OrderedMap, meta, tools};
+use tsugite_core::revision::{RpcError, Revision, translate_raw_notification, translate_raw_params};
+use tsugite_core::session::http::OptionalHeader;
+use tsugite_core::session::{RequestMeta, ClientMetaPresence};
 
 use super::Client;
 use super::error::{Error, Result};
@@ -28,7 +28,7 @@ pub(crate) struct Relayed<'a> {
     pub(crate) params: &'a RawJson,
     from: Revision,
     name: Option<Cow<'a, str>>,
-    stamp: Stamp,
+    stamp: ClientMetaPresence,
     /// Which logs are wanted, where each request says so.
     level: Option<Level>,
     /// Whether whoever asked wants to hear of progress.
@@ -39,10 +39,10 @@ pub(crate) struct Relayed<'a> {
 
 impl<'a> Relayed<'a> {
     pub(crate) fn new(method: &'a str, params: &'a RawJson, from: Revision) -> Self {
-        let peek = Peek::at(Raw::from(params)).ok();
-        let name = peek.as_ref().and_then(|peek| peek.name(method).flatten());
+        let peek = RequestMeta::from_params(Raw::from(params)).ok();
+        let name = peek.as_ref().and_then(|peek| peek.mcp_name(method).flatten());
         let name = name.map(|name| Cow::Owned(name.to_owned()));
-        let stamp = peek.as_ref().map_or(Stamp::Partial, Peek::stamp);
+        let stamp = peek.as_ref().map_or(ClientMetaPresence::Partial, RequestMeta::client_meta_presence);
         let progress = peek.is_some_and(|peek| peek.progress_token().is_some());
         Self { method, params, from, name, stamp, level: None, progress, shared: false }
     }
@@ -78,13 +78,13 @@ impl Written for Relayed<'_> {
     fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &Link, options: &Options) -> Result<()> {
         let to = link.revision();
         let unfit = |what| Error::setting(format!("the params of a request are an object: {what}"));
-        let params = carry_params(self.method, Raw::from(self.params), self.from, to)?;
+        let params = translate_raw_params(self.method, Raw::from(self.params), self.from, to)?;
         if let Some(added) = self.addition(id, link, options) {
             let members = [added.as_str()];
             let members = if added.is_empty() { &[] } else { members.as_slice() };
             return write::raw_request(out, id, self.method, members, Raw::from(&params)).map_err(unfit);
         }
-        let mut params: Ordered<RawJson> = params.read().map_err(unfit)?;
+        let mut params: OrderedMap<RawJson> = params.read().map_err(unfit)?;
         let own: Option<Meta> = params.get("_meta").map(RawJson::read).transpose().map_err(unfit)?;
         let mut place = own.clone();
         link.stamp(&mut place, id, options);
@@ -105,7 +105,7 @@ impl Written for Relayed<'_> {
             }
         }
         if let Some(place) = place {
-            params.insert("_meta", RawJson::of(&place).map_err(unfit)?);
+            params.insert("_meta", RawJson::from_value(&place).map_err(unfit)?);
         }
         write::request(out, id, self.method, Some(&params)).map_err(unfit)
     }
@@ -113,8 +113,8 @@ impl Written for Relayed<'_> {
     fn headers(&self, link: &Link) -> Vec<(String, String)> {
         match &self.name {
             Some(name) if self.method == tools::Call::NAME && link.revision().is_stateless() => {
-                let peek = Peek::at(Raw::from(self.params)).ok();
-                let arguments = peek.as_ref().and_then(Peek::arguments);
+                let peek = RequestMeta::from_params(Raw::from(self.params)).ok();
+                let arguments = peek.as_ref().and_then(RequestMeta::arguments);
                 link.shared.tools.headers(name, arguments.map(Raw::text))
             }
             _ => Vec::new(),
@@ -133,14 +133,14 @@ impl Relayed<'_> {
             return Some(String::new());
         }
         match self.stamp {
-            Stamp::Whole if self.level.is_none() => Some(String::new()),
+            ClientMetaPresence::Complete if self.level.is_none() => Some(String::new()),
             // A connection that was opened in the name of another would say who that is.
-            Stamp::Absent if !self.shared && link.shared.settings.wanted_logs().is_none() => {
+            ClientMetaPresence::Absent if !self.shared && link.shared.settings.wanted_logs().is_none() => {
                 let claims = link.stamp_text(id, options);
                 Some(match self.level.as_ref() {
                     None => ["\"_meta\":{", &claims, "}"].concat(),
                     Some(level) => {
-                        let level = RawJson::of(level).ok()?;
+                        let level = RawJson::from_value(level).ok()?;
                         format!("\"_meta\":{{{claims},\"{}\":{}}}", meta::LOG_LEVEL, level.text())
                     }
                 })
@@ -182,7 +182,7 @@ impl Client {
     ) -> Result<()> {
         let link = self.link().await?;
         let bare = params.is_none();
-        let params = carry_notice(method, params.unwrap_or(Raw::empty_object()), from, link.revision())?;
+        let params = translate_raw_notification(method, params.unwrap_or(Raw::empty_object()), from, link.revision())?;
         let mut bytes = Vec::with_capacity(128);
         let unfit = |what| Error::setting(format!("a notification cannot be sent on: {what}"));
         let sent = (!bare || params.text() != "{}").then_some(&params);
@@ -206,12 +206,12 @@ impl Client {
         &self,
         name: &str,
         arguments: Raw<'_>,
-        lookup: impl Fn(&str) -> Header<'h>,
-    ) -> Result<(), Refusal> {
+        lookup: impl Fn(&str) -> OptionalHeader<'h>,
+    ) -> Result<(), RpcError> {
         // Without a list the server itself is left to judge.
         let _ = self.know_tool(name).await;
         let Some(params) = self.inner.shared.tools.header_params(name) else { return Ok(()) };
-        let arguments: serde_json::Value = arguments.read().map_err(|error| Refusal::bad_params(&error))?;
+        let arguments: serde_json::Value = arguments.read().map_err(|error| RpcError::invalid_params(&error))?;
         params.check(&arguments, lookup)
     }
 

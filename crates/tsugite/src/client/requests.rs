@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tsugite_core::jsonrpc::{BadShape, Id, Raw, RawJson, write};
+use tsugite_core::jsonrpc::{JsonError, Id, Raw, RawJson, write};
 use tsugite_core::protocol::completion::{self, CompleteParams, CompleteResult};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::logging::{Level, SetLevel, SetLevelParams};
@@ -13,7 +13,7 @@ use tsugite_core::protocol::resources::{self, ReadParams, ReadResult, UriParams}
 use tsugite_core::protocol::result::Empty;
 use tsugite_core::protocol::tasks::{self, TaskParams, UpdateParams};
 use tsugite_core::protocol::tools::{self, CallParams, CallResult};
-use tsugite_core::protocol::{Method, NoParams, Ordered, meta, roots};
+use tsugite_core::protocol::{Method, NoParams, OrderedMap, meta, roots};
 
 use super::call::{self, Call, Request};
 use super::error::{Error, Kind, Result};
@@ -132,8 +132,8 @@ impl Client {
         name: impl Into<String>,
         arguments: impl Serialize,
     ) -> Call<prompts::Get, GetResult> {
-        let params = RawJson::of(&arguments)
-            .and_then(|arguments| arguments.read::<Option<Ordered<String>>>())
+        let params = RawJson::from_value(&arguments)
+            .and_then(|arguments| arguments.read::<Option<OrderedMap<String>>>())
             .map(|arguments| {
                 let params = GetParams::new(name);
                 match arguments {
@@ -242,7 +242,7 @@ impl Written for Named<'_> {
 
     fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &Link, options: &Options) -> Result<()> {
         let unfit = |what| Error::setting(format!("the params of a request are an object: {what}"));
-        let mut params: Option<Ordered<RawJson>> =
+        let mut params: Option<OrderedMap<RawJson>> =
             self.params.as_ref().map(RawJson::read).transpose().map_err(unfit)?;
         let given = params.as_ref().and_then(|params| params.get("_meta"));
         let mut place = given.map(RawJson::read).transpose().map_err(unfit)?;
@@ -258,7 +258,7 @@ impl Written for Named<'_> {
             }
         }
         if let Some(place) = place {
-            let place = RawJson::of(&place).map_err(unfit)?;
+            let place = RawJson::from_value(&place).map_err(unfit)?;
             params.get_or_insert_default().insert("_meta", place);
         }
         write::request(out, id, self.method, params.as_ref()).map_err(unfit)
@@ -301,7 +301,7 @@ fn call_params(name: String, arguments: &impl Serialize) -> Result<CallParams> {
     let unfit = |what: &dyn std::fmt::Display| {
         Error::setting(format!("the arguments of the tool {name:?} must be an object: {what}"))
     };
-    let arguments = RawJson::of(arguments).map_err(|what| unfit(&what))?;
+    let arguments = RawJson::from_value(arguments).map_err(|what| unfit(&what))?;
     if arguments.text() == "null" {
         return Ok(CallParams::new(name));
     }
@@ -313,7 +313,7 @@ fn call_params(name: String, arguments: &impl Serialize) -> Result<CallParams> {
 
 /// What a tool gave, as a type: from the structured content, as it is or as the `result` it was wrapped in, or from the
 /// text.
-fn read_output<T: DeserializeOwned>(result: &CallResult) -> Result<T, BadShape> {
+fn read_output<T: DeserializeOwned>(result: &CallResult) -> Result<T, JsonError> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Wrapped<T> {
@@ -330,7 +330,7 @@ fn read_output<T: DeserializeOwned>(result: &CallResult) -> Result<T, BadShape> 
     let text = texts.join("\n");
     serde_json::from_str(&text)
         .or_else(|_| serde_json::from_value(Value::String(text)))
-        .map_err(|_| BadShape::new("the tool gave no structured content, and its text does not fit either"))
+        .map_err(|_| JsonError::new("the tool gave no structured content, and its text does not fit either"))
 }
 
 #[cfg(test)]

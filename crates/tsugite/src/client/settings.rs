@@ -6,7 +6,7 @@ use std::time::Duration;
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Object};
 use tsugite_core::revision::Revisions;
-use tsugite_core::session::pace::Patience;
+use tsugite_core::session::call_timer::Timeouts;
 
 use super::handler::Handlers;
 use super::tap::Tap;
@@ -23,7 +23,7 @@ pub(super) struct Settings {
     /// How long a server may take over the question which revision it speaks.
     pub(super) probe: Duration,
     /// How long an answer is waited for.
-    pub(super) patience: Patience,
+    pub(super) patience: Timeouts,
     /// How often a server may ask back for one call.
     pub(super) rounds: usize,
     /// Bytes of one message.
@@ -64,7 +64,7 @@ impl Default for Settings {
             spoken: Revisions::ALL,
             pinned: false,
             probe: Duration::from_secs(5),
-            patience: Patience::default(),
+            patience: Timeouts::default(),
             rounds: 10,
             message_bytes: 64 << 20,
             pages: 1_000,

@@ -131,7 +131,7 @@ pub struct Subscription {
 impl Subscription {
     /// Waits for the next change. `None` when the client was closed.
     ///
-    /// After a break in which changes may have been missed this is [`Change::Everything`]. An error is the last word.
+    /// After a break in which changes may have been missed this is [`Translation::Everything`]. An error is the last word.
     pub async fn next(&mut self) -> Option<Result<Change>> {
         poll_fn(|cx| self.mailbox.poll(cx)).await
     }
@@ -211,7 +211,7 @@ impl Client {
         if link.revision().is_stateless() {
             let task = tokio::spawn(keep_listening(self.downgrade(), Arc::clone(&mailbox)));
             subscription.task = Some(task.abort_handle());
-            let limit = self.inner.shared.settings.patience.idle;
+            let limit = self.inner.shared.settings.patience.idle_timeout;
             let begun = tokio::time::timeout(limit, poll_fn(|cx| mailbox.poll_begun(cx))).await;
             begun.map_err(|_| Kind::TimedOut { limit, total: false })??;
             return Ok(subscription);

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use tsugite_core::jsonrpc::{ErrorObject, Id, Notification, Raw, RawJson};
-use tsugite_core::protocol::Notice;
+use tsugite_core::protocol::NotificationMethod;
 use tsugite_core::protocol::progress::Progress;
 
 use super::link::Link;

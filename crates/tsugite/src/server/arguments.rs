@@ -13,9 +13,9 @@ use serde::de::{
 };
 use serde::{Deserializer, forward_to_deserialize_any};
 use serde_json::Value;
-use tsugite_core::jsonrpc::{BadShape, Raw};
+use tsugite_core::jsonrpc::{JsonError, Raw};
 use tsugite_core::protocol::Schema;
-use tsugite_core::uri_template::{Value as Text, Variables};
+use tsugite_core::uri_template::{TemplateValue as Text, Variables};
 
 use super::failure::{Failure, ToolError};
 use super::handler::{CallParts, FromCall};
@@ -73,7 +73,7 @@ impl Arguments<'_> {
             }
             Arguments::Texts(texts) => reading
                 .read(TextMap { rest: texts.iter().collect::<Vec<_>>().into_iter(), value: None })
-                .map_err(|error| Failure::invalid_params(&BadShape::from(error).to_string())),
+                .map_err(|error| Failure::invalid_params(&JsonError::from(error).to_string())),
         }
     }
 }
@@ -111,7 +111,7 @@ fn read_json<R: Reading>(arguments: Raw<'_>, reading: &R) -> Result<R::Value, St
 /// What is wrong, and where.
 fn told(text: &str, error: serde_json::Error) -> String {
     let path = position::path(text, error.line(), error.column());
-    let wrong = BadShape::from(error);
+    let wrong = JsonError::from(error);
     match path.is_empty() {
         true => format!("invalid arguments: {wrong}"),
         false => format!("invalid argument `{path}`: {wrong}"),
@@ -182,7 +182,7 @@ impl<'de> MapAccess<'de> for TextMap<'de> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
         let (name, text) = self.value.take().ok_or_else(|| Self::Error::custom("no value"))?;
         seed.deserialize(TextValue(text))
-            .map_err(|error| Self::Error::custom(format_args!("`{name}`: {}", BadShape::from(error))))
+            .map_err(|error| Self::Error::custom(format_args!("`{name}`: {}", JsonError::from(error))))
     }
 }
 

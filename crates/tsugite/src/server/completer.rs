@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tsugite_core::protocol::Ordered;
+use tsugite_core::protocol::OrderedMap;
 use tsugite_core::protocol::completion::{Completion, MAX_VALUES};
 
 use super::context::Context;
@@ -18,13 +18,13 @@ pub struct Typing {
     /// What was typed so far.
     pub value: String,
     /// Arguments already filled in (from 2025-06-18).
-    pub arguments: Ordered<String>,
+    pub arguments: OrderedMap<String>,
     /// What may be done meanwhile. It cannot ask back.
     pub context: Context,
 }
 
 impl Typing {
-    pub(crate) fn new(value: String, arguments: Ordered<String>, context: Context) -> Self {
+    pub(crate) fn new(value: String, arguments: OrderedMap<String>, context: Context) -> Self {
         Self { value, arguments, context }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tsugite_core::protocol::completion::{Complete, CompleteResult, Completion, Reference};
-use tsugite_core::revision::{Refusal, read_params};
+use tsugite_core::revision::{RpcError, read_params};
 
 use super::completer::{Completer, Typing};
 use super::context::{CallContext, LazyContext};
@@ -16,7 +16,7 @@ pub(crate) fn complete(
     link: &Arc<Link>,
     asked: Asked<'_>,
     context: &LazyContext<'_>,
-) -> Result<Option<Work>, Refusal> {
+) -> Result<Option<Work>, RpcError> {
     let params = read_params::<Complete>(asked.request.params(), asked.revision)?;
     let completer = find(link, asked, &params.r#ref, &params.argument.name)?;
     let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
@@ -37,14 +37,14 @@ fn find(
     asked: Asked<'_>,
     reference: &Reference,
     argument: &str,
-) -> Result<Option<Completer>, Refusal> {
+) -> Result<Option<Completer>, RpcError> {
     let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
-    let bad = |text: String| Refusal::InvalidParams(format!("Invalid params: {text}").into());
+    let bad = |text: String| RpcError::InvalidParams(format!("Invalid params: {text}").into());
     let unknown = || bad(format!("there is no argument `{}`", clip(argument)));
     match reference {
         Reference::Prompt { name, .. } => {
             let found = shared.find::<Prompt>(config, who, name);
-            let prompt = found.ok_or_else(|| Refusal::UnknownPrompt { name: name.clone() })?.item;
+            let prompt = found.ok_or_else(|| RpcError::UnknownPrompt { name: name.clone() })?.item;
             let known = prompt.definition.arguments.iter().flatten().any(|known| known.name == argument);
             if known { Ok(prompt.completer(argument).cloned()) } else { Err(unknown()) }
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::Semaphore;
-use tsugite_core::jsonrpc::Limits;
+use tsugite_core::jsonrpc::MessageLimits;
 use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::{Implementation, Object};
-use tsugite_core::revision::{Revisions, ServerStamp};
+use tsugite_core::revision::{Revisions, ServerInfoMeta};
 
 use super::layer::{Hearer, Layered};
 use super::lookup::{Rule, Viewed};
@@ -36,11 +36,11 @@ pub(crate) type Redact = Arc<dyn Fn(&mut serde_json::Value) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Config {
     pub(crate) info: Implementation,
-    pub(crate) stamp: ServerStamp,
+    pub(crate) stamp: ServerInfoMeta,
     pub(crate) instructions: Option<String>,
     pub(crate) served: Revisions,
     pub(crate) states: States,
-    pub(crate) limits: Limits,
+    pub(crate) limits: MessageLimits,
     pub(crate) running: usize,
     pub(crate) waiting: usize,
     pub(crate) subscriptions: usize,
@@ -74,12 +74,12 @@ impl Server {
     /// A server that presents itself with more than a name and a version: a title, icons, a web site.
     pub fn of(info: Implementation) -> Self {
         let config = Config {
-            stamp: ServerStamp::new(info.clone()),
+            stamp: ServerInfoMeta::new(info.clone()),
             info,
             instructions: None,
             served: Revisions::ALL,
             states: States::default(),
-            limits: Limits::default(),
+            limits: MessageLimits::default(),
             running: 256,
             waiting: 16_384,
             subscriptions: 1_024,
@@ -130,7 +130,7 @@ impl Server {
 
     /// Sets how large a message may be.
     #[must_use]
-    pub fn limits(self, limits: Limits) -> Self {
+    pub fn limits(self, limits: MessageLimits) -> Self {
         self.configure(|config| config.limits = limits)
     }
 
@@ -233,7 +233,7 @@ impl Server {
             _ => Object::new(),
         };
         let name = name.into();
-        if !name.contains('/') || !tsugite_core::protocol::meta::is_key(&name) {
+        if !name.contains('/') || !tsugite_core::protocol::meta::is_valid_key(&name) {
             let mistake = format!("the extension {name:?} is not called like `com.example/name`");
             self.shared.registry_mut(|registry| registry.note(mistake));
         }

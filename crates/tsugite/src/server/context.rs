@@ -17,7 +17,7 @@ use tsugite_core::protocol::logging::{Level, Log, LogParams};
 use tsugite_core::protocol::progress::{Progress, ProgressParams};
 use tsugite_core::protocol::{ClientCapabilities, Implementation};
 use tsugite_core::revision::{Revision, write_notification};
-use tsugite_core::session::inbound::Rising;
+use tsugite_core::session::inbound::MonotonicProgress;
 
 use super::ask::{Questions, Round};
 use super::config::Redact;
@@ -40,7 +40,7 @@ struct Inner {
     link: Weak<Link>,
     questions: Arc<Questions>,
     revision: Revision,
-    progress: Option<(Id<'static>, Mutex<Rising>)>,
+    progress: Option<(Id<'static>, Mutex<MonotonicProgress>)>,
     /// From which level on the peer wants logs; `None` is not at all.
     log_level: Option<Level>,
     /// What takes secrets out of logs: the server's, and that of the mounted one the handler belongs to.
@@ -65,7 +65,7 @@ impl Context {
     /// Waits while the peer is too far behind to take more.
     pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         let Some((token, rising)) = &self.0.progress else { return };
-        let up = lock(rising).step(progress);
+        let up = lock(rising).advance(progress);
         if !up || self.has_ended() {
             return;
         }
@@ -93,7 +93,7 @@ impl Context {
         if !wanted || self.has_ended() {
             return;
         }
-        let Ok(mut data) = RawJson::of(data) else { return };
+        let Ok(mut data) = RawJson::from_value(data) else { return };
         for redact in self.0.redact.iter().flatten() {
             let Ok(mut value) = data.read() else { return };
             redact(&mut value);
@@ -356,7 +356,7 @@ impl<'a> LazyContext<'a> {
     fn make(&self) -> Context {
         let Asked { peek, revision, caller, tables, .. } = self.asked;
         // What a request of 2026-07-28 says of its sender was checked when it came.
-        let sender = revision.is_stateless().then(|| peek.sender().ok()).flatten();
+        let sender = revision.is_stateless().then(|| peek.declared_client().ok()).flatten();
         let (log_level, capabilities, client) = match sender {
             Some(sender) => {
                 let client = sender.info();
@@ -372,7 +372,7 @@ impl<'a> LazyContext<'a> {
             link: Arc::downgrade(self.link),
             questions: self.link.questions().clone(),
             revision,
-            progress: peek.progress_token().map(|token| (token, Mutex::new(Rising::default()))),
+            progress: peek.progress_token().map(|token| (token, Mutex::new(MonotonicProgress::default()))),
             log_level,
             redact: [self.link.config.redact.clone(), inner_redact],
             capabilities,

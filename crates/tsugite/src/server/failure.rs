@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tsugite_core::protocol::tools::CallResult;
-use tsugite_core::revision::{Refusal, Revision};
+use tsugite_core::revision::{RpcError, Revision};
 
 use super::ask::AskError;
 use crate::error::Chain;
@@ -14,7 +14,7 @@ use crate::error::Chain;
 ///
 /// `?` on any error makes one: the peer then hears only "tool failed" and a number that stands in the log beside the
 /// error. What the peer may read is said with [`ToolError::new`]. An [`AskError`] and a
-/// [`Refusal`] keep their meaning, also as the source of another error.
+/// [`RpcError`] keep their meaning, also as the source of another error.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -34,7 +34,7 @@ pub struct ToolError(Said);
 enum Said {
     Words(String),
     Result(Box<CallResult>),
-    Refused(Box<Refusal>),
+    Refused(Box<RpcError>),
     Asked(Box<AskError>),
 }
 
@@ -50,7 +50,7 @@ impl ToolError {
     }
 
     /// A failure of the protocol rather than of the tool: the peer gets an error instead of a result.
-    pub fn refuse(refusal: Refusal) -> Self {
+    pub fn refuse(refusal: RpcError) -> Self {
         Self(Said::Refused(Box::new(refusal)))
     }
 
@@ -100,7 +100,7 @@ impl ToolError {
             if let Some(ask) = error.downcast_ref::<AskError>() {
                 return Self(Said::Asked(Box::new(ask.clone())));
             }
-            if let Some(refusal) = error.downcast_ref::<Refusal>() {
+            if let Some(refusal) = error.downcast_ref::<RpcError>() {
                 return Self::refuse(refusal.clone());
             }
             cause = error.source();
@@ -120,25 +120,25 @@ pub enum Failure {
     /// Told to the model, or to the client where there is no model to tell.
     Tool(ToolError),
     /// Told to the client as an error.
-    Refused(Refusal),
+    Refused(RpcError),
     /// What was asked for is not there.
     NotFound,
 }
 
 impl Failure {
     pub(crate) fn internal() -> Self {
-        Failure::Refused(Refusal::Internal)
+        Failure::Refused(RpcError::Internal)
     }
 
     pub(crate) fn invalid_params(text: &str) -> Self {
-        Failure::Refused(Refusal::InvalidParams(format!("Invalid params: {text}").into()))
+        Failure::Refused(RpcError::InvalidParams(format!("Invalid params: {text}").into()))
     }
 
     /// As the result of a tool, or as the refusal it is.
-    pub(crate) fn into_result(self, to: Revision) -> Result<CallResult, Refusal> {
+    pub(crate) fn into_result(self, to: Revision) -> Result<CallResult, RpcError> {
         match self {
             Failure::Refused(refusal) => Err(refusal),
-            Failure::NotFound => Err(Refusal::Internal),
+            Failure::NotFound => Err(RpcError::Internal),
             Failure::Tool(ToolError(said)) => match said {
                 Said::Words(text) => Ok(CallResult::error(text)),
                 Said::Result(result) => Ok(*result),
@@ -152,24 +152,24 @@ impl Failure {
     }
 
     /// As an error: prompts and resources have no other way to fail.
-    pub(crate) fn into_refusal(self, to: Revision) -> Refusal {
+    pub(crate) fn into_refusal(self, to: Revision) -> RpcError {
         match self {
             Failure::Refused(refusal) => refusal,
-            Failure::NotFound => Refusal::Internal,
+            Failure::NotFound => RpcError::Internal,
             Failure::Tool(ToolError(said)) => match said {
-                Said::Words(text) => Refusal::failed(text),
+                Said::Words(text) => RpcError::internal_with_message(text),
                 Said::Result(result) => {
                     let text = result.content.iter().find_map(|block| match block {
                         tsugite_core::protocol::ContentBlock::Text(text) => Some(text.text.clone()),
                         _ => None,
                     });
-                    text.map_or(Refusal::Internal, Refusal::failed)
+                    text.map_or(RpcError::Internal, RpcError::internal_with_message)
                 }
                 Said::Refused(refusal) => *refusal,
                 Said::Asked(error) => error
                     .refusal(to)
                     .or_else(|| error.missing())
-                    .unwrap_or_else(|| Refusal::failed(error.to_string())),
+                    .unwrap_or_else(|| RpcError::internal_with_message(error.to_string())),
             },
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::resources::{Updated, UriParams};
-use tsugite_core::protocol::{HasMeta, Meta, NoParams, Notice, prompts, resources, tools};
+use tsugite_core::protocol::{HasMeta, Meta, NoParams, NotificationMethod, prompts, resources, tools};
 use tsugite_core::revision::{Revision, Translate, write_notification};
 
 use super::Shared;
@@ -128,7 +128,7 @@ impl Listener {
         }
     }
 
-    fn tell<N: Notice>(&self, mut params: N::Params)
+    fn tell<N: NotificationMethod>(&self, mut params: N::Params)
     where
         N::Params: Translate,
     {

@@ -2,11 +2,11 @@
 
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::completion::{Complete, CompleteResult};
-use tsugite_core::protocol::mrtr::{InputRequired, Reply};
+use tsugite_core::protocol::mrtr::{InputRequired, MaybeInputRequired};
 use tsugite_core::protocol::prompts::{Get, GetResult};
 use tsugite_core::protocol::resources::{self, Read, ReadResult};
 use tsugite_core::protocol::tools::{Call, CallOutput, CallResult};
-use tsugite_core::revision::{Refusal, Revision, Translate};
+use tsugite_core::revision::{RpcError, Revision, Translate};
 
 use super::failure::Failure;
 
@@ -18,7 +18,7 @@ pub(crate) trait Handled: Method<Output: Translate> {
     const ASKS: bool;
 
     fn output(done: Self::Done) -> Self::Output;
-    fn failed(failure: Failure, to: Revision) -> Result<Self::Output, Refusal>;
+    fn failed(failure: Failure, to: Revision) -> Result<Self::Output, RpcError>;
     /// Asking back; `None` where that cannot be.
     fn ask_back(asked: InputRequired) -> Option<Self::Output>;
 }
@@ -31,7 +31,7 @@ impl Handled for Call {
         CallOutput::Complete(done)
     }
 
-    fn failed(failure: Failure, to: Revision) -> Result<CallOutput, Refusal> {
+    fn failed(failure: Failure, to: Revision) -> Result<CallOutput, RpcError> {
         failure.into_result(to).map(CallOutput::Complete)
     }
 
@@ -50,7 +50,7 @@ macro_rules! handled {
                 $output(done)
             }
 
-            fn failed(failure: Failure, to: Revision) -> Result<Self::Output, Refusal> {
+            fn failed(failure: Failure, to: Revision) -> Result<Self::Output, RpcError> {
                 Err(failure.into_refusal(to))
             }
 
@@ -63,8 +63,8 @@ macro_rules! handled {
 }
 
 handled! {
-    Get: GetResult = Reply::Complete, Some(Reply::<GetResult>::InputRequired);
-    Read: ReadResult = Reply::Complete, Some(Reply::<ReadResult>::InputRequired);
+    Get: GetResult = MaybeInputRequired::Complete, Some(MaybeInputRequired::<GetResult>::InputRequired);
+    Read: ReadResult = MaybeInputRequired::Complete, Some(MaybeInputRequired::<ReadResult>::InputRequired);
     Complete: CompleteResult = std::convert::identity, None::<fn(InputRequired) -> CompleteResult>;
     resources::List: resources::ListResult = std::convert::identity, None::<fn(InputRequired) -> resources::ListResult>;
 }

@@ -14,17 +14,17 @@ use std::task::{self, Poll, Waker};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
-use tsugite_core::jsonrpc::{Fault, Id, Incoming, Message, Raw, RawJson, Request};
+use tsugite_core::jsonrpc::{ParseError, Id, Incoming, Message, Raw, RawJson, Request};
 use tsugite_core::protocol::cancellation;
 use tsugite_core::protocol::lifecycle::{Initialize, Initialized};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::mrtr::InputRequired;
-use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, Notice};
-use tsugite_core::revision::{Refusal, Revision, Translate, read_hello};
-use tsugite_core::session::inbound::{Cancellation, Completion, NotTaken};
-use tsugite_core::session::peek::{Seen, parse};
-use tsugite_core::session::stdio::{Line, decide, decide_request};
-use tsugite_core::session::{Inbound, Peek, Phase, ServerHandshake};
+use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, NotificationMethod};
+use tsugite_core::revision::{RpcError, Revision, Translate, read_initialize_params};
+use tsugite_core::session::inbound::{CancelAction, ResponseAction, BeginError};
+use tsugite_core::session::request_meta::{ScannedMeta, parse_with_meta};
+use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
+use tsugite_core::session::{InboundRequests, RequestMeta, HandshakePhase, ServerHandshake};
 
 use super::ask::{self, Binding, Drive, Driven, Questions};
 use super::context::{CallContext, Cancelled, Context, Ending, LazyContext};
@@ -93,7 +93,7 @@ struct LinkState {
 
 /// What is under way.
 struct UnderWay {
-    inbound: Inbound,
+    inbound: InboundRequests,
     running: HashMap<Id<'static>, Running>,
     streams: usize,
     /// Resources that streams of changes name, all together.
@@ -104,7 +104,7 @@ struct UnderWay {
 impl LinkState {
     fn work(&mut self, config: &Config) -> &mut UnderWay {
         self.work.get_or_insert_with(|| {
-            let (inbound, running) = (Inbound::new(config.waiting), HashMap::new());
+            let (inbound, running) = (InboundRequests::new(config.waiting), HashMap::new());
             Box::new(UnderWay { inbound, running, streams: 0, streamed: 0, last_serial: 0 })
         })
     }
@@ -129,7 +129,7 @@ struct Running {
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) request: &'a Request<'a>,
-    pub(crate) peek: &'a Peek<'a>,
+    pub(crate) peek: &'a RequestMeta<'a>,
     pub(crate) revision: Revision,
     pub(crate) reply: &'a Reply,
     pub(crate) caller: &'a Caller,
@@ -164,7 +164,7 @@ impl<'a> Asked<'a> {
         self.caller.principal.as_ref()
     }
 
-    pub(crate) fn refuse(&self, refusal: &Refusal) {
+    pub(crate) fn refuse(&self, refusal: &RpcError) {
         self.reply.refusal(Some(&self.request.id), refusal, self.revision);
     }
 }
@@ -269,8 +269,8 @@ impl Link {
 
     /// A line has come. What is not done at once is given back.
     pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) -> Vec<Work> {
-        let mut seen = Seen::default();
-        let message = parse(line, &self.config.limits, &mut seen);
+        let mut seen = ScannedMeta::default();
+        let message = parse_with_meta(line, &self.config.limits, &mut seen);
         let reply = Reply::single(self.outbox().clone());
         match message {
             Ok(Incoming::Single(message)) => self.message(Ok(message), &seen, &reply).into_iter().collect(),
@@ -281,20 +281,20 @@ impl Link {
 
     /// A line was too long to be read.
     pub(crate) fn receive_too_long(&self) {
-        Reply::single(self.outbox().clone()).fault(&Fault::too_long(), self.spoken());
+        Reply::single(self.outbox().clone()).fault(&ParseError::too_long(), self.spoken());
     }
 
     /// The messages of a batch are served side by side, and their answers leave together as one array.
-    fn batch(self: &Arc<Self>, message: Result<Incoming<'_>, Fault>, reply: &Reply) -> Vec<Work> {
+    fn batch(self: &Arc<Self>, message: Result<Incoming<'_>, ParseError>, reply: &Reply) -> Vec<Work> {
         let decision = decide(self.phase(), self.config.served, &message);
         match (decision, message) {
-            (Line::Batch(_), Ok(Incoming::Batch(batch))) => {
-                let most = self.config.limits.message_bytes.saturating_mul(2);
+            (StdioDecision::Batch(_), Ok(Incoming::Batch(batch))) => {
+                let most = self.config.limits.max_message_bytes.saturating_mul(2);
                 let together = Reply::batch(self.outbox().clone(), most);
                 let messages = batch.into_messages().into_iter();
-                messages.filter_map(|message| self.message(message, &Seen::default(), &together)).collect()
+                messages.filter_map(|message| self.message(message, &ScannedMeta::default(), &together)).collect()
             }
-            (Line::Refuse(refusal, revision), _) => {
+            (StdioDecision::Reject(refusal, revision), _) => {
                 reply.refusal(None, &refusal, revision);
                 Vec::new()
             }
@@ -304,8 +304,8 @@ impl Link {
 
     fn message<'a>(
         self: &Arc<Self>,
-        message: Result<Message<'a>, Fault>,
-        seen: &Seen<'a>,
+        message: Result<Message<'a>, ParseError>,
+        seen: &ScannedMeta<'a>,
         reply: &Reply,
     ) -> Option<Work> {
         if let Ok(Message::Request(request)) = &message {
@@ -316,7 +316,7 @@ impl Link {
     }
 
     /// What is no request has come.
-    pub(crate) fn hear(self: &Arc<Self>, message: Result<Message<'_>, Fault>, reply: &Reply) {
+    pub(crate) fn hear(self: &Arc<Self>, message: Result<Message<'_>, ParseError>, reply: &Reply) {
         if let (Ok(Message::Notification(said)), Some(hearer)) = (&message, &self.config.hearer)
             && ![cancellation::Cancelled::NAME, Initialized::NAME].contains(&&*said.method)
             && self.revision().is_some()
@@ -325,10 +325,10 @@ impl Link {
         }
         let message = message.map(Incoming::Single);
         match (decide(self.phase(), self.config.served, &message), message) {
-            (Line::Fault(spoken), Err(fault)) => reply.fault(&fault, spoken),
-            (Line::Ready, _) => self.ready(),
-            (Line::Cancel(id), _) => self.cancel(&id),
-            (Line::Deliver, Ok(Incoming::Single(Message::Response(response)))) => {
+            (StdioDecision::ParseError(spoken), Err(fault)) => reply.fault(&fault, spoken),
+            (StdioDecision::Initialized, _) => self.ready(),
+            (StdioDecision::Cancel(id), _) => self.cancel(&id),
+            (StdioDecision::DeliverResponse, Ok(Incoming::Single(Message::Response(response)))) => {
                 self.questions().answer(response);
             }
             // No other notification of a client asks for anything: roots are asked for when they are needed.
@@ -372,21 +372,21 @@ impl Link {
         let declared = Declared::of(&lifecycle::capabilities(&self.server.shared, &self.config));
         let mut state = self.lock();
         drop(state.handshake.initialize(revision.as_str()));
-        state.handshake.ready();
+        state.handshake.mark_ready();
         state.declared = declared;
         declared
     }
 
-    fn request<'a>(self: &Arc<Self>, request: &Request<'a>, seen: &Seen<'a>, reply: &Reply) -> Option<Work> {
+    fn request<'a>(self: &Arc<Self>, request: &Request<'a>, seen: &ScannedMeta<'a>, reply: &Reply) -> Option<Work> {
         let (phase, (runs, full), declared) = {
             let state = self.lock();
             (state.handshake.phase(), state.load(), state.declared)
         };
-        let looked = seen.peek(request);
+        let looked = seen.request_meta(request);
         let peek = match &looked {
             Ok(peek) => peek,
             Err(error) => {
-                reply.refusal(Some(&request.id), &Refusal::bad_params(error), self.spoken());
+                reply.refusal(Some(&request.id), &RpcError::invalid_params(error), self.spoken());
                 return None;
             }
         };
@@ -401,22 +401,22 @@ impl Link {
         };
         match decide_request(phase, self.config.served, request, peek) {
             // Before anything is done: a handler that has begun is not refused for lack of room.
-            Line::Serve(revision) if full => asked(revision).refuse(&too_many()),
-            Line::Serve(revision) | Line::Open(revision) if runs && self.is_under_way(&request.id) => {
+            StdioDecision::Serve(revision) if full => asked(revision).refuse(&too_many()),
+            StdioDecision::Serve(revision) | StdioDecision::Initialize(revision) if runs && self.is_under_way(&request.id) => {
                 asked(revision).refuse(&duplicate_id());
             }
-            Line::Serve(revision) => return self.serve(phase, asked(revision)),
-            Line::Open(revision) => return self.through_layers(asked(revision)),
-            Line::Pong => return self.through_layers(asked(Revision::OLDEST)),
-            Line::Refuse(refusal, revision) => reply.refusal(Some(&request.id), &refusal, revision),
+            StdioDecision::Serve(revision) => return self.serve(phase, asked(revision)),
+            StdioDecision::Initialize(revision) => return self.through_layers(asked(revision)),
+            StdioDecision::Pong => return self.through_layers(asked(Revision::OLDEST)),
+            StdioDecision::Reject(refusal, revision) => reply.refusal(Some(&request.id), &refusal, revision),
             _ => {}
         }
         None
     }
 
     /// Begins a session. A client sends nothing else before it has the answer, so a layer may take its time.
-    pub(crate) fn open(&self, asked: Asked<'_>) -> Result<(), Refusal> {
-        let params = read_hello(asked.request.params(), asked.revision)?;
+    pub(crate) fn open(&self, asked: Asked<'_>) -> Result<(), RpcError> {
+        let params = read_initialize_params(asked.request.params(), asked.revision)?;
         let mut state = self.lock();
         state.handshake.initialize(&params.protocol_version)?;
         state.hello = Some(asked.request.params().to_owned());
@@ -437,8 +437,8 @@ impl Link {
     }
 
     /// Begins a session that somebody else answers for.
-    pub(crate) fn open_elsewhere(&self, params: &RawJson, revision: Revision) -> Result<(), Refusal> {
-        let hello = read_hello(Raw::from(params), revision)?;
+    pub(crate) fn open_elsewhere(&self, params: &RawJson, revision: Revision) -> Result<(), RpcError> {
+        let hello = read_initialize_params(Raw::from(params), revision)?;
         let mut state = self.lock();
         state.handshake.initialize(&hello.protocol_version)?;
         state.hello = Some(params.clone());
@@ -464,7 +464,7 @@ impl Link {
 
     fn ready(&self) {
         let mut state = self.lock();
-        state.handshake.ready();
+        state.handshake.mark_ready();
         if let Some(listener) = &state.listener {
             listener.wake();
         }
@@ -476,7 +476,7 @@ impl Link {
 
     /// Whether something may be said to the client unasked: it is ready, or nobody hears it any more.
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.phase(), Phase::Ready(_)) || self.closing.load(Ordering::Acquire)
+        matches!(self.phase(), HandshakePhase::Ready(_)) || self.closing.load(Ordering::Acquire)
     }
 
     /// Waits until something may be said to a client unasked, without keeping its link. `None` if that is gone.
@@ -493,9 +493,9 @@ impl Link {
         }
     }
 
-    fn serve(self: &Arc<Self>, phase: Phase, asked: Asked<'_>) -> Option<Work> {
+    fn serve(self: &Arc<Self>, phase: HandshakePhase, asked: Asked<'_>) -> Option<Work> {
         // Some clients never say that they are ready; their first request does.
-        if !asked.revision.is_stateless() && matches!(phase, Phase::Agreed(_)) {
+        if !asked.revision.is_stateless() && matches!(phase, HandshakePhase::Negotiated(_)) {
             self.ready();
         }
         self.through_layers(asked)
@@ -515,7 +515,7 @@ impl Link {
         let answered = catch_unwind(AssertUnwindSafe(|| route::route(self, asked)));
         let answered = answered.unwrap_or_else(|_| {
             tracing::error!(id = %asked.request.id, "a handler panicked");
-            Err(Refusal::Internal)
+            Err(RpcError::Internal)
         });
         answered.unwrap_or_else(|refusal| {
             asked.refuse(&refusal);
@@ -589,7 +589,7 @@ impl Link {
                         ask::ask_back(&link.config, done.principal(), &binding, asked, known)
                             .and_then(|asked| say_back(&link, revision, &id, asked, &reply))
                     }
-                    (Driven::Asks(..), None) => Err(Refusal::Internal),
+                    (Driven::Asks(..), None) => Err(RpcError::Internal),
                     (Driven::Refused(refusal), _) => Err(refusal),
                 };
                 if let Err(refusal) = said {
@@ -624,7 +624,7 @@ impl Link {
             let say = work.await;
             // A batch leaves with its last answer, and must have left before nothing is busy any more.
             match busy.0.end(&id, serial) {
-                Completion::Send => say(),
+                ResponseAction::Send => say(),
                 _ => drop(say),
             }
             drop(busy);
@@ -639,7 +639,7 @@ impl Link {
             Ok(Err(failure)) => M::failed(failure, to),
             Err(Panicked) => {
                 tracing::error!(%id, "a handler panicked");
-                Err(Refusal::Internal)
+                Err(RpcError::Internal)
             }
         };
         match output {
@@ -731,7 +731,7 @@ impl Link {
         };
         let hello = hello.zip(phase.revision()).and_then(|(hello, revision)| {
             // It was read before.
-            read_hello(Raw::from(&hello), revision).ok()
+            read_initialize_params(Raw::from(&hello), revision).ok()
         });
         match hello {
             Some(hello) => (level, hello.capabilities, Some(hello.client_info)),
@@ -750,7 +750,7 @@ impl Link {
             let lists = Kind::ALL.into_iter().filter(|kind| state.declared.has(*kind)).collect();
             let (outbox, who) = (self.outbox().clone(), self.caller.principal.clone());
             let listener = Arc::new(Listener::session(outbox, phase.revision()?, who, lists));
-            if matches!(phase, Phase::Ready(_)) {
+            if matches!(phase, HandshakePhase::Ready(_)) {
                 listener.wake();
             }
             self.server.shared.feed.listen(&listener);
@@ -816,11 +816,11 @@ impl Link {
     }
 
     /// Writes a request down that is not done at once.
-    fn begin(&self, id: &Id<'static>, method: &str, cancelled: Cancelled) -> Result<u64, Refusal> {
+    fn begin(&self, id: &Id<'static>, method: &str, cancelled: Cancelled) -> Result<u64, RpcError> {
         let mut state = self.lock();
         let state = state.work(&self.config);
         state.inbound.begin(id, method).map_err(|not_taken| match not_taken {
-            NotTaken::DuplicateId => duplicate_id(),
+            BeginError::DuplicateId => duplicate_id(),
             _ => too_many(),
         })?;
         state.last_serial += 1;
@@ -829,12 +829,12 @@ impl Link {
         Ok(serial)
     }
 
-    fn end(&self, id: &Id<'static>, serial: u64) -> Completion {
+    fn end(&self, id: &Id<'static>, serial: u64) -> ResponseAction {
         let mut state = self.lock();
-        let Some(state) = &mut state.work else { return Completion::Drop };
+        let Some(state) = &mut state.work else { return ResponseAction::Drop };
         // An id may have been cancelled and used again: the entry is then somebody else's.
         if state.running.get(id).is_none_or(|running| running.serial != serial) {
-            return Completion::Drop;
+            return ResponseAction::Drop;
         }
         state.running.remove(id);
         state.inbound.complete(id)
@@ -843,7 +843,7 @@ impl Link {
     fn cancel(&self, id: &Id<'static>) {
         let mut state = self.lock();
         let Some(work) = &mut state.work else { return };
-        if work.inbound.cancel(id) == Cancellation::Ignore {
+        if work.inbound.cancel(id) == CancelAction::Ignore {
             return;
         }
         let Some(running) = work.running.remove(id) else { return };
@@ -867,10 +867,10 @@ impl Link {
 
     /// The revision to write errors in that belong to no request.
     fn spoken(&self) -> Revision {
-        self.phase().revision().unwrap_or_else(|| self.config.served.unspoken())
+        self.phase().revision().unwrap_or_else(|| self.config.served.error_fallback())
     }
 
-    fn phase(&self) -> Phase {
+    fn phase(&self) -> HandshakePhase {
         self.lock().handshake.phase()
     }
 
@@ -886,7 +886,7 @@ type Done<O> = Result<Result<O, Failure>, Panicked>;
 type Finish = Box<dyn FnOnce(&Link, Revision, &Id<'_>, &Reply) + Send>;
 
 /// Answers with questions, where that can be.
-type SayBack = fn(&Link, Revision, &Id<'_>, InputRequired, &Reply) -> Result<(), Refusal>;
+type SayBack = fn(&Link, Revision, &Id<'_>, InputRequired, &Reply) -> Result<(), RpcError>;
 
 fn say_back<M: Handled>(
     link: &Link,
@@ -894,15 +894,15 @@ fn say_back<M: Handled>(
     id: &Id<'_>,
     asked: InputRequired,
     reply: &Reply,
-) -> Result<(), Refusal> {
-    let mut output = M::ask_back(asked).ok_or(Refusal::Internal)?;
+) -> Result<(), RpcError> {
+    let mut output = M::ask_back(asked).ok_or(RpcError::Internal)?;
     reply.result::<M>(id, &mut output, to, &link.config.stamp);
     Ok(())
 }
 
 /// What the state of a call that asks back is bound to.
 pub(crate) fn binding<M: Method>(asked: Asked<'_>) -> Binding {
-    let name = asked.peek.name(M::NAME).flatten().unwrap_or_default().to_owned();
+    let name = asked.peek.mcp_name(M::NAME).flatten().unwrap_or_default().to_owned();
     let arguments = asked.peek.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
     Binding { method: M::NAME.into(), name, arguments }
 }
@@ -944,10 +944,10 @@ impl Drop for Busy {
     }
 }
 
-fn too_many() -> Refusal {
-    Refusal::InvalidRequest("Too many requests are waiting".into())
+fn too_many() -> RpcError {
+    RpcError::InvalidRequest("Too many requests are waiting".into())
 }
 
-fn duplicate_id() -> Refusal {
-    Refusal::InvalidRequest("Invalid request: the id is already in use".into())
+fn duplicate_id() -> RpcError {
+    RpcError::InvalidRequest("Invalid request: the id is already in use".into())
 }

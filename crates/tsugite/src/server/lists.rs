@@ -9,7 +9,7 @@ use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::caching::{CacheScope, Cacheable};
 use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{Method, prompts, resources, tools};
-use tsugite_core::revision::{Refusal, Revision, Translate};
+use tsugite_core::revision::{RpcError, Revision, Translate};
 
 use super::context::LazyContext;
 use super::files::{encode_path, mime_of};
@@ -108,7 +108,7 @@ struct PageKey {
 }
 
 /// Answers with a page of a list.
-pub(crate) fn list<L: Listing>(link: &Link, asked: Asked<'_>) -> Result<(), Refusal> {
+pub(crate) fn list<L: Listing>(link: &Link, asked: Asked<'_>) -> Result<(), RpcError> {
     let config = &link.config;
     answer(link, asked, L::NAME, L::SHOWN, &|seen, start, has_rules| {
         let define = |(name, entry): (String, Entry)| Some((name.clone(), L::define(name, &entry)?));
@@ -128,7 +128,7 @@ fn answer(
     list: &'static str,
     shown: Shown,
     write: WritePage<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), RpcError> {
     let cursor = cursor(asked)?;
     let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
     // Looked at before the list is, so that a change in between is not missed.
@@ -154,8 +154,8 @@ fn answer(
 }
 
 /// Where the page that is asked for begins. Nothing else in the params of a list says anything.
-fn cursor<'a>(asked: Asked<'a>) -> Result<Option<Cow<'a, str>>, Refusal> {
-    asked.peek.cursor().map_err(|error| Refusal::bad_params(&error))
+fn cursor<'a>(asked: Asked<'a>) -> Result<Option<Cow<'a, str>>, RpcError> {
+    asked.peek.cursor().map_err(|error| RpcError::invalid_params(&error))
 }
 
 /// Answers with a page of resources, those of directories among them. Nothing of it is kept: files change unannounced.
@@ -163,7 +163,7 @@ pub(crate) fn list_with_files(
     link: &Arc<Link>,
     asked: Asked<'_>,
     context: &LazyContext<'_>,
-) -> Result<Option<Work>, Refusal> {
+) -> Result<Option<Work>, RpcError> {
     let cursor = cursor(asked)?.map(Cow::into_owned);
     let (server, config, who) = (link.server.clone(), link.config.clone(), asked.principal().cloned());
     let places = BlockingPlaces::of(link.places().clone());
@@ -315,7 +315,7 @@ fn seal_cursor(config: &Config, list: &str, position: usize, name: &str) -> Opti
     sealed.inspect_err(|error| tracing::error!(%error, "a cursor could not be sealed")).ok()
 }
 
-fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, String), Refusal> {
+fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, String), RpcError> {
     let parts = cursor_parts(list);
     let ring = config.keys.ring().ok();
     let plain = ring.and_then(|ring| ring.open(cursor, &parts, SystemTime::now(), MOST_CURSOR).ok());
@@ -323,7 +323,7 @@ fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, Stri
     let place = plain.as_deref().and_then(|plain| plain.split_once(' '));
     place
         .and_then(|(position, name)| Some((position.parse().ok()?, name.to_owned())))
-        .ok_or_else(|| Refusal::InvalidParams("Invalid params: `cursor` is none of this list".into()))
+        .ok_or_else(|| RpcError::InvalidParams("Invalid params: `cursor` is none of this list".into()))
 }
 
 /// A cursor is a place in a list; whoever uses it sees of that list what they may.

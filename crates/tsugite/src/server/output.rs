@@ -55,7 +55,7 @@ impl<T: Serialize> IntoOutput<ReadResult> for Json<T> {
 }
 
 fn json_of<T: Serialize>(value: &T) -> Result<RawJson, Failure> {
-    RawJson::of(value).map_err(|error| {
+    RawJson::from_value(value).map_err(|error| {
         tracing::error!(%error, "a handler returned a value that has no JSON");
         Failure::internal()
     })

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tsugite_core::session::http::Header;
+use tsugite_core::session::http::OptionalHeader;
 
 use super::failure::{Failure, ToolError};
 use super::handler::{CallParts, FromCall};
@@ -84,7 +84,7 @@ pub(crate) trait Named: Send + Sync {
     fn values(&self, name: &str) -> Vec<&str>;
 
     /// The one of that name: absent, once, or more than that or no text.
-    fn once(&self, name: &str) -> Header<'_>;
+    fn once(&self, name: &str) -> OptionalHeader<'_>;
 
     /// All of them, in order.
     fn pairs(&self) -> Vec<(&str, &str)>;
@@ -96,11 +96,11 @@ impl Named for Vec<(String, String)> {
         same.map(|(_, value)| value.as_str()).collect()
     }
 
-    fn once(&self, name: &str) -> Header<'_> {
+    fn once(&self, name: &str) -> OptionalHeader<'_> {
         match self.values(name)[..] {
-            [] => Header::Absent,
-            [value] => Header::Once(value),
-            _ => Header::Unclear,
+            [] => OptionalHeader::Absent,
+            [value] => OptionalHeader::Present(value),
+            _ => OptionalHeader::Ambiguous,
         }
     }
 
@@ -126,8 +126,8 @@ impl Headers {
     }
 
     /// A header that may stand once.
-    pub(crate) fn once(&self, name: &str) -> Header<'_> {
-        self.0.as_ref().map_or(Header::Absent, |named| named.once(name))
+    pub(crate) fn once(&self, name: &str) -> OptionalHeader<'_> {
+        self.0.as_ref().map_or(OptionalHeader::Absent, |named| named.once(name))
     }
 
     /// Those of a transport.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tsugite_core::protocol::prompts::Get;
-use tsugite_core::revision::{Refusal, read_params};
-use tsugite_core::uri_template::{Value, Variables};
+use tsugite_core::revision::{RpcError, read_params};
+use tsugite_core::uri_template::{TemplateValue, Variables};
 
 use super::arguments::Arguments;
 use super::context::LazyContext;
@@ -19,11 +19,11 @@ pub(crate) fn get(
     link: &Arc<Link>,
     asked: Asked<'_>,
     context: &LazyContext<'_>,
-) -> Result<Option<Work>, Refusal> {
+) -> Result<Option<Work>, RpcError> {
     let params = read_params::<Get>(asked.request.params(), asked.revision)?;
     let shared = &link.server.shared;
     let found = shared.find::<Prompt>(&link.config, asked.principal(), &params.name);
-    let found = found.ok_or_else(|| Refusal::UnknownPrompt { name: params.name.clone() })?;
+    let found = found.ok_or_else(|| RpcError::UnknownPrompt { name: params.name.clone() })?;
     let prompt = found.item;
     let given = params.arguments.unwrap_or_default();
     let wanted = prompt.definition.arguments.iter().flatten();
@@ -31,14 +31,14 @@ pub(crate) fn get(
         wanted.filter(|known| known.required == Some(true)).find(|known| given.get(&known.name).is_none())
     {
         let text = format!("Invalid params: the prompt needs the argument `{}`", lacking.name);
-        return Err(Refusal::InvalidParams(text.into()));
+        return Err(RpcError::InvalidParams(text.into()));
     }
-    let texts: Variables = given.into_iter().map(|(name, text)| (name, Value::Text(text))).collect();
+    let texts: Variables = given.into_iter().map(|(name, text)| (name, TemplateValue::Text(text))).collect();
     let owner = context.owned_by(found.owner);
     take_up::<Get>(link, asked, context)?;
     let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Texts(&texts), context, states };
-    let handler = prompt.handler.as_ref().ok_or(Refusal::Internal)?;
+    let handler = prompt.handler.as_ref().ok_or(RpcError::Internal)?;
     let answer = handler.call(&parts);
     let description = prompt.definition.description.clone();
     let answer = Box::pin(async move {

@@ -224,7 +224,7 @@ impl Registry {
         if !schema.is_object_rooted() {
             return Err(format!("the arguments of the tool {name:?} are not an object"));
         }
-        let headers = HeaderParams::of(schema).map_err(|mark| format!("the tool {name:?}: {mark}"))?;
+        let headers = HeaderParams::from_schema(schema).map_err(|mark| format!("the tool {name:?}: {mark}"))?;
         let input = Check::arguments(schema, tool.typed, tool.compile)
             .map_err(|error| format!("the input schema of the tool {name:?}: {error}"))?;
         let output = match &tool.definition.output_schema {

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use tsugite_core::jsonrpc::{BatchAnswers, ErrorObject, Fault, Id, RawJson, write};
+use tsugite_core::jsonrpc::{BatchResponse, ErrorObject, ParseError, Id, RawJson, write};
 use tsugite_core::protocol::Method;
-use tsugite_core::revision::{Refusal, Revision, ServerStamp, Translate, Unsayable, write_result_in_place};
+use tsugite_core::revision::{RpcError, Revision, ServerInfoMeta, Translate, UnsupportedByRevisionError, write_result_in_place};
 
 use crate::lock::lock;
 use crate::transport::outbox::Outbox;
@@ -28,21 +28,21 @@ enum Way {
 }
 
 /// An answer before it is a message.
-pub(crate) type Outcome = Result<RawJson, Refusal>;
+pub(crate) type Outcome = Result<RawJson, RpcError>;
 
 /// A result alone, the way it stands in a message.
 pub(crate) fn alone<M: Method>(
     mut output: M::Output,
     to: Revision,
-    stamp: &ServerStamp,
-) -> Result<RawJson, Unsayable>
+    stamp: &ServerInfoMeta,
+) -> Result<RawJson, UnsupportedByRevisionError>
 where
     M::Output: Translate,
 {
     cut_out(&mut |out, id| write_result_in_place::<M>(out, id, &mut output, to, Some(stamp)))
 }
 
-fn cut_out(write: Writing<'_>) -> Result<RawJson, Unsayable> {
+fn cut_out(write: Writing<'_>) -> Result<RawJson, UnsupportedByRevisionError> {
     let mut out = Vec::new();
     write(&mut out, &Id::from(0))?;
     let result = out.strip_prefix(BEFORE_RESULT).and_then(|rest| rest.strip_suffix(b"}"));
@@ -51,7 +51,7 @@ fn cut_out(write: Writing<'_>) -> Result<RawJson, Unsayable> {
 }
 
 /// Appends a result with an id. What happens to it then is the same for all and so built once.
-type Writing<'a> = &'a mut dyn FnMut(&mut Vec<u8>, &Id<'_>) -> Result<(), Unsayable>;
+type Writing<'a> = &'a mut dyn FnMut(&mut Vec<u8>, &Id<'_>) -> Result<(), UnsupportedByRevisionError>;
 
 /// What stands before the result in a message with the id 0.
 const BEFORE_RESULT: &[u8] = br#"{"jsonrpc":"2.0","id":0,"result":"#;
@@ -62,7 +62,7 @@ const AROUND: usize = 64;
 /// The answers to one batch. The array leaves when the last of its requests is answered, cancelled or dropped.
 pub(crate) struct BatchReply {
     outbox: Arc<Outbox>,
-    answers: Mutex<(BatchAnswers, usize)>,
+    answers: Mutex<(BatchResponse, usize)>,
     /// How many bytes the array may have; what would go beyond is refused.
     most: usize,
 }
@@ -104,7 +104,7 @@ impl Reply {
         id: &Id<'_>,
         output: &mut M::Output,
         to: Revision,
-        stamp: &ServerStamp,
+        stamp: &ServerInfoMeta,
     ) where
         M::Output: Translate,
     {
@@ -114,9 +114,9 @@ impl Reply {
     }
 
     fn write(&self, id: &Id<'_>, method: &'static str, to: Revision, write: Writing<'_>) {
-        let could_not = |error: Unsayable| {
+        let could_not = |error: UnsupportedByRevisionError| {
             tracing::error!(%error, method, revision = %to, "an answer could not be written");
-            Refusal::Internal
+            RpcError::Internal
         };
         if let Way::Captured(outcome) = &self.way {
             *lock(outcome) = Some(cut_out(write).map_err(could_not));
@@ -124,7 +124,7 @@ impl Reply {
         }
         self.push(Some(id), to, |out| {
             if let Err(refusal) = write(out, id).map_err(could_not) {
-                write::error(out, Some(id), to.writes_null_id(), &refusal.error(to));
+                write::error(out, Some(id), to.writes_null_id(), &refusal.to_error_object(to));
             }
         });
     }
@@ -151,17 +151,17 @@ impl Reply {
     }
 
     /// Answers with an error.
-    pub(crate) fn refusal(&self, id: Option<&Id<'_>>, refusal: &Refusal, to: Revision) {
+    pub(crate) fn refusal(&self, id: Option<&Id<'_>>, refusal: &RpcError, to: Revision) {
         if let Way::Captured(outcome) = &self.way {
             *lock(outcome) = Some(Err(refusal.clone()));
             return;
         }
-        self.error(id, &refusal.error(to), to);
+        self.error(id, &refusal.to_error_object(to), to);
     }
 
     /// Answers what could not be read, if it wants an answer.
-    pub(crate) fn fault(&self, fault: &Fault, to: Revision) {
-        if let Some((id, error)) = fault.answer() {
+    pub(crate) fn fault(&self, fault: &ParseError, to: Revision) {
+        if let Some((id, error)) = fault.error_response() {
             self.error(id, &error, to);
         }
     }
@@ -191,9 +191,9 @@ impl BatchReply {
     fn push(&self, id: Option<&Id<'_>>, to: Revision, mut message: Vec<u8>) {
         let mut answers = lock(&self.answers);
         if answers.1 + message.len() > self.most {
-            let refusal = Refusal::TooLarge("The answers to this batch are too large together".into());
+            let refusal = RpcError::TooLarge("The answers to this batch are too large together".into());
             message.clear();
-            write::error(&mut message, id, to.writes_null_id(), &refusal.error(to));
+            write::error(&mut message, id, to.writes_null_id(), &refusal.to_error_object(to));
         }
         answers.1 += message.len();
         answers.0.push(&message);

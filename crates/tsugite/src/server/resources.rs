@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::resources::Read;
-use tsugite_core::revision::{Refusal, read_params};
+use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
 use super::context::LazyContext;
@@ -19,9 +19,9 @@ pub(crate) fn read(
     link: &Arc<Link>,
     asked: Asked<'_>,
     context: &LazyContext<'_>,
-) -> Result<Option<Work>, Refusal> {
+) -> Result<Option<Work>, RpcError> {
     let uri = read_params::<Read>(asked.request.params(), asked.revision)?.uri;
-    let not_found = |uri: String| Refusal::ResourceNotFound { uri };
+    let not_found = |uri: String| RpcError::ResourceNotFound { uri };
     // A URI with a value that no handler should see is not there, like any other that is not.
     let found = link.server.shared.find_resource(&link.config, asked.principal(), &uri).ok().flatten();
     let Some(found) = found else { return Err(not_found(uri)) };
@@ -30,7 +30,7 @@ pub(crate) fn read(
     take_up::<Read>(link, asked, context)?;
     let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Texts(&variables), context, states };
-    let handler = resource.handler.as_ref().ok_or(Refusal::Internal)?;
+    let handler = resource.handler.as_ref().ok_or(RpcError::Internal)?;
     let answer = handler.call(&parts);
     let personal = link.server.shared.has_rules(&link.config);
     let answered = asked.peek.input_responses().is_some();

@@ -6,7 +6,7 @@ use tsugite_core::protocol::{
     Method, completion, discover, lifecycle, logging, ping, prompts, resources, result::Empty, subscriptions,
     tools,
 };
-use tsugite_core::revision::{Kind as Message, Refusal, Sender as Side, canonical, read_params};
+use tsugite_core::revision::{MethodKind as Message, RpcError, MessageSender as Side, canonical_method, read_params};
 
 use super::context::LazyContext;
 use super::link::{Asked, Link, Work};
@@ -14,10 +14,10 @@ use super::lists::{list, list_with_files};
 use super::registry::Kind;
 
 /// Finds what answers a request.
-pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, Refusal> {
-    let (method, revision) = (canonical(&asked.request.method), asked.revision);
-    let unknown = || Refusal::MethodNotFound { method: method.to_owned() };
-    if !revision.has(Message::Request, method, Side::Client) {
+pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, RpcError> {
+    let (method, revision) = (canonical_method(&asked.request.method), asked.revision);
+    let unknown = || RpcError::MethodNotFound { method: method.to_owned() };
+    if !revision.has_method(Message::Request, method, Side::Client) {
         return Err(unknown());
     }
     let shared = &link.server.shared;

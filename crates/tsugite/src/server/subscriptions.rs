@@ -7,28 +7,28 @@ use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::protocol::result::Empty;
 use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
 use tsugite_core::protocol::{HasMeta, Meta};
-use tsugite_core::revision::{Refusal, read_params, write_notification};
+use tsugite_core::revision::{RpcError, read_params, write_notification};
 
 use super::feed::Listener;
 use super::link::{Asked, Link, Work};
 use super::registry::Kind;
 
 /// The session wants to hear when a resource changes.
-pub(crate) fn subscribe(link: &Link, asked: Asked<'_>) -> Result<(), Refusal> {
+pub(crate) fn subscribe(link: &Link, asked: Asked<'_>) -> Result<(), RpcError> {
     let uri = read_params::<Subscribe>(asked.request.params(), asked.revision)?.uri;
     if !may_hear_of(link, asked, &uri) {
-        return Err(Refusal::ResourceNotFound { uri });
+        return Err(RpcError::ResourceNotFound { uri });
     }
-    let listener = link.listener().ok_or(Refusal::Internal)?;
+    let listener = link.listener().ok_or(RpcError::Internal)?;
     if !listener.subscribe(uri, link.config.subscriptions) {
-        return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
+        return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     }
     link.say::<Subscribe>(asked, Empty::new());
     Ok(())
 }
 
 /// The session no longer wants to hear of it.
-pub(crate) fn unsubscribe(link: &Link, asked: Asked<'_>) -> Result<(), Refusal> {
+pub(crate) fn unsubscribe(link: &Link, asked: Asked<'_>) -> Result<(), RpcError> {
     let uri = read_params::<Unsubscribe>(asked.request.params(), asked.revision)?.uri;
     if let Some(listener) = link.listener() {
         listener.unsubscribe(&uri);
@@ -38,12 +38,12 @@ pub(crate) fn unsubscribe(link: &Link, asked: Asked<'_>) -> Result<(), Refusal> 
 }
 
 /// Tells of changes until the client, or the server, ends it. First comes what of the wish is granted.
-pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, Refusal> {
+pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, RpcError> {
     let wish = read_params::<Listen>(asked.request.params(), asked.revision)?.notifications;
     let granted = grant(link, asked, wish)?;
     let named = granted.resource_subscriptions.as_ref().map_or(0, Vec::len);
     let Some(stream) = link.open_stream(asked.principal(), named) else {
-        return Err(Refusal::InvalidRequest("Too many subscriptions".into()));
+        return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     };
     let id = asked.request.id.clone().into_owned();
     let mut lists = HashSet::new();
@@ -96,7 +96,7 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
 }
 
 /// What of a wish is granted: lists that are offered, resources that the caller may read.
-fn grant(link: &Link, asked: Asked<'_>, wish: Filter) -> Result<Filter, Refusal> {
+fn grant(link: &Link, asked: Asked<'_>, wish: Filter) -> Result<Filter, RpcError> {
     let has = |kind| link.offers(asked, kind);
     let list = |wanted: Option<bool>, kind| wanted.filter(|wanted| *wanted && has(kind));
     let mut granted = Filter::new();
@@ -105,7 +105,7 @@ fn grant(link: &Link, asked: Asked<'_>, wish: Filter) -> Result<Filter, Refusal>
     granted.resources_list_changed = list(wish.resources_list_changed, Kind::Resource);
     if let Some(uris) = wish.resource_subscriptions.filter(|_| has(Kind::Resource)) {
         if uris.len() > link.config.subscriptions {
-            return Err(Refusal::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
+            return Err(RpcError::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
         }
         let known = uris.into_iter().filter(|uri| may_hear_of(link, asked, uri)).collect();
         granted.resource_subscriptions = Some(known);

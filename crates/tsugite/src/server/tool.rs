@@ -26,7 +26,7 @@ use super::validate::{Compile, Validator};
 ///
 /// let greet = Tool::new("greet")
 ///     .description("Greets somebody.")
-///     .handler(|Args(greet): Args<Greet>| async move { format!("Hello, {}!", greet.name) });
+///     .handler(|Args(greet): Args<Greet>| async move { format!("Hello, {}!", greet.mcp_name) });
 /// # let _ = greet;
 /// ```
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep};
 use tsugite_core::jsonrpc::Raw;
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::tools::{Call, CallResult};
-use tsugite_core::revision::{Refusal, read_params};
+use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
 use super::ask::resume;
@@ -27,22 +27,22 @@ pub(crate) fn call(
     link: &Arc<Link>,
     asked: Asked<'_>,
     context: &LazyContext<'_>,
-) -> Result<Option<Work>, Refusal> {
-    let Some(Some(name)) = asked.peek.name(Call::NAME) else {
+) -> Result<Option<Work>, RpcError> {
+    let Some(Some(name)) = asked.peek.mcp_name(Call::NAME) else {
         // The careful reading says what is wrong with it.
         read_params::<Call>(asked.request.params(), asked.revision)?;
-        return Err(Refusal::Internal);
+        return Err(RpcError::Internal);
     };
     let arguments = match asked.peek.arguments() {
         None => Raw::empty_object(),
         Some(arguments) if arguments.is_object() => arguments,
         Some(_) => {
-            return Err(Refusal::InvalidParams("Invalid params: `arguments` must be an object".into()));
+            return Err(RpcError::InvalidParams("Invalid params: `arguments` must be an object".into()));
         }
     };
     let shared = &link.server.shared;
     let found = shared.find::<ToolEntry>(&link.config, asked.principal(), name);
-    let found = found.ok_or_else(|| Refusal::UnknownTool { name: name.to_owned() })?;
+    let found = found.ok_or_else(|| RpcError::UnknownTool { name: name.to_owned() })?;
     let entry = found.item;
     if !entry.headers.is_empty() && asked.revision.is_stateless() && asked.caller.headers.are_there() {
         mirrored(&entry, arguments, &asked.caller.headers)?;
@@ -68,7 +68,7 @@ pub(crate) fn take_up<M: Method>(
     link: &Link,
     asked: Asked<'_>,
     context: &LazyContext<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), RpcError> {
     let (state, answers) = (asked.peek.request_state(), asked.peek.input_responses());
     if !asked.revision.is_stateless() || state.is_none() && answers.is_none() {
         return Ok(());
@@ -81,8 +81,8 @@ pub(crate) fn take_up<M: Method>(
 }
 
 /// Fails unless the headers repeat what the arguments say.
-fn mirrored(entry: &ToolEntry, arguments: Raw<'_>, headers: &Headers) -> Result<(), Refusal> {
-    let value: Value = arguments.read().map_err(|error| Refusal::bad_params(&error))?;
+fn mirrored(entry: &ToolEntry, arguments: Raw<'_>, headers: &Headers) -> Result<(), RpcError> {
+    let value: Value = arguments.read().map_err(|error| RpcError::invalid_params(&error))?;
     entry.headers.check(&value, |name| headers.once(&format!("mcp-param-{name}")))
 }
 

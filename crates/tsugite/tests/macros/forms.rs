@@ -1,8 +1,8 @@
 //! `#[derive(Form)]`.
 
 use serde_json::{Value, json};
-use tsugite::core::protocol::Ordered;
-use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, Options, TextFormat, TitledOption};
+use tsugite::core::protocol::OrderedMap;
+use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions, TextFormat, TitledOption};
 use tsugite::prelude::*;
 use tsugite::server::{FieldValue, FormField};
 
@@ -29,7 +29,7 @@ fn a_struct_is_a_form() {
             FormSchema::new().required_field("sure", bool::field().description("Delete anyway?"))
         }
 
-        fn read(_content: &Ordered<FieldValue>) -> Result<Self, String> {
+        fn read(_content: &OrderedMap<FieldValue>) -> Result<Self, String> {
             Ok(Self)
         }
     }
@@ -160,7 +160,7 @@ fn a_choice_can_be_written_by_hand() {
     let option = |value: &str, title: &str| TitledOption { value: value.to_owned(), title: title.to_owned() };
     let options =
         vec![option("very-small", "Fits nobody."), option("large", "Fits all"), option("other", "other")];
-    assert_eq!(Size::field(), Field::choice(Options::Titled(options)));
+    assert_eq!(Size::field(), Field::choice(ChoiceOptions::Titled(options)));
     let name = FieldKind::Text {
         min_length: None,
         max_length: None,

@@ -1,16 +1,16 @@
 //! Who the sides are and what they can do, in the handshake and in discover.
 
 use super::super::Revision::*;
-use super::super::{Revision, Translate, Unsayable};
+use super::super::{Revision, Translate, UnsupportedByRevisionError};
 use super::{fit_cache, fit_icons, fit_title};
 use crate::protocol::capabilities::TasksCapability;
 use crate::protocol::discover::DiscoverResult;
 use crate::protocol::lifecycle::{InitializeParams, InitializeResult};
-use crate::protocol::meta::Claims;
+use crate::protocol::meta::ClientMeta;
 use crate::protocol::{ClientCapabilities, Implementation, Object, ServerCapabilities, tasks};
 
 impl Translate for Implementation {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_title(&mut self.title, to);
         fit_icons(&mut self.icons, to);
         if to < V2025_11_25 {
@@ -20,11 +20,11 @@ impl Translate for Implementation {
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 impl Translate for ClientCapabilities {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         if let Some(roots) = &mut self.roots
             && to.is_stateless()
         {
@@ -36,7 +36,7 @@ impl Translate for ClientCapabilities {
                 sampling.context = None;
             }
             // A client that cannot show forms has nothing to offer there.
-            self.elicitation.take_if(|elicitation| !to.has_elicitation() || !elicitation.shows_forms());
+            self.elicitation.take_if(|elicitation| !to.has_elicitation() || !elicitation.supports_form());
             if let Some(elicitation) = &mut self.elicitation {
                 elicitation.form = None;
                 elicitation.url = None;
@@ -46,13 +46,13 @@ impl Translate for ClientCapabilities {
         Ok(())
     }
 
-    fn inward(&mut self, from: Revision) {
+    fn upgrade(&mut self, from: Revision) {
         fit_tasks(&mut self.tasks, &mut self.extensions, from);
     }
 }
 
 impl Translate for ServerCapabilities {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         if !to.declares_completion() {
             self.completions = None;
         }
@@ -60,7 +60,7 @@ impl Translate for ServerCapabilities {
         Ok(())
     }
 
-    fn inward(&mut self, from: Revision) {
+    fn upgrade(&mut self, from: Revision) {
         fit_tasks(&mut self.tasks, &mut self.extensions, from);
     }
 }
@@ -81,44 +81,44 @@ fn fit_tasks(tasks: &mut Option<TasksCapability>, extensions: &mut Option<Object
 }
 
 impl Translate for InitializeParams {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
-        self.client_info.outward(to)?;
-        self.capabilities.outward(to)
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
+        self.client_info.downgrade(to)?;
+        self.capabilities.downgrade(to)
     }
 
-    fn inward(&mut self, from: Revision) {
-        self.capabilities.inward(from);
+    fn upgrade(&mut self, from: Revision) {
+        self.capabilities.upgrade(from);
     }
 }
 
 impl Translate for InitializeResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
-        self.server_info.outward(to)?;
-        self.capabilities.outward(to)
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
+        self.server_info.downgrade(to)?;
+        self.capabilities.downgrade(to)
     }
 
-    fn inward(&mut self, from: Revision) {
-        self.capabilities.inward(from);
+    fn upgrade(&mut self, from: Revision) {
+        self.capabilities.upgrade(from);
     }
 }
 
 impl Translate for DiscoverResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_cache(self, to);
-        self.capabilities.outward(to)
+        self.capabilities.downgrade(to)
     }
 
-    fn inward(&mut self, from: Revision) {
-        self.capabilities.inward(from);
+    fn upgrade(&mut self, from: Revision) {
+        self.capabilities.upgrade(from);
     }
 }
 
-impl Claims {
+impl ClientMeta {
     /// What a request written for `revision` says of its sender, with capabilities as that revision knows them.
-    pub fn of(revision: Revision, mut capabilities: ClientCapabilities) -> Self {
+    pub fn for_revision(revision: Revision, mut capabilities: ClientCapabilities) -> Self {
         // Capabilities can always be said; what is unknown there is left out.
-        let _ = capabilities.outward(revision);
-        Claims::new(revision.as_str(), capabilities)
+        let _ = capabilities.downgrade(revision);
+        ClientMeta::new(revision.as_str(), capabilities)
     }
 }
 

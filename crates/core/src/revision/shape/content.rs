@@ -1,14 +1,14 @@
 //! Content blocks: audio came with 2025-03-26, links to resources with 2025-06-18.
 
 use super::super::Revision::*;
-use super::super::{Revision, Translate, Unsayable};
+use super::super::{Revision, Translate, UnsupportedByRevisionError};
 use super::{fit_annotations, fit_icons, fit_inner_meta};
 use crate::protocol::content::{
     Audio, ContentBlock, EmbeddedResource, ResourceContents, ResourceLink, SamplingBlock, Text,
 };
 
 impl Translate for ContentBlock {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         match self {
             ContentBlock::Audio(audio) if to < V2025_03_26 => {
                 *self = ContentBlock::Resource(audio_as_resource(audio))
@@ -29,26 +29,26 @@ impl Translate for ContentBlock {
             ContentBlock::Resource(embedded) => {
                 fit_annotations(&mut embedded.annotations, to);
                 fit_inner_meta(&mut embedded.meta, to);
-                embedded.resource.outward(to)?;
+                embedded.resource.downgrade(to)?;
             }
         }
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 impl Translate for ResourceContents {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_inner_meta(&mut self.meta, to);
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 impl Translate for SamplingBlock {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         match self {
             // A conversation has no resources to put the sound into; the model is told what it does not hear.
             SamplingBlock::Audio(audio) if to < V2025_03_26 => {
@@ -57,7 +57,7 @@ impl Translate for SamplingBlock {
                 *self = SamplingBlock::text(note);
             }
             SamplingBlock::ToolUse(_) | SamplingBlock::ToolResult(_) if !to.has_sampling_tools() => {
-                return Err(Unsayable::SamplingTools);
+                return Err(UnsupportedByRevisionError::SamplingTools);
             }
             _ => {}
         }
@@ -71,13 +71,13 @@ impl Translate for SamplingBlock {
             SamplingBlock::ToolUse(_) => {}
             SamplingBlock::ToolResult(result) => {
                 super::tools::fit_structured(&mut result.structured_content, &mut result.content, to);
-                result.content.iter_mut().try_for_each(|block| block.outward(to))?;
+                result.content.iter_mut().try_for_each(|block| block.downgrade(to))?;
             }
         }
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 fn fit_text(text: &mut Text, to: Revision) {

@@ -7,7 +7,7 @@ mod capabilities;
 mod completion;
 mod content;
 mod elicitation;
-mod notices;
+mod notifications;
 mod prompts;
 mod resources;
 mod sampling;
@@ -15,13 +15,13 @@ mod tasks;
 mod tools;
 
 use super::Revision::*;
-use super::{Reading, Revision, Translate, Unsayable};
+use super::{InferResultType, Revision, Translate, UnsupportedByRevisionError};
 use crate::jsonrpc::Raw;
 use crate::protocol::caching::{CacheScope, Cacheable};
-use crate::protocol::mrtr::{InputRequest, InputRequired, Reply};
+use crate::protocol::mrtr::{InputRequest, InputRequired, MaybeInputRequired};
 use crate::protocol::pagination::PageParams;
 use crate::protocol::result::Empty;
-use crate::protocol::tasks::Promised;
+use crate::protocol::tasks::MaybeTask;
 use crate::protocol::{
     Annotations, Icon, Meta, NoParams, Output, ResultType, lifecycle, logging, meta, subscriptions,
 };
@@ -73,7 +73,7 @@ fn fit_cache(result: &mut impl Cacheable, to: Revision) {
 }
 
 /// What an earlier attempt left behind exists on 2026-07-28 only.
-fn fit_round<R, S>(responses: &mut Option<R>, state: &mut Option<S>, to: Revision) {
+fn fit_input_responses<R, S>(responses: &mut Option<R>, state: &mut Option<S>, to: Revision) {
     if !to.is_stateless() {
         *responses = None;
         *state = None;
@@ -81,116 +81,116 @@ fn fit_round<R, S>(responses: &mut Option<R>, state: &mut Option<S>, to: Revisio
 }
 
 impl Translate for InputRequired {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         if !to.is_stateless() {
-            return Err(Unsayable::InputRequired);
+            return Err(UnsupportedByRevisionError::InputRequired);
         }
         if self.input_requests.is_none() && self.request_state.is_none() {
-            return Err(Unsayable::Missing("inputRequests"));
+            return Err(UnsupportedByRevisionError::MissingMember("inputRequests"));
         }
         self.input_requests
             .iter_mut()
             .flat_map(|requests| requests.values_mut())
-            .try_for_each(|it| it.outward(to))
+            .try_for_each(|it| it.downgrade(to))
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 impl Translate for InputRequest {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         match self {
-            InputRequest::Elicit(params) => params.outward(to),
-            InputRequest::Sample(params) => params.outward(to),
-            InputRequest::Roots(params) => params.outward(to),
+            InputRequest::Elicit(params) => params.downgrade(to),
+            InputRequest::Sample(params) => params.downgrade(to),
+            InputRequest::Roots(params) => params.downgrade(to),
         }
     }
 
-    fn inward(&mut self, from: Revision) {
+    fn upgrade(&mut self, from: Revision) {
         match self {
-            InputRequest::Elicit(params) => params.inward(from),
-            InputRequest::Sample(params) => params.inward(from),
-            InputRequest::Roots(params) => params.inward(from),
+            InputRequest::Elicit(params) => params.upgrade(from),
+            InputRequest::Sample(params) => params.upgrade(from),
+            InputRequest::Roots(params) => params.upgrade(from),
         }
     }
 }
 
-impl<T: Translate> Translate for Reply<T> {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+impl<T: Translate> Translate for MaybeInputRequired<T> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         match self {
-            Reply::Complete(result) => result.outward(to),
-            Reply::InputRequired(asked) => asked.outward(to),
+            MaybeInputRequired::Complete(result) => result.downgrade(to),
+            MaybeInputRequired::InputRequired(asked) => asked.downgrade(to),
         }
     }
 
-    fn inward(&mut self, from: Revision) {
+    fn upgrade(&mut self, from: Revision) {
         match self {
-            Reply::Complete(result) => result.inward(from),
-            Reply::InputRequired(asked) => asked.inward(from),
+            MaybeInputRequired::Complete(result) => result.upgrade(from),
+            MaybeInputRequired::InputRequired(asked) => asked.upgrade(from),
         }
     }
 
     /// A question back is written by 2026-07-28 alone.
-    fn alike(one: Revision, other: Revision) -> bool {
-        T::alike(one, other)
+    fn is_same_in(one: Revision, other: Revision) -> bool {
+        T::is_same_in(one, other)
     }
 }
 
-impl<T: Output> Reading for Reply<T> {}
+impl<T: Output> InferResultType for MaybeInputRequired<T> {}
 
-impl<T: Translate> Translate for Promised<T> {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+impl<T: Translate> Translate for MaybeTask<T> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         match self {
-            Promised::Complete(answer) => answer.outward(to),
+            MaybeTask::Complete(answer) => answer.downgrade(to),
             // What is asked inside a result is answered at once.
-            Promised::Task(_) if to.is_stateless() => Err(Unsayable::Tasks),
-            Promised::Task(task) => task.outward(to),
+            MaybeTask::Task(_) if to.is_stateless() => Err(UnsupportedByRevisionError::Tasks),
+            MaybeTask::Task(task) => task.downgrade(to),
         }
     }
 
-    fn inward(&mut self, from: Revision) {
+    fn upgrade(&mut self, from: Revision) {
         match self {
-            Promised::Complete(answer) => answer.inward(from),
-            Promised::Task(task) => task.inward(from),
+            MaybeTask::Complete(answer) => answer.upgrade(from),
+            MaybeTask::Task(task) => task.upgrade(from),
         }
     }
 }
 
-impl<T: Output> Reading for Promised<T> {
-    fn kind_of(result: Raw<'_>, from: Revision) -> ResultType {
-        tools::promised(result, from)
+impl<T: Output> InferResultType for MaybeTask<T> {
+    fn infer_result_type(result: Raw<'_>, from: Revision) -> ResultType {
+        tools::infer_task_result(result, from)
     }
 }
 
 /// What is told on a subscription names it.
-macro_rules! names_its_subscription {
+macro_rules! requires_subscription_id {
     ($($name:ty),* $(,)?) => {$(
         impl Translate for $name {
-            fn outward(&mut self, _to: Revision) -> Result<(), Unsayable> {
+            fn downgrade(&mut self, _to: Revision) -> Result<(), UnsupportedByRevisionError> {
                 match self.meta.as_ref().and_then(|meta| meta.get(meta::SUBSCRIPTION_ID)) {
                     Some(_) => Ok(()),
-                    None => Err(Unsayable::Missing(meta::SUBSCRIPTION_ID)),
+                    None => Err(UnsupportedByRevisionError::MissingMember(meta::SUBSCRIPTION_ID)),
                 }
             }
 
-            fn inward(&mut self, _from: Revision) {}
+            fn upgrade(&mut self, _from: Revision) {}
         }
     )*};
 }
 
-names_its_subscription!(subscriptions::AcknowledgedParams, subscriptions::ListenResult);
+requires_subscription_id!(subscriptions::AcknowledgedParams, subscriptions::ListenResult);
 
 /// Types that every revision that has them writes alike.
 macro_rules! same_everywhere {
     ($($name:ty),* $(,)?) => {$(
         impl Translate for $name {
-            fn outward(&mut self, _to: Revision) -> Result<(), Unsayable> {
+            fn downgrade(&mut self, _to: Revision) -> Result<(), UnsupportedByRevisionError> {
                 Ok(())
             }
 
-            fn inward(&mut self, _from: Revision) {}
+            fn upgrade(&mut self, _from: Revision) {}
 
-            fn alike(_one: Revision, _other: Revision) -> bool {
+            fn is_same_in(_one: Revision, _other: Revision) -> bool {
                 true
             }
         }
@@ -208,7 +208,7 @@ same_everywhere!(
 
 /// Results that are always complete where there is no `resultType`.
 macro_rules! always_complete {
-    ($($name:ty),* $(,)?) => {$(impl Reading for $name {})*};
+    ($($name:ty),* $(,)?) => {$(impl InferResultType for $name {})*};
 }
 
 use same_everywhere;

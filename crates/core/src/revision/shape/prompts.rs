@@ -1,12 +1,12 @@
 //! Prompts and their messages.
 
 use super::super::Revision::*;
-use super::super::{Revision, Translate, Unsayable};
-use super::{fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title, no_change_between};
+use super::super::{Revision, Translate, UnsupportedByRevisionError};
+use super::{fit_cache, fit_icons, fit_inner_meta, fit_input_responses, fit_title, no_change_between};
 use crate::protocol::prompts::{GetParams, GetResult, ListResult, Prompt};
 
 impl Translate for Prompt {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_title(&mut self.title, to);
         fit_icons(&mut self.icons, to);
         fit_inner_meta(&mut self.meta, to);
@@ -16,45 +16,45 @@ impl Translate for Prompt {
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 impl Translate for ListResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_cache(self, to);
-        self.prompts.iter_mut().try_for_each(|prompt| prompt.outward(to))
+        self.prompts.iter_mut().try_for_each(|prompt| prompt.downgrade(to))
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 
-    fn alike(one: Revision, other: Revision) -> bool {
+    fn is_same_in(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2025_06_18, V2025_11_25])
     }
 }
 
 impl Translate for GetParams {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
-        fit_round(&mut self.input_responses, &mut self.request_state, to);
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
+        fit_input_responses(&mut self.input_responses, &mut self.request_state, to);
         Ok(())
     }
 
-    fn inward(&mut self, from: Revision) {
-        let _ = self.outward(from);
+    fn upgrade(&mut self, from: Revision) {
+        let _ = self.downgrade(from);
     }
 
-    fn alike(one: Revision, other: Revision) -> bool {
+    fn is_same_in(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2026_07_28])
     }
 }
 
 impl Translate for GetResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
-        self.messages.iter_mut().try_for_each(|message| message.content.outward(to))
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
+        self.messages.iter_mut().try_for_each(|message| message.content.downgrade(to))
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 
-    fn alike(one: Revision, other: Revision) -> bool {
+    fn is_same_in(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2025_03_26, V2025_06_18, V2025_11_25])
     }
 }

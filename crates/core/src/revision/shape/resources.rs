@@ -1,9 +1,9 @@
 //! Resources and their templates.
 
 use super::super::Revision::*;
-use super::super::{Revision, Translate, Unsayable};
+use super::super::{Revision, Translate, UnsupportedByRevisionError};
 use super::{
-    fit_annotations, fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title, no_change_between,
+    fit_annotations, fit_cache, fit_icons, fit_inner_meta, fit_input_responses, fit_title, no_change_between,
     same_everywhere,
 };
 use crate::protocol::resources::{
@@ -11,7 +11,7 @@ use crate::protocol::resources::{
 };
 
 impl Translate for Resource {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_title(&mut self.title, to);
         fit_icons(&mut self.icons, to);
         fit_annotations(&mut self.annotations, to);
@@ -19,11 +19,11 @@ impl Translate for Resource {
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 impl Translate for ResourceTemplate {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_title(&mut self.title, to);
         fit_icons(&mut self.icons, to);
         fit_annotations(&mut self.annotations, to);
@@ -31,59 +31,59 @@ impl Translate for ResourceTemplate {
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 impl Translate for ListResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_cache(self, to);
-        self.resources.iter_mut().try_for_each(|resource| resource.outward(to))
+        self.resources.iter_mut().try_for_each(|resource| resource.downgrade(to))
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 
-    fn alike(one: Revision, other: Revision) -> bool {
+    fn is_same_in(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2025_06_18, V2025_11_25])
     }
 }
 
 impl Translate for ListTemplatesResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_cache(self, to);
-        self.resource_templates.iter_mut().try_for_each(|template| template.outward(to))
+        self.resource_templates.iter_mut().try_for_each(|template| template.downgrade(to))
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 
-    fn alike(one: Revision, other: Revision) -> bool {
+    fn is_same_in(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2025_06_18, V2025_11_25])
     }
 }
 
 impl Translate for ReadParams {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
-        fit_round(&mut self.input_responses, &mut self.request_state, to);
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
+        fit_input_responses(&mut self.input_responses, &mut self.request_state, to);
         Ok(())
     }
 
-    fn inward(&mut self, from: Revision) {
-        let _ = self.outward(from);
+    fn upgrade(&mut self, from: Revision) {
+        let _ = self.downgrade(from);
     }
 
-    fn alike(one: Revision, other: Revision) -> bool {
+    fn is_same_in(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2026_07_28])
     }
 }
 
 impl Translate for ReadResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_cache(self, to);
-        self.contents.iter_mut().try_for_each(|contents| contents.outward(to))
+        self.contents.iter_mut().try_for_each(|contents| contents.downgrade(to))
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 
-    fn alike(one: Revision, other: Revision) -> bool {
+    fn is_same_in(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2025_06_18])
     }
 }

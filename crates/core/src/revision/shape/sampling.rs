@@ -1,18 +1,18 @@
 //! Sampling: arrays of blocks, tools and `_meta` on messages came with 2025-11-25.
 
 use super::super::Revision::*;
-use super::super::{Revision, Translate, Unsayable};
+use super::super::{Revision, Translate, UnsupportedByRevisionError};
 use crate::protocol::content::SamplingBlock;
-use crate::protocol::sampling::{Blocks, CreateMessageParams, CreateMessageResult, SamplingMessage};
+use crate::protocol::sampling::{SamplingContent, CreateMessageParams, CreateMessageResult, SamplingMessage};
 
 impl Translate for CreateMessageParams {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         if to < V2025_11_25 {
             if self.tools.take().is_some_and(|tools| !tools.is_empty()) {
-                return Err(Unsayable::SamplingTools);
+                return Err(UnsupportedByRevisionError::SamplingTools);
             }
             self.tool_choice = None;
-            self.messages = std::mem::take(&mut self.messages).into_iter().flat_map(one_block_each).collect();
+            self.messages = std::mem::take(&mut self.messages).into_iter().flat_map(split_blocks).collect();
         }
         if !to.has_core_tasks() {
             self.task = None;
@@ -22,38 +22,38 @@ impl Translate for CreateMessageParams {
             self.meta = None;
         }
         for tool in self.tools.iter_mut().flatten() {
-            tool.outward(to)?;
+            tool.downgrade(to)?;
         }
         self.messages.iter_mut().try_for_each(|message| fit_blocks(&mut message.content, to))
     }
 
-    fn inward(&mut self, from: Revision) {
+    fn upgrade(&mut self, from: Revision) {
         for tool in self.tools.iter_mut().flatten() {
-            tool.inward(from);
+            tool.upgrade(from);
         }
     }
 }
 
-fn one_block_each(message: SamplingMessage) -> impl Iterator<Item = SamplingMessage> {
+fn split_blocks(message: SamplingMessage) -> impl Iterator<Item = SamplingMessage> {
     let role = message.role;
     message.content.into_vec().into_iter().map(move |block| SamplingMessage::new(role, block))
 }
 
 impl Translate for CreateMessageResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_blocks(&mut self.content, to)?;
         if to < V2025_11_25 {
-            let blocks = std::mem::replace(&mut self.content, Blocks::Many(Vec::new())).into_vec();
-            self.content = Blocks::One(merged(blocks));
+            let blocks = std::mem::replace(&mut self.content, SamplingContent::Multiple(Vec::new())).into_vec();
+            self.content = SamplingContent::Single(merge_blocks(blocks));
         }
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 /// One block where only one may stand: the words together, or the first block if there are no words.
-fn merged(blocks: Vec<SamplingBlock>) -> SamplingBlock {
+fn merge_blocks(blocks: Vec<SamplingBlock>) -> SamplingBlock {
     if blocks.len() == 1 || !blocks.iter().any(|block| matches!(block, SamplingBlock::Text(_))) {
         return blocks.into_iter().next().unwrap_or_else(|| SamplingBlock::text(""));
     }
@@ -67,9 +67,9 @@ fn merged(blocks: Vec<SamplingBlock>) -> SamplingBlock {
     SamplingBlock::text(words.join("\n"))
 }
 
-fn fit_blocks(blocks: &mut Blocks, to: Revision) -> Result<(), Unsayable> {
+fn fit_blocks(blocks: &mut SamplingContent, to: Revision) -> Result<(), UnsupportedByRevisionError> {
     match blocks {
-        Blocks::One(block) => block.outward(to),
-        Blocks::Many(blocks) => blocks.iter_mut().try_for_each(|block| block.outward(to)),
+        SamplingContent::Single(block) => block.downgrade(to),
+        SamplingContent::Multiple(blocks) => blocks.iter_mut().try_for_each(|block| block.downgrade(to)),
     }
 }

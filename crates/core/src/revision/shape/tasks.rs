@@ -2,31 +2,31 @@
 
 use serde::Deserialize;
 
-use super::super::{Revision, Translate, Unsayable};
+use super::super::{Revision, Translate, UnsupportedByRevisionError};
 use super::same_everywhere;
 use crate::jsonrpc::RawJson;
 use crate::protocol::tasks::{
-    CancelResult, GetResult, ListResult, PayloadResult, Spelling, StatusParams, Task, TaskCreated,
+    CancelResult, GetResult, ListResult, PayloadResult, TaskFormat, StatusParams, Task, CreateTaskResult,
     TaskParams, TaskStatus, UpdateParams,
 };
 
 impl Translate for Task {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
-        self.spelling = match to {
-            _ if to.is_stateless() => Spelling::Extension,
-            _ if to.has_core_tasks() => Spelling::Core,
-            _ => return Err(Unsayable::Tasks),
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
+        self.format = match to {
+            _ if to.is_stateless() => TaskFormat::Extension,
+            _ if to.has_core_tasks() => TaskFormat::Core,
+            _ => return Err(UnsupportedByRevisionError::Tasks),
         };
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {
-        self.spelling = Spelling::Extension;
+    fn upgrade(&mut self, _from: Revision) {
+        self.format = TaskFormat::Extension;
     }
 }
 
 impl Translate for GetResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         if to.has_core_tasks() {
             // There a tool that failed has a failed task; the extension completes it and lets the result tell.
             if self.task.status == TaskStatus::Completed && self.result.as_ref().is_some_and(is_tool_error) {
@@ -39,76 +39,76 @@ impl Translate for GetResult {
         }
         if to.is_stateless() {
             match self.task.status {
-                TaskStatus::Completed if self.result.is_none() => return Err(Unsayable::Missing("result")),
-                TaskStatus::Failed if self.error.is_none() => return Err(Unsayable::Missing("error")),
+                TaskStatus::Completed if self.result.is_none() => return Err(UnsupportedByRevisionError::MissingMember("result")),
+                TaskStatus::Failed if self.error.is_none() => return Err(UnsupportedByRevisionError::MissingMember("error")),
                 TaskStatus::InputRequired if self.input_requests.is_none() => {
-                    return Err(Unsayable::Missing("inputRequests"));
+                    return Err(UnsupportedByRevisionError::MissingMember("inputRequests"));
                 }
                 _ => {}
             }
         }
         for request in self.input_requests.iter_mut().flat_map(|requests| requests.values_mut()) {
-            request.outward(to)?;
+            request.downgrade(to)?;
         }
-        self.task.outward(to)
+        self.task.downgrade(to)
     }
 
-    fn inward(&mut self, from: Revision) {
-        self.task.inward(from);
+    fn upgrade(&mut self, from: Revision) {
+        self.task.upgrade(from);
     }
 }
 
 fn is_tool_error(result: &RawJson) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Peek {
+    struct ErrorFlag {
         #[serde(default)]
         is_error: bool,
     }
-    result.read::<Peek>().is_ok_and(|peek| peek.is_error)
+    result.read::<ErrorFlag>().is_ok_and(|peek| peek.is_error)
 }
 
-impl Translate for TaskCreated {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
-        self.task.outward(to)
+impl Translate for CreateTaskResult {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
+        self.task.downgrade(to)
     }
 
-    fn inward(&mut self, from: Revision) {
-        self.task.inward(from);
+    fn upgrade(&mut self, from: Revision) {
+        self.task.upgrade(from);
     }
 }
 
 impl Translate for CancelResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         if to.is_stateless() {
             self.task = None;
             return Ok(());
         }
-        self.task.as_mut().ok_or(Unsayable::Missing("task"))?.outward(to)
+        self.task.as_mut().ok_or(UnsupportedByRevisionError::MissingMember("task"))?.downgrade(to)
     }
 
-    fn inward(&mut self, from: Revision) {
-        self.task.iter_mut().for_each(|task| task.inward(from));
+    fn upgrade(&mut self, from: Revision) {
+        self.task.iter_mut().for_each(|task| task.upgrade(from));
     }
 }
 
 impl Translate for StatusParams {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
-        self.task.outward(to)
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
+        self.task.downgrade(to)
     }
 
-    fn inward(&mut self, from: Revision) {
-        self.task.inward(from);
+    fn upgrade(&mut self, from: Revision) {
+        self.task.upgrade(from);
     }
 }
 
 impl Translate for ListResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
-        self.tasks.iter_mut().try_for_each(|task| task.outward(to))
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
+        self.tasks.iter_mut().try_for_each(|task| task.downgrade(to))
     }
 
-    fn inward(&mut self, from: Revision) {
-        self.tasks.iter_mut().for_each(|task| task.inward(from));
+    fn upgrade(&mut self, from: Revision) {
+        self.tasks.iter_mut().for_each(|task| task.upgrade(from));
     }
 }
 

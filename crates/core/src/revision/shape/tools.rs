@@ -5,14 +5,14 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::super::Revision::*;
-use super::super::{Reading, Revision, Translate, Unsayable};
-use super::{fit_cache, fit_icons, fit_inner_meta, fit_round, fit_title, no_change_between};
+use super::super::{InferResultType, Revision, Translate, UnsupportedByRevisionError};
+use super::{fit_cache, fit_icons, fit_inner_meta, fit_input_responses, fit_title, no_change_between};
 use crate::jsonrpc::{Raw, RawJson};
 use crate::protocol::tools::{CallOutput, CallParams, CallResult, ListResult, Tool, ToolAnnotations};
 use crate::protocol::{ContentBlock, ResultType, Schema};
 
 impl Translate for Tool {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         match to {
             V2024_11_05 => self.annotations = None,
             // The title had a place in the annotations before it had its own.
@@ -41,7 +41,7 @@ impl Translate for Tool {
         Ok(())
     }
 
-    fn inward(&mut self, from: Revision) {
+    fn upgrade(&mut self, from: Revision) {
         if from == V2025_03_26
             && self.title.is_none()
             && let Some(annotations) = &mut self.annotations
@@ -72,19 +72,19 @@ fn fit_schema(schema: &mut Schema, to: Revision) {
 }
 
 impl Translate for ListResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_cache(self, to);
-        self.tools.iter_mut().try_for_each(|tool| tool.outward(to))
+        self.tools.iter_mut().try_for_each(|tool| tool.downgrade(to))
     }
 
-    fn inward(&mut self, from: Revision) {
-        self.tools.iter_mut().for_each(|tool| tool.inward(from));
+    fn upgrade(&mut self, from: Revision) {
+        self.tools.iter_mut().for_each(|tool| tool.upgrade(from));
     }
 }
 
 impl Translate for CallParams {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
-        fit_round(&mut self.input_responses, &mut self.request_state, to);
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
+        fit_input_responses(&mut self.input_responses, &mut self.request_state, to);
         // Elsewhere the wish is not known, and on 2026-07-28 the server alone decides.
         if !to.has_core_tasks() {
             self.task = None;
@@ -93,22 +93,22 @@ impl Translate for CallParams {
     }
 
     /// A member the peer's revision does not have is not taken for one that it has elsewhere.
-    fn inward(&mut self, from: Revision) {
-        let _ = self.outward(from);
+    fn upgrade(&mut self, from: Revision) {
+        let _ = self.downgrade(from);
     }
 
-    fn alike(one: Revision, other: Revision) -> bool {
+    fn is_same_in(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2025_11_25, V2026_07_28])
     }
 }
 
 impl Translate for CallResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_structured(&mut self.structured_content, &mut self.content, to);
-        self.content.iter_mut().try_for_each(|block| block.outward(to))
+        self.content.iter_mut().try_for_each(|block| block.downgrade(to))
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 /// Structured content came with 2025-06-18, as an object; only 2026-07-28 takes any value. A result that said
@@ -128,39 +128,39 @@ pub(super) fn fit_structured(
 }
 
 impl Translate for CallOutput {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         match self {
-            CallOutput::Complete(result) => result.outward(to),
-            CallOutput::InputRequired(asked) => asked.outward(to),
-            CallOutput::Task(task) => task.outward(to),
+            CallOutput::Complete(result) => result.downgrade(to),
+            CallOutput::InputRequired(asked) => asked.downgrade(to),
+            CallOutput::Task(task) => task.downgrade(to),
         }
     }
 
-    fn inward(&mut self, from: Revision) {
+    fn upgrade(&mut self, from: Revision) {
         match self {
-            CallOutput::Complete(result) => result.inward(from),
-            CallOutput::InputRequired(asked) => asked.inward(from),
-            CallOutput::Task(task) => task.inward(from),
+            CallOutput::Complete(result) => result.upgrade(from),
+            CallOutput::InputRequired(asked) => asked.upgrade(from),
+            CallOutput::Task(task) => task.upgrade(from),
         }
     }
 }
 
-impl Reading for CallOutput {
-    fn kind_of(result: Raw<'_>, from: Revision) -> ResultType {
-        promised(result, from)
+impl InferResultType for CallOutput {
+    fn infer_result_type(result: Raw<'_>, from: Revision) -> ResultType {
+        infer_task_result(result, from)
     }
 }
 
 /// 2025-11-25 shows a promise by the task it holds, and by lacking what an answer holds.
-pub(super) fn promised(result: Raw<'_>, from: Revision) -> ResultType {
+pub(super) fn infer_task_result(result: Raw<'_>, from: Revision) -> ResultType {
     #[derive(Deserialize)]
-    struct Peek {
+    struct TaskMembers {
         task: Option<IgnoredAny>,
         content: Option<IgnoredAny>,
         action: Option<IgnoredAny>,
     }
-    match result.read::<Peek>() {
-        Ok(Peek { task: Some(_), content: None, action: None }) if from.has_core_tasks() => ResultType::Task,
+    match result.read::<TaskMembers>() {
+        Ok(TaskMembers { task: Some(_), content: None, action: None }) if from.has_core_tasks() => ResultType::Task,
         _ => ResultType::Complete,
     }
 }

@@ -4,28 +4,28 @@
 //! a request of the stateless era then [climbs](climb) a ladder of checks. All of them are functions from what arrived to
 //! what to do, so that each row of the table is a test.
 
-mod ladder;
-mod other;
+mod stateless_checks;
+mod get_delete;
 mod post;
 #[cfg(test)]
 mod tests;
 
-pub use ladder::{MirrorHeaders, climb};
-pub use other::{Delete, Get, decide_delete, decide_get, decide_sse};
-pub use post::{Post, decide_post, decide_post_request};
+pub use stateless_checks::{MirrorHeaders, check_stateless_headers};
+pub use get_delete::{DeleteDecision, GetDecision, decide_delete, decide_get, decide_http_sse};
+pub use post::{PostDecision, decide_post, decide_post_request};
 
 use crate::jsonrpc::code;
-use crate::revision::{Refusal, Revision, Revisions, code as refusal_code};
+use crate::revision::{RpcError, Revision, Revisions, code as refusal_code};
 
 /// A header that may stand once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Header<'a> {
+pub enum OptionalHeader<'a> {
     /// It is not there.
     Absent,
     /// It is there once.
-    Once(&'a str),
+    Present(&'a str),
     /// It is there more than once, or is not text: nobody can say what it means.
-    Unclear,
+    Ambiguous,
 }
 
 /// The session a request names, as far as the server knows it.
@@ -41,9 +41,9 @@ pub enum SessionHeader {
 
 /// What every decision looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head<'a> {
-    /// `MCP-Protocol-Version`.
-    pub version: Header<'a>,
+pub struct RequestHeaders<'a> {
+    /// `MCP-Protocol-VersionHeader`.
+    pub version: OptionalHeader<'a>,
     /// `Mcp-Session-Id`.
     pub session: SessionHeader,
 }
@@ -51,21 +51,21 @@ pub struct Head<'a> {
 /// What the server offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Policy {
+pub struct HttpPolicy {
     /// The revisions it serves.
     pub served: Revisions,
     /// Whether requests of the handshake era need a session; otherwise each stands alone, without what needs one.
     pub sessions: bool,
     /// Whether clients may end their session.
-    pub delete: bool,
+    pub allow_delete: bool,
     /// Whether the two paths of the old HTTP+SSE transport are served.
     pub http_sse: bool,
 }
 
-impl Policy {
+impl HttpPolicy {
     /// Sessions for the handshake era, which clients may end; no HTTP+SSE.
     pub fn new(served: Revisions) -> Self {
-        Self { served, sessions: true, delete: true, http_sse: false }
+        Self { served, sessions: true, allow_delete: true, http_sse: false }
     }
 
     /// Without sessions.
@@ -79,48 +79,48 @@ impl Policy {
 /// An HTTP request that is not served.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Denial {
+pub struct HttpError {
     /// The HTTP status.
     pub status: u16,
     /// The error for the body, with the id of the request if there is one.
-    pub refusal: Refusal,
+    pub error: RpcError,
     /// The revision whose words the error is in.
     pub revision: Revision,
 }
 
-impl Denial {
+impl HttpError {
     /// A refusal with its status, in the words of a revision.
-    pub fn new(status: u16, refusal: Refusal, revision: Revision) -> Self {
-        Self { status, refusal, revision }
+    pub fn new(status: u16, error: RpcError, revision: Revision) -> Self {
+        Self { status, error, revision }
     }
 
     /// A refusal in words of the newest revision.
-    fn newest(status: u16, refusal: Refusal) -> Self {
+    fn for_newest(status: u16, refusal: RpcError) -> Self {
         Self::new(status, refusal, Revision::NEWEST)
     }
 
-    fn invalid(status: u16, text: &'static str, revision: Revision) -> Self {
-        Self::new(status, Refusal::InvalidRequest(text.into()), revision)
+    fn invalid_request(status: u16, text: &'static str, revision: Revision) -> Self {
+        Self::new(status, RpcError::InvalidRequest(text.into()), revision)
     }
 
     // 404, not 400: the client must open a new session (Streamable HTTP, "Session Management").
-    fn session_gone() -> Self {
-        Self::invalid(404, "Session not found", Revision::NEWEST_HANDSHAKE)
+    fn session_not_found() -> Self {
+        Self::invalid_request(404, "Session not found", Revision::NEWEST_HANDSHAKE)
     }
 
-    fn unsupported(requested: &str, served: Revisions, revision: Revision) -> Self {
-        let refusal = Refusal::UnsupportedVersion { requested: requested.to_owned(), supported: served };
+    fn unsupported_version(requested: &str, served: Revisions, revision: Revision) -> Self {
+        let refusal = RpcError::UnsupportedVersion { requested: requested.to_owned(), supported: served };
         Self::new(400, refusal, revision)
     }
 }
 
-fn unclear_version() -> Denial {
+fn ambiguous_version() -> HttpError {
     let text = "`MCP-Protocol-Version` stands there more than once or is not text";
-    Denial::invalid(400, text, Revision::NEWEST_HANDSHAKE)
+    HttpError::invalid_request(400, text, Revision::NEWEST_HANDSHAKE)
 }
 
 /// The HTTP status of an answer of the stateless era that is an error with this code.
-pub fn status_of(code: i64) -> u16 {
+pub fn status_for_code(code: i64) -> u16 {
     match code {
         code::PARSE_ERROR | code::INVALID_REQUEST => 400,
         refusal_code::HEADER_MISMATCH
@@ -133,29 +133,29 @@ pub fn status_of(code: i64) -> u16 {
     }
 }
 
-/// What `MCP-Protocol-Version` says.
-enum Version<'a> {
+/// What `MCP-Protocol-VersionHeader` says.
+enum VersionHeader<'a> {
     Absent,
     /// A revision of the handshake era that is served.
     Handshake(Revision),
     /// A revision of the stateless era, served or not.
     Stateless,
     /// One that nobody serves here.
-    Unserved(&'a str),
-    Unclear,
+    Unsupported(&'a str),
+    Ambiguous,
 }
 
-impl<'a> Version<'a> {
-    fn read(header: Header<'a>, served: Revisions) -> Self {
+impl<'a> VersionHeader<'a> {
+    fn parse(header: OptionalHeader<'a>, served: Revisions) -> Self {
         let text = match header {
-            Header::Absent => return Version::Absent,
-            Header::Unclear => return Version::Unclear,
-            Header::Once(text) => text.trim_ascii(),
+            OptionalHeader::Absent => return VersionHeader::Absent,
+            OptionalHeader::Ambiguous => return VersionHeader::Ambiguous,
+            OptionalHeader::Present(text) => text.trim_ascii(),
         };
         match text.parse::<Revision>() {
-            Ok(revision) if revision.is_stateless() => Version::Stateless,
-            Ok(revision) if served.contains(revision) => Version::Handshake(revision),
-            _ => Version::Unserved(text),
+            Ok(revision) if revision.is_stateless() => VersionHeader::Stateless,
+            Ok(revision) if served.contains(revision) => VersionHeader::Handshake(revision),
+            _ => VersionHeader::Unsupported(text),
         }
     }
 }

@@ -2,18 +2,18 @@
 //!
 //! Row numbers are those of the decision table in ARCHITECTURE.md.
 
-use super::super::peek::{Claim, Peek};
-use super::{Denial, Head, Header, Policy, SessionHeader, Version};
+use super::super::request_meta::{ClaimedVersion, RequestMeta};
+use super::{HttpError, RequestHeaders, OptionalHeader, HttpPolicy, SessionHeader, VersionHeader};
 use crate::jsonrpc::{Batch, Incoming, Message, Request};
 use crate::protocol::discover::Discover;
 use crate::protocol::lifecycle::Initialize;
 use crate::protocol::{Method, meta};
-use crate::revision::{Refusal, Revision, canonical};
+use crate::revision::{RpcError, Revision, canonical_method};
 
 /// What to do with a POST.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Post {
+pub enum PostDecision {
     /// A request of the stateless era: let it climb the ladder.
     Stateless(Revision),
     /// An `initialize`: open a session, or none in a server without them, that speaks this revision.
@@ -21,7 +21,7 @@ pub enum Post {
     /// A request or notification of a session that speaks this revision.
     InSession(Revision),
     /// A request or notification of the handshake era that stands alone: nothing can be asked back.
-    Alone(Revision),
+    Sessionless(Revision),
     /// A batch, in a session or alone.
     Batch {
         /// Its revision.
@@ -30,45 +30,45 @@ pub enum Post {
         in_session: bool,
     },
     /// An answer to a request of ours: 202, and hand it on if something waits for it.
-    Deliver,
+    DeliverResponse,
     /// A notification nobody acts on: 202.
     Accept,
     /// Not served.
-    Deny(Denial),
+    Reject(HttpError),
 }
 
 /// The decision for a POST whose body was parsed.
-pub fn decide_post(policy: &Policy, head: &Head<'_>, body: &Incoming<'_>) -> Post {
+pub fn decide_post(policy: &HttpPolicy, head: &RequestHeaders<'_>, body: &Incoming<'_>) -> PostDecision {
     match body {
         Incoming::Batch(batch) => decide_batch(policy, head, batch),
-        Incoming::Single(Message::Request(request)) => match Peek::at(request.params()) {
+        Incoming::Single(Message::Request(request)) => match RequestMeta::from_params(request.params()) {
             Ok(peek) => return decide_post_request(policy, head, request, &peek),
-            Err(error) => Err(Denial::newest(400, Refusal::bad_params(&error))),
+            Err(error) => Err(HttpError::for_newest(400, RpcError::invalid_params(&error))),
         },
         Incoming::Single(Message::Notification(notice)) => {
-            let claims = Peek::at(notice.params()).is_ok_and(|peek| is_stateless_claim(&peek.claim()));
+            let claims = RequestMeta::from_params(notice.params()).is_ok_and(|peek| claims_stateless(&peek.claimed_version()));
             decide_notification(policy, head, claims)
         }
         Incoming::Single(Message::Response(_)) => decide_response(policy, head),
     }
-    .unwrap_or_else(Post::Deny)
+    .unwrap_or_else(PostDecision::Reject)
 }
 
 /// The same for a request whose params were looked at already.
-pub fn decide_post_request(policy: &Policy, head: &Head<'_>, request: &Request<'_>, peek: &Peek<'_>) -> Post {
-    decide_request(policy, head, request, peek).unwrap_or_else(Post::Deny)
+pub fn decide_post_request(policy: &HttpPolicy, head: &RequestHeaders<'_>, request: &Request<'_>, peek: &RequestMeta<'_>) -> PostDecision {
+    decide_request(policy, head, request, peek).unwrap_or_else(PostDecision::Reject)
 }
 
 fn decide_request(
-    policy: &Policy,
-    head: &Head<'_>,
+    policy: &HttpPolicy,
+    head: &RequestHeaders<'_>,
     request: &Request<'_>,
-    peek: &Peek<'_>,
-) -> Result<Post, Denial> {
-    match peek.claim() {
-        Claim::Malformed => Err(Denial::newest(400, peek.check_sender().err().unwrap_or(Refusal::Internal))),
-        claim if is_stateless_claim(&claim) => {
-            let Claim::Version(claimed) = claim else { return Err(Denial::newest(400, Refusal::Internal)) };
+    peek: &RequestMeta<'_>,
+) -> Result<PostDecision, HttpError> {
+    match peek.claimed_version() {
+        ClaimedVersion::Malformed => Err(HttpError::for_newest(400, peek.check_client_meta().err().unwrap_or(RpcError::Internal))),
+        claim if claims_stateless(&claim) => {
+            let ClaimedVersion::Version(claimed) = claim else { return Err(HttpError::for_newest(400, RpcError::Internal)) };
             decide_stateless(policy, head, &claimed)
         }
         // Row 7: a claim of an older version does not make it stateless.
@@ -77,164 +77,164 @@ fn decide_request(
 }
 
 /// Whether the claim is one of the stateless era, or of a version we have never heard of, which can be no other.
-fn is_stateless_claim(claim: &Claim<'_>) -> bool {
+fn claims_stateless(claim: &ClaimedVersion<'_>) -> bool {
     match claim {
-        Claim::Version(version) => version.parse::<Revision>().map_or(true, Revision::is_stateless),
-        Claim::None | Claim::Malformed => false,
+        ClaimedVersion::Version(version) => version.parse::<Revision>().map_or(true, Revision::is_stateless),
+        ClaimedVersion::None | ClaimedVersion::Malformed => false,
     }
 }
 
-fn decide_stateless(policy: &Policy, head: &Head<'_>, claimed: &str) -> Result<Post, Denial> {
-    let mismatch = |text: &'static str| Denial::newest(400, Refusal::HeaderMismatch(text.into()));
+fn decide_stateless(policy: &HttpPolicy, head: &RequestHeaders<'_>, claimed: &str) -> Result<PostDecision, HttpError> {
+    let mismatch = |text: &'static str| HttpError::for_newest(400, RpcError::HeaderMismatch(text.into()));
     match head.version {
         // Row 4.
-        Header::Absent => Err(mismatch("`MCP-Protocol-Version` is missing")),
-        Header::Unclear => Err(mismatch("`MCP-Protocol-Version` stands there more than once or is not text")),
+        OptionalHeader::Absent => Err(mismatch("`MCP-Protocol-Version` is missing")),
+        OptionalHeader::Ambiguous => Err(mismatch("`MCP-Protocol-Version` stands there more than once or is not text")),
         // Row 5: before asking whether either is served.
-        Header::Once(header) if header.trim_ascii() != claimed => {
+        OptionalHeader::Present(header) if header.trim_ascii() != claimed => {
             Err(mismatch("`MCP-Protocol-Version` differs from the version in `_meta`"))
         }
-        Header::Once(_) => match claimed.parse::<Revision>() {
+        OptionalHeader::Present(_) => match claimed.parse::<Revision>() {
             // Row 3.
-            Ok(revision) if policy.served.contains(revision) => Ok(Post::Stateless(revision)),
+            Ok(revision) if policy.served.contains(revision) => Ok(PostDecision::Stateless(revision)),
             // Row 6.
-            _ => Err(Denial::unsupported(claimed, policy.served, Revision::NEWEST)),
+            _ => Err(HttpError::unsupported_version(claimed, policy.served, Revision::NEWEST)),
         },
     }
 }
 
 fn decide_handshake(
-    policy: &Policy,
-    head: &Head<'_>,
+    policy: &HttpPolicy,
+    head: &RequestHeaders<'_>,
     request: &Request<'_>,
-    peek: &Peek<'_>,
-) -> Result<Post, Denial> {
-    let version = Version::read(head.version, policy.served);
+    peek: &RequestMeta<'_>,
+) -> Result<PostDecision, HttpError> {
+    let version = VersionHeader::parse(head.version, policy.served);
     // Row 8: never served with the leniency of an older revision, `initialize` included.
-    if let Version::Stateless = version {
-        return Err(Denial::newest(400, missing_meta()));
+    if let VersionHeader::Stateless = version {
+        return Err(HttpError::for_newest(400, missing_meta()));
     }
-    let method = canonical(&request.method);
+    let method = canonical_method(&request.method);
     let served = policy.served;
     if served.handshake().is_empty() {
-        return Err(no_handshake(policy, &version, method, peek));
+        return Err(handshake_unsupported(policy, &version, method, peek));
     }
     match (method, head.session) {
         // Row 14: not -32601, which would tell a half-migrated client that there is no such method.
-        (Discover::NAME, _) => Err(Denial::newest(400, missing_meta())),
+        (Discover::NAME, _) => Err(HttpError::for_newest(400, missing_meta())),
         // Row 9: whatever session it names, a new one begins.
         (Initialize::NAME, _) => {
             let offered = peek.offered_version().ok_or_else(|| {
                 let text = "Invalid params: `initialize` needs `protocolVersion`";
-                Denial::new(400, Refusal::InvalidParams(text.into()), Revision::NEWEST_HANDSHAKE)
+                HttpError::new(400, RpcError::InvalidParams(text.into()), Revision::NEWEST_HANDSHAKE)
             })?;
-            let agreed = served.answer_to_initialize(offered);
-            agreed.map(Post::Initialize).ok_or_else(|| Denial::unsupported(offered, served, Revision::NEWEST))
+            let agreed = served.negotiate(offered);
+            agreed.map(PostDecision::Initialize).ok_or_else(|| HttpError::unsupported_version(offered, served, Revision::NEWEST))
         }
-        _ => in_session_or_alone(policy, head, &version),
+        _ => resolve_session(policy, head, &version),
     }
 }
 
 /// Rows 10 to 13, and 17 and 18: which revision governs what names no version of its own.
-fn in_session_or_alone(policy: &Policy, head: &Head<'_>, version: &Version<'_>) -> Result<Post, Denial> {
+fn resolve_session(policy: &HttpPolicy, head: &RequestHeaders<'_>, version: &VersionHeader<'_>) -> Result<PostDecision, HttpError> {
     match (head.session, version) {
         // Row 11.
-        (SessionHeader::Unknown, _) => Err(Denial::session_gone()),
-        (_, Version::Unserved(requested)) => {
-            Err(Denial::unsupported(requested, policy.served, Revision::NEWEST_HANDSHAKE))
+        (SessionHeader::Unknown, _) => Err(HttpError::session_not_found()),
+        (_, VersionHeader::Unsupported(requested)) => {
+            Err(HttpError::unsupported_version(requested, policy.served, Revision::NEWEST_HANDSHAKE))
         }
-        (_, Version::Unclear) => Err(super::unclear_version()),
+        (_, VersionHeader::Ambiguous) => Err(super::ambiguous_version()),
         // Row 10: the session's own revision counts, even if the header names another one that is served.
-        (SessionHeader::Known(revision), _) => Ok(Post::InSession(revision)),
+        (SessionHeader::Known(revision), _) => Ok(PostDecision::InSession(revision)),
         // Row 12.
-        (SessionHeader::Absent, _) if policy.sessions => Err(Denial::invalid(
+        (SessionHeader::Absent, _) if policy.sessions => Err(HttpError::invalid_request(
             400,
             "No session: send `initialize` first, or speak 2026-07-28 with its `_meta` keys and headers",
             Revision::NEWEST_HANDSHAKE,
         )),
         // Row 13.
-        (SessionHeader::Absent, Version::Handshake(revision)) => Ok(Post::Alone(*revision)),
-        (SessionHeader::Absent, _) if policy.served.contains(Revision::ASSUMED) => {
-            Ok(Post::Alone(Revision::ASSUMED))
+        (SessionHeader::Absent, VersionHeader::Handshake(revision)) => Ok(PostDecision::Sessionless(*revision)),
+        (SessionHeader::Absent, _) if policy.served.contains(Revision::HTTP_DEFAULT) => {
+            Ok(PostDecision::Sessionless(Revision::HTTP_DEFAULT))
         }
         (SessionHeader::Absent, _) => {
-            Err(Denial::unsupported(Revision::ASSUMED.as_str(), policy.served, Revision::NEWEST_HANDSHAKE))
+            Err(HttpError::unsupported_version(Revision::HTTP_DEFAULT.as_str(), policy.served, Revision::NEWEST_HANDSHAKE))
         }
     }
 }
 
 /// Row 25: nothing but the stateless era is served.
-fn no_handshake(policy: &Policy, version: &Version<'_>, method: &str, peek: &Peek<'_>) -> Denial {
+fn handshake_unsupported(policy: &HttpPolicy, version: &VersionHeader<'_>, method: &str, peek: &RequestMeta<'_>) -> HttpError {
     if method == Initialize::NAME {
         let offered = peek.offered_version().unwrap_or_default();
-        return Denial::unsupported(offered, policy.served, Revision::NEWEST);
+        return HttpError::unsupported_version(offered, policy.served, Revision::NEWEST);
     }
     let requested = match version {
-        Version::Unserved(text) => text,
-        Version::Handshake(revision) => revision.as_str(),
+        VersionHeader::Unsupported(text) => text,
+        VersionHeader::Handshake(revision) => revision.as_str(),
         _ => {
-            return Denial::newest(400, Refusal::HeaderMismatch("`MCP-Protocol-Version` is missing".into()));
+            return HttpError::for_newest(400, RpcError::HeaderMismatch("`MCP-Protocol-Version` is missing".into()));
         }
     };
-    Denial::unsupported(requested, policy.served, Revision::NEWEST)
+    HttpError::unsupported_version(requested, policy.served, Revision::NEWEST)
 }
 
-fn decide_notification(policy: &Policy, head: &Head<'_>, claims: bool) -> Result<Post, Denial> {
-    let version = Version::read(head.version, policy.served);
+fn decide_notification(policy: &HttpPolicy, head: &RequestHeaders<'_>, claims: bool) -> Result<PostDecision, HttpError> {
+    let version = VersionHeader::parse(head.version, policy.served);
     // Row 16.
-    if claims || matches!(version, Version::Stateless) {
-        return Ok(Post::Accept);
+    if claims || matches!(version, VersionHeader::Stateless) {
+        return Ok(PostDecision::Accept);
     }
     if policy.served.handshake().is_empty() {
-        return Err(Denial::newest(400, Refusal::HeaderMismatch("`MCP-Protocol-Version` is missing".into())));
+        return Err(HttpError::for_newest(400, RpcError::HeaderMismatch("`MCP-Protocol-Version` is missing".into())));
     }
-    in_session_or_alone(policy, head, &version)
+    resolve_session(policy, head, &version)
 }
 
-fn decide_response(policy: &Policy, head: &Head<'_>) -> Result<Post, Denial> {
-    let version = Version::read(head.version, policy.served);
+fn decide_response(policy: &HttpPolicy, head: &RequestHeaders<'_>) -> Result<PostDecision, HttpError> {
+    let version = VersionHeader::parse(head.version, policy.served);
     match (head.session, version) {
         // Row 20.
-        (_, Version::Stateless) | (SessionHeader::Absent, _) => {
-            Err(Denial::invalid(400, "Nobody here waits for a response", Revision::NEWEST))
+        (_, VersionHeader::Stateless) | (SessionHeader::Absent, _) => {
+            Err(HttpError::invalid_request(400, "Nobody here waits for a response", Revision::NEWEST))
         }
-        (SessionHeader::Unknown, _) => Err(Denial::session_gone()),
-        (_, Version::Unserved(requested)) => {
-            Err(Denial::unsupported(requested, policy.served, Revision::NEWEST_HANDSHAKE))
+        (SessionHeader::Unknown, _) => Err(HttpError::session_not_found()),
+        (_, VersionHeader::Unsupported(requested)) => {
+            Err(HttpError::unsupported_version(requested, policy.served, Revision::NEWEST_HANDSHAKE))
         }
-        (_, Version::Unclear) => Err(super::unclear_version()),
+        (_, VersionHeader::Ambiguous) => Err(super::ambiguous_version()),
         // Row 19.
-        (SessionHeader::Known(_), _) => Ok(Post::Deliver),
+        (SessionHeader::Known(_), _) => Ok(PostDecision::DeliverResponse),
     }
 }
 
-fn decide_batch(policy: &Policy, head: &Head<'_>, batch: &Batch<'_>) -> Result<Post, Denial> {
-    let refuse = |text| Err(Denial::invalid(400, text, Revision::NEWEST_HANDSHAKE));
+fn decide_batch(policy: &HttpPolicy, head: &RequestHeaders<'_>, batch: &Batch<'_>) -> Result<PostDecision, HttpError> {
+    let refuse = |text| Err(HttpError::invalid_request(400, text, Revision::NEWEST_HANDSHAKE));
     let no_batch = "Invalid request: only 2025-03-26 has batches";
     // Row 2.
-    if batch.messages().iter().flatten().any(Claim::is_made_in) {
+    if batch.messages().iter().flatten().any(ClaimedVersion::is_present_in) {
         return refuse(no_batch);
     }
-    if batch.request_methods().any(|method| canonical(method) == Initialize::NAME) {
+    if batch.request_methods().any(|method| canonical_method(method) == Initialize::NAME) {
         return refuse("Invalid request: `initialize` cannot be part of a batch");
     }
-    let version = Version::read(head.version, policy.served);
-    if matches!(version, Version::Stateless) {
+    let version = VersionHeader::parse(head.version, policy.served);
+    if matches!(version, VersionHeader::Stateless) {
         return refuse(no_batch);
     }
     // Row 1.
-    match in_session_or_alone(policy, head, &version)? {
-        Post::InSession(revision) if revision.has_batches() => Ok(Post::Batch { revision, in_session: true }),
-        Post::Alone(revision) if revision.has_batches() => Ok(Post::Batch { revision, in_session: false }),
+    match resolve_session(policy, head, &version)? {
+        PostDecision::InSession(revision) if revision.has_batches() => Ok(PostDecision::Batch { revision, in_session: true }),
+        PostDecision::Sessionless(revision) if revision.has_batches() => Ok(PostDecision::Batch { revision, in_session: false }),
         _ => refuse(no_batch),
     }
 }
 
-fn missing_meta() -> Refusal {
+fn missing_meta() -> RpcError {
     let text = format!(
         "Invalid params: `_meta` lacks `{}` and `{}`",
         meta::PROTOCOL_VERSION,
         meta::CLIENT_CAPABILITIES
     );
-    Refusal::InvalidParams(text.into())
+    RpcError::InvalidParams(text.into())
 }

@@ -2,7 +2,7 @@
 
 use tsugite::core::protocol::Role;
 use tsugite::core::protocol::content::SamplingBlock;
-use tsugite::core::protocol::form::{Field, FormSchema, Options, TitledOption};
+use tsugite::core::protocol::form::{Field, FormSchema, ChoiceOptions, TitledOption};
 use tsugite::core::protocol::roots::Root;
 use tsugite::core::protocol::sampling::{CreateMessageParams, CreateMessageResult, SamplingMessage};
 use tsugite::prelude::*;
@@ -78,12 +78,12 @@ async fn test_elicitation_sep1034_defaults(cx: Context) -> Result<String, ToolEr
 /// Asks for choices in every way to write them.
 #[tool]
 async fn test_elicitation_sep1330_enums(cx: Context) -> Result<String, ToolError> {
-    let options = || Options::Plain(["option1", "option2", "option3"].map(String::from).into());
+    let options = || ChoiceOptions::Plain(["option1", "option2", "option3"].map(String::from).into());
     let titled = |titles: [&str; 3]| {
         let option = |(value, title): (&str, &str)| TitledOption { value: value.into(), title: title.into() };
-        Options::Titled(["value1", "value2", "value3"].into_iter().zip(titles).map(option).collect())
+        ChoiceOptions::Titled(["value1", "value2", "value3"].into_iter().zip(titles).map(option).collect())
     };
-    let named = Options::Named {
+    let named = ChoiceOptions::EnumNames {
         values: ["opt1", "opt2", "opt3"].map(String::from).into(),
         names: ["Option One", "Option Two", "Option Three"].map(String::from).into(),
     };
@@ -92,8 +92,8 @@ async fn test_elicitation_sep1330_enums(cx: Context) -> Result<String, ToolError
         .field("untitledSingle", Field::choice(options()))
         .field("titledSingle", Field::choice(titled(["First Option", "Second Option", "Third Option"])))
         .field("legacyEnum", Field::choice(named))
-        .field("untitledMulti", Field::choices(options()))
-        .field("titledMulti", Field::choices(titled(["First Choice", "Second Choice", "Third Choice"])));
+        .field("untitledMulti", Field::multiple_choice(options()))
+        .field("titledMulti", Field::multiple_choice(titled(["First Choice", "Second Choice", "Third Choice"])));
     let chosen = cx.ask_form(form, "Please choose.").await?;
     Ok(format!("Elicitation completed: {chosen:?}"))
 }

@@ -13,7 +13,7 @@ use tsugite::core::protocol::Implementation;
 use tsugite::core::protocol::completion::CompleteParams;
 use tsugite::core::protocol::roots::Root;
 use tsugite::core::protocol::sampling::CreateMessageResult;
-use tsugite::core::revision::{Refusal, Revision, Revisions};
+use tsugite::core::revision::{RpcError, Revision, Revisions};
 
 /// What came of something: a value, or what kind of failure.
 pub(super) type Outcome = Result<Value, String>;
@@ -100,7 +100,7 @@ impl App {
                     "role": "assistant", "content": {"type": "text", "text": how}, "model": "a model",
                 });
                 let said: CreateMessageResult = read(said)?;
-                let said = if how == "no" { Err(Refusal::UserRejected) } else { Ok(said) };
+                let said = if how == "no" { Err(RpcError::UserRejected) } else { Ok(said) };
                 connecting.on_sample(move |_| {
                     let _ = tell.send("sample".to_owned());
                     std::future::ready(said.clone())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tsugite::client::{Answer, Client, Kind};
-use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::form::FormSchema;
 use tsugite::prelude::*;
 use tsugite::server::FieldValue;
@@ -115,7 +115,7 @@ impl Form for Nothing {
         FormSchema::new()
     }
 
-    fn read(_: &Ordered<FieldValue>) -> Result<Self, String> {
+    fn read(_: &OrderedMap<FieldValue>) -> Result<Self, String> {
         Ok(Self)
     }
 }

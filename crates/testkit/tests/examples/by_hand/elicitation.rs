@@ -3,8 +3,8 @@
 use std::io;
 
 use serde::Deserialize;
-use tsugite::core::protocol::Ordered;
-use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, Options, TextFormat, TitledOption};
+use tsugite::core::protocol::OrderedMap;
+use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions, TextFormat, TitledOption};
 use tsugite::prelude::*;
 use tsugite::server::{FieldValue, FormField};
 
@@ -17,7 +17,7 @@ impl Form for Confirm {
         FormSchema::new().required_field("sure", bool::field().description("Delete anyway?"))
     }
 
-    fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
+    fn read(content: &OrderedMap<FieldValue>) -> Result<Self, String> {
         Ok(Self { sure: bool::read("sure", content.get("sure"))? })
     }
 }
@@ -45,7 +45,7 @@ struct Order {
 impl Form for Order {
     fn schema() -> FormSchema {
         let option = |value: &str, title: &str| TitledOption { value: value.into(), title: title.into() };
-        let sizes = Options::Titled(vec![option("small", "Small"), option("large", "Quite large")]);
+        let sizes = ChoiceOptions::Titled(vec![option("small", "Small"), option("large", "Quite large")]);
         let count = FieldKind::Number {
             integer: true,
             minimum: Some(1.into()),
@@ -64,7 +64,7 @@ impl Form for Order {
             .field("receipt", receipt)
     }
 
-    fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
+    fn read(content: &OrderedMap<FieldValue>) -> Result<Self, String> {
         let large = String::read("size", content.get("size"))? == "large";
         let receipt = Option::read("receipt", content.get("receipt"))?;
         Ok(Self { large, count: u32::read("count", content.get("count"))?, receipt })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
-use tsugite::core::jsonrpc::Limits;
+use tsugite::core::jsonrpc::MessageLimits;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Connection, Request, Serving, initialize, open};
@@ -19,8 +19,8 @@ const EVIL: &str = "http://evil.example";
 async fn a_page_of_a_foreign_origin_is_refused_before_anything_is_read() {
     // T-01, T-08, HTTP-003, HTTP-004
     let (server, count) = counted();
-    let mut limits = Limits::default();
-    limits.message_bytes = 4000;
+    let mut limits = MessageLimits::default();
+    limits.max_message_bytes = 4000;
     let serving = Serving::start(&server.limits(limits)).await;
     let session = open(&serving, "2025-11-25", json!({})).await;
     let post = Request::post(&call("ran", json!({})));
@@ -276,8 +276,8 @@ async fn headers_that_are_too_many_or_too_long_are_refused_unread() {
 async fn a_body_over_the_limit_is_refused_and_the_connection_ends() {
     // T-20
     let (server, count) = counted();
-    let mut limits = Limits::default();
-    limits.message_bytes = 1000;
+    let mut limits = MessageLimits::default();
+    limits.max_message_bytes = 1000;
     let serving = Serving::start(&server.limits(limits)).await;
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     let declared = format!("{head}Content-Length: 1000000000\r\n\r\n{{");

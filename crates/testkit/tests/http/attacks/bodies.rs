@@ -1,7 +1,7 @@
 //! Bodies that are too deep, too many, or no message at all.
 
 use serde_json::{Value, json};
-use tsugite::core::jsonrpc::Limits;
+use tsugite::core::jsonrpc::MessageLimits;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, Serving, open};
@@ -39,7 +39,7 @@ async fn a_batch_without_end_is_refused_before_any_of_it_runs() {
 async fn what_a_batch_answers_together_is_bounded() {
     // F-39
     let large = Tool::new("large").handler(|| async { "x".repeat(1000) });
-    let limits = Limits::default().message_bytes(20_000);
+    let limits = MessageLimits::default().max_message_bytes(20_000);
     let server = Server::new("s", "1").tool(large).limits(limits).http(Http::new().sessions(false));
     let serving = Serving::start(&server).await;
     let calls: Vec<_> = (0..200).map(|id| request(id, "tools/call", json!({"name": "large"}))).collect();

@@ -1,15 +1,15 @@
 //! What is looked at before any message: host and origin, method, size, what is sent and what is accepted.
 
 use serde_json::json;
-use tsugite::core::jsonrpc::Limits;
+use tsugite::core::jsonrpc::MessageLimits;
 use tsugite_testkit::http::Request;
 
 use super::{Counted, call, refused_without_id};
 
 #[tokio::test]
 async fn the_door_asks_in_its_order_and_the_first_no_counts() {
-    let mut limits = Limits::default();
-    limits.message_bytes = 1000;
+    let mut limits = MessageLimits::default();
+    limits.max_message_bytes = 1000;
     let counted = Counted::with(|server| server.limits(limits)).await;
     let large = "x".repeat(2000);
     // Wrong in every way there is; with each step one thing is put right.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tsugite::core::protocol::Ordered;
+use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::Role;
 use tsugite::core::protocol::content::SamplingBlock;
 use tsugite::core::protocol::form::FormSchema;
@@ -31,7 +31,7 @@ impl Form for Confirm {
         FormSchema::new().required_field("sure", bool::field().description("Delete anyway?"))
     }
 
-    fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
+    fn read(content: &OrderedMap<FieldValue>) -> Result<Self, String> {
         Ok(Self { sure: bool::read("sure", content.get("sure"))? })
     }
 }
@@ -45,7 +45,7 @@ impl Form for Name {
         FormSchema::new().required_field("name", String::field())
     }
 
-    fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
+    fn read(content: &OrderedMap<FieldValue>) -> Result<Self, String> {
         Ok(Self { name: String::read("name", content.get("name"))? })
     }
 }
@@ -67,7 +67,7 @@ fn text(response: &Value) -> &str {
     response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {response}"))
 }
 
-/// The `delete` tool of the design, and how often it counted.
+/// The `allow_delete` tool of the design, and how often it counted.
 fn delete() -> (Server, Arc<AtomicUsize>) {
     let counted = Arc::new(AtomicUsize::new(0));
     let counter = counted.clone();
@@ -425,7 +425,7 @@ async fn once_and_ask_are_refused_where_they_make_no_sense() {
             FormSchema::new().required_field("password", String::field())
         }
 
-        fn read(_: &Ordered<FieldValue>) -> Result<Self, String> {
+        fn read(_: &OrderedMap<FieldValue>) -> Result<Self, String> {
             Ok(Self)
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tsugite::core::jsonrpc::RawJson;
 use tsugite::core::protocol::content::{SamplingBlock, ToolResult, ToolUse};
-use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, Options, TextFormat};
+use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions, TextFormat};
 use tsugite::core::protocol::sampling::{
     CreateMessageParams, IncludeContext, ModelPreferences, SamplingMessage, ToolChoice,
 };
@@ -377,8 +377,8 @@ async fn what_a_user_fills_in_is_checked_against_the_form() {
         .field("mail", words(Some(TextFormat::Email)))
         .field("count", number(true, 1, 5))
         .field("share", number(false, 0, 1))
-        .field("sure", Field::flag())
-        .field("color", Field::choice(Options::Plain(vec!["red".to_owned(), "blue".to_owned()])));
+        .field("sure", Field::boolean())
+        .field("color", Field::choice(ChoiceOptions::Plain(vec!["red".to_owned(), "blue".to_owned()])));
     let server = Server::new("s", "1").tool(form("asks", schema));
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
         for (content, fine) in [
@@ -596,7 +596,7 @@ async fn malformed_answers_of_every_kind_are_errors() {
 }
 
 fn tool_use(id: &str) -> SamplingBlock {
-    SamplingBlock::ToolUse(ToolUse::new(id, "weather", RawJson::of(&json!({})).unwrap()))
+    SamplingBlock::ToolUse(ToolUse::new(id, "weather", RawJson::from_value(&json!({})).unwrap()))
 }
 
 fn tool_result(id: &str) -> SamplingBlock {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tower_layer::layer_fn;
 use tower_service::Service;
 use tsugite::core::protocol::caching::CacheScope;
-use tsugite::core::revision::Refusal;
+use tsugite::core::revision::RpcError;
 use tsugite::prelude::*;
 use tsugite::server::Typing;
 use tsugite::server::layer::{self, ConcurrencyLimit, Next, RateLimit, TimeLimit};
@@ -684,10 +684,10 @@ struct Noted(Arc<Mutex<Vec<String>>>, Next);
 
 impl Service<layer::Request> for Noted {
     type Response = layer::Response;
-    type Error = Refusal;
+    type Error = RpcError;
     type Future = <Next as Service<layer::Request>>::Future;
 
-    fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Result<(), Refusal>> {
+    fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Result<(), RpcError>> {
         self.1.poll_ready(cx)
     }
 
@@ -780,7 +780,7 @@ async fn a_tool_with_a_time_limit_is_ended_and_says_so_but_not_while_somebody_th
             Default::default()
         }
 
-        fn read(_: &tsugite::core::protocol::Ordered<tsugite::server::FieldValue>) -> Result<Self, String> {
+        fn read(_: &tsugite::core::protocol::OrderedMap<tsugite::server::FieldValue>) -> Result<Self, String> {
             Ok(Self)
         }
     }

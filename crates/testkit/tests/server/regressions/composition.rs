@@ -28,7 +28,7 @@ fn deep(n: usize) -> Value {
 #[tokio::test(start_paused = true)]
 async fn layers_do_not_lose_deep_results() {
     let deep_tool = Tool::new("deep").handler(|| async {
-        CallResult::text("x").structured_content(RawJson::of(&json!({"v": deep(130)})).unwrap())
+        CallResult::text("x").structured_content(RawJson::from_value(&json!({"v": deep(130)})).unwrap())
     });
     for layered in [false, true] {
         let mut server = Server::new("s", "1").tool(deep_tool.clone());
@@ -45,7 +45,7 @@ async fn layers_do_not_lose_deep_results() {
 #[tokio::test(start_paused = true)]
 async fn layers_honour_the_configured_length_of_ids() {
     for layered in [false, true] {
-        let mut server = Server::new("s", "1").tool(tool("t")).limits(Limits::default().id_bytes(1 << 20));
+        let mut server = Server::new("s", "1").tool(tool("t")).limits(MessageLimits::default().max_id_bytes(1 << 20));
         if layered {
             server = server.layer(ConcurrencyLimit::new(8));
         }

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tsugite::core::jsonrpc::{Limits, RawJson};
+use tsugite::core::jsonrpc::{MessageLimits, RawJson};
 use tsugite::core::protocol::caching::CacheScope;
 use tsugite::core::protocol::form::FormSchema;
-use tsugite::core::protocol::{Ordered, Schema};
+use tsugite::core::protocol::{OrderedMap, Schema};
 use tsugite::prelude::*;
 use tsugite::server::layer::{ConcurrencyLimit, RateLimit, TimeLimit};
 use tsugite::server::{CallParts, Failure, FieldValue, FormField, FromCall};
@@ -36,7 +36,7 @@ impl Form for Name {
     fn schema() -> FormSchema {
         FormSchema::new().required_field("name", String::field())
     }
-    fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
+    fn read(content: &OrderedMap<FieldValue>) -> Result<Self, String> {
         Ok(Self { name: String::read("name", content.get("name"))? })
     }
 }

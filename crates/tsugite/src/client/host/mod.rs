@@ -45,7 +45,7 @@ use changes::Feed;
 ///     .connect()
 ///     .await;
 /// for tool in host.list_tools().await.items {
-///     println!("{}: {}", tool.server, tool.item.name); // calculator: calculator_one
+///     println!("{}: {}", tool.server, tool.item.mcp_name); // calculator: calculator_one
 /// }
 /// let forecast: String = host.call("weather_forecast", json!({})).await?;
 /// # assert_eq!(forecast, "rain"); Ok(()) }

@@ -23,7 +23,7 @@ pub(in crate::client) async fn start(link: &Arc<Link>) {
 async fn hear(link: Arc<Link>, opened: oneshot::Sender<()>) {
     let Carrier::Http(http) = &link.carrier else { return };
     let mut opened = Some(opened);
-    let mut events = SseReader::new(link.limits().message_bytes);
+    let mut events = SseReader::new(link.limits().max_message_bytes);
     let mut was_open = false;
     let mut in_vain = 0;
     while link.lost().is_none() {

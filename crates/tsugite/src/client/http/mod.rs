@@ -143,7 +143,7 @@ impl Http {
         match reply.status {
             StatusCode::OK if reply.is_stream() => Box::pin(self.follow(link, waiting, reply)).await,
             StatusCode::OK => {
-                let body = reply.whole(link.limits().message_bytes).await?;
+                let body = reply.whole(link.limits().max_message_bytes).await?;
                 self.take_answer(link, waiting, &body).await
             }
             // The answer comes on another stream.
@@ -182,7 +182,7 @@ impl Http {
             reply.discard();
             return Ok(Probed { status, body });
         }
-        let body = reply.whole(link.limits().message_bytes).await?;
+        let body = reply.whole(link.limits().max_message_bytes).await?;
         hear_body(link, &body);
         Ok(Probed { status, body })
     }
@@ -285,7 +285,7 @@ impl Http {
                 }
             }
             Err(fault) => {
-                let seen = format!("the server's answer is no message: {:?}: {}", fault.wrong, excerpt(body));
+                let seen = format!("the server's answer is no message: {:?}: {}", fault.kind, excerpt(body));
                 Err(Kind::Revision(seen).into())
             }
         }

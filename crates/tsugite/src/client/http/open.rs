@@ -8,7 +8,7 @@ use tsugite_core::protocol::Method;
 use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::revision::Revision;
 use tsugite_core::session::probe::{
-    Ask, Body, HttpNext, HttpOutcome, HttpProbe, ProbeFailure, Transport, Verdict,
+    ProbeRequest, ProbeBody, HttpProbeStep, HttpOutcome, HttpProbe, ProbeError, TransportKind, ProbeRecord,
 };
 
 use super::{Http, Sse, Url, excerpt, hear};
@@ -23,18 +23,18 @@ use crate::client::shared::Shared;
 pub(in crate::client) async fn open(
     shared: &Arc<Shared>,
     url: &Url,
-    known: Option<Verdict>,
-) -> Result<(Arc<Link>, Option<Verdict>)> {
+    known: Option<ProbeRecord>,
+) -> Result<(Arc<Link>, Option<ProbeRecord>)> {
     let known = match url.only_sse {
         true => {
             let offer = shared.settings.spoken.handshake().newest_first().next();
             let offer = offer.ok_or_else(|| Error::setting("HTTP+SSE needs a revision with a handshake"))?;
-            Some(Verdict::new(offer, Transport::HttpSse))
+            Some(ProbeRecord::new(offer, TransportKind::HttpSse))
         }
         false => known,
     };
     let (mut probe, mut next) = match known {
-        Some(verdict) => HttpProbe::with_verdict(policy(shared), verdict),
+        Some(verdict) => HttpProbe::with_record(policy(shared), verdict),
         None => HttpProbe::new(policy(shared)),
     };
     let mut opening = Opening(Some(streamable(shared, url)?));
@@ -43,20 +43,20 @@ pub(in crate::client) async fn open(
         let Some(link) = &opening.0 else { return Err(Kind::Closed.into()) };
         next = match next {
             // What was believed to be there is not: the usual way is tried instead.
-            HttpNext::Ask(ask) if !matches!(link.carrier, Carrier::Http(_)) => {
+            HttpProbeStep::Send(ask) if !matches!(link.carrier, Carrier::Http(_)) => {
                 opening = Opening(Some(streamable(shared, url)?));
-                HttpNext::Ask(ask)
+                HttpProbeStep::Send(ask)
             }
-            HttpNext::Ask(ask) => {
+            HttpProbeStep::Send(ask) => {
                 let posted = post(link, ask).await?;
                 (status, said, answered) = (posted.status, posted.said, posted.answer.is_some());
                 if let Some(Ok(hello)) = &posted.answer {
                     link.introduce(hello);
                 }
-                probe.heard(outcome(posted.status, posted.answer.as_ref()))
+                probe.receive(outcome(posted.status, posted.answer.as_ref()))
             }
-            HttpNext::OpenSse(_) if url.only_streamable => HttpNext::Fail(ProbeFailure::Status(status)),
-            HttpNext::OpenSse(offer) => match open_old(shared, url, offer).await {
+            HttpProbeStep::OpenSse(_) if url.only_streamable => HttpProbeStep::Fail(ProbeError::HttpStatus(status)),
+            HttpProbeStep::OpenSse(offer) => match open_old(shared, url, offer).await {
                 Ok((old, Err(error))) if url.only_sse => {
                     old.end("the server refused");
                     return Err(Error::refused(error, Initialize::NAME, offer));
@@ -66,29 +66,29 @@ pub(in crate::client) async fn open(
                         old.introduce(hello);
                     }
                     opening = Opening(Some(old));
-                    probe.heard(outcome(200, Some(&answer)))
+                    probe.receive(outcome(200, Some(&answer)))
                 }
                 Err(Trouble::Final(error)) => match error.into_kind() {
-                    Kind::Status { status, .. } if !url.only_sse => probe.heard(outcome(status, None)),
+                    Kind::Status { status, .. } if !url.only_sse => probe.receive(outcome(status, None)),
                     other => return Err(other.into()),
                 },
                 Err(lost) => return Err(lost.into()),
             },
             // Credentials and patience have been tried already, where the request was sent.
-            HttpNext::Authorize => HttpNext::Fail(ProbeFailure::Status(401)),
-            HttpNext::StepUp => HttpNext::Fail(ProbeFailure::Status(403)),
-            HttpNext::Wait => HttpNext::Fail(ProbeFailure::Status(429)),
-            HttpNext::Fail(ProbeFailure::Status(status)) => return Err(Kind::Status { status, said }.into()),
+            HttpProbeStep::Authorize => HttpProbeStep::Fail(ProbeError::HttpStatus(401)),
+            HttpProbeStep::StepUp => HttpProbeStep::Fail(ProbeError::HttpStatus(403)),
+            HttpProbeStep::Wait => HttpProbeStep::Fail(ProbeError::HttpStatus(429)),
+            HttpProbeStep::Fail(ProbeError::HttpStatus(status)) => return Err(Kind::Status { status, said }.into()),
             // A page for people, or whatever else is there.
-            HttpNext::Fail(ProbeFailure::Unreadable(_)) if !answered => {
+            HttpProbeStep::Fail(ProbeError::InvalidResponse(_)) if !answered => {
                 let said = if said.is_empty() { "nothing" } else { &said };
                 let seen = format!("what came with status {status} is no answer: {said}");
                 return Err(Kind::Connect { step: Step::Http, seen }.into());
             }
-            HttpNext::Fail(failure) => return Err(failed(failure, link)),
-            HttpNext::Settled(settled) => {
+            HttpProbeStep::Fail(failure) => return Err(failed(failure, link)),
+            HttpProbeStep::Done(settled) => {
                 settle(link, settled).await?;
-                let verdict = probe.verdict();
+                let verdict = probe.record();
                 return opening.0.take().map(|link| (link, verdict)).ok_or_else(|| Kind::Closed.into());
             }
         };
@@ -96,7 +96,7 @@ pub(in crate::client) async fn open(
 }
 
 fn streamable(shared: &Arc<Shared>, url: &Url) -> Result<Arc<Link>> {
-    Ok(Link::new(Arc::clone(shared), Carrier::Http(Box::new(Http::new(url, shared.settings.patience.idle)?))))
+    Ok(Link::new(Arc::clone(shared), Carrier::Http(Box::new(Http::new(url, shared.settings.patience.idle_timeout)?))))
 }
 
 /// Opens the stream for what the server says unasked, where there is one.
@@ -115,7 +115,7 @@ struct Posted {
 }
 
 /// Posts one of the two first requests and waits for what comes back.
-async fn post(link: &Arc<Link>, ask: Ask) -> Result<Posted, Trouble> {
+async fn post(link: &Arc<Link>, ask: ProbeRequest) -> Result<Posted, Trouble> {
     let Carrier::Http(http) = &link.carrier else { return Err(Kind::Closed.into()) };
     let request = First::new(link, ask);
     let waiting = link.calls.begin(link.shared.settings.patience, None);
@@ -149,15 +149,15 @@ async fn open_old(
 ) -> Result<(Arc<Link>, Answered), Trouble> {
     let mut opening = Opening(Some(Sse::open(shared, url).await?));
     let Some(link) = &opening.0 else { return Err(Kind::Closed.into()) };
-    let answer = link.call(&First::new(link, Ask::Initialize(offer)), &Options::default()).await?;
+    let answer = link.call(&First::new(link, ProbeRequest::Initialize(offer)), &Options::default()).await?;
     opening.0.take().map(|link| (link, answer)).ok_or_else(|| Kind::Closed.into())
 }
 
 fn outcome(status: u16, answer: Option<&Answered>) -> HttpOutcome<'_> {
     let body = match answer {
-        Some(Ok(result)) => Body::Result(result.into()),
-        Some(Err(error)) => Body::Error(error),
-        None => Body::Other,
+        Some(Ok(result)) => ProbeBody::Result(result.into()),
+        Some(Err(error)) => ProbeBody::Error(error),
+        None => ProbeBody::Other,
     };
-    HttpOutcome::Answer { status, body }
+    HttpOutcome::Response { status, body }
 }

@@ -26,8 +26,8 @@ pub(in crate::client) struct Sse {
 impl Sse {
     /// Opens the stream and waits until the server has said where messages go.
     pub(in crate::client) async fn open(shared: &Arc<Shared>, url: &Url) -> Result<Arc<Link>, Error> {
-        let door = url.door(shared.settings.patience.idle)?;
-        let limit = shared.settings.patience.idle;
+        let door = url.door(shared.settings.patience.idle_timeout)?;
+        let limit = shared.settings.patience.idle_timeout;
         let opened = tokio::time::timeout(
             limit,
             door.send(Method::GET, &door.endpoint, &|| Ok(stream_headers()), Bytes::new()),
@@ -99,7 +99,7 @@ impl Sse {
 async fn read(link: Arc<Link>, mut reply: Reply, told: oneshot::Sender<Result<(), Error>>) {
     let Carrier::Sse(sse) = &link.carrier else { return };
     let mut told = Some(told);
-    let mut events = SseReader::new(link.limits().message_bytes);
+    let mut events = SseReader::new(link.limits().max_message_bytes);
     let seen = 'stream: loop {
         let chunk = match reply.chunk().await {
             None => break "the server closed the connection".to_owned(),

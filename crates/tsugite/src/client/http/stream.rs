@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use tsugite_core::sse::{SseReader, TooLong};
+use tsugite_core::sse::{SseReader, EventTooLongError};
 
 use super::send::{Reply, stream_headers};
 use super::{Http, settled};
@@ -36,7 +36,7 @@ impl Http {
         waiting: &Arc<Waiting>,
         reply: Reply,
     ) -> Result<Answered, Trouble> {
-        let mut events = SseReader::new(link.limits().message_bytes);
+        let mut events = SseReader::new(link.limits().max_message_bytes);
         let mut reply = reply;
         let mut in_vain = 0;
         loop {
@@ -111,7 +111,7 @@ impl Http {
     ) -> Result<Bytes, Trouble> {
         use tsugite_core::jsonrpc::{Incoming, Message, parse};
 
-        let mut events = SseReader::new(link.limits().message_bytes);
+        let mut events = SseReader::new(link.limits().max_message_bytes);
         while let Some(chunk) = reply.chunk().await {
             let chunk = chunk.map_err(|error| Trouble::lost(format!("the connection was lost: {error}")))?;
             events.push(&chunk);
@@ -158,7 +158,7 @@ pub(super) async fn read(
     }
 }
 
-pub(super) fn too_long(_: TooLong) -> Trouble {
+pub(super) fn too_long(_: EventTooLongError) -> Trouble {
     Kind::TooLarge("the server sent an event that is larger than a message may be".to_owned()).into()
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 use tsugite_core::protocol::mrtr::InputRequests;
-use tsugite_core::revision::Refusal;
+use tsugite_core::revision::RpcError;
 
 use super::round::{Known, Standing};
 use crate::lock::lock;
@@ -25,7 +25,7 @@ pub(crate) enum Driven<S> {
     /// With questions.
     Asks(InputRequests, Known),
     /// With a mistake of the client, or of the handler.
-    Refused(Refusal),
+    Refused(RpcError),
 }
 
 /// A handler being run.
@@ -109,7 +109,7 @@ impl<S> Drive<S> {
                 }
                 tracing::error!("a handler asked something else than in the round before");
                 let text = "Internal error: the handler asked something else than in the round before";
-                Poll::Ready(Driven::Refused(Refusal::failed(text)))
+                Poll::Ready(Driven::Refused(RpcError::internal_with_message(text)))
             }
             Standing::Asks if self.on_trip || self.trips >= MOST_TRIPS => {
                 let (asked, known) = round.end();

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use tsugite_core::jsonrpc::{BadShape, ErrorObject, RawJson};
+use tsugite_core::jsonrpc::{JsonError, ErrorObject, RawJson};
 use tsugite_core::protocol::ClientCapabilities;
-use tsugite_core::revision::{Refusal, Revision, Unsayable};
+use tsugite_core::revision::{RpcError, Revision, UnsupportedByRevisionError};
 
 /// Why a question got no answer.
 ///
@@ -29,7 +29,7 @@ pub enum AskError {
     /// The answer does not fit the question.
     Malformed(String),
     /// The client's revision has no way to put the question.
-    Unsayable(Unsayable),
+    Unsayable(UnsupportedByRevisionError),
     /// The round has ended: the handler will run again with the answer. Only tasks of one's own ever see this.
     Suspended,
     /// The connection is gone.
@@ -46,19 +46,19 @@ impl AskError {
     }
 
     /// The error the peer gets, where it is one.
-    pub(crate) fn refusal(&self, to: Revision) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, to: Revision) -> Option<RpcError> {
         match self {
             AskError::Unavailable { .. } if to.is_stateless() => self.missing(),
-            AskError::Misused(_) | AskError::Suspended | AskError::Closed => Some(Refusal::Internal),
+            AskError::Misused(_) | AskError::Suspended | AskError::Closed => Some(RpcError::Internal),
             _ => None,
         }
     }
 
     /// The error for a capability that is missing.
-    pub(crate) fn missing(&self) -> Option<Refusal> {
+    pub(crate) fn missing(&self) -> Option<RpcError> {
         match self {
             AskError::Unavailable { required } => {
-                Some(Refusal::MissingCapability { required: required.clone() })
+                Some(RpcError::MissingCapability { required: required.clone() })
             }
             _ => None,
         }
@@ -70,7 +70,7 @@ impl fmt::Display for AskError {
         match self {
             AskError::Unavailable { required } => {
                 // Capabilities always have a text.
-                let required = RawJson::of(required).unwrap_or_else(|_| RawJson::empty_object());
+                let required = RawJson::from_value(required).unwrap_or_else(|_| RawJson::empty_object());
                 write!(f, "the client cannot be asked this: it would have to declare {}", required.text())
             }
             AskError::Declined => f.write_str("the user declined"),
@@ -88,14 +88,14 @@ impl fmt::Display for AskError {
 
 impl std::error::Error for AskError {}
 
-impl From<BadShape> for AskError {
-    fn from(error: BadShape) -> Self {
+impl From<JsonError> for AskError {
+    fn from(error: JsonError) -> Self {
         AskError::Malformed(error.to_string())
     }
 }
 
-impl From<Unsayable> for AskError {
-    fn from(unsayable: Unsayable) -> Self {
+impl From<UnsupportedByRevisionError> for AskError {
+    fn from(unsayable: UnsupportedByRevisionError) -> Self {
         AskError::Unsayable(unsayable)
     }
 }

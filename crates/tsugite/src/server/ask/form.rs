@@ -1,14 +1,14 @@
 //! Forms as types: the fields of a struct, the choices of an enum.
 
 use serde_json::Number;
-use tsugite_core::protocol::Ordered;
+use tsugite_core::protocol::OrderedMap;
 use tsugite_core::protocol::elicitation::FieldValue;
-use tsugite_core::protocol::form::{Field, FieldKind, FormSchema, Options};
+use tsugite_core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions};
 
 /// A form as a type; `#[derive(Form)]` makes one of a struct.
 ///
 /// ```
-/// use tsugite::core::protocol::Ordered;
+/// use tsugite::core::protocol::OrderedMap;
 /// use tsugite::core::protocol::form::FormSchema;
 /// use tsugite::server::{FieldValue, Form, FormField};
 ///
@@ -18,10 +18,10 @@ use tsugite_core::protocol::form::{Field, FieldKind, FormSchema, Options};
 ///
 /// impl Form for Confirm {
 ///     fn schema() -> FormSchema {
-///         FormSchema::new().required_field("sure", bool::field().description("Delete anyway?"))
+///         FormSchema::new().required_field("sure", bool::field().description("DeleteDecision anyway?"))
 ///     }
 ///
-///     fn read(content: &Ordered<FieldValue>) -> Result<Self, String> {
+///     fn read(content: &OrderedMap<FieldValue>) -> Result<Self, String> {
 ///         Ok(Self { sure: bool::read("sure", content.get("sure"))? })
 ///     }
 /// }
@@ -35,7 +35,7 @@ pub trait Form: Sized + Send + 'static {
     fn schema() -> FormSchema;
 
     /// Reads what was filled in. Fails in words that name the field.
-    fn read(content: &Ordered<FieldValue>) -> Result<Self, String>;
+    fn read(content: &OrderedMap<FieldValue>) -> Result<Self, String>;
 }
 
 /// What can stand in a field of a form. `#[derive(Form)]` makes one of an enum without data: its variants are the
@@ -62,7 +62,7 @@ pub trait FormField: Sized {
 )]
 pub trait FormChoice: Sized {
     /// What there is to choose from.
-    fn options() -> Options;
+    fn options() -> ChoiceOptions;
 
     /// The variant of a value.
     fn chosen(value: &str) -> Option<Self>;
@@ -90,12 +90,12 @@ impl FormField for String {
 
 impl FormField for bool {
     fn field() -> Field {
-        Field::flag()
+        Field::boolean()
     }
 
     fn read(name: &str, value: Option<&FieldValue>) -> Result<Self, String> {
         match value {
-            Some(FieldValue::Flag(flag)) => Ok(*flag),
+            Some(FieldValue::Boolean(flag)) => Ok(*flag),
             other => unfit(name, "yes or no", other),
         }
     }
@@ -158,11 +158,11 @@ impl<T: FormField> FormField for Option<T> {
 
 impl<T: FormChoice> FormField for Vec<T> {
     fn field() -> Field {
-        Field::choices(T::options())
+        Field::multiple_choice(T::options())
     }
 
     fn read(name: &str, value: Option<&FieldValue>) -> Result<Self, String> {
-        let Some(FieldValue::Many(chosen)) = value else { return unfit(name, "several choices", value) };
+        let Some(FieldValue::List(chosen)) = value else { return unfit(name, "several choices", value) };
         let one =
             |value: &String| T::chosen(value).ok_or_else(|| format!("`{name}`: not one of the choices"));
         chosen.iter().map(one).collect()

@@ -63,7 +63,7 @@ impl Preset<String> for &str {
 #[diagnostic::do_not_recommend]
 impl Preset<bool> for bool {
     fn preset(self) -> FieldValue {
-        FieldValue::Flag(self)
+        FieldValue::Boolean(self)
     }
 }
 
@@ -77,7 +77,7 @@ impl<T: Chosen> Preset<T> for T {
 #[diagnostic::do_not_recommend]
 impl<T: Chosen> Preset<Vec<T>> for Vec<T> {
     fn preset(self) -> FieldValue {
-        FieldValue::Many(self.iter().map(|chosen| chosen.value().to_owned()).collect())
+        FieldValue::List(self.iter().map(|chosen| chosen.value().to_owned()).collect())
     }
 }
 
@@ -159,8 +159,8 @@ pub fn default(mut field: Field, value: FieldValue) -> Field {
             *default = Some(text);
         }
         (FieldKind::Number { default, .. }, FieldValue::Number(number)) => *default = Some(number),
-        (FieldKind::Flag { default }, FieldValue::Flag(flag)) => *default = Some(flag),
-        (FieldKind::Choices { default, .. }, FieldValue::Many(chosen)) => *default = Some(chosen),
+        (FieldKind::Boolean { default }, FieldValue::Boolean(flag)) => *default = Some(flag),
+        (FieldKind::MultipleChoice { default, .. }, FieldValue::List(chosen)) => *default = Some(chosen),
         (_, value) => no_number("default", &value),
     }
     field
@@ -210,7 +210,7 @@ pub fn format<T: TextField>(mut field: Field, of: TextFormat) -> Field {
 
 /// `min_items = …`
 pub fn min_items<T: ChoicesField>(mut field: Field, fewest: u64) -> Field {
-    if let FieldKind::Choices { min_items, .. } = &mut field.kind {
+    if let FieldKind::MultipleChoice { min_items, .. } = &mut field.kind {
         *min_items = Some(fewest);
     }
     field
@@ -218,7 +218,7 @@ pub fn min_items<T: ChoicesField>(mut field: Field, fewest: u64) -> Field {
 
 /// `max_items = …`
 pub fn max_items<T: ChoicesField>(mut field: Field, most: u64) -> Field {
-    if let FieldKind::Choices { max_items, .. } = &mut field.kind {
+    if let FieldKind::MultipleChoice { max_items, .. } = &mut field.kind {
         *max_items = Some(most);
     }
     field

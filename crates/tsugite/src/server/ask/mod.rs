@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tsugite_core::jsonrpc::{BadShape, Raw, RawJson};
+use tsugite_core::jsonrpc::{JsonError, Raw, RawJson};
 use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapability, SamplingCapability};
 use tsugite_core::protocol::elicitation::{Action, Create, ElicitParams, ElicitResult, FormParams};
 use tsugite_core::protocol::form::FormSchema;
@@ -30,9 +30,9 @@ use tsugite_core::protocol::roots::{self, Root};
 use tsugite_core::protocol::sampling::{
     CreateMessage, CreateMessageParams, CreateMessageResult, IncludeContext,
 };
-use tsugite_core::protocol::tasks::Promised;
-use tsugite_core::protocol::{ClientCapabilities, Method, NoParams, Object, Ordered};
-use tsugite_core::revision::{Reading, Revision, Translate, read_answer, read_result};
+use tsugite_core::protocol::tasks::MaybeTask;
+use tsugite_core::protocol::{ClientCapabilities, Method, NoParams, Object, OrderedMap};
+use tsugite_core::revision::{InferResultType, Revision, Translate, read_input_response, read_result};
 
 pub(crate) use drive::{Drive, Driven};
 pub use error::AskError;
@@ -79,7 +79,7 @@ impl Context {
     }
 
     /// Asks the user to fill in a form that is known only at run time.
-    pub fn ask_form(&self, form: FormSchema, message: impl Into<String>) -> Ask<Ordered<FieldValue>> {
+    pub fn ask_form(&self, form: FormSchema, message: impl Into<String>) -> Ask<OrderedMap<FieldValue>> {
         let params = FormParams::new(message, form);
         Ask::new(self, InputRequest::Elicit(ElicitParams::Form(params)), read_content)
     }
@@ -124,7 +124,7 @@ impl Context {
         };
         let value = InOnce::new(work).await.map_err(Into::into)?;
         if self.revision().is_stateless() {
-            let json = RawJson::of(&value).map_err(|error| {
+            let json = RawJson::from_value(&value).map_err(|error| {
                 AskError::misused(format!("what `once({key:?})` brought has no JSON: {error}"))
             })?;
             guard.keep(json);
@@ -277,11 +277,11 @@ impl Asking {
                 } else {
                     ElicitationCapability::new()
                 };
-                (!revision.has_elicitation() || !elicits.is_some_and(ElicitationCapability::shows_forms))
+                (!revision.has_elicitation() || !elicits.is_some_and(ElicitationCapability::supports_form))
                     .then(|| ClientCapabilities::new().elicitation(form))
             }
             InputRequest::Elicit(ElicitParams::Url(_)) => (!revision.has_url_elicitation()
-                || !elicits.is_some_and(ElicitationCapability::opens_urls))
+                || !elicits.is_some_and(ElicitationCapability::supports_url))
             .then(|| ClientCapabilities::new().elicitation(ElicitationCapability::new().url(Object::new()))),
             InputRequest::Sample(params) => {
                 sampling::check(params).map_err(AskError::misused)?;
@@ -330,16 +330,16 @@ fn checker(request: &InputRequest) -> fn(&RawJson, &Asked) -> Result<(), String>
     }
 }
 
-fn read<M: Method>(raw: &RawJson, revision: Revision) -> Result<M::Output, BadShape>
+fn read<M: Method>(raw: &RawJson, revision: Revision) -> Result<M::Output, JsonError>
 where
-    M::Output: Translate + Reading,
+    M::Output: Translate + InferResultType,
 {
-    if revision.is_stateless() { read_answer::<M>(raw) } else { read_result::<M>(Raw::from(raw), revision) }
+    if revision.is_stateless() { read_input_response::<M>(raw) } else { read_result::<M>(Raw::from(raw), revision) }
 }
 
-fn promised<T>(output: Promised<T>) -> Result<T, AskError> {
+fn promised<T>(output: MaybeTask<T>) -> Result<T, AskError> {
     match output {
-        Promised::Complete(result) => Ok(result),
+        MaybeTask::Complete(result) => Ok(result),
         _ => Err(AskError::Malformed("a task was promised though none was asked for".to_owned())),
     }
 }
@@ -363,7 +363,7 @@ fn read_elicited(raw: &RawJson, asked: &Asked) -> Result<ElicitResult, AskError>
     Ok(result)
 }
 
-fn accepted(result: ElicitResult) -> Result<Ordered<FieldValue>, AskError> {
+fn accepted(result: ElicitResult) -> Result<OrderedMap<FieldValue>, AskError> {
     match result.action {
         Action::Accept => Ok(result.content.unwrap_or_default()),
         Action::Decline => Err(AskError::Declined),
@@ -371,10 +371,10 @@ fn accepted(result: ElicitResult) -> Result<Ordered<FieldValue>, AskError> {
     }
 }
 
-fn read_content(raw: &RawJson, asked: &Asked) -> Result<Ordered<FieldValue>, AskError> {
+fn read_content(raw: &RawJson, asked: &Asked) -> Result<OrderedMap<FieldValue>, AskError> {
     accepted(read_elicited(raw, asked)?)
 }
 
-fn read_form<F: Form>(content: Ordered<FieldValue>) -> Result<F, AskError> {
+fn read_form<F: Form>(content: OrderedMap<FieldValue>) -> Result<F, AskError> {
     F::read(&content).map_err(AskError::Malformed)
 }

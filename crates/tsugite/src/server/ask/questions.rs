@@ -12,7 +12,7 @@ use tsugite_core::protocol::mrtr::InputRequest;
 use tsugite_core::protocol::roots;
 use tsugite_core::protocol::sampling::CreateMessage;
 use tsugite_core::revision::{Revision, write_notification, write_request};
-use tsugite_core::session::outbound::{Arrival, Outbound, Patience};
+use tsugite_core::session::outbound::{Correlation, OutboundRequests, Timeouts};
 
 use super::AskError;
 use crate::lock::lock;
@@ -25,7 +25,7 @@ pub(crate) struct Questions(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    outbound: Outbound,
+    outbound: OutboundRequests,
     waiting: HashMap<Id<'static>, oneshot::Sender<Result<RawJson, ErrorObject>>>,
     closed: bool,
 }
@@ -36,7 +36,7 @@ impl Questions {
         let Some(id) = response.id else { return false };
         let id = id.into_owned();
         let mut table = self.lock();
-        if table.outbound.answer(&id) == Arrival::Stray {
+        if table.outbound.receive_response(&id) == Correlation::Unmatched {
             return false;
         }
         let Some(waiting) = table.waiting.remove(&id) else { return false };
@@ -50,7 +50,7 @@ impl Questions {
     pub(crate) fn close(&self) {
         let mut table = self.lock();
         table.closed = true;
-        table.outbound.abandon();
+        table.outbound.drain();
         table.waiting.clear();
     }
 
@@ -62,7 +62,7 @@ impl Questions {
             return None;
         }
         // The time limit is kept by whoever asks, by the runtime's clock; the table only knows who waits.
-        let id = table.outbound.begin(Instant::now(), method, Patience::new(Duration::MAX));
+        let id = table.outbound.begin(Instant::now(), method, Timeouts::new(Duration::MAX));
         table.waiting.insert(id.clone(), sender);
         Some((id, answer))
     }

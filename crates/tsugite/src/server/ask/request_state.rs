@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequests, InputRequired, InputResponses};
-use tsugite_core::revision::Refusal;
+use tsugite_core::revision::RpcError;
 
 use super::round::{Known, Round};
 use crate::server::Config;
@@ -38,10 +38,10 @@ pub(crate) fn ask_back(
     binding: &Binding,
     asked: InputRequests,
     known: Known,
-) -> Result<InputRequired, Refusal> {
+) -> Result<InputRequired, RpcError> {
     if known.rounds >= config.rounds {
         tracing::error!(name = binding.name, rounds = known.rounds, "a call has asked back too often");
-        return Err(Refusal::failed("Internal error: the call has asked back too often"));
+        return Err(RpcError::internal_with_message("Internal error: the call has asked back too often"));
     }
     let kept = Kept {
         rounds: known.rounds + 1,
@@ -49,7 +49,7 @@ pub(crate) fn ask_back(
         answers: known.answers,
         once: known.once,
     };
-    let sealed = RawJson::of(&kept)
+    let sealed = RawJson::from_value(&kept)
         .ok()
         .and_then(|plain| seal(config, principal, binding, plain.text().as_bytes(), config.state_age));
     match sealed {
@@ -64,9 +64,9 @@ pub(crate) fn ask_back(
                 most,
                 "what a call has learnt is too large to hand out"
             );
-            Err(Refusal::Internal)
+            Err(RpcError::Internal)
         }
-        None => Err(Refusal::Internal),
+        None => Err(RpcError::Internal),
     }
 }
 
@@ -78,8 +78,8 @@ pub(crate) fn resume(
     binding: &Binding,
     state: Option<Raw<'_>>,
     answers: Option<Raw<'_>>,
-) -> Result<Option<Round>, Refusal> {
-    let bad = |text: &str| Refusal::InvalidParams(format!("Invalid params: {text}").into());
+) -> Result<Option<Round>, RpcError> {
+    let bad = |text: &str| RpcError::InvalidParams(format!("Invalid params: {text}").into());
     let answers = match answers {
         None => InputResponses::new(),
         Some(raw) if raw.is_null() => InputResponses::new(),
@@ -128,8 +128,8 @@ pub(crate) fn unseal(
     principal: Option<&Principal>,
     binding: &Binding,
     state: &str,
-) -> Result<Vec<u8>, Refusal> {
-    let bad = |text: &str| Refusal::InvalidParams(format!("Invalid params: {text}").into());
+) -> Result<Vec<u8>, RpcError> {
+    let bad = |text: &str| RpcError::InvalidParams(format!("Invalid params: {text}").into());
     let parts = binding.parts(principal);
     let ring = config.keys.ring();
     let plain =

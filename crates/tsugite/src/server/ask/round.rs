@@ -10,7 +10,7 @@ use std::task::{self, Poll, Waker};
 use indexmap::IndexMap;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequest, InputRequests};
-use tsugite_core::revision::Refusal;
+use tsugite_core::revision::RpcError;
 
 use super::AskError;
 use crate::lock::lock;
@@ -44,7 +44,7 @@ struct Inner {
     keys: HashSet<String>,
     once_keys: HashSet<String>,
     once_running: usize,
-    refusal: Option<Refusal>,
+    refusal: Option<RpcError>,
     over: bool,
     /// Questions asked by tasks of their own, to be woken when the round ends.
     wakers: Vec<Waker>,
@@ -57,7 +57,7 @@ pub(crate) enum Standing {
     /// Questions are open, but not one answer that came was taken: perhaps the handler is not there yet.
     Strays,
     /// The client sent an answer that is none.
-    Refused(Refusal),
+    Refused(RpcError),
     /// It works.
     Works,
 }
@@ -124,7 +124,7 @@ impl Round {
     pub(super) async fn refuse_answer<T>(&self, context: &Context, key: &str, text: &str) -> T {
         let key: String = key.chars().take(60).collect();
         let refusal =
-            Refusal::InvalidParams(format!("Invalid params: `inputResponses` {key:?}: {text}").into());
+            RpcError::InvalidParams(format!("Invalid params: `inputResponses` {key:?}: {text}").into());
         self.lock().refusal = Some(refusal);
         context.wake_driver();
         std::future::pending().await
@@ -189,7 +189,7 @@ pub(super) async fn asked(
 /// A key made of what is asked, and of how often the same was asked before. Never of the position, which `select!` and
 /// the order of events would shuffle.
 fn free_key(inner: &Inner, request: &InputRequest) -> Result<String, AskError> {
-    let text = RawJson::of(request)
+    let text = RawJson::from_value(request)
         .map_err(|error| AskError::misused(format!("a question has no JSON: {error}")))?;
     let digest = ring::digest::digest(&ring::digest::SHA256, text.text().as_bytes());
     let print: String = digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();

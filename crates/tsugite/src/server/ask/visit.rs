@@ -6,7 +6,7 @@ use tsugite_core::protocol::capabilities::ElicitationCapability;
 use tsugite_core::protocol::elicitation::{Complete, CompleteParams, ElicitParams, UrlParams};
 use tsugite_core::protocol::mrtr::InputRequest;
 use tsugite_core::protocol::{ClientCapabilities, Object};
-use tsugite_core::revision::{Refusal, Unsayable, write_notification};
+use tsugite_core::revision::{RpcError, UnsupportedByRevisionError, write_notification};
 
 use super::super::context::Context;
 use super::super::failure::ToolError;
@@ -51,7 +51,7 @@ impl Visit {
     pub fn refusal(&self) -> ToolError {
         let Inner { context, message, url, .. } = &*self.0;
         let can = context.client_capabilities().elicitation.as_ref();
-        if !context.revision().has_url_elicitation() || !can.is_some_and(ElicitationCapability::opens_urls) {
+        if !context.revision().has_url_elicitation() || !can.is_some_and(ElicitationCapability::supports_url) {
             let pages = ElicitationCapability::new().url(Object::new());
             let required = Box::new(ClientCapabilities::new().elicitation(pages));
             return AskError::Unavailable { required }.into();
@@ -59,7 +59,7 @@ impl Visit {
         if context.revision().is_stateless() {
             return ToolError::new(format!("{message} The user must visit {url} first."));
         }
-        ToolError::refuse(Refusal::UrlElicitationRequired { elicitations: vec![self.params()] })
+        ToolError::refuse(RpcError::UrlElicitationRequired { elicitations: vec![self.params()] })
     }
 
     /// The user is done there. Tells the client that asked, and only on 2025-11-25, which alone wants to hear it;
@@ -74,7 +74,7 @@ impl Visit {
         let mut told = false;
         outbox.push(|out| {
             let said = write_notification::<Complete>(out, CompleteParams::new(self.0.id.clone()), revision);
-            told = !matches!(said, Err(Unsayable::Method(_)));
+            told = !matches!(said, Err(UnsupportedByRevisionError::Method(_)));
         });
         told
     }

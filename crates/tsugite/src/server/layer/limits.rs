@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 use tsugite_core::jsonrpc::{ErrorObject, code};
-use tsugite_core::revision::Refusal;
+use tsugite_core::revision::RpcError;
 
 use super::{BoxError, Request, Response};
 use crate::lock::lock;
@@ -222,9 +222,9 @@ where
     }
 }
 
-fn told(text: String, wait: Option<Duration>) -> Refusal {
+fn told(text: String, wait: Option<Duration>) -> RpcError {
     let error = ErrorObject::new(code::INTERNAL_ERROR, text);
-    Refusal::Other(match wait {
+    RpcError::Other(match wait {
         Some(wait) => error.data(&serde_json::json!({"retryAfterMs": wait.as_millis() as u64})),
         None => error,
     })

@@ -28,8 +28,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 use tsugite_core::jsonrpc::{self, Id, Raw, RawJson};
 use tsugite_core::protocol::{Method, subscriptions};
-use tsugite_core::revision::{Refusal, Revision, canonical};
-use tsugite_core::session::{Peek, Stamp};
+use tsugite_core::revision::{RpcError, Revision, canonical_method};
+use tsugite_core::session::{RequestMeta, ClientMetaPresence};
 
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, TimeLimit, TimeLimited};
 
@@ -56,7 +56,7 @@ pub(crate) struct Job {
     pub(crate) params: RawJson,
     pub(crate) name: Option<String>,
     /// What `_meta` says of whoever sends it.
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: ClientMetaPresence,
     /// The token under which progress is wanted.
     pub(crate) token: Option<Id<'static>>,
     pub(crate) revision: Revision,
@@ -124,10 +124,10 @@ pub struct Response {
     pub result: RawJson,
 }
 
-/// What layers may fail with. A [`Refusal`] is what the client hears; anything else stays in the log.
+/// What layers may fail with. A [`RpcError`] is what the client hears; anything else stays in the log.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, Refusal>> + Send>>;
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, RpcError>> + Send>>;
 
 /// Something that answers requests, whatever it is made of.
 pub(crate) trait Layered: Send + Sync {
@@ -151,10 +151,10 @@ impl fmt::Debug for Next {
 
 impl Service<Request> for Next {
     type Response = Response;
-    type Error = Refusal;
+    type Error = RpcError;
     type Future = Answering;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refusal>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), RpcError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -197,12 +197,12 @@ where
     }
 }
 
-fn refusal(error: impl Into<BoxError>) -> Refusal {
-    match error.into().downcast::<Refusal>() {
+fn refusal(error: impl Into<BoxError>) -> RpcError {
+    match error.into().downcast::<RpcError>() {
         Ok(refusal) => *refusal,
         Err(error) => {
             tracing::error!(error = %Chain(&*error), "a layer failed");
-            Refusal::Internal
+            RpcError::Internal
         }
     }
 }
@@ -219,7 +219,7 @@ impl Layered for Innermost {
             }
             match captured.taken() {
                 Some(outcome) => outcome.map(|result| Response { result }),
-                None => Err(Refusal::Internal),
+                None => Err(RpcError::Internal),
             }
         })
     }
@@ -234,7 +234,7 @@ fn begin(request: &Request) -> (Reply, Option<Work>) {
         method: Cow::Borrowed(method),
         params: Some(Raw::from(&job.params)),
     };
-    let Ok(peek) = Peek::at(message.params()) else { return (captured, None) };
+    let Ok(peek) = RequestMeta::from_params(message.params()) else { return (captured, None) };
     let (caller, tables) = (&job.caller, Tables::Around(&job.cancelled));
     let (revision, declared, reply) = (job.revision, job.declared, &captured);
     let asked = Asked { request: &message, peek: &peek, revision, reply, caller, declared, tables };
@@ -244,7 +244,7 @@ fn begin(request: &Request) -> (Reply, Option<Work>) {
 
 /// Answers a request through the layers.
 pub(crate) fn serve(link: &Arc<Link>, layers: &Arc<dyn Layered>, asked: Asked<'_>) -> Option<Work> {
-    let method = canonical(&asked.request.method);
+    let method = canonical_method(&asked.request.method);
     let cancelled = Cancelled::default();
     let request = Request {
         method: method.to_owned(),
@@ -252,8 +252,8 @@ pub(crate) fn serve(link: &Arc<Link>, layers: &Arc<dyn Layered>, asked: Asked<'_
             link: link.clone(),
             id: asked.request.id.clone().into_owned(),
             params: asked.request.params().to_owned(),
-            name: asked.peek.name(method).flatten().map(str::to_owned),
-            stamp: asked.peek.stamp(),
+            name: asked.peek.mcp_name(method).flatten().map(str::to_owned),
+            stamp: asked.peek.client_meta_presence(),
             token: asked.peek.progress_token(),
             revision: asked.revision,
             outbox: asked.reply.outbox.clone(),
@@ -274,13 +274,13 @@ pub(crate) fn serve(link: &Arc<Link>, layers: &Arc<dyn Layered>, asked: Asked<'_
     })
 }
 
-fn say(reply: &Reply, id: &Id<'_>, revision: Revision, outcome: Result<Result<Response, Refusal>, Panicked>) {
+fn say(reply: &Reply, id: &Id<'_>, revision: Revision, outcome: Result<Result<Response, RpcError>, Panicked>) {
     match outcome {
         Ok(Ok(response)) => reply.raw_result(id, &response.result, revision),
         Ok(Err(refusal)) => reply.refusal(Some(id), &refusal, revision),
         Err(Panicked) => {
             tracing::error!(%id, "a layer panicked");
-            reply.refusal(Some(id), &Refusal::Internal, revision);
+            reply.refusal(Some(id), &RpcError::Internal, revision);
         }
     }
 }

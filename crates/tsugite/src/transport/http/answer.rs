@@ -4,9 +4,9 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::response::Builder;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use tsugite_core::jsonrpc::{Fault, Id, write};
-use tsugite_core::revision::{Refusal, Revision};
-use tsugite_core::session::http::{Denial, status_of};
+use tsugite_core::jsonrpc::{ParseError, Id, write};
+use tsugite_core::revision::{RpcError, Revision};
+use tsugite_core::session::http::{HttpError, status_for_code};
 
 use super::body::HttpBody;
 
@@ -62,10 +62,10 @@ impl From<Refused> for Response<HttpBody> {
 /// A refusal before any message was read.
 pub(super) fn refuse(status: StatusCode, text: &'static str) -> Response<HttpBody> {
     let refusal = match status {
-        StatusCode::PAYLOAD_TOO_LARGE => Refusal::TooLarge(text.into()),
-        _ => Refusal::InvalidRequest(text.into()),
+        StatusCode::PAYLOAD_TOO_LARGE => RpcError::TooLarge(text.into()),
+        _ => RpcError::InvalidRequest(text.into()),
     };
-    denial(&Denial::new(status.as_u16(), refusal, Revision::NEWEST), None, "")
+    denial(&HttpError::new(status.as_u16(), refusal, Revision::NEWEST), None, "")
 }
 
 /// A response with headers of its own and no body.
@@ -82,10 +82,10 @@ pub(super) fn not_allowed(allow: &'static str) -> Response<HttpBody> {
 }
 
 /// What a decision says no to.
-pub(super) fn denial(denial: &Denial, id: Option<&Id<'_>>, allow: &'static str) -> Response<HttpBody> {
+pub(super) fn denial(denial: &HttpError, id: Option<&Id<'_>>, allow: &'static str) -> Response<HttpBody> {
     let status = StatusCode::from_u16(denial.status).unwrap_or(StatusCode::BAD_REQUEST);
     let mut out = Vec::new();
-    let error = denial.refusal.error(denial.revision);
+    let error = denial.error.to_error_object(denial.revision);
     write::error(&mut out, id, denial.revision.writes_null_id(), &error);
     let mut response = json(status, out);
     if status == StatusCode::METHOD_NOT_ALLOWED {
@@ -95,10 +95,10 @@ pub(super) fn denial(denial: &Denial, id: Option<&Id<'_>>, allow: &'static str) 
 }
 
 /// What could not be read.
-pub(super) fn fault(fault: &Fault, spoken: Revision) -> Response<HttpBody> {
-    let Some((id, error)) = fault.answer() else { return bare(StatusCode::BAD_REQUEST) };
+pub(super) fn fault(fault: &ParseError, spoken: Revision) -> Response<HttpBody> {
+    let Some((id, error)) = fault.error_response() else { return bare(StatusCode::BAD_REQUEST) };
     let mut out = Vec::new();
     write::error(&mut out, id, spoken.writes_null_id(), &error);
-    let status = StatusCode::from_u16(status_of(error.code)).unwrap_or(StatusCode::BAD_REQUEST);
+    let status = StatusCode::from_u16(status_for_code(error.code)).unwrap_or(StatusCode::BAD_REQUEST);
     json(if status == StatusCode::OK { StatusCode::BAD_REQUEST } else { status }, out)
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
-use tsugite_core::session::http::Header;
+use tsugite_core::session::http::OptionalHeader;
 
 use super::answer::{Refused, refuse_with};
 use super::body::HttpBody;
@@ -85,7 +85,7 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// What the head of a request says to the door, and to whoever is behind it, read in one pass.
 pub(super) struct Knock<'h> {
     host: Mention<'h>,
-    origin: Header<'h>,
+    origin: OptionalHeader<'h>,
     is_json: bool,
     accepts: Accepts,
     pub(super) said: Said<'h>,
@@ -121,7 +121,7 @@ impl<'h> Knock<'h> {
     pub(super) fn read(headers: &'h HeaderMap, uri: &'h Uri) -> Self {
         let mut knock = Self {
             host: Mention::Absent,
-            origin: Header::Absent,
+            origin: OptionalHeader::Absent,
             is_json: false,
             accepts: Accepts { json: false, events: false, said: false },
             said: Said::default(),
@@ -154,9 +154,9 @@ impl<'h> Knock<'h> {
     /// Checks the origin alone. Gives it if a page asks.
     pub(super) fn page(&self, http: &Http) -> Result<Option<&'h str>, Refused> {
         let origin = match self.origin {
-            Header::Absent => return Ok(None),
-            Header::Once(origin) => origin,
-            Header::Unclear => "",
+            OptionalHeader::Absent => return Ok(None),
+            OptionalHeader::Present(origin) => origin,
+            OptionalHeader::Ambiguous => "",
         };
         let allowed = http.any_origin
             || Origin::parse(origin)
@@ -240,12 +240,12 @@ impl Accepts {
 }
 
 /// Adds a value of a header that may stand once.
-pub(super) fn add<'h>(header: &mut Header<'h>, value: &'h HeaderValue) {
+pub(super) fn add<'h>(header: &mut OptionalHeader<'h>, value: &'h HeaderValue) {
     // What `to_str` takes, without its loop over bytes: a value has no control characters anyway.
     let text = value.as_bytes().is_ascii().then(|| std::str::from_utf8(value.as_bytes()));
     *header = match (*header, text) {
-        (Header::Absent, Some(Ok(text))) => Header::Once(text),
-        _ => Header::Unclear,
+        (OptionalHeader::Absent, Some(Ok(text))) => OptionalHeader::Present(text),
+        _ => OptionalHeader::Ambiguous,
     };
 }
 

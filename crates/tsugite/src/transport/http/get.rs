@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Response, StatusCode};
-use tsugite_core::session::http::{Delete, Get, Header, decide_delete, decide_get};
+use tsugite_core::session::http::{DeleteDecision, GetDecision, OptionalHeader, decide_delete, decide_get};
 
 use super::answer::{bare, denial, events, refuse};
 use super::body::HttpBody;
@@ -19,16 +19,16 @@ use crate::server::Principal;
 pub(super) async fn get(hub: &Arc<Hub>, parts: Parts, takes_events: bool) -> Response<HttpBody> {
     let said = Said::read(&parts.headers);
     let (session, head) = said.session(hub, parts.extensions.get::<Principal>());
-    let resumes = said.last_event != Header::Absent;
+    let resumes = said.last_event != OptionalHeader::Absent;
     let decision = decide_get(&hub.policy, &head, takes_events, resumes);
     let Some(session) = session else {
         return match decision {
-            Get::Deny(denied) => denial(&denied, None, allowed(hub)),
+            GetDecision::Reject(denied) => denial(&denied, None, allowed(hub)),
             _ => bare(StatusCode::NOT_FOUND),
         };
     };
     match decision {
-        Get::Stream(revision) => {
+        GetDecision::Stream(revision) => {
             // Whoever opens a stream hears of changes from now on.
             session.link.listener();
             let Some(open) = hub.open() else { return too_many() };
@@ -43,14 +43,14 @@ pub(super) async fn get(hub: &Arc<Hub>, parts: Parts, takes_events: bool) -> Res
             }
             events(HttpBody::events(Standalone::new(hub.clone(), session, track, first, None, open)))
         }
-        Get::Resume(revision) => {
+        GetDecision::Resume(revision) => {
             let named = match said.last_event {
-                Header::Once(id) => event_id(id),
+                OptionalHeader::Present(id) => event_id(id),
                 _ => None,
             };
             resume(hub, session, named, revision.primes_streams()).await
         }
-        Get::Deny(denied) => denial(&denied, None, allowed(hub)),
+        GetDecision::Reject(denied) => denial(&denied, None, allowed(hub)),
         _ => bare(StatusCode::METHOD_NOT_ALLOWED),
     }
 }
@@ -111,11 +111,11 @@ async fn elsewhere(hub: &Hub, session: &InUse, number: u128, after: u64) -> Opti
 pub(super) async fn delete(hub: &Arc<Hub>, parts: Parts) -> Response<HttpBody> {
     let (session, head) = Said::read(&parts.headers).session(hub, parts.extensions.get::<Principal>());
     match (decide_delete(&hub.policy, &head), session) {
-        (Delete::End, Some(session)) => {
+        (DeleteDecision::EndSession, Some(session)) => {
             hub.end(&session).await;
             bare(StatusCode::OK)
         }
-        (Delete::Deny(denied), _) => denial(&denied, None, allowed(hub)),
+        (DeleteDecision::Reject(denied), _) => denial(&denied, None, allowed(hub)),
         _ => bare(StatusCode::NOT_FOUND),
     }
 }
@@ -126,7 +126,7 @@ fn too_many() -> Response<HttpBody> {
 
 /// What can be done at the endpoint.
 pub(super) fn allowed(hub: &Hub) -> &'static str {
-    match (hub.policy.sessions && !hub.policy.served.handshake().is_empty(), hub.policy.delete, hub.http.cors)
+    match (hub.policy.sessions && !hub.policy.served.handshake().is_empty(), hub.policy.allow_delete, hub.http.cors)
     {
         (true, true, false) => "GET, POST, DELETE",
         (true, true, true) => "GET, POST, DELETE, OPTIONS",

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Incoming, Message, RawJson, parse};
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::session::http::Policy;
+use tsugite_core::session::http::HttpPolicy;
 
 use super::session::{Session, SessionId, Sessions};
 use super::settings::Http;
@@ -29,7 +29,7 @@ pub(crate) struct Hub {
     pub(super) server: Server,
     pub(super) config: Arc<Config>,
     pub(super) http: Arc<Http>,
-    pub(super) policy: Policy,
+    pub(super) policy: HttpPolicy,
     pub(super) room: Arc<Room>,
     /// For requests that belong to no session.
     pub(super) lone: Arc<Link>,
@@ -56,9 +56,9 @@ impl Hub {
         let config = server.shared.config();
         let http = config.http.http.clone();
         let room = Room::new(http.most_running, http.most_streams);
-        let mut policy = Policy::new(config.served);
+        let mut policy = HttpPolicy::new(config.served);
         policy.sessions = http.sessions;
-        policy.delete = http.delete;
+        policy.allow_delete = http.delete;
         policy.http_sse = http.sse.is_some();
         let lone = Link::reaching(Reach::Everybody, server, config.clone(), None, &room);
         let store = config.http.store.clone();
@@ -129,7 +129,7 @@ impl Hub {
             level,
             who: who.map(|who| (who.issuer().to_owned(), who.subject().to_owned())),
         };
-        let Ok(kept) = RawJson::of(&kept) else { return Soon::Now(()) };
+        let Ok(kept) = RawJson::from_value(&kept) else { return Soon::Now(()) };
         let age = self.http.session_idle.saturating_mul(2);
         let noted = |kept: Result<Option<u64>, StoreError>| {
             if let Err(error) = kept {

@@ -10,12 +10,12 @@ use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
 use tsugite_core::jsonrpc::{Incoming, Message, Request};
-use tsugite_core::revision::{Refusal, Revision};
+use tsugite_core::revision::{RpcError, Revision};
 use tsugite_core::session::http::{
-    Denial, Head, Header, MirrorHeaders, Post, SessionHeader, climb, decide_post, decide_post_request,
-    status_of,
+    HttpError, RequestHeaders, OptionalHeader, MirrorHeaders, PostDecision, SessionHeader, check_stateless_headers, decide_post, decide_post_request,
+    status_for_code,
 };
-use tsugite_core::session::peek::{Peek, Seen, parse};
+use tsugite_core::session::request_meta::{RequestMeta, ScannedMeta, parse_with_meta};
 
 use super::answer::{Refused, bare, denial, events, fault, json, refuse};
 use super::body::{HttpBody, Reading, Unread};
@@ -44,7 +44,7 @@ where
     B: Body + Unpin + Send + 'static,
     B::Data: Send,
 {
-    let read = Reading::begin(&body, hub.config.limits.message_bytes);
+    let read = Reading::begin(&body, hub.config.limits.max_message_bytes);
     let mut reading = match read {
         Ok(reading) => reading,
         Err(unread) => return Ok(refused(unread).into()),
@@ -82,7 +82,7 @@ where
 
 /// Reads a body within its limits.
 pub(super) async fn body_of<B: Body + Unpin>(hub: &Hub, body: B) -> Result<Bytes, Refused> {
-    let reading = Reading::begin(&body, hub.config.limits.message_bytes).map_err(refused)?;
+    let reading = Reading::begin(&body, hub.config.limits.max_message_bytes).map_err(refused)?;
     reading.rest(body, hub.http.body_time).await.map_err(refused)
 }
 
@@ -122,7 +122,7 @@ impl Kind {
     fn status(&self, refused: Option<i32>) -> StatusCode {
         match (self, refused) {
             (Kind::Stateless, Some(code)) => {
-                StatusCode::from_u16(status_of(code.into())).unwrap_or(StatusCode::OK)
+                StatusCode::from_u16(status_for_code(code.into())).unwrap_or(StatusCode::OK)
             }
             _ => StatusCode::OK,
         }
@@ -203,15 +203,15 @@ fn opened(hub: &Arc<Hub>, link: Arc<Link>, said: Vec<u8>) -> (Response<HttpBody>
 /// The headers of the protocol.
 pub(super) struct Said<'h> {
     session: Mention<'h>,
-    version: Header<'h>,
-    method: Header<'h>,
-    name: Header<'h>,
-    pub(super) last_event: Header<'h>,
+    version: OptionalHeader<'h>,
+    method: OptionalHeader<'h>,
+    name: OptionalHeader<'h>,
+    pub(super) last_event: OptionalHeader<'h>,
 }
 
 impl Default for Said<'_> {
     fn default() -> Self {
-        let [version, method, name, last_event] = [Header::Absent; 4];
+        let [version, method, name, last_event] = [OptionalHeader::Absent; 4];
         Self { session: Mention::Absent, version, method, name, last_event }
     }
 }
@@ -236,7 +236,7 @@ impl<'h> Said<'h> {
     }
 
     /// The session that is named, if it is there; and what decisions look at.
-    pub(super) fn session(&self, hub: &Hub, who: Option<&Principal>) -> (Option<InUse>, Head<'h>) {
+    pub(super) fn session(&self, hub: &Hub, who: Option<&Principal>) -> (Option<InUse>, RequestHeaders<'h>) {
         let (session, known) = match self.session {
             Mention::Absent => (None, SessionHeader::Absent),
             Mention::Twice => (None, SessionHeader::Unknown),
@@ -247,14 +247,14 @@ impl<'h> Said<'h> {
                 (session, revision.map_or(SessionHeader::Unknown, SessionHeader::Known))
             }
         };
-        (session, Head { version: self.version, session: known })
+        (session, RequestHeaders { version: self.version, session: known })
     }
 }
 
 /// What arrived, as far as it is needed to decide.
 struct Arrived<'a> {
     hub: &'a Arc<Hub>,
-    head: Head<'a>,
+    head: RequestHeaders<'a>,
     session: Option<InUse>,
     caller: Caller,
     said: &'a Said<'a>,
@@ -271,20 +271,20 @@ fn decide(
     let known = head.session;
     let caller = Caller { principal: who, headers: Headers::of(headers.clone()) };
     let mut arrived = Arrived { hub, head, session, caller, said };
-    let mut seen = Seen::default();
-    let body = match parse(bytes, &hub.config.limits, &mut seen) {
+    let mut seen = ScannedMeta::default();
+    let body = match parse_with_meta(bytes, &hub.config.limits, &mut seen) {
         Ok(body) => body,
         Err(wrong) => {
-            let spoken = known_revision(known).unwrap_or_else(|| hub.config.served.unspoken());
+            let spoken = known_revision(known).unwrap_or_else(|| hub.config.served.error_fallback());
             return Begun::Answered(fault(&wrong, spoken));
         }
     };
     if let Incoming::Single(Message::Request(request)) = &body {
-        return match &seen.peek(request) {
+        return match &seen.request_meta(request) {
             Ok(peek) => arrived.request(request, peek),
             Err(error) => {
                 let spoken = known_revision(known).unwrap_or(Revision::NEWEST);
-                let denied = Denial::new(400, Refusal::bad_params(error), spoken);
+                let denied = HttpError::new(400, RpcError::invalid_params(error), spoken);
                 Begun::Answered(denial(&denied, Some(&request.id), "POST"))
             }
         };
@@ -293,20 +293,20 @@ fn decide(
 }
 
 impl Arrived<'_> {
-    fn request(&mut self, request: &Request<'_>, peek: &Peek<'_>) -> Begun {
-        let deny = |denied: &Denial| Begun::Answered(denial(denied, Some(&request.id), "POST"));
+    fn request(&mut self, request: &Request<'_>, peek: &RequestMeta<'_>) -> Begun {
+        let deny = |denied: &HttpError| Begun::Answered(denial(denied, Some(&request.id), "POST"));
         match decide_post_request(&self.hub.policy, &self.head, request, peek) {
-            Post::Stateless(revision) => {
+            PostDecision::Stateless(revision) => {
                 let mirrors = MirrorHeaders { method: self.said.method, name: self.said.name };
                 // Whether the method is offered is for the switchboard to say.
-                if let Err(denied) = climb(revision, request, peek, &mirrors, |_| true) {
+                if let Err(denied) = check_stateless_headers(revision, request, peek, &mirrors, |_| true) {
                     return deny(&denied);
                 }
                 let reply = self.reply(false);
                 let work = self.hub.lone.through_layers(self.asked(request, peek, revision, &reply, None));
                 self.under_way(reply, work, None, Kind::Stateless)
             }
-            Post::Initialize(revision) => {
+            PostDecision::Initialize(revision) => {
                 let (hub, who) = (self.hub, self.caller.principal.clone());
                 let link = match hub.http.sessions {
                     true => Link::with(&hub.server, hub.config.clone(), who, &hub.room),
@@ -316,7 +316,7 @@ impl Arrived<'_> {
                 let work = link.through_layers(self.asked(request, peek, revision, &reply, None));
                 self.under_way(reply, work, None, Kind::Opens(link))
             }
-            Post::InSession(revision) => {
+            PostDecision::InSession(revision) => {
                 let Some(session) = self.session.take() else {
                     return Begun::Answered(bare(StatusCode::NOT_FOUND));
                 };
@@ -325,12 +325,12 @@ impl Arrived<'_> {
                 let work = session.link.post(self.asked(request, peek, revision, &reply, Some(&session)));
                 self.under_way(reply, work, Some(session), Kind::Handshake(revision))
             }
-            Post::Alone(revision) => {
+            PostDecision::Sessionless(revision) => {
                 let reply = self.reply(false);
                 let work = self.alone(revision).post(self.asked(request, peek, revision, &reply, None));
                 self.under_way(reply, work, None, Kind::Handshake(revision))
             }
-            Post::Deny(denied) => deny(&denied),
+            PostDecision::Reject(denied) => deny(&denied),
             _ => Begun::Answered(bare(StatusCode::BAD_REQUEST)),
         }
     }
@@ -347,7 +347,7 @@ impl Arrived<'_> {
     fn asked<'a>(
         &'a self,
         request: &'a Request<'a>,
-        peek: &'a Peek<'a>,
+        peek: &'a RequestMeta<'a>,
         revision: Revision,
         reply: &'a Reply,
         session: Option<&InUse>,
@@ -389,26 +389,26 @@ impl Arrived<'_> {
         let accepted = || Begun::Answered(bare(StatusCode::ACCEPTED));
         let decision = decide_post(&self.hub.policy, &self.head, &body);
         match (decision, body) {
-            (Post::Deliver, Incoming::Single(Message::Response(response))) => {
+            (PostDecision::DeliverResponse, Incoming::Single(Message::Response(response))) => {
                 self.deliver(response, bytes);
                 accepted()
             }
-            (Post::InSession(_), Incoming::Single(message)) => {
+            (PostDecision::InSession(_), Incoming::Single(message)) => {
                 if let Some(session) = &self.session {
                     // Nothing that is no request is answered.
                     session.link.hear(Ok(message), &self.hub.nobody);
                 }
                 accepted()
             }
-            (Post::Accept | Post::Alone(_), _) => accepted(),
-            (Post::Batch { revision, in_session }, Incoming::Batch(batch)) => {
+            (PostDecision::Accept | PostDecision::Sessionless(_), _) => accepted(),
+            (PostDecision::Batch { revision, in_session }, Incoming::Batch(batch)) => {
                 let link = match self.session.as_ref().filter(|_| in_session) {
                     Some(session) => session.link.clone(),
                     None => self.alone(revision),
                 };
                 self.batch(&link, revision, batch.into_messages())
             }
-            (Post::Deny(denied), _) => Begun::Answered(denial(&denied, None, "POST")),
+            (PostDecision::Reject(denied), _) => Begun::Answered(denial(&denied, None, "POST")),
             _ => Begun::Answered(bare(StatusCode::BAD_REQUEST)),
         }
     }
@@ -428,11 +428,11 @@ impl Arrived<'_> {
         mut self,
         link: &Arc<Link>,
         revision: Revision,
-        messages: Vec<Result<Message<'_>, tsugite_core::jsonrpc::Fault>>,
+        messages: Vec<Result<Message<'_>, tsugite_core::jsonrpc::ParseError>>,
     ) -> Begun {
         let session = self.session.take();
         let outbox = Arc::new(Outbox::new(self.hub.config.buffer));
-        let together = Reply::batch(outbox.clone(), self.hub.config.limits.message_bytes.saturating_mul(2));
+        let together = Reply::batch(outbox.clone(), self.hub.config.limits.max_message_bytes.saturating_mul(2));
         let mut works = Vec::new();
         let mut asks = false;
         for message in messages {
@@ -442,10 +442,10 @@ impl Arrived<'_> {
                 continue;
             };
             asks = true;
-            let peek = match Peek::at(request.params()) {
+            let peek = match RequestMeta::from_params(request.params()) {
                 Ok(peek) => peek,
                 Err(error) => {
-                    together.refusal(Some(&request.id), &Refusal::bad_params(&error), revision);
+                    together.refusal(Some(&request.id), &RpcError::invalid_params(&error), revision);
                     continue;
                 }
             };
@@ -495,8 +495,8 @@ fn known_revision(session: SessionHeader) -> Option<Revision> {
 }
 
 impl Named for HeaderMap {
-    fn once(&self, name: &str) -> Header<'_> {
-        let mut header = Header::Absent;
+    fn once(&self, name: &str) -> OptionalHeader<'_> {
+        let mut header = OptionalHeader::Absent;
         self.get_all(name).iter().for_each(|value| add(&mut header, value));
         header
     }

@@ -11,7 +11,7 @@ use http_body::Body;
 use ring::rand::{SecureRandom, SystemRandom};
 use tsugite_core::base64;
 use tsugite_core::jsonrpc::parse;
-use tsugite_core::session::http::decide_sse;
+use tsugite_core::session::http::decide_http_sse;
 
 use super::answer::{bare, denial, events, fault, refuse};
 use super::body::HttpBody;
@@ -49,7 +49,7 @@ pub(super) fn stream(
     messages: &str,
     takes_events: bool,
 ) -> Response<HttpBody> {
-    if let Err(denied) = decide_sse(&hub.policy) {
+    if let Err(denied) = decide_http_sse(&hub.policy) {
         return denial(&denied, None, "GET");
     }
     if !takes_events {
@@ -79,7 +79,7 @@ pub(super) fn stream(
 
 /// Takes a message. Its answer comes on the stream.
 pub(super) async fn message<B: Body + Unpin>(hub: &Arc<Hub>, parts: Parts, body: B) -> Response<HttpBody> {
-    if let Err(denied) = decide_sse(&hub.policy) {
+    if let Err(denied) = decide_http_sse(&hub.policy) {
         return denial(&denied, None, "POST");
     }
     let query = parts.uri.query().unwrap_or_default();
@@ -91,7 +91,7 @@ pub(super) async fn message<B: Body + Unpin>(hub: &Arc<Hub>, parts: Parts, body:
         Err(refused) => return refused.into(),
     };
     if let Err(wrong) = parse(&bytes, &hub.config.limits) {
-        return fault(&wrong, hub.config.served.unspoken());
+        return fault(&wrong, hub.config.served.error_fallback());
     }
     // A client that does not read its answers is asked for no more questions.
     link.outbox().room().await;

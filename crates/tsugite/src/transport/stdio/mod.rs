@@ -187,7 +187,7 @@ impl Reading {
 impl Wire {
     /// Reads and answers until the client closes stdin.
     async fn serve(self: &Arc<Self>, mut input: Input) -> io::Result<()> {
-        let mut reading = Reading::new(self.link.config.limits.message_bytes);
+        let mut reading = Reading::new(self.link.config.limits.max_message_bytes);
         loop {
             // A client that does not read its answers is asked for no more questions, not even those that are here.
             let mut waiting = true;

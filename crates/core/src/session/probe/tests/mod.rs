@@ -1,7 +1,7 @@
 //! The two tables, row by row. Each test is named after its row.
 
-mod http;
-mod stdio;
+mod http_tests;
+mod stdio_tests;
 
 use serde_json::{Value, json};
 
@@ -9,20 +9,20 @@ use super::*;
 use crate::jsonrpc::ErrorObject;
 use crate::revision::Revision::*;
 
-const DISCOVER: Ask = Ask::Discover(V2026_07_28);
-const INITIALIZE: Ask = Ask::Initialize(V2025_11_25);
+const DISCOVER: ProbeRequest = ProbeRequest::Discover(V2026_07_28);
+const INITIALIZE: ProbeRequest = ProbeRequest::Initialize(V2025_11_25);
 
-fn auto() -> Policy {
-    Policy::new(Revisions::ALL)
+fn auto_policy() -> ProbePolicy {
+    ProbePolicy::new(Revisions::ALL)
 }
 
 /// The result of `server/discover`.
-fn discovered(versions: &[&str]) -> Value {
+fn discover_result(versions: &[&str]) -> Value {
     json!({"resultType": "complete", "supportedVersions": versions, "capabilities": {"tools": {}}})
 }
 
 /// The result of `initialize`.
-fn initialized(version: &str) -> Value {
+fn initialize_result(version: &str) -> Value {
     json!({"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}})
 }
 
@@ -52,24 +52,24 @@ fn unsupported_without_list() -> Vec<ErrorObject> {
     data.iter().map(|data| error(-32022).data(data)).chain([error(-32022)]).collect()
 }
 
-fn no_common(theirs: &[&str], ours: Revisions) -> ProbeFailure {
-    ProbeFailure::NoCommon { theirs: theirs.iter().map(|name| (*name).to_owned()).collect(), ours }
+fn no_common(theirs: &[&str], ours: Revisions) -> ProbeError {
+    ProbeError::NoCommonRevision { theirs: theirs.iter().map(|name| (*name).to_owned()).collect(), ours }
 }
 
 /// Which revision was settled upon, and whether the server was heard about it.
-fn stateless(settled: &Settled) -> Option<(Revision, bool)> {
+fn stateless_outcome(settled: &ProbeOutcome) -> Option<(Revision, bool)> {
     match settled {
-        Settled::Stateless { revision, discovered } => Some((*revision, discovered.is_some())),
-        Settled::Handshake { .. } => None,
+        ProbeOutcome::Stateless { revision, discover_result: discovered } => Some((*revision, discovered.is_some())),
+        ProbeOutcome::Handshake { .. } => None,
     }
 }
 
-fn handshake(settled: &Settled) -> Option<Revision> {
+fn handshake_outcome(settled: &ProbeOutcome) -> Option<Revision> {
     match settled {
-        Settled::Handshake { revision, answer } => {
+        ProbeOutcome::Handshake { revision, initialize_result: answer } => {
             assert_eq!(answer.server_info.name, "s");
             Some(*revision)
         }
-        Settled::Stateless { .. } => None,
+        ProbeOutcome::Stateless { .. } => None,
     }
 }

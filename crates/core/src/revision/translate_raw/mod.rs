@@ -11,20 +11,20 @@
 //! Nothing here recurses as deep as a peer pleases. Cutting a text into parts counts its brackets; reading it into a type
 //! stops at the 128 levels of the JSON reader, and what nests deeper is passed on unread.
 
-mod envelope;
-mod error;
+mod era_members;
+mod error_code;
 mod merge;
 mod rules;
-mod stays;
+mod unchanged;
 
-pub use error::carry_error;
+pub use error_code::translate_raw_error;
 
-use super::methods::{self, Kind, Row, Sender};
-use super::{Revision, Unsayable};
-use crate::jsonrpc::parts::{self, Draft, Member};
+use super::methods::{self, MethodKind, MethodInfo, MessageSender};
+use super::{Revision, UnsupportedByRevisionError};
+use crate::jsonrpc::raw_members::{self, EditableMembers, RawMember};
 use crate::jsonrpc::{Raw, RawJson};
 use crate::protocol::{Implementation, ResultType};
-use rules::{Change, Params, Part};
+use rules::{Translation, TranslateParams, Rule};
 
 /// The params of a request as `to` writes them, whoever sends it.
 ///
@@ -41,52 +41,52 @@ use rules::{Change, Params, Part};
 /// let params = RawJson::parse(r#"{"name":"add","task":{"ttl":1},"shelf":1.0}"#)?;
 /// let carried = carry_params("tools/call", Raw::from(&params), Revision::V2025_11_25, Revision::V2025_06_18)?;
 /// assert_eq!(carried.text(), r#"{"name":"add","shelf":1.0}"#);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn std::error_code::Error>>(())
 /// ```
-pub fn carry_params(
+pub fn translate_raw_params(
     method: &str,
     params: Raw<'_>,
     from: Revision,
     to: Revision,
-) -> Result<RawJson, Unsayable> {
+) -> Result<RawJson, UnsupportedByRevisionError> {
     if from == to {
         return Ok(params.to_owned());
     }
-    known(Kind::Request, method, to)?;
-    said(params, rules::request(method).map(|rules| &rules.params), from, to)
+    check_method(MethodKind::Request, method, to)?;
+    translate_params(params, rules::request_rules(method).map(|rules| &rules.params), from, to)
 }
 
-/// The params of a notification as `to` writes them. Fails as [`carry_params`] does.
-pub fn carry_notice(
+/// The params of a notification as `to` writes them. Fails as [`translate_raw_params`] does.
+pub fn translate_raw_notification(
     method: &str,
     params: Raw<'_>,
     from: Revision,
     to: Revision,
-) -> Result<RawJson, Unsayable> {
+) -> Result<RawJson, UnsupportedByRevisionError> {
     if from == to {
         return Ok(params.to_owned());
     }
-    known(Kind::Notification, method, to)?;
-    said(params, rules::notice(method).map(|rules| &rules.params), from, to)
+    check_method(MethodKind::Notification, method, to)?;
+    translate_params(params, rules::notification_rules(method).map(|rules| &rules.params), from, to)
 }
 
 /// Params, with what `rules` say of them.
-fn said(
+fn translate_params(
     params: Raw<'_>,
-    rules: Option<&Part<Params>>,
+    rules: Option<&Rule<TranslateParams>>,
     from: Revision,
     to: Revision,
-) -> Result<RawJson, Unsayable> {
-    let rules = rules.filter(|rules| !rules.is_alike(from, to));
-    if rules.is_none() && !leaves(from, to) {
+) -> Result<RawJson, UnsupportedByRevisionError> {
+    let rules = rules.filter(|rules| !rules.is_same_in(from, to));
+    if rules.is_none() && !leaves_stateless(from, to) {
         return Ok(params.to_owned());
     }
     let members = params.members();
-    let change = match rules.filter(|rules| !rules.stays(members.as_deref(), from, to)) {
-        Some(rules) => (rules.change)(params, from, to)?,
+    let change = match rules.filter(|rules| !rules.needs_no_change(members.as_deref(), from, to)) {
+        Some(rules) => (rules.translate)(params, from, to)?,
         None => None,
     };
-    write(params, members, change, leaves(from, to), envelope::strip_meta)
+    apply_change(params, members, change, leaves_stateless(from, to), era_members::strip_meta)
 }
 
 /// The result of `method` as `to` writes it.
@@ -96,47 +96,47 @@ fn said(
 /// can lose it.
 ///
 /// Fails when `to` has no such method, though some revision has, or no way to say what is answered.
-pub fn carry_result(
+pub fn translate_raw_result(
     method: &str,
     result: Raw<'_>,
     from: Revision,
     to: Revision,
     server: Option<&Implementation>,
-) -> Result<RawJson, Unsayable> {
+) -> Result<RawJson, UnsupportedByRevisionError> {
     if from == to {
         return Ok(result.to_owned());
     }
-    let row = known(Kind::Request, method, to)?;
-    let rules = rules::request(method);
+    let row = check_method(MethodKind::Request, method, to)?;
+    let rules = rules::request_rules(method);
     let members = result.members();
     let named = match &members {
-        Some(members) if from.is_stateless() => envelope::kind(members),
+        Some(members) if from.is_stateless() => era_members::result_type(members),
         _ => Ok(None),
     };
     let (kind, change) = match (rules, named) {
         (Some(rules), Ok(named)) => {
             let named = from.is_stateless().then(|| named.unwrap_or(ResultType::Complete));
-            let stays = rules.output.stays(members.as_deref(), from, to);
-            (rules.output.change)(result, named, stays, from, to)?
+            let stays = rules.output.needs_no_change(members.as_deref(), from, to);
+            (rules.output.translate)(result, named, stays, from, to)?
         }
         // Without its kind it would pass for complete.
         (Some(_), Err(unknown)) => return Err(unknown.into()),
         // Nobody but its two ends knows what this is.
         (None, Ok(named)) => match named {
-            Some(ResultType::InputRequired) => return Err(Unsayable::InputRequired),
-            Some(ResultType::Task) => return Err(Unsayable::Tasks),
+            Some(ResultType::InputRequired) => return Err(UnsupportedByRevisionError::InputRequired),
+            Some(ResultType::Task) => return Err(UnsupportedByRevisionError::Tasks),
             _ => (ResultType::Complete, None),
         },
         (None, Err(_)) => return Ok(result.to_owned()),
     };
     let hints = rules.is_some_and(|rules| rules.cacheable);
-    let server = server.filter(|_| row.is_none_or(|row| row.sender != Sender::Server));
-    write(result, members, change, from.era() != to.era(), |members| match to.is_stateless() {
-        false => envelope::strip_result(members, hints) | envelope::strip_meta(members),
+    let server = server.filter(|_| row.is_none_or(|row| row.sender != MessageSender::Server));
+    apply_change(result, members, change, from.era() != to.era(), |members| match to.is_stateless() {
+        false => era_members::strip_result(members, hints) | era_members::strip_meta(members),
         true => {
-            envelope::name_kind(members, kind, rules.is_none())
-                | (hints && envelope::add_hints(members))
-                | server.is_some_and(|server| envelope::stamp(members, server))
+            era_members::set_result_type(members, kind, rules.is_none())
+                | (hints && era_members::add_cache_hints(members))
+                | server.is_some_and(|server| era_members::add_server_info(members, server))
         }
     })
 }
@@ -146,67 +146,67 @@ pub fn carry_result(
 ///
 /// Whoever has asked knows what for: where `to` has no such method, the answer is passed on as it is. Fails when `to` has
 /// no way to say what is answered.
-pub fn carry_answer(
+pub fn translate_raw_input_response(
     method: &str,
     answer: Raw<'_>,
     from: Revision,
     to: Revision,
-) -> Result<RawJson, Unsayable> {
+) -> Result<RawJson, UnsupportedByRevisionError> {
     if from == to {
         return Ok(answer.to_owned());
     }
     let bare = from.is_stateless().then_some(ResultType::Complete);
     let members = answer.members();
-    let change = match (rules::request(method), known(Kind::Request, method, to)) {
+    let change = match (rules::request_rules(method), check_method(MethodKind::Request, method, to)) {
         (Some(rules), Ok(_)) => {
-            let stays = rules.output.stays(members.as_deref(), from, to);
-            (rules.output.change)(answer, bare, stays, from, to)?.1
+            let stays = rules.output.needs_no_change(members.as_deref(), from, to);
+            (rules.output.translate)(answer, bare, stays, from, to)?.1
         }
         _ => None,
     };
-    write(answer, members, change, leaves(from, to), |members| {
-        envelope::strip_result(members, false) | envelope::strip_meta(members)
+    apply_change(answer, members, change, leaves_stateless(from, to), |members| {
+        era_members::strip_result(members, false) | era_members::strip_meta(members)
     })
 }
 
 /// The row of a method, if any revision has it; fails when one has it and `to` does not.
 ///
 /// Who sends it does not matter here: what a server asks travels inside results on 2026-07-28.
-fn known(kind: Kind, method: &str, to: Revision) -> Result<Option<&'static Row>, Unsayable> {
-    match methods::row(method).filter(|row| row.kind == kind) {
-        Some(row) if to < row.first || to > row.last => Err(Unsayable::Method(row.name)),
+fn check_method(kind: MethodKind, method: &str, to: Revision) -> Result<Option<&'static MethodInfo>, UnsupportedByRevisionError> {
+    match methods::method_info(method).filter(|row| row.kind == kind) {
+        Some(row) if to < row.since || to > row.until => Err(UnsupportedByRevisionError::Method(row.name)),
         row => Ok(row),
     }
 }
 
 /// Whether what only 2026-07-28 has must be left behind.
-fn leaves(from: Revision, to: Revision) -> bool {
+fn leaves_stateless(from: Revision, to: Revision) -> bool {
     from.is_stateless() && !to.is_stateless()
 }
 
 /// The text, of which these are the members, with what the rules changed, and then, where it `crosses` from one era into
 /// the other, with what `fit` does to its members, which tells whether it did anything. The text itself if nothing was
 /// done.
-fn write(
+fn apply_change(
     original: Raw<'_>,
-    members: Option<Vec<Member<'_>>>,
-    change: Option<Change>,
+    members: Option<Vec<RawMember<'_>>>,
+    change: Option<Translation>,
     crosses: bool,
-    fit: impl FnOnce(&mut Draft<'_>) -> bool,
-) -> Result<RawJson, Unsayable> {
+    fit: impl FnOnce(&mut EditableMembers<'_>) -> bool,
+) -> Result<RawJson, UnsupportedByRevisionError> {
     if change.is_none() && !crosses {
         return Ok(original.to_owned());
     }
     let merged = change.as_ref().and_then(|change| {
-        merge::members(original, Raw::checked(&change.untouched), Raw::checked(&change.translated))
+        merge::merge_objects(original, Raw::from_validated(&change.before), Raw::from_validated(&change.after))
     });
     let changed = merged.is_some();
     // What is no object has no members to fit.
-    let Some(mut members) = merged.or_else(|| members.as_deref().map(parts::draft)) else {
+    let Some(mut members) = merged.or_else(|| members.as_deref().map(raw_members::to_editable)) else {
         return Ok(original.to_owned());
     };
     match (crosses && fit(&mut members)) | changed {
-        true => Ok(RawJson::checked(parts::object(&members))),
+        true => Ok(RawJson::from_validated(raw_members::build_object(&members))),
         false => Ok(original.to_owned()),
     }
 }

@@ -2,77 +2,77 @@
 
 use std::fmt;
 
-use crate::jsonrpc::{BadShape, ErrorObject};
+use crate::jsonrpc::{JsonError, ErrorObject};
 use crate::revision::Revisions;
 
 /// Why no common ground was found.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum ProbeFailure {
+pub enum ProbeError {
     /// There is no revision we could look for.
-    NothingSpoken,
+    NoRevisions,
     /// No revision is spoken by both sides.
-    NoCommon {
+    NoCommonRevision {
         /// What the server names, as it wrote it.
         theirs: Vec<String>,
         /// What we were looking for.
         ours: Revisions,
     },
     /// The server wants a handshake, and we look only for revisions without.
-    WantsHandshake {
+    HandshakeRequired {
         /// What we were looking for.
         ours: Revisions,
     },
     /// The server has no handshake, and no `server/discover` either, which every server without a handshake must have.
     NoDiscover(ErrorObject),
     /// The server refused what was asked, and there is nothing else to try.
-    Refused(ErrorObject),
+    Rejected(ErrorObject),
     /// The answer is not what it must be.
-    Unreadable(BadShape),
+    InvalidResponse(JsonError),
     /// An HTTP status that says nothing of the server's era, or nothing better.
-    Status(u16),
+    HttpStatus(u16),
     /// No answer came.
-    Silent,
+    NoResponse,
     /// The server's process ended.
     Exited,
 }
 
-impl fmt::Display for ProbeFailure {
+impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProbeFailure::NothingSpoken => f.write_str("there is no revision to look for"),
-            ProbeFailure::NoCommon { theirs, ours } => {
+            ProbeError::NoRevisions => f.write_str("there is no revision to look for"),
+            ProbeError::NoCommonRevision { theirs, ours } => {
                 f.write_str("no common revision: the server speaks ")?;
-                names(f, theirs.iter().map(String::as_str))?;
+                write_names(f, theirs.iter().map(String::as_str))?;
                 f.write_str(", we look for ")?;
-                names(f, ours.names().into_iter())
+                write_names(f, ours.names().into_iter())
             }
-            ProbeFailure::WantsHandshake { ours } => {
+            ProbeError::HandshakeRequired { ours } => {
                 f.write_str("the server wants a handshake, we look for ")?;
-                names(f, ours.names().into_iter())
+                write_names(f, ours.names().into_iter())
             }
-            ProbeFailure::NoDiscover(error) => {
+            ProbeError::NoDiscover(error) => {
                 write!(f, "the server has neither `server/discover` nor a handshake: {error}")
             }
-            ProbeFailure::Refused(error) => write!(f, "the server refused: {error}"),
-            ProbeFailure::Unreadable(error) => write!(f, "the server's answer cannot be read: {error}"),
-            ProbeFailure::Status(status) => write!(f, "the server answered with the HTTP status {status}"),
-            ProbeFailure::Silent => f.write_str("the server does not answer"),
-            ProbeFailure::Exited => f.write_str("the server's process has ended"),
+            ProbeError::Rejected(error) => write!(f, "the server refused: {error}"),
+            ProbeError::InvalidResponse(error) => write!(f, "the server's answer cannot be read: {error}"),
+            ProbeError::HttpStatus(status) => write!(f, "the server answered with the HTTP status {status}"),
+            ProbeError::NoResponse => f.write_str("the server does not answer"),
+            ProbeError::Exited => f.write_str("the server's process has ended"),
         }
     }
 }
 
-impl std::error::Error for ProbeFailure {}
+impl std::error::Error for ProbeError {}
 
 /// Names of versions, but never more of what a peer sent than helps.
-fn names<'a>(f: &mut fmt::Formatter<'_>, mut names: impl Iterator<Item = &'a str>) -> fmt::Result {
-    const MOST: usize = 8;
-    const LONGEST: usize = 20;
+fn write_names<'a>(f: &mut fmt::Formatter<'_>, mut names: impl Iterator<Item = &'a str>) -> fmt::Result {
+    const MAX_NAMES: usize = 8;
+    const MAX_NAME_CHARS: usize = 20;
     let mut separator = "";
-    for name in names.by_ref().take(MOST) {
+    for name in names.by_ref().take(MAX_NAMES) {
         f.write_str(separator)?;
-        match name.char_indices().nth(LONGEST) {
+        match name.char_indices().nth(MAX_NAME_CHARS) {
             Some((at, _)) => write!(f, "{}…", name.get(..at).unwrap_or_default())?,
             None => f.write_str(name)?,
         }
@@ -94,7 +94,7 @@ mod tests {
     fn a_failure_names_both_sides_and_echoes_little() {
         let said = |theirs: Vec<String>| {
             let ours = Revisions::NONE.with(Revision::V2025_11_25).with(Revision::V2026_07_28);
-            ProbeFailure::NoCommon { theirs, ours }.to_string()
+            ProbeError::NoCommonRevision { theirs, ours }.to_string()
         };
         assert_eq!(
             said(vec!["2027-01-01".into(), "draft".into()]),

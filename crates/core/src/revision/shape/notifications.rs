@@ -1,38 +1,38 @@
 //! Small notifications and roots.
 
 use super::super::Revision::*;
-use super::super::{Revision, Translate, Unsayable};
+use super::super::{Revision, Translate, UnsupportedByRevisionError};
 use super::{fit_inner_meta, no_change_between};
 use crate::protocol::cancellation::CancelledParams;
 use crate::protocol::progress::ProgressParams;
 use crate::protocol::roots::ListResult;
 
 impl Translate for ProgressParams {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         if to < V2025_03_26 {
             self.message = None;
         }
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 
-    fn alike(one: Revision, other: Revision) -> bool {
+    fn is_same_in(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2025_03_26])
     }
 }
 
 impl Translate for CancelledParams {
-    fn outward(&mut self, _to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, _to: Revision) -> Result<(), UnsupportedByRevisionError> {
         // 2025-11-25 makes it optional in its schema and required in its prose for all but tasks.
-        if self.request_id.is_none() { Err(Unsayable::Missing("requestId")) } else { Ok(()) }
+        if self.request_id.is_none() { Err(UnsupportedByRevisionError::MissingMember("requestId")) } else { Ok(()) }
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 }
 
 impl Translate for ListResult {
-    fn outward(&mut self, to: Revision) -> Result<(), Unsayable> {
+    fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         for root in &mut self.roots {
             fit_inner_meta(&mut root.meta, to);
         }
@@ -42,9 +42,9 @@ impl Translate for ListResult {
         Ok(())
     }
 
-    fn inward(&mut self, _from: Revision) {}
+    fn upgrade(&mut self, _from: Revision) {}
 
-    fn alike(one: Revision, other: Revision) -> bool {
+    fn is_same_in(one: Revision, other: Revision) -> bool {
         no_change_between(one, other, &[V2025_06_18, V2026_07_28])
     }
 }

@@ -1,6 +1,6 @@
 //! Why a template, a value or a URI is not taken.
 //!
-//! A [`TemplateError`] is for the one who wrote the template and says what to write instead. A [`Refused`]
+//! A [`TemplateError`] is for the one who wrote the template and says what to write instead. A [`RejectedValueError`]
 //! may be shown to the peer: it names the variable, never the value.
 
 use std::error::Error;
@@ -31,43 +31,43 @@ pub enum TemplateError {
         at: usize,
     },
     /// A character that must be percent-encoded outside of expressions.
-    Character {
+    InvalidCharacter {
         /// The character.
         found: char,
         /// Where it stands.
         at: usize,
     },
     /// A `%` without two hexadecimal digits after it.
-    Percent {
+    InvalidPercent {
         /// Where the `%` stands.
         at: usize,
     },
     /// An operator that RFC 6570 keeps for later extensions.
-    Operator {
+    UndefinedOperator {
         /// The operator.
         found: char,
         /// Where it stands.
         at: usize,
     },
     /// Something that is no variable name; empty when the name is missing.
-    Name {
+    InvalidName {
         /// What stands there.
         found: String,
         /// Where it stands.
         at: usize,
     },
     /// A prefix modifier, as in `{var:3}`, which is not supported.
-    Prefix {
+    UnsupportedPrefix {
         /// The variable with its modifier.
         variable: String,
     },
     /// An explode modifier elsewhere than in `{/path*}`, which is not supported.
-    Explode {
+    UnsupportedExplode {
         /// The variable.
         variable: String,
     },
     /// A variable stands in the template twice.
-    Repeated {
+    DuplicateVariable {
         /// The variable.
         variable: String,
     },
@@ -81,7 +81,7 @@ pub enum TemplateError {
         advice: &'static str,
     },
     /// A parameter could not be told from the text after it.
-    RunsOn {
+    Undelimited {
         /// The last parameter before that text.
         variable: String,
         /// What to write instead.
@@ -98,31 +98,31 @@ impl fmt::Display for TemplateError {
             Self::Unopened { at } => {
                 write!(f, "the `}}` at byte {at} closes nothing: write `%7D` for a brace")
             }
-            Self::Character { found, at } => {
+            Self::InvalidCharacter { found, at } => {
                 write!(f, "{found:?} at byte {at} may not stand in a URI: percent-encode it")
             }
-            Self::Percent { at } => {
+            Self::InvalidPercent { at } => {
                 write!(f, "the `%` at byte {at} needs two hexadecimal digits: write `%25` for a percent sign")
             }
-            Self::Operator { found, at } => write!(f, "the operator {found:?} at byte {at} is not defined"),
-            Self::Name { found, at } if found.is_empty() => {
+            Self::UndefinedOperator { found, at } => write!(f, "the operator {found:?} at byte {at} is not defined"),
+            Self::InvalidName { found, at } if found.is_empty() => {
                 write!(f, "a variable name is missing at byte {at}")
             }
-            Self::Name { found, at } => write!(
+            Self::InvalidName { found, at } => write!(
                 f,
                 "{found:?} at byte {at} is no variable name: use letters, digits, `_`, and `.` in between"
             ),
-            Self::Prefix { variable } => {
+            Self::UnsupportedPrefix { variable } => {
                 write!(f, "`{variable}`: prefixes are not supported, write the variable without `:`")
             }
-            Self::Explode { variable } => {
+            Self::UnsupportedExplode { variable } => {
                 write!(f, "`{variable}*`: only `{{/{variable}*}}` may be exploded, drop the `*` here")
             }
-            Self::Repeated { variable } => write!(f, "`{variable}` stands in the template twice: rename one"),
+            Self::DuplicateVariable { variable } => write!(f, "`{variable}` stands in the template twice: rename one"),
             Self::Ambiguous { first, second, advice } => {
                 write!(f, "`{first}` and `{second}` cannot be told apart in a URI: {advice}")
             }
-            Self::RunsOn { variable, advice } => {
+            Self::Undelimited { variable, advice } => {
                 write!(f, "`{variable}` cannot be told from the text after it: {advice}")
             }
         }
@@ -138,7 +138,7 @@ pub enum ExpandError {
     /// The text is no template.
     Template(TemplateError),
     /// A list was given to a variable that takes a text.
-    List {
+    UnexpectedList {
         /// The variable.
         variable: String,
     },
@@ -148,7 +148,7 @@ impl fmt::Display for ExpandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Template(error) => error.fmt(f),
-            Self::List { variable } => {
+            Self::UnexpectedList { variable } => {
                 write!(f, "`{variable}` takes a text: only `{{/{variable}*}}` would take a list")
             }
         }
@@ -159,13 +159,13 @@ impl Error for ExpandError {}
 
 /// A URI has the template's shape, and one of its values must not reach a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RejectedValueError {
     variable: Box<str>,
-    reason: Reason,
+    reason: RejectReason,
 }
 
-impl Refused {
-    pub(super) fn new(variable: &str, reason: Reason) -> Self {
+impl RejectedValueError {
+    pub(super) fn new(variable: &str, reason: RejectReason) -> Self {
         Self { variable: variable.into(), reason }
     }
 
@@ -175,23 +175,23 @@ impl Refused {
     }
 
     /// What is wrong with the value.
-    pub fn reason(&self) -> Reason {
+    pub fn reason(&self) -> RejectReason {
         self.reason
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RejectedValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` {}", self.variable, self.reason)
     }
 }
 
-impl Error for Refused {}
+impl Error for RejectedValueError {}
 
-/// What is wrong with a value that was [`Refused`].
+/// What is wrong with a value that was [`RejectedValueError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum RejectReason {
     /// A `.` or `..` segment, or an absolute path where a relative one is expected.
     Traversal,
     /// A `/` or `\` where one segment is expected, or a `\` in a path.
@@ -202,7 +202,7 @@ pub enum Reason {
     Malformed,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for RejectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Traversal => "must not hold `.` or `..` segments, nor be absolute",

@@ -5,17 +5,17 @@
 
 use super::super::Revision::{self, *};
 use crate::jsonrpc::Raw;
-use crate::jsonrpc::parts::Member;
+use crate::jsonrpc::raw_members::RawMember;
 
 /// Whether the rules leave the params of a call alone that have these members.
-pub(super) fn call(members: &[Member<'_>], _from: Revision, _to: Revision) -> bool {
+pub(super) fn call_params_unchanged(members: &[RawMember<'_>], _from: Revision, _to: Revision) -> bool {
     let changing = ["task", "inputResponses", "requestState"];
-    !members.iter().any(|member| changing.iter().any(|name| member.is(name)))
+    !members.iter().any(|member| changing.iter().any(|name| member.has_name(name)))
 }
 
 /// Whether the rules leave the complete result of a call alone that has these members. Between the newest two, only
 /// structured content differs.
-pub(super) fn result(members: &[Member<'_>], from: Revision, to: Revision) -> bool {
-    let odd = |member: &Member<'_>| member.is("structuredContent") && !Raw::checked(member.value).is_object();
+pub(super) fn call_result_unchanged(members: &[RawMember<'_>], from: Revision, to: Revision) -> bool {
+    let odd = |member: &RawMember<'_>| member.has_name("structuredContent") && !Raw::from_validated(member.value).is_object();
     from >= V2025_11_25 && to >= V2025_11_25 && (to.is_stateless() || !members.iter().any(odd))
 }

@@ -10,55 +10,55 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::jsonrpc::Raw;
-use crate::jsonrpc::parts::{self, Draft, Member};
+use crate::jsonrpc::raw_members::{self, EditableMembers, RawMember};
 
 /// The members of `original` with what changed from `untouched` to `translated`; `None` unless all are objects.
-pub(super) fn members<'a>(original: Raw<'a>, untouched: Raw<'a>, translated: Raw<'a>) -> Option<Draft<'a>> {
+pub(super) fn merge_objects<'a>(original: Raw<'a>, untouched: Raw<'a>, translated: Raw<'a>) -> Option<EditableMembers<'a>> {
     let (original, untouched, translated) =
         (original.members()?, untouched.members()?, translated.members()?);
-    let before: HashMap<_, _> = by_name(&untouched).collect();
-    let after: HashMap<_, _> = by_name(&translated).collect();
+    let before: HashMap<_, _> = names_and_values(&untouched).collect();
+    let after: HashMap<_, _> = names_and_values(&translated).collect();
     let mut placed = HashSet::new();
-    let mut merged = Draft::with_capacity(original.len());
+    let mut merged = EditableMembers::with_capacity(original.len());
     for member in original {
         let Some(name) = member.name() else {
-            merged.push(member.with(Cow::Borrowed(member.value)));
+            merged.push(member.with_value(Cow::Borrowed(member.value)));
             continue;
         };
         let kept = match (before.get(&name), after.get(&name)) {
-            (Some(old), Some(new)) => Some(value(member.value, old, new)),
+            (Some(old), Some(new)) => Some(merge_values(member.value, old, new)),
             (None, Some(new)) => Some(Cow::Borrowed(*new)),
             (Some(_), None) => None,
             (None, None) => Some(Cow::Borrowed(member.value)),
         };
-        merged.extend(kept.map(|value| member.with(value)));
+        merged.extend(kept.map(|value| member.with_value(value)));
         placed.insert(name);
     }
     let set = translated.iter().filter(|member| member.name().is_some_and(|name| !placed.contains(&name)));
-    merged.extend(set.map(|member| member.with(Cow::Borrowed(member.value))));
+    merged.extend(set.map(|member| member.with_value(Cow::Borrowed(member.value))));
     Some(merged)
 }
 
-fn by_name<'a>(members: &[Member<'a>]) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
+fn names_and_values<'a>(members: &[RawMember<'a>]) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
     members.iter().filter_map(|member| Some((member.name()?, member.value)))
 }
 
-fn value<'a>(original: &'a str, untouched: &'a str, translated: &'a str) -> Cow<'a, str> {
+fn merge_values<'a>(original: &'a str, untouched: &'a str, translated: &'a str) -> Cow<'a, str> {
     if untouched == translated {
         return Cow::Borrowed(original);
     }
     let (original, untouched, translated) =
-        (Raw::checked(original), Raw::checked(untouched), Raw::checked(translated));
-    if let Some(merged) = members(original, untouched, translated) {
-        return Cow::Owned(parts::object(&merged));
+        (Raw::from_validated(original), Raw::from_validated(untouched), Raw::from_validated(translated));
+    if let Some(merged) = merge_objects(original, untouched, translated) {
+        return Cow::Owned(raw_members::build_object(&merged));
     }
     match (original.items(), untouched.items(), translated.items()) {
         (Some(original), Some(untouched), Some(translated)) => {
-            Cow::Owned(parts::array(items(&original, &untouched, &translated)))
+            Cow::Owned(raw_members::build_array(merge_arrays(&original, &untouched, &translated)))
         }
         // One that stood in a list stands on its own.
         (Some(original), Some(untouched), None) => match (original.as_slice(), untouched.as_slice()) {
-            ([original], [untouched]) => value(original, untouched, translated.text()),
+            ([original], [untouched]) => merge_values(original, untouched, translated.text()),
             _ => Cow::Borrowed(translated.text()),
         },
         _ => Cow::Borrowed(translated.text()),
@@ -66,14 +66,14 @@ fn value<'a>(original: &'a str, untouched: &'a str, translated: &'a str) -> Cow<
 }
 
 /// Items are paired by their place. Where some came or went, only those before and after that are.
-fn items<'a>(original: &[&'a str], untouched: &[&'a str], translated: &[&'a str]) -> Vec<Cow<'a, str>> {
+fn merge_arrays<'a>(original: &[&'a str], untouched: &[&'a str], translated: &[&'a str]) -> Vec<Cow<'a, str>> {
     if original.len() != untouched.len() {
         return translated.iter().map(|item| Cow::Borrowed(*item)).collect();
     }
     if untouched.len() == translated.len() {
         let pairs = original.iter().zip(untouched).zip(translated);
         return pairs
-            .map(|((original, untouched), translated)| value(original, untouched, translated))
+            .map(|((original, untouched), translated)| merge_values(original, untouched, translated))
             .collect();
     }
     let same = |(old, new): &(&&str, &&str)| old == new;

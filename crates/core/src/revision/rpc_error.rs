@@ -10,7 +10,7 @@ use super::{Revision, Revisions, Translate};
 use crate::jsonrpc::code::{
     CONTENT_TOO_LARGE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
 };
-use crate::jsonrpc::{BadShape, ErrorObject, Raw};
+use crate::jsonrpc::{JsonError, ErrorObject, Raw};
 use crate::protocol::capabilities::ElicitationCapability;
 use crate::protocol::elicitation::UrlParams;
 use crate::protocol::{ClientCapabilities, Method, Object, resources, tasks, tools};
@@ -18,7 +18,7 @@ use crate::protocol::{ClientCapabilities, Method, Object, resources, tasks, tool
 /// Why a request was refused.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum RpcError {
     /// Not JSON.
     Parse(Cow<'static, str>),
     /// Not a request, or not one that may come now.
@@ -83,7 +83,7 @@ pub enum Refusal {
     /// Anything else, with its own number.
     Other(ErrorObject),
     /// What somebody else has answered, passed on word for word.
-    Relayed(ErrorObject),
+    Forwarded(ErrorObject),
 }
 
 /// Numbers that not every revision has.
@@ -102,42 +102,42 @@ pub mod code {
     pub const USER_REJECTED: i64 = -1;
 }
 
-impl Refusal {
+impl RpcError {
     /// Params that could not be read into their type.
-    pub fn bad_params(error: &BadShape) -> Self {
-        Refusal::InvalidParams(format!("Invalid params: {error}").into())
+    pub fn invalid_params(error: &JsonError) -> Self {
+        RpcError::InvalidParams(format!("Invalid params: {error}").into())
     }
 
     /// Our own failure, in words the peer may read.
-    pub fn failed(text: impl Into<Cow<'static, str>>) -> Self {
-        Refusal::Other(ErrorObject::new(INTERNAL_ERROR, text))
+    pub fn internal_with_message(text: impl Into<Cow<'static, str>>) -> Self {
+        RpcError::Other(ErrorObject::new(INTERNAL_ERROR, text))
     }
 
     /// The error as the peer's revision writes it.
-    pub fn error(&self, to: Revision) -> ErrorObject {
+    pub fn to_error_object(&self, to: Revision) -> ErrorObject {
         let error = ErrorObject::new(self.code(to), self.message());
         match self {
-            Refusal::MethodNotFound { method } => error.data(&Only("method", clip(method))),
-            Refusal::UnknownTool { name } | Refusal::UnknownPrompt { name } => {
-                error.data(&Only("name", clip(name)))
+            RpcError::MethodNotFound { method } => error.data(&SingleMember("method", truncated(method))),
+            RpcError::UnknownTool { name } | RpcError::UnknownPrompt { name } => {
+                error.data(&SingleMember("name", truncated(name)))
             }
-            Refusal::ResourceNotFound { uri } => error.data(&Only("uri", clip(uri))),
-            Refusal::MissingCapability { required } => error.data(&Only(REQUIRED, required)),
-            Refusal::UnsupportedVersion { requested, supported } => {
-                error.data(&Unsupported { supported: supported.names(), requested: clip(requested) })
+            RpcError::ResourceNotFound { uri } => error.data(&SingleMember("uri", truncated(uri))),
+            RpcError::MissingCapability { required } => error.data(&SingleMember(REQUIRED_CAPABILITIES, required)),
+            RpcError::UnsupportedVersion { requested, supported } => {
+                error.data(&UnsupportedVersionData { supported: supported.names(), requested: truncated(requested) })
             }
-            Refusal::UrlElicitationRequired { elicitations } if to.has_core_tasks() => {
+            RpcError::UrlElicitationRequired { elicitations } if to.has_core_tasks() => {
                 // One without an id could not be written there; whoever asks gives it one.
-                let sayable = |page: &UrlParams| page.clone().outward(to).is_ok();
+                let sayable = |page: &UrlParams| page.clone().downgrade(to).is_ok();
                 let elicitations: Vec<_> = elicitations.iter().filter(|page| sayable(page)).collect();
-                error.data(&Only("elicitations", elicitations))
+                error.data(&SingleMember("elicitations", elicitations))
             }
-            Refusal::TaskRequired { .. } if to.is_stateless() => {
-                error.data(&Only(REQUIRED, tasks_capability()))
+            RpcError::TaskRequired { .. } if to.is_stateless() => {
+                error.data(&SingleMember(REQUIRED_CAPABILITIES, tasks_capability()))
             }
-            Refusal::UrlElicitationRequired { .. } => error.data(&Only(REQUIRED, url_capability())),
-            Refusal::Other(object) => ErrorObject { code: error.code, ..object.clone() },
-            Refusal::Relayed(object) => object.clone(),
+            RpcError::UrlElicitationRequired { .. } => error.data(&SingleMember(REQUIRED_CAPABILITIES, url_capability())),
+            RpcError::Other(object) => ErrorObject { code: error.code, ..object.clone() },
+            RpcError::Forwarded(object) => object.clone(),
             _ => error,
         }
     }
@@ -145,37 +145,37 @@ impl Refusal {
     /// The number the peer's revision has for it.
     pub fn code(&self, to: Revision) -> i64 {
         match self {
-            Refusal::Parse(_) => PARSE_ERROR,
-            Refusal::InvalidRequest(_) => INVALID_REQUEST,
-            Refusal::MethodNotFound { .. } => METHOD_NOT_FOUND,
-            Refusal::InvalidParams(_) | Refusal::UnknownTool { .. } | Refusal::UnknownPrompt { .. } => {
+            RpcError::Parse(_) => PARSE_ERROR,
+            RpcError::InvalidRequest(_) => INVALID_REQUEST,
+            RpcError::MethodNotFound { .. } => METHOD_NOT_FOUND,
+            RpcError::InvalidParams(_) | RpcError::UnknownTool { .. } | RpcError::UnknownPrompt { .. } => {
                 INVALID_PARAMS
             }
-            Refusal::Internal => INTERNAL_ERROR,
-            Refusal::TooLarge(_) => CONTENT_TOO_LARGE,
-            Refusal::ResourceNotFound { .. } if to.is_stateless() => INVALID_PARAMS,
-            Refusal::ResourceNotFound { .. } => code::RESOURCE_NOT_FOUND,
-            Refusal::UnsupportedVersion { .. } if to.is_stateless() => code::UNSUPPORTED_VERSION,
-            Refusal::MissingCapability { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
-            Refusal::HeaderMismatch(_) if to.is_stateless() => code::HEADER_MISMATCH,
-            Refusal::UnsupportedVersion { .. } | Refusal::MissingCapability { .. } => INVALID_PARAMS,
-            Refusal::HeaderMismatch(_) => INVALID_REQUEST,
+            RpcError::Internal => INTERNAL_ERROR,
+            RpcError::TooLarge(_) => CONTENT_TOO_LARGE,
+            RpcError::ResourceNotFound { .. } if to.is_stateless() => INVALID_PARAMS,
+            RpcError::ResourceNotFound { .. } => code::RESOURCE_NOT_FOUND,
+            RpcError::UnsupportedVersion { .. } if to.is_stateless() => code::UNSUPPORTED_VERSION,
+            RpcError::MissingCapability { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
+            RpcError::HeaderMismatch(_) if to.is_stateless() => code::HEADER_MISMATCH,
+            RpcError::UnsupportedVersion { .. } | RpcError::MissingCapability { .. } => INVALID_PARAMS,
+            RpcError::HeaderMismatch(_) => INVALID_REQUEST,
             // Where the number does not exist, what is missing is a client that can open web pages.
-            Refusal::UrlElicitationRequired { .. } if to.has_core_tasks() => code::URL_ELICITATION_REQUIRED,
-            Refusal::UrlElicitationRequired { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
-            Refusal::UrlElicitationRequired { .. } => INVALID_PARAMS,
-            Refusal::TaskRequired { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
-            Refusal::TaskRequired { .. } | Refusal::TaskForbidden { .. } => METHOD_NOT_FOUND,
-            Refusal::UserRejected => code::USER_REJECTED,
+            RpcError::UrlElicitationRequired { .. } if to.has_core_tasks() => code::URL_ELICITATION_REQUIRED,
+            RpcError::UrlElicitationRequired { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
+            RpcError::UrlElicitationRequired { .. } => INVALID_PARAMS,
+            RpcError::TaskRequired { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
+            RpcError::TaskRequired { .. } | RpcError::TaskForbidden { .. } => METHOD_NOT_FOUND,
+            RpcError::UserRejected => code::USER_REJECTED,
             // 2026-07-28 keeps this block for itself and what older peers put there says nothing on it.
-            Refusal::Other(object) if to.is_stateless() && (-32099..=-32000).contains(&object.code) => {
+            RpcError::Other(object) if to.is_stateless() && (-32099..=-32000).contains(&object.code) => {
                 if object.code == code::RESOURCE_NOT_FOUND {
                     INVALID_PARAMS
                 } else {
                     INTERNAL_ERROR
                 }
             }
-            Refusal::Other(object) | Refusal::Relayed(object) => object.code,
+            RpcError::Other(object) | RpcError::Forwarded(object) => object.code,
         }
     }
 
@@ -184,10 +184,10 @@ impl Refusal {
     /// Errors of the protocol's own machinery have one on 2026-07-28; what a handler says travels in a 200.
     pub fn http_status(&self, to: Revision) -> u16 {
         match self {
-            Refusal::Parse(_) | Refusal::InvalidRequest(_) => 400,
-            Refusal::TooLarge(_) => 413,
-            Refusal::MethodNotFound { .. } if to.is_stateless() => 404,
-            Refusal::UnsupportedVersion { .. } | Refusal::HeaderMismatch(_) => 400,
+            RpcError::Parse(_) | RpcError::InvalidRequest(_) => 400,
+            RpcError::TooLarge(_) => 413,
+            RpcError::MethodNotFound { .. } if to.is_stateless() => 404,
+            RpcError::UnsupportedVersion { .. } | RpcError::HeaderMismatch(_) => 400,
             _ if to.is_stateless() && self.code(to) == code::MISSING_CLIENT_CAPABILITY => 400,
             _ => 200,
         }
@@ -197,66 +197,66 @@ impl Refusal {
     ///
     /// -32002 is taken for a missing resource from everyone, since servers lag behind, but only where a resource was
     /// asked for. An invalid-params error stays what it says: only its sender knows what was missing.
-    pub fn read(error: ErrorObject, method: &str, from: Revision) -> Self {
+    pub fn from_error_object(error: ErrorObject, method: &str, from: Revision) -> Self {
         let about_resource =
             [resources::Read::NAME, resources::Subscribe::NAME, resources::Unsubscribe::NAME];
         match error.code {
             code::RESOURCE_NOT_FOUND if about_resource.contains(&method) => {
                 let uri = read_data::<UriData>(&error).map(|data| data.uri).unwrap_or_default();
-                Refusal::ResourceNotFound { uri }
+                RpcError::ResourceNotFound { uri }
             }
             // Some servers say "method not found" of a tool. 2025-11-25 says it of tools misused as tasks as well.
             METHOD_NOT_FOUND if method == tools::Call::NAME && !is_about_tasks(&error, from) => {
                 let name = read_data::<NameData>(&error).map(|data| data.name).unwrap_or_default();
-                Refusal::UnknownTool { name }
+                RpcError::UnknownTool { name }
             }
-            code::HEADER_MISMATCH if from.is_stateless() => Refusal::HeaderMismatch(error.message),
+            code::HEADER_MISMATCH if from.is_stateless() => RpcError::HeaderMismatch(error.message),
             code::UNSUPPORTED_VERSION if from.is_stateless() => match read_data::<VersionData>(&error) {
-                Some(data) => Refusal::UnsupportedVersion {
+                Some(data) => RpcError::UnsupportedVersion {
                     requested: data.requested,
                     supported: data.supported.iter().filter_map(|name| name.parse().ok()).collect(),
                 },
-                None => Refusal::Other(error),
+                None => RpcError::Other(error),
             },
             code::MISSING_CLIENT_CAPABILITY if from.is_stateless() => {
                 match read_data::<CapabilityData>(&error) {
                     Some(data) => {
-                        Refusal::MissingCapability { required: Box::new(data.required_capabilities) }
+                        RpcError::MissingCapability { required: Box::new(data.required_capabilities) }
                     }
-                    None => Refusal::Other(error),
+                    None => RpcError::Other(error),
                 }
             }
             code::URL_ELICITATION_REQUIRED if from.has_core_tasks() => {
                 match read_data::<ElicitationData>(&error) {
-                    Some(data) => Refusal::UrlElicitationRequired { elicitations: data.elicitations },
-                    None => Refusal::Other(error),
+                    Some(data) => RpcError::UrlElicitationRequired { elicitations: data.elicitations },
+                    None => RpcError::Other(error),
                 }
             }
-            code::USER_REJECTED if !from.is_stateless() => Refusal::UserRejected,
-            _ => Refusal::Other(error),
+            code::USER_REJECTED if !from.is_stateless() => RpcError::UserRejected,
+            _ => RpcError::Other(error),
         }
     }
 
     fn message(&self) -> Cow<'static, str> {
         match self {
-            Refusal::Parse(text)
-            | Refusal::InvalidRequest(text)
-            | Refusal::InvalidParams(text)
-            | Refusal::TooLarge(text)
-            | Refusal::HeaderMismatch(text) => text.clone(),
-            Refusal::MethodNotFound { .. } => "Method not found".into(),
-            Refusal::Internal => "Internal error".into(),
-            Refusal::UnknownTool { name } if name.is_empty() => "Unknown tool".into(),
-            Refusal::UnknownTool { name } => format!("Unknown tool: {}", clip(name)).into(),
-            Refusal::UnknownPrompt { name } => format!("Unknown prompt: {}", clip(name)).into(),
-            Refusal::ResourceNotFound { uri } => format!("Resource not found: {}", clip(uri)).into(),
-            Refusal::MissingCapability { .. } => "The client lacks a capability this request needs".into(),
-            Refusal::UnsupportedVersion { .. } => "Unsupported protocol version".into(),
-            Refusal::UrlElicitationRequired { .. } => "The user must visit a web page first".into(),
-            Refusal::TaskRequired { name } => format!("The tool {} runs only as a task", clip(name)).into(),
-            Refusal::TaskForbidden { name } => format!("The tool {} cannot run as a task", clip(name)).into(),
-            Refusal::UserRejected => "The user rejected the request".into(),
-            Refusal::Other(object) | Refusal::Relayed(object) => object.message.clone(),
+            RpcError::Parse(text)
+            | RpcError::InvalidRequest(text)
+            | RpcError::InvalidParams(text)
+            | RpcError::TooLarge(text)
+            | RpcError::HeaderMismatch(text) => text.clone(),
+            RpcError::MethodNotFound { .. } => "Method not found".into(),
+            RpcError::Internal => "Internal error".into(),
+            RpcError::UnknownTool { name } if name.is_empty() => "Unknown tool".into(),
+            RpcError::UnknownTool { name } => format!("Unknown tool: {}", truncated(name)).into(),
+            RpcError::UnknownPrompt { name } => format!("Unknown prompt: {}", truncated(name)).into(),
+            RpcError::ResourceNotFound { uri } => format!("Resource not found: {}", truncated(uri)).into(),
+            RpcError::MissingCapability { .. } => "The client lacks a capability this request needs".into(),
+            RpcError::UnsupportedVersion { .. } => "Unsupported protocol version".into(),
+            RpcError::UrlElicitationRequired { .. } => "The user must visit a web page first".into(),
+            RpcError::TaskRequired { name } => format!("The tool {} runs only as a task", truncated(name)).into(),
+            RpcError::TaskForbidden { name } => format!("The tool {} cannot run as a task", truncated(name)).into(),
+            RpcError::UserRejected => "The user rejected the request".into(),
+            RpcError::Other(object) | RpcError::Forwarded(object) => object.message.clone(),
         }
     }
 }
@@ -292,27 +292,27 @@ struct ElicitationData {
 /// The versions a refusal says the server speaks; `None` if it has no such list, or one that cannot be read.
 pub(crate) fn supported_versions(error: &ErrorObject) -> Option<Vec<String>> {
     #[derive(Deserialize)]
-    struct List {
+    struct SupportedVersions {
         supported: Vec<String>,
     }
-    let list: List = Raw::from(error.data.as_ref()?).read_object().ok()?;
+    let list: SupportedVersions = Raw::from(error.data.as_ref()?).read_object().ok()?;
     Some(list.supported)
 }
 
 /// Data with one member.
-struct Only<T>(&'static str, T);
+struct SingleMember<T>(&'static str, T);
 
-impl<T: Serialize> Serialize for Only<T> {
+impl<T: Serialize> Serialize for SingleMember<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map([(self.0, &self.1)])
     }
 }
 
-const REQUIRED: &str = "requiredCapabilities";
+const REQUIRED_CAPABILITIES: &str = "requiredCapabilities";
 
 /// The data of a version that is not spoken.
 #[derive(Serialize)]
-struct Unsupported<'a> {
+struct UnsupportedVersionData<'a> {
     supported: Vec<&'static str>,
     requested: Cow<'a, str>,
 }
@@ -335,18 +335,18 @@ fn tasks_capability() -> ClientCapabilities {
 }
 
 /// What a peer sent is echoed, but never more of it than helps.
-fn clip(text: &str) -> Cow<'_, str> {
-    const MOST: usize = 200;
-    match text.char_indices().nth(MOST) {
+fn truncated(text: &str) -> Cow<'_, str> {
+    const MAX_CHARS: usize = 200;
+    match text.char_indices().nth(MAX_CHARS) {
         None => Cow::Borrowed(text),
         Some((at, _)) => Cow::Owned(format!("{}…", text.get(..at).unwrap_or_default())),
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message())
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for RpcError {}

@@ -4,35 +4,35 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::Implementation;
 use tsugite_core::revision::Revision::*;
 use tsugite_core::revision::{
-    Kind, Revision, Unsayable, carry_answer, carry_notice, carry_params, carry_result, methods,
+    MethodKind, Revision, UnsupportedByRevisionError, translate_raw_input_response, translate_raw_notification, translate_raw_params, translate_raw_result, methods,
 };
 
-type Carried = Result<String, Unsayable>;
+type Carried = Result<String, UnsupportedByRevisionError>;
 
 fn params(method: &str, text: &str, from: Revision, to: Revision) -> Carried {
     let json = RawJson::parse(text).unwrap();
-    carry_params(method, Raw::from(&json), from, to).map(|json| json.text().to_owned())
+    translate_raw_params(method, Raw::from(&json), from, to).map(|json| json.text().to_owned())
 }
 
 fn notice(method: &str, text: &str, from: Revision, to: Revision) -> Carried {
     let json = RawJson::parse(text).unwrap();
-    carry_notice(method, Raw::from(&json), from, to).map(|json| json.text().to_owned())
+    translate_raw_notification(method, Raw::from(&json), from, to).map(|json| json.text().to_owned())
 }
 
 fn result(method: &str, text: &str, from: Revision, to: Revision) -> Carried {
     let json = RawJson::parse(text).unwrap();
-    carry_result(method, Raw::from(&json), from, to, None).map(|json| json.text().to_owned())
+    translate_raw_result(method, Raw::from(&json), from, to, None).map(|json| json.text().to_owned())
 }
 
 fn stamped(method: &str, text: &str, from: Revision, to: Revision) -> Carried {
     let json = RawJson::parse(text).unwrap();
     let server = Implementation::new("s", "1");
-    carry_result(method, Raw::from(&json), from, to, Some(&server)).map(|json| json.text().to_owned())
+    translate_raw_result(method, Raw::from(&json), from, to, Some(&server)).map(|json| json.text().to_owned())
 }
 
 fn answer(method: &str, text: &str, from: Revision, to: Revision) -> Carried {
     let json = RawJson::parse(text).unwrap();
-    carry_answer(method, Raw::from(&json), from, to).map(|json| json.text().to_owned())
+    translate_raw_input_response(method, Raw::from(&json), from, to).map(|json| json.text().to_owned())
 }
 
 fn same(text: &str) -> Carried {
@@ -125,14 +125,14 @@ fn a_method_that_the_other_revision_lacks_cannot_be_carried_and_one_nobody_knows
     let text = r#"{"a" : 1.0,"task":{},"title":"t"}"#;
     for (from, to) in pairs() {
         for row in methods() {
-            let lacks = to < row.first || to > row.last;
+            let lacks = to < row.since || to > row.until;
             let carried = match row.kind {
-                Kind::Request => params(row.name, text, from, to),
-                Kind::Notification => notice(row.name, text, from, to),
+                MethodKind::Request => params(row.name, text, from, to),
+                MethodKind::Notification => notice(row.name, text, from, to),
             };
-            assert_eq!(carried == Err(Unsayable::Method(row.name)), lacks, "{} {from} {to}", row.name);
-            if row.kind == Kind::Request && lacks {
-                assert_eq!(result(row.name, text, from, to), Err(Unsayable::Method(row.name)));
+            assert_eq!(carried == Err(UnsupportedByRevisionError::Method(row.name)), lacks, "{} {from} {to}", row.name);
+            if row.kind == MethodKind::Request && lacks {
+                assert_eq!(result(row.name, text, from, to), Err(UnsupportedByRevisionError::Method(row.name)));
                 // Whoever has asked knows what for.
                 assert_eq!(answer(row.name, text, from, to), same(text), "{} {from} {to}", row.name);
             }
@@ -199,24 +199,24 @@ fn only_a_complete_result_can_lose_its_kind() {
             r#"{"content":[],"resultType":"input_required"}"#,
         ] {
             for method in ["tools/call", "tools/list", "prompts/get", "resources/read", "no/such"] {
-                assert_eq!(result(method, text, V2026_07_28, to), Err(Unsayable::InputRequired), "{method}");
+                assert_eq!(result(method, text, V2026_07_28, to), Err(UnsupportedByRevisionError::InputRequired), "{method}");
             }
         }
         if !to.has_core_tasks() {
-            assert_eq!(result("tools/call", task, V2026_07_28, to), Err(Unsayable::Tasks));
+            assert_eq!(result("tools/call", task, V2026_07_28, to), Err(UnsupportedByRevisionError::Tasks));
             let broken = r#"{"resultType":"task"}"#;
-            assert_eq!(result("tools/call", broken, V2026_07_28, to), Err(Unsayable::Tasks));
-            assert_eq!(result("resources/list", broken, V2026_07_28, to), Err(Unsayable::Tasks));
+            assert_eq!(result("tools/call", broken, V2026_07_28, to), Err(UnsupportedByRevisionError::Tasks));
+            assert_eq!(result("resources/list", broken, V2026_07_28, to), Err(UnsupportedByRevisionError::Tasks));
         }
         for kind in ["\"later\"", "1", "null", "\"Complete\""] {
             let text = format!(r#"{{"resultType":{kind},"content":[],"resources":[]}}"#);
             for method in ["tools/call", "resources/list"] {
-                assert!(matches!(result(method, &text, V2026_07_28, to), Err(Unsayable::Shape(_))), "{kind}");
+                assert!(matches!(result(method, &text, V2026_07_28, to), Err(UnsupportedByRevisionError::Json(_))), "{kind}");
             }
             // Only the two ends know what this means.
             assert_eq!(result("no/such", &text, V2026_07_28, to), same(&text));
         }
-        assert_eq!(result("no/such", r#"{"resultType":"task"}"#, V2026_07_28, to), Err(Unsayable::Tasks));
+        assert_eq!(result("no/such", r#"{"resultType":"task"}"#, V2026_07_28, to), Err(UnsupportedByRevisionError::Tasks));
     }
     assert_eq!(
         result("tools/call", task, V2026_07_28, V2025_11_25),
@@ -226,7 +226,7 @@ fn only_a_complete_result_can_lose_its_kind() {
     );
     assert!(matches!(
         result("tools/call", r#"{"resultType":"task"}"#, V2026_07_28, V2025_11_25),
-        Err(Unsayable::Shape(_))
+        Err(UnsupportedByRevisionError::Json(_))
     ));
 }
 
@@ -247,14 +247,14 @@ fn an_answer_is_bare() {
     let old = r#"{"action":"accept","content":{"n":1.0,"m":[ "a" ]},"x":1e1}"#;
     assert_eq!(answer("elicitation/create", old, V2025_11_25, V2026_07_28), same(old));
     assert_eq!(answer("elicitation/create", old, V2026_07_28, V2025_11_25), same(old));
-    assert_eq!(answer("elicitation/create", old, V2026_07_28, V2025_06_18), Err(Unsayable::MultipleChoice));
+    assert_eq!(answer("elicitation/create", old, V2026_07_28, V2025_06_18), Err(UnsupportedByRevisionError::MultipleChoice));
     let said =
         r#"{"resultType":"complete","action":"decline","_meta":{"io.modelcontextprotocol/clientInfo":{}}}"#;
     assert_eq!(answer("elicitation/create", said, V2026_07_28, V2025_11_25), same(r#"{"action":"decline"}"#));
     let promise =
         r#"{"task":{"taskId":"t","status":"working","createdAt":"a","lastUpdatedAt":"b","ttl":null}}"#;
     for method in ["elicitation/create", "sampling/createMessage"] {
-        assert_eq!(answer(method, promise, V2025_11_25, V2026_07_28), Err(Unsayable::Tasks));
+        assert_eq!(answer(method, promise, V2025_11_25, V2026_07_28), Err(UnsupportedByRevisionError::Tasks));
     }
     // As a result it has a kind; who made it is the client.
     let roots = r#"{"roots":[]}"#;

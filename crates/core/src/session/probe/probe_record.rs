@@ -11,29 +11,29 @@ use crate::revision::Revision;
 ///
 /// ```
 /// use tsugite_core::revision::Revision;
-/// use tsugite_core::session::probe::{Transport, Verdict};
+/// use tsugite_core::session::probe::{TransportKind, ProbeRecord};
 ///
-/// let verdict = Verdict::new(Revision::V2024_11_05, Transport::HttpSse);
+/// let verdict = ProbeRecord::new(Revision::V2024_11_05, TransportKind::HttpSse);
 /// let stored = serde_json::to_string(&verdict)?;
 /// assert_eq!(stored, r#"{"revision":"2024-11-05","transport":"http+sse"}"#);
-/// assert_eq!(serde_json::from_str::<Verdict>(&stored)?, verdict);
+/// assert_eq!(serde_json::from_str::<ProbeRecord>(&stored)?, verdict);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Verdict {
+pub struct ProbeRecord {
     /// The revision that was agreed.
     #[serde(serialize_with = "write_revision", deserialize_with = "read_revision")]
     pub revision: Revision,
     /// What carried it.
-    pub transport: Transport,
+    pub transport: TransportKind,
 }
 
 /// What carries messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Transport {
+pub enum TransportKind {
     /// HTTP with one path for everything (from 2025-03-26).
     StreamableHttp,
     /// HTTP with a stream and a path to post to (2024-11-05).
@@ -43,9 +43,9 @@ pub enum Transport {
     Stdio,
 }
 
-impl Verdict {
+impl ProbeRecord {
     /// A server that speaks `revision` over `transport`.
-    pub fn new(revision: Revision, transport: Transport) -> Self {
+    pub fn new(revision: Revision, transport: TransportKind) -> Self {
         Self { revision, transport }
     }
 }
@@ -65,18 +65,18 @@ mod tests {
     #[test]
     fn every_verdict_is_read_back_as_it_was_stored() {
         for revision in Revision::ALL {
-            for transport in [Transport::StreamableHttp, Transport::HttpSse, Transport::Stdio] {
-                let verdict = Verdict::new(revision, transport);
+            for transport in [TransportKind::StreamableHttp, TransportKind::HttpSse, TransportKind::Stdio] {
+                let verdict = ProbeRecord::new(revision, transport);
                 let stored = serde_json::to_string(&verdict).unwrap();
-                assert_eq!(serde_json::from_str::<Verdict>(&stored).unwrap(), verdict, "{stored}");
+                assert_eq!(serde_json::from_str::<ProbeRecord>(&stored).unwrap(), verdict, "{stored}");
             }
         }
     }
 
     #[test]
     fn a_stored_verdict_may_say_more_but_must_name_a_revision_and_a_transport() {
-        let read = |stored: &str| serde_json::from_str::<Verdict>(stored).ok();
-        let verdict = Verdict::new(Revision::V2025_11_25, Transport::StreamableHttp);
+        let read = |stored: &str| serde_json::from_str::<ProbeRecord>(stored).ok();
+        let verdict = ProbeRecord::new(Revision::V2025_11_25, TransportKind::StreamableHttp);
         let more = r#"{"age":7,"transport":"streamable-http","revision":"2025-11-25","what":{}}"#;
         assert_eq!(read(more), Some(verdict));
         for bad in [

@@ -3,12 +3,12 @@
 //! Whether the result can be read back from a URI is decided in `shape`, so that a template of somebody else
 //! can still be expanded.
 
-use super::percent::{self, Keep};
-use super::{Limits, TemplateError};
+use super::percent::{self, AllowedChars};
+use super::{TemplateLimits, TemplateError};
 
 /// A literal or an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TemplatePart {
     Literal(Box<str>),
     Expression(Operator, Box<[Variable]>),
 }
@@ -33,7 +33,7 @@ pub(super) enum Operator {
 
 impl Operator {
     /// What stands before the first value and what between values (RFC 6570, appendix A).
-    pub(super) fn marks(self) -> (&'static str, &'static str) {
+    pub(super) fn separators(self) -> (&'static str, &'static str) {
         match self {
             Self::Simple | Self::Reserved => ("", ","),
             Self::Fragment => ("#", ","),
@@ -45,10 +45,10 @@ impl Operator {
         }
     }
 
-    pub(super) fn keep(self) -> Keep {
+    pub(super) fn allowed_chars(self) -> AllowedChars {
         match self {
-            Self::Reserved | Self::Fragment => Keep::Reserved,
-            _ => Keep::Unreserved,
+            Self::Reserved | Self::Fragment => AllowedChars::Reserved,
+            _ => AllowedChars::Unreserved,
         }
     }
 
@@ -59,9 +59,9 @@ impl Operator {
 }
 
 /// Reads a template; the error is the first one from the left, but for the limits.
-pub(super) fn parse(source: &str, limits: &Limits) -> Result<Box<[Part]>, TemplateError> {
-    if source.len() > limits.length {
-        return Err(TemplateError::TooLong { limit: limits.length });
+pub(super) fn parse(source: &str, limits: &TemplateLimits) -> Result<Box<[TemplatePart]>, TemplateError> {
+    if source.len() > limits.max_length {
+        return Err(TemplateError::TooLong { limit: limits.max_length });
     }
     let mut parts = Vec::new();
     let mut rest = source;
@@ -69,27 +69,27 @@ pub(super) fn parse(source: &str, limits: &Limits) -> Result<Box<[Part]>, Templa
         let at = source.len() - rest.len();
         if let Some(inside) = rest.strip_prefix('{') {
             let (body, after) = inside.split_once('}').ok_or(TemplateError::Unclosed { at })?;
-            parts.push(expression(body, at + 1)?);
+            parts.push(parse_expression(body, at + 1)?);
             rest = after;
         } else {
             let end = rest.find('{').unwrap_or(rest.len());
             let (literal, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
             check_literal(literal, at)?;
-            parts.push(Part::Literal(literal.into()));
+            parts.push(TemplatePart::Literal(literal.into()));
             rest = after;
         }
     }
-    if variables(&parts).count() > limits.variables {
-        return Err(TemplateError::TooManyVariables { limit: limits.variables });
+    if variables(&parts).count() > limits.max_variables {
+        return Err(TemplateError::TooManyVariables { limit: limits.max_variables });
     }
     Ok(parts.into())
 }
 
 /// All variables, from left to right.
-pub(super) fn variables(parts: &[Part]) -> impl Iterator<Item = &Variable> {
+pub(super) fn variables(parts: &[TemplatePart]) -> impl Iterator<Item = &Variable> {
     parts.iter().flat_map(|part| match part {
-        Part::Literal(_) => &[],
-        Part::Expression(_, variables) => &**variables,
+        TemplatePart::Literal(_) => &[],
+        TemplatePart::Expression(_, variables) => &**variables,
     })
 }
 
@@ -99,10 +99,10 @@ fn check_literal(literal: &str, at: usize) -> Result<(), TemplateError> {
         let rest = literal.as_bytes().get(offset..).unwrap_or_default();
         match found {
             '}' => return Err(TemplateError::Unopened { at }),
-            '%' if percent::triplet(rest).is_some() => {}
-            '%' => return Err(TemplateError::Percent { at }),
+            '%' if percent::decode_triplet(rest).is_some() => {}
+            '%' => return Err(TemplateError::InvalidPercent { at }),
             _ if may_be_literal(found) => {}
-            _ => return Err(TemplateError::Character { found, at }),
+            _ => return Err(TemplateError::InvalidCharacter { found, at }),
         }
     }
     Ok(())
@@ -121,7 +121,7 @@ fn may_be_literal(found: char) -> bool {
     }
 }
 
-fn expression(body: &str, at: usize) -> Result<Part, TemplateError> {
+fn parse_expression(body: &str, at: usize) -> Result<TemplatePart, TemplateError> {
     let mut chars = body.chars();
     let operator = match chars.next() {
         Some('+') => Operator::Reserved,
@@ -131,32 +131,32 @@ fn expression(body: &str, at: usize) -> Result<Part, TemplateError> {
         Some(';') => Operator::Parameter,
         Some('?') => Operator::Query,
         Some('&') => Operator::Continuation,
-        Some(found @ ('=' | ',' | '!' | '@' | '|')) => return Err(TemplateError::Operator { found, at }),
+        Some(found @ ('=' | ',' | '!' | '@' | '|')) => return Err(TemplateError::UndefinedOperator { found, at }),
         _ => Operator::Simple,
     };
     let list = if operator == Operator::Simple { body } else { chars.as_str() };
     let mut at = at + body.len() - list.len();
     let mut variables = Vec::new();
     for spec in list.split(',') {
-        variables.push(variable(spec, operator, at)?);
+        variables.push(parse_variable(spec, operator, at)?);
         at += spec.len() + 1;
     }
-    Ok(Part::Expression(operator, variables.into()))
+    Ok(TemplatePart::Expression(operator, variables.into()))
 }
 
-fn variable(spec: &str, operator: Operator, at: usize) -> Result<Variable, TemplateError> {
+fn parse_variable(spec: &str, operator: Operator, at: usize) -> Result<Variable, TemplateError> {
     let (name, explode) = match spec.strip_suffix('*') {
         Some(name) => (name, true),
         None => (spec, false),
     };
     if name.split_once(':').is_some_and(|(name, _)| is_name(name)) {
-        return Err(TemplateError::Prefix { variable: spec.to_owned() });
+        return Err(TemplateError::UnsupportedPrefix { variable: spec.to_owned() });
     }
     if !is_name(name) {
-        return Err(TemplateError::Name { found: name.to_owned(), at });
+        return Err(TemplateError::InvalidName { found: name.to_owned(), at });
     }
     if explode && operator != Operator::Path {
-        return Err(TemplateError::Explode { variable: name.to_owned() });
+        return Err(TemplateError::UnsupportedExplode { variable: name.to_owned() });
     }
     Ok(Variable { name: name.into(), explode })
 }
@@ -166,7 +166,7 @@ fn is_name(name: &str) -> bool {
     name.split('.').all(|piece| {
         let mut rest = piece.as_bytes();
         while let [byte, after @ ..] = rest {
-            if !(byte.is_ascii_alphanumeric() || *byte == b'_' || percent::triplet(rest).is_some()) {
+            if !(byte.is_ascii_alphanumeric() || *byte == b'_' || percent::decode_triplet(rest).is_some()) {
                 return false;
             }
             rest = after;
@@ -180,11 +180,11 @@ mod tests {
     use super::*;
 
     fn error(source: &str) -> TemplateError {
-        parse(source, &Limits::default()).expect_err(source)
+        parse(source, &TemplateLimits::default()).expect_err(source)
     }
 
     fn names(source: &str) -> Vec<String> {
-        let parts = parse(source, &Limits::default()).expect(source);
+        let parts = parse(source, &TemplateLimits::default()).expect(source);
         variables(&parts).map(|variable| variable.name.to_string()).collect()
     }
 
@@ -209,7 +209,7 @@ mod tests {
             ("{a?}", "a?", 1),
             ("{a**}", "a*", 1),
         ] {
-            assert_eq!(error(source), TemplateError::Name { found: found.into(), at }, "{source}");
+            assert_eq!(error(source), TemplateError::InvalidName { found: found.into(), at }, "{source}");
         }
     }
 
@@ -223,13 +223,13 @@ mod tests {
     #[test]
     fn literals_hold_only_what_a_uri_may() {
         for found in ['\0', '\n', ' ', '"', '<', '>', '\\', '^', '`', '|', '\u{7f}', '\u{85}', '\u{fdd0}'] {
-            assert_eq!(error(&format!("a{found}")), TemplateError::Character { found, at: 1 });
+            assert_eq!(error(&format!("a{found}")), TemplateError::InvalidCharacter { found, at: 1 });
         }
         for found in ['\u{fffd}', '\u{1fffe}', '\u{e0001}', '\u{10ffff}'] {
-            assert_eq!(error(&format!("a{found}")), TemplateError::Character { found, at: 1 });
+            assert_eq!(error(&format!("a{found}")), TemplateError::InvalidCharacter { found, at: 1 });
         }
         for source in ["a%", "a%4", "a%zz", "a%4{b}"] {
-            assert_eq!(error(source), TemplateError::Percent { at: 1 }, "{source}");
+            assert_eq!(error(source), TemplateError::InvalidPercent { at: 1 }, "{source}");
         }
         let fine = "-._~:/?#[]@!$&'()*+,;=%41caf\u{e9}\u{e000}\u{20000}";
         assert_eq!(names(fine), [""; 0]);
@@ -237,14 +237,14 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_says_so() {
-        assert_eq!(error("{a:3}"), TemplateError::Prefix { variable: "a:3".into() });
-        assert_eq!(error("{/a:3*}"), TemplateError::Prefix { variable: "a:3*".into() });
+        assert_eq!(error("{a:3}"), TemplateError::UnsupportedPrefix { variable: "a:3".into() });
+        assert_eq!(error("{/a:3*}"), TemplateError::UnsupportedPrefix { variable: "a:3*".into() });
         for operator in ["", "+", "#", ".", ";", "?", "&"] {
             let source = format!("{{{operator}a*}}");
-            assert_eq!(error(&source), TemplateError::Explode { variable: "a".into() }, "{source}");
+            assert_eq!(error(&source), TemplateError::UnsupportedExplode { variable: "a".into() }, "{source}");
         }
         for found in ['=', ',', '!', '@', '|'] {
-            assert_eq!(error(&format!("{{{found}a}}")), TemplateError::Operator { found, at: 1 });
+            assert_eq!(error(&format!("{{{found}a}}")), TemplateError::UndefinedOperator { found, at: 1 });
         }
         assert!(error("{a:3}").to_string().contains("not supported"));
         assert!(error("{?a*}").to_string().contains("only `{/a*}`"));
@@ -252,12 +252,12 @@ mod tests {
 
     #[test]
     fn a_template_has_a_greatest_length_and_number_of_variables() {
-        assert!(parse(&"a".repeat(4096), &Limits::default()).is_ok());
+        assert!(parse(&"a".repeat(4096), &TemplateLimits::default()).is_ok());
         assert_eq!(error(&"a".repeat(4097)), TemplateError::TooLong { limit: 4096 });
 
         let many = |count: usize| (0..count).map(|n| format!("{{/v{n}}}")).collect::<String>();
-        assert!(parse(&many(64), &Limits::default()).is_ok());
+        assert!(parse(&many(64), &TemplateLimits::default()).is_ok());
         assert_eq!(error(&many(65)), TemplateError::TooManyVariables { limit: 64 });
-        assert!(parse(&many(65), &Limits { variables: 65, ..Limits::default() }).is_ok());
+        assert!(parse(&many(65), &TemplateLimits { max_variables: 65, ..TemplateLimits::default() }).is_ok());
     }
 }

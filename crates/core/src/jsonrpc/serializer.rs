@@ -9,39 +9,39 @@ use serde::ser::{
 };
 use serde::{Serialize, Serializer};
 
-use super::plain::plain_len;
+use super::escape_scan::unescaped_len;
 
 /// Appends `value`. Fails where `serde_json` does, with a part of it written.
-pub(super) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
-    value.serialize(Emitter(out))
+pub(super) fn write_value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
+    value.serialize(JsonSerializer(out))
 }
 
 /// Appends `text` as a JSON string.
-pub(super) fn string(out: &mut Vec<u8>, text: &str) {
+pub(super) fn write_string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     // What follows a long one, and some escapes, should find room too: growing for them would copy all of it.
-    out.reserve(bytes.len() + if bytes.len() < LONG { 2 } else { bytes.len() / 32 + 256 });
+    out.reserve(bytes.len() + if bytes.len() < LONG_STRING_BYTES { 2 } else { bytes.len() / 32 + 256 });
     out.push(b'"');
-    match plain_len(bytes) == bytes.len() {
+    match unescaped_len(bytes) == bytes.len() {
         true => out.extend_from_slice(bytes),
-        false => with_escapes(out, bytes),
+        false => write_escaped(out, bytes),
     }
     out.push(b'"');
 }
 
-const LONG: usize = 4 << 10;
+const LONG_STRING_BYTES: usize = 4 << 10;
 
 #[inline(never)]
-fn with_escapes(out: &mut Vec<u8>, mut rest: &[u8]) {
-    while let Some((plain, after)) = rest.split_at_checked(plain_len(rest)) {
+fn write_escaped(out: &mut Vec<u8>, mut rest: &[u8]) {
+    while let Some((plain, after)) = rest.split_at_checked(unescaped_len(rest)) {
         out.extend_from_slice(plain);
         let Some((byte, after)) = after.split_first() else { break };
-        escape(out, *byte);
+        write_escape(out, *byte);
         rest = after;
     }
 }
 
-fn escape(out: &mut Vec<u8>, byte: u8) {
+fn write_escape(out: &mut Vec<u8>, byte: u8) {
     let short = match byte {
         b'"' | b'\\' => byte,
         b'\n' => b'n',
@@ -57,10 +57,10 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', short]);
 }
 
-struct Emitter<'a>(&'a mut Vec<u8>);
+struct JsonSerializer<'a>(&'a mut Vec<u8>);
 
 /// A frame that is open: an array or an object.
-struct Frame<'a> {
+struct Compound<'a> {
     out: &'a mut Vec<u8>,
     empty: bool,
     close: u8,
@@ -70,42 +70,42 @@ struct Frame<'a> {
     private: bool,
 }
 
-impl<'a> Emitter<'a> {
-    fn array(self) -> Frame<'a> {
+impl<'a> JsonSerializer<'a> {
+    fn array(self) -> Compound<'a> {
         self.0.push(b'[');
-        Frame { out: self.0, empty: true, close: b']', in_variant: false, private: false }
+        Compound { out: self.0, empty: true, close: b']', in_variant: false, private: false }
     }
 
-    fn object(self) -> Frame<'a> {
+    fn object(self) -> Compound<'a> {
         self.0.push(b'{');
-        Frame { out: self.0, empty: true, close: b'}', in_variant: false, private: false }
+        Compound { out: self.0, empty: true, close: b'}', in_variant: false, private: false }
     }
 
     fn variant(self, name: &str) -> Self {
         self.0.push(b'{');
-        string(self.0, name);
+        write_string(self.0, name);
         self.0.push(b':');
         self
     }
 }
 
-impl Frame<'_> {
-    fn next(&mut self) {
+impl Compound<'_> {
+    fn write_separator(&mut self) {
         if !std::mem::take(&mut self.empty) {
             self.out.push(b',');
         }
     }
 
     fn element<T: Serialize + ?Sized>(&mut self, element: &T) -> Result<(), serde_json::Error> {
-        self.next();
-        value(self.out, element)
+        self.write_separator();
+        write_value(self.out, element)
     }
 
     fn member<T: Serialize + ?Sized>(&mut self, name: &'static str, it: &T) -> Result<(), serde_json::Error> {
-        self.next();
-        string(self.out, name);
+        self.write_separator();
+        write_string(self.out, name);
         self.out.push(b':');
-        value(self.out, it)
+        write_value(self.out, it)
     }
 
     fn close(self) -> Result<(), serde_json::Error> {
@@ -120,7 +120,7 @@ impl Frame<'_> {
 }
 
 /// Hands scalars on to `serde_json`.
-macro_rules! hand_on {
+macro_rules! forward_to_serde_json {
     ($($method:ident: $type:ty,)*) => {$(
         fn $method(self, value: $type) -> Result<(), serde_json::Error> {
             serde_json::Serializer::new(self.0).$method(value)
@@ -128,18 +128,18 @@ macro_rules! hand_on {
     )*};
 }
 
-impl<'a> Serializer for Emitter<'a> {
+impl<'a> Serializer for JsonSerializer<'a> {
     type Ok = ();
     type Error = serde_json::Error;
-    type SerializeSeq = Frame<'a>;
-    type SerializeTuple = Frame<'a>;
-    type SerializeTupleStruct = Frame<'a>;
-    type SerializeTupleVariant = Frame<'a>;
-    type SerializeMap = Frame<'a>;
-    type SerializeStruct = Frame<'a>;
-    type SerializeStructVariant = Frame<'a>;
+    type SerializeSeq = Compound<'a>;
+    type SerializeTuple = Compound<'a>;
+    type SerializeTupleStruct = Compound<'a>;
+    type SerializeTupleVariant = Compound<'a>;
+    type SerializeMap = Compound<'a>;
+    type SerializeStruct = Compound<'a>;
+    type SerializeStructVariant = Compound<'a>;
 
-    hand_on! {
+    forward_to_serde_json! {
         serialize_bool: bool,
         serialize_i8: i8,
         serialize_i16: i16,
@@ -158,7 +158,7 @@ impl<'a> Serializer for Emitter<'a> {
     }
 
     fn serialize_str(self, text: &str) -> Result<(), Self::Error> {
-        string(self.0, text);
+        write_string(self.0, text);
         Ok(())
     }
 
@@ -212,15 +212,15 @@ impl<'a> Serializer for Emitter<'a> {
         frame.close()
     }
 
-    fn serialize_seq(self, _len: Option<usize>) -> Result<Frame<'a>, Self::Error> {
+    fn serialize_seq(self, _len: Option<usize>) -> Result<Compound<'a>, Self::Error> {
         Ok(self.array())
     }
 
-    fn serialize_tuple(self, _len: usize) -> Result<Frame<'a>, Self::Error> {
+    fn serialize_tuple(self, _len: usize) -> Result<Compound<'a>, Self::Error> {
         Ok(self.array())
     }
 
-    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> Result<Frame<'a>, Self::Error> {
+    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> Result<Compound<'a>, Self::Error> {
         Ok(self.array())
     }
 
@@ -230,17 +230,17 @@ impl<'a> Serializer for Emitter<'a> {
         _index: u32,
         variant: &'static str,
         _len: usize,
-    ) -> Result<Frame<'a>, Self::Error> {
-        Ok(Frame { in_variant: true, ..self.variant(variant).array() })
+    ) -> Result<Compound<'a>, Self::Error> {
+        Ok(Compound { in_variant: true, ..self.variant(variant).array() })
     }
 
-    fn serialize_map(self, _len: Option<usize>) -> Result<Frame<'a>, Self::Error> {
+    fn serialize_map(self, _len: Option<usize>) -> Result<Compound<'a>, Self::Error> {
         Ok(self.object())
     }
 
-    fn serialize_struct(self, name: &'static str, _len: usize) -> Result<Frame<'a>, Self::Error> {
-        if name.starts_with(PRIVATE) {
-            return Ok(Frame { out: self.0, empty: true, close: b'}', in_variant: false, private: true });
+    fn serialize_struct(self, name: &'static str, _len: usize) -> Result<Compound<'a>, Self::Error> {
+        if name.starts_with(PRIVATE_PREFIX) {
+            return Ok(Compound { out: self.0, empty: true, close: b'}', in_variant: false, private: true });
         }
         Ok(self.object())
     }
@@ -251,15 +251,15 @@ impl<'a> Serializer for Emitter<'a> {
         _index: u32,
         variant: &'static str,
         _len: usize,
-    ) -> Result<Frame<'a>, Self::Error> {
-        Ok(Frame { in_variant: true, ..self.variant(variant).object() })
+    ) -> Result<Compound<'a>, Self::Error> {
+        Ok(Compound { in_variant: true, ..self.variant(variant).object() })
     }
 }
 
 /// Frames of which each part is an element of an array.
-macro_rules! array {
+macro_rules! impl_array_compound {
     ($($frame:ident: $method:ident,)*) => {$(
-        impl $frame for Frame<'_> {
+        impl $frame for Compound<'_> {
             type Ok = ();
             type Error = serde_json::Error;
 
@@ -274,19 +274,19 @@ macro_rules! array {
     )*};
 }
 
-array! {
+impl_array_compound! {
     SerializeSeq: serialize_element,
     SerializeTuple: serialize_element,
     SerializeTupleStruct: serialize_field,
     SerializeTupleVariant: serialize_field,
 }
 
-impl SerializeMap for Frame<'_> {
+impl SerializeMap for Compound<'_> {
     type Ok = ();
     type Error = serde_json::Error;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Self::Error> {
-        self.next();
+        self.write_separator();
         // What may be a key, and how it is written if it is no string, `serde_json` knows; it writes `{"key"` here.
         let brace = self.out.len();
         serde_json::Serializer::new(&mut *self.out).serialize_map(None)?.serialize_key(key)?;
@@ -296,7 +296,7 @@ impl SerializeMap for Frame<'_> {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, it: &T) -> Result<(), Self::Error> {
         self.out.push(b':');
-        value(self.out, it)
+        write_value(self.out, it)
     }
 
     fn end(self) -> Result<(), Self::Error> {
@@ -304,7 +304,7 @@ impl SerializeMap for Frame<'_> {
     }
 }
 
-impl SerializeStruct for Frame<'_> {
+impl SerializeStruct for Compound<'_> {
     type Ok = ();
     type Error = serde_json::Error;
 
@@ -315,7 +315,7 @@ impl SerializeStruct for Frame<'_> {
     ) -> Result<(), Self::Error> {
         match self.private {
             false => self.member(name, it),
-            true => it.serialize(Verbatim(self.out)),
+            true => it.serialize(RawTextSerializer(self.out)),
         }
     }
 
@@ -324,7 +324,7 @@ impl SerializeStruct for Frame<'_> {
     }
 }
 
-impl SerializeStructVariant for Frame<'_> {
+impl SerializeStructVariant for Compound<'_> {
     type Ok = ();
     type Error = serde_json::Error;
 
@@ -342,14 +342,14 @@ impl SerializeStructVariant for Frame<'_> {
 }
 
 /// Takes text, and writes it as it is: the one field of a struct of `serde_json`'s own.
-struct Verbatim<'a>(&'a mut Vec<u8>);
+struct RawTextSerializer<'a>(&'a mut Vec<u8>);
 
 fn not_text<T>() -> Result<T, serde_json::Error> {
     Err(serde::ser::Error::custom("expected text to write as it is"))
 }
 
 /// Refuses what is no text. Written out, so that nothing is built for types that never come here.
-macro_rules! refuse {
+macro_rules! reject {
     ($($method:ident($($type:ty),*) -> $ok:ty;)*) => {$(
         fn $method(self $(, _: $type)*) -> Result<$ok, serde_json::Error> {
             not_text()
@@ -359,7 +359,7 @@ macro_rules! refuse {
 
 type Never = Impossible<(), serde_json::Error>;
 
-impl Serializer for Verbatim<'_> {
+impl Serializer for RawTextSerializer<'_> {
     type Ok = ();
     type Error = serde_json::Error;
     type SerializeSeq = Never;
@@ -375,7 +375,7 @@ impl Serializer for Verbatim<'_> {
         Ok(())
     }
 
-    refuse! {
+    reject! {
         serialize_bool(bool) -> ();
         serialize_i8(i8) -> ();
         serialize_i16(i16) -> ();
@@ -426,10 +426,10 @@ impl Serializer for Verbatim<'_> {
 }
 
 /// How the names of such structs begin. They have one field each, the text to write as it is.
-const PRIVATE: &str = "$serde_json::private::";
+const PRIVATE_PREFIX: &str = "$serde_json::private::";
 
 /// The one that holds text to be written as it is, and its field.
-pub(super) const RAW: &str = "$serde_json::private::RawValue";
+pub(super) const RAW_VALUE_TOKEN: &str = "$serde_json::private::RawValue";
 
 #[cfg(test)]
 mod tests {
@@ -443,7 +443,7 @@ mod tests {
 
     /// One of each kind that serde knows.
     #[derive(Debug, Clone, Serialize)]
-    enum Kind {
+    enum SerdeShape {
         Unit,
         #[serde(rename = "new\"type\n")]
         Newtype(String),
@@ -456,20 +456,20 @@ mod tests {
             f: f64,
             g: f32,
         },
-        Numbered(BTreeMap<i32, bool>),
-        Lettered(BTreeMap<char, char>),
-        Spoken(BTreeMap<bool, NewType>),
-        Named(BTreeMap<String, Value>),
-        Nothing(Nothing),
+        IntegerKeys(BTreeMap<i32, bool>),
+        CharKeys(BTreeMap<char, char>),
+        BoolKeys(BTreeMap<bool, NewType>),
+        StringKeys(BTreeMap<String, Value>),
+        UnitStruct(UnitStruct),
         Pair(Pair),
         Raw(Box<RawValue>),
         Tagged(Tagged),
-        Shown(std::net::Ipv6Addr),
-        Refused(BTreeMap<Option<u8>, BTreeMap<Vec<u8>, u8>>),
+        DisplayText(std::net::Ipv6Addr),
+        InvalidKeys(BTreeMap<Option<u8>, BTreeMap<Vec<u8>, u8>>),
     }
 
     #[derive(Debug, Clone, Serialize)]
-    struct Nothing;
+    struct UnitStruct;
 
     #[derive(Debug, Clone, Serialize)]
     struct NewType(String);
@@ -487,7 +487,7 @@ mod tests {
 
     fn assert_same(value: &(impl Serialize + ?Sized)) {
         let mut ours = b"before".to_vec();
-        let written = super::value(&mut ours, value);
+        let written = super::write_value(&mut ours, value);
         match serde_json::to_vec(value) {
             Ok(theirs) => {
                 assert!(written.is_ok());
@@ -558,24 +558,24 @@ mod tests {
         })
     }
 
-    fn kind() -> impl Strategy<Value = Kind> {
+    fn serde_shape() -> impl Strategy<Value = SerdeShape> {
         let members = || prop::collection::btree_map(text(), json(), 0..3);
         prop_oneof![
-            Just(Kind::Unit),
-            text().prop_map(Kind::Newtype),
-            (any::<u8>(), text()).prop_map(|(a, b)| Kind::Tuple(a, b, ())),
+            Just(SerdeShape::Unit),
+            text().prop_map(SerdeShape::Newtype),
+            (any::<u8>(), text()).prop_map(|(a, b)| SerdeShape::Tuple(a, b, ())),
             (prop::option::of(text()), any::<(i128, u128, f64, f32)>())
-                .prop_map(|(a_name, (wide, wider, f, g))| Kind::Struct { a_name, wide, wider, f, g }),
-            any::<BTreeMap<i32, bool>>().prop_map(Kind::Numbered),
-            any::<BTreeMap<char, char>>().prop_map(Kind::Lettered),
-            (any::<bool>(), text()).prop_map(|(a, b)| Kind::Spoken([(a, NewType(b))].into())),
-            members().prop_map(Kind::Named),
-            Just(Kind::Nothing(Nothing)),
-            (text(), any::<i64>()).prop_map(|(a, b)| Kind::Pair(Pair(a, b))),
-            json().prop_map(|value| Kind::Raw(RawValue::from_string(format!("{value:#}")).unwrap())),
-            (text(), members()).prop_map(|(text, rest)| Kind::Tagged(Tagged { text, rest })),
-            any::<u128>().prop_map(|bits| Kind::Shown(bits.into())),
-            any::<BTreeMap<Option<u8>, BTreeMap<Vec<u8>, u8>>>().prop_map(Kind::Refused),
+                .prop_map(|(a_name, (wide, wider, f, g))| SerdeShape::Struct { a_name, wide, wider, f, g }),
+            any::<BTreeMap<i32, bool>>().prop_map(SerdeShape::IntegerKeys),
+            any::<BTreeMap<char, char>>().prop_map(SerdeShape::CharKeys),
+            (any::<bool>(), text()).prop_map(|(a, b)| SerdeShape::BoolKeys([(a, NewType(b))].into())),
+            members().prop_map(SerdeShape::StringKeys),
+            Just(SerdeShape::UnitStruct(UnitStruct)),
+            (text(), any::<i64>()).prop_map(|(a, b)| SerdeShape::Pair(Pair(a, b))),
+            json().prop_map(|value| SerdeShape::Raw(RawValue::from_string(format!("{value:#}")).unwrap())),
+            (text(), members()).prop_map(|(text, rest)| SerdeShape::Tagged(Tagged { text, rest })),
+            any::<u128>().prop_map(|bits| SerdeShape::DisplayText(bits.into())),
+            any::<BTreeMap<Option<u8>, BTreeMap<Vec<u8>, u8>>>().prop_map(SerdeShape::InvalidKeys),
         ]
     }
 
@@ -589,7 +589,7 @@ mod tests {
 
         #[test]
         fn values_of_every_kind_are_written_as_serde_json_writes_them(
-            kinds in prop::collection::vec(kind(), 0..6),
+            kinds in prop::collection::vec(serde_shape(), 0..6),
         ) {
             assert_same(&kinds);
             kinds.iter().for_each(assert_same);

@@ -3,7 +3,7 @@
 //! A template becomes a list of steps: text, a value, a group of parameters. Every value and every group has
 //! a class of characters it may hold, and reading takes all characters of the class that stand there. That
 //! finds the right end exactly when the character after the value is always outside of its class, so this is
-//! what [`shape`] checks:
+//! what [`compile`] checks:
 //!
 //! - A value gives back the text after it as far as that text is of its class (`tail`). Value and tail
 //!   together are then all of one class, so the tail is the end of what was taken.
@@ -12,7 +12,7 @@
 //! - Groups give nothing back: one that may be missing would have to share its text with the value before it.
 
 use super::TemplateError;
-use super::parse::{self, Operator, Part, Variable};
+use super::grammar::{self, Operator, TemplatePart, Variable};
 use super::percent;
 
 #[derive(Clone, Debug)]
@@ -20,36 +20,36 @@ pub(super) enum Step {
     /// Text in its canonical spelling; never empty.
     Text(Box<str>),
     /// A value that must be there.
-    Value(Slot),
+    Value(ValueStep),
     /// Parameters that may be missing, one or all.
-    Group(Group),
+    Group(ParamGroup),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
+pub(super) struct ValueStep {
     pub(super) name: Box<str>,
-    pub(super) class: Class,
-    pub(super) guard: Guard,
+    pub(super) class: CharClass,
+    pub(super) context: ValueContext,
     /// Whether the value is a list of segments.
-    pub(super) list: bool,
+    pub(super) is_list: bool,
     /// The text after the value, as far as the value could hold it.
     pub(super) tail: Box<str>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Group {
-    pub(super) lead: char,
-    pub(super) between: char,
-    pub(super) class: Class,
-    pub(super) guard: Guard,
-    pub(super) keys: Box<[Key]>,
+pub(super) struct ParamGroup {
+    pub(super) prefix: char,
+    pub(super) separator: char,
+    pub(super) class: CharClass,
+    pub(super) context: ValueContext,
+    pub(super) keys: Box<[ParamKey]>,
 }
 
 /// A parameter: its name, and how it is spelt in a URI.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
+pub(super) struct ParamKey {
     pub(super) name: Box<str>,
-    pub(super) wire: Box<str>,
+    pub(super) encoded_name: Box<str>,
 }
 
 /// Which characters a value, or a group with its marks, may hold.
@@ -57,7 +57,7 @@ pub(super) struct Key {
 /// What may not stand in a URI at all is in every class: it is never text of a template, and the screening
 /// refuses it. So is a lone `%`, and an ASCII letter: any two classes have something in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum CharClass {
     /// Nothing reserved.
     Segment,
     /// Nothing reserved but `/`.
@@ -69,8 +69,8 @@ pub(super) enum Class {
     Everything,
 }
 
-impl Class {
-    pub(super) fn holds(self, found: char) -> bool {
+impl CharClass {
+    pub(super) fn contains(self, found: char) -> bool {
         let reserved = u8::try_from(found).is_ok_and(percent::is_reserved);
         match self {
             Self::Segment => !reserved,
@@ -84,7 +84,7 @@ impl Class {
 
 /// What a value is used for, hence what it is screened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guard {
+pub(super) enum ValueContext {
     /// One segment of a path.
     Segment,
     /// Many segments; `relative` when the template has the leading `/` already.
@@ -94,16 +94,16 @@ pub(super) enum Guard {
 }
 
 /// The steps for these parts, or the first reason why they could not be read back.
-pub(super) fn shape(parts: &[Part]) -> Result<Box<[Step]>, TemplateError> {
+pub(super) fn compile(parts: &[TemplatePart]) -> Result<Box<[Step]>, TemplateError> {
     check_names(parts)?;
-    let mut builder = Builder::default();
+    let mut builder = StepBuilder::default();
     for part in parts {
         match part {
-            Part::Literal(literal) => builder.text.push_str(&percent::canonical(literal)),
-            Part::Expression(operator, variables) if operator.is_named() => {
+            TemplatePart::Literal(literal) => builder.text.push_str(&percent::canonicalize(literal)),
+            TemplatePart::Expression(operator, variables) if operator.is_named() => {
                 builder.group(*operator, variables)
             }
-            Part::Expression(operator, variables) => builder.values(*operator, variables),
+            TemplatePart::Expression(operator, variables) => builder.values(*operator, variables),
         }
     }
     builder.flush();
@@ -113,17 +113,17 @@ pub(super) fn shape(parts: &[Part]) -> Result<Box<[Step]>, TemplateError> {
 }
 
 #[derive(Default)]
-struct Builder {
+struct StepBuilder {
     steps: Vec<Step>,
     /// Text since the last step.
     text: String,
     /// Whether a `?` or `#` stands further left: no path from here on.
-    past_path: bool,
+    after_path: bool,
 }
 
-impl Builder {
+impl StepBuilder {
     fn values(&mut self, operator: Operator, variables: &[Variable]) {
-        let (mut mark, between) = operator.marks();
+        let (mut mark, between) = operator.separators();
         for variable in variables {
             self.text.push_str(mark);
             mark = between;
@@ -132,43 +132,43 @@ impl Builder {
             let relative = self.text.ends_with('/') && !self.text.ends_with("://");
             self.flush();
             let (class, guard) = match operator {
-                Operator::Reserved => (Class::Everything, Guard::Path { relative }),
-                Operator::Fragment => (Class::Everything, Guard::Text),
-                Operator::Path if variable.explode => (Class::Path, Guard::Segment),
-                Operator::Path => (Class::Segment, Guard::Segment),
-                _ if self.past_path => (Class::Segment, Guard::Text),
-                _ => (Class::Segment, Guard::Segment),
+                Operator::Reserved => (CharClass::Everything, ValueContext::Path { relative }),
+                Operator::Fragment => (CharClass::Everything, ValueContext::Text),
+                Operator::Path if variable.explode => (CharClass::Path, ValueContext::Segment),
+                Operator::Path => (CharClass::Segment, ValueContext::Segment),
+                _ if self.after_path => (CharClass::Segment, ValueContext::Text),
+                _ => (CharClass::Segment, ValueContext::Segment),
             };
             let (name, list, tail) = (variable.name.clone(), variable.explode, Box::default());
-            self.steps.push(Step::Value(Slot { name, class, guard, list, tail }));
+            self.steps.push(Step::Value(ValueStep { name, class, context: guard, is_list: list, tail }));
         }
     }
 
     fn group(&mut self, operator: Operator, variables: &[Variable]) {
         self.flush();
         let (lead, between, class, guard) = match operator {
-            Operator::Parameter => (';', ';', Class::Parameters, Guard::Segment),
-            Operator::Query => ('?', '&', Class::Query, Guard::Text),
-            _ => ('&', '&', Class::Query, Guard::Text),
+            Operator::Parameter => (';', ';', CharClass::Parameters, ValueContext::Segment),
+            Operator::Query => ('?', '&', CharClass::Query, ValueContext::Text),
+            _ => ('&', '&', CharClass::Query, ValueContext::Text),
         };
-        self.past_path |= guard == Guard::Text;
+        self.after_path |= guard == ValueContext::Text;
         let keys = variables
             .iter()
-            .map(|variable| Key {
+            .map(|variable| ParamKey {
                 name: variable.name.clone(),
-                wire: percent::canonical(&variable.name).into(),
+                encoded_name: percent::canonicalize(&variable.name).into(),
             })
             .collect();
-        self.steps.push(Step::Group(Group { lead, between, class, guard, keys }));
+        self.steps.push(Step::Group(ParamGroup { prefix: lead, separator: between, class, context: guard, keys }));
     }
 
     /// Turns the text so far into the tail of the value before it and a step of its own.
     fn flush(&mut self) {
         let text = std::mem::take(&mut self.text);
-        self.past_path |= text.contains(['?', '#']);
+        self.after_path |= text.contains(['?', '#']);
         let mut rest = text.as_str();
         if let Some(Step::Value(slot)) = self.steps.last_mut() {
-            let end = text.find(|found| !slot.class.holds(found)).unwrap_or(text.len());
+            let end = text.find(|found| !slot.class.contains(found)).unwrap_or(text.len());
             let (tail, after) = text.split_at_checked(end).unwrap_or((&text, ""));
             slot.tail = tail.into();
             rest = after;
@@ -179,12 +179,12 @@ impl Builder {
     }
 }
 
-fn check_names(parts: &[Part]) -> Result<(), TemplateError> {
+fn check_names(parts: &[TemplatePart]) -> Result<(), TemplateError> {
     let mut names: Vec<_> =
-        parse::variables(parts).map(|variable| percent::canonical(&variable.name)).collect();
+        grammar::variables(parts).map(|variable| percent::canonicalize(&variable.name)).collect();
     names.sort();
     match names.windows(2).find_map(|pair| pair.first().filter(|name| pair.last() == Some(name))) {
-        Some(name) => Err(TemplateError::Repeated { variable: name.to_string() }),
+        Some(name) => Err(TemplateError::DuplicateVariable { variable: name.to_string() }),
         None => Ok(()),
     }
 }
@@ -194,12 +194,12 @@ fn check_groups(steps: &[Step]) -> Result<(), TemplateError> {
     for (index, step) in steps.iter().enumerate().rev() {
         let Step::Group(group) = step else { continue };
         let after = steps.get(index + 1..).unwrap_or_default();
-        if ends_before(group.class, after) {
+        if is_delimited_by(group.class, after) {
             continue;
         }
         let variable = group.keys.last().map(|key| key.name.to_string()).unwrap_or_default();
         let follower = match after.first() {
-            Some(Step::Group(next)) if next.between == group.between => {
+            Some(Step::Group(next)) if next.separator == group.separator => {
                 next.keys.first().map(|key| &key.name)
             }
             Some(Step::Value(next)) => Some(&next.name),
@@ -207,12 +207,12 @@ fn check_groups(steps: &[Step]) -> Result<(), TemplateError> {
         };
         let advice = match (group.class, after.first()) {
             (_, Some(Step::Group(_))) if follower.is_some() => "write both in one expression, as in `{?a,b}`",
-            (Class::Query, _) => "a query ends the template, only a fragment may follow",
+            (CharClass::Query, _) => "a query ends the template, only a fragment may follow",
             _ => "put a reserved character such as `/` after it",
         };
         return Err(match follower {
             Some(second) => TemplateError::Ambiguous { first: variable, second: second.to_string(), advice },
-            None => TemplateError::RunsOn { variable, advice },
+            None => TemplateError::Undelimited { variable, advice },
         });
     }
     Ok(())
@@ -223,7 +223,7 @@ fn check_values(steps: &[Step]) -> Result<(), TemplateError> {
     while let [step, after @ ..] = rest {
         rest = after;
         let Step::Value(slot) = step else { continue };
-        if ends_before(slot.class, after) {
+        if is_delimited_by(slot.class, after) {
             continue;
         }
         let second = after.iter().find_map(|step| match step {
@@ -232,10 +232,10 @@ fn check_values(steps: &[Step]) -> Result<(), TemplateError> {
             Step::Group(group) => group.keys.first().map(|key| key.name.to_string()),
         });
         let advice = match slot.class {
-            Class::Everything => {
+            CharClass::Everything => {
                 "the first takes every character, so make it the last variable or write `{/name*}`"
             }
-            Class::Path => "the first takes every segment, so put it last, or a mark such as `:` after it",
+            CharClass::Path => "the first takes every segment, so put it last, or a mark such as `:` after it",
             _ => "put a reserved character such as `/` or `,` between them",
         };
         let (first, second) = (slot.name.to_string(), second.unwrap_or_default());
@@ -245,12 +245,12 @@ fn check_values(steps: &[Step]) -> Result<(), TemplateError> {
 }
 
 /// Whether something of this class always ends where these steps begin, whichever groups are missing.
-fn ends_before(class: Class, steps: &[Step]) -> bool {
+fn is_delimited_by(class: CharClass, steps: &[Step]) -> bool {
     for step in steps {
         match step {
-            Step::Text(text) => return !text.starts_with(|found| class.holds(found)),
+            Step::Text(text) => return !text.starts_with(|found| class.contains(found)),
             Step::Value(_) => return false,
-            Step::Group(group) if class.holds(group.lead) => return false,
+            Step::Group(group) if class.contains(group.prefix) => return false,
             Step::Group(_) => {}
         }
     }
@@ -262,7 +262,7 @@ mod tests {
     use super::super::UriTemplate;
     use super::*;
 
-    fn assert_clash(source: &str, first: &str, second: &str) {
+    fn assert_ambiguous(source: &str, first: &str, second: &str) {
         match UriTemplate::parse(source) {
             Err(TemplateError::Ambiguous { first: f, second: s, .. }) => {
                 assert_eq!((&*f, &*s), (first, second))
@@ -274,10 +274,10 @@ mod tests {
     #[test]
     fn two_variables_with_nothing_reserved_between_them_are_refused() {
         for source in ["{a}{b}", "{a}x{b}", "{a}-{b}", "{a}.{b}", "{a}%2F{b}", "{a}é{b}"] {
-            assert_clash(source, "a", "b");
+            assert_ambiguous(source, "a", "b");
         }
         for source in ["{a}{.b}", "{.a,b}", "{.a}{b}", "{a}{+b}", "{a}x{+b}", "/{a}y{b}/{c}"] {
-            assert_clash(source, "a", "b");
+            assert_ambiguous(source, "a", "b");
         }
     }
 
@@ -286,23 +286,23 @@ mod tests {
         for source in
             ["{+a}{b}", "{+a}/{b}", "{+a,b}", "{#a,b}", "{+a}{/b}", "{+a}{?b}", "{+a}{#b}", "{+a}{;b}"]
         {
-            assert_clash(source, "a", "b");
+            assert_ambiguous(source, "a", "b");
         }
         for source in ["{/a*}{/b}", "{/a*}/{b}", "{/a*,b}", "{/a*}/x{b}", "{/a*}{b}", "{/a*}{;b}/x"] {
-            assert_clash(source, "a", "b");
+            assert_ambiguous(source, "a", "b");
         }
     }
 
     #[test]
     fn parameters_that_cannot_be_told_from_what_follows_are_refused() {
         for source in ["{?a}{&b}", "{?a}{?b}", "{&a}{&b}", "{;a}{;b}", "{?a}{b}", "{;a}{b}"] {
-            assert_clash(source, "a", "b");
+            assert_ambiguous(source, "a", "b");
         }
         for source in
             ["{?a}x", "{?a}&x=1", "{;a}x", "{;a};x", "{;a}.json", "{?a}{/b}", "{x}{;a}y", "{;y}{?a}z"]
         {
             let error = UriTemplate::parse(source).expect_err(source);
-            let runs_on = matches!(&error, TemplateError::RunsOn { variable, .. } if variable == "a");
+            let runs_on = matches!(&error, TemplateError::Undelimited { variable, .. } if variable == "a");
             assert!(runs_on, "{source}: {error}");
         }
     }
@@ -337,11 +337,11 @@ mod tests {
     #[test]
     fn a_variable_used_twice_is_refused() {
         for source in ["{a}/{a}", "{a,b,a}", "{/a}{?a}"] {
-            let repeated = TemplateError::Repeated { variable: "a".into() };
+            let repeated = TemplateError::DuplicateVariable { variable: "a".into() };
             assert_eq!(UriTemplate::parse(source), Err(repeated), "{source}");
         }
         // The two would be the same parameter in a URI.
-        assert!(matches!(UriTemplate::parse("{?%2f,%2F}"), Err(TemplateError::Repeated { .. })));
+        assert!(matches!(UriTemplate::parse("{?%2f,%2F}"), Err(TemplateError::DuplicateVariable { .. })));
     }
 
     #[test]

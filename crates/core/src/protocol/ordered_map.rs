@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// Looking a name up takes time in proportion to the size; reading and collecting do not.
 #[derive(Clone, PartialEq)]
-pub struct Ordered<T>(Vec<(String, T)>);
+pub struct OrderedMap<T>(Vec<(String, T)>);
 
-impl<T> Ordered<T> {
+impl<T> OrderedMap<T> {
     /// An empty one.
     pub fn new() -> Self {
         Self(Vec::new())
@@ -68,20 +68,20 @@ impl<T> Ordered<T> {
     }
 }
 
-impl<T> Default for Ordered<T> {
+impl<T> Default for OrderedMap<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Ordered<T> {
+impl<T: fmt::Debug> fmt::Debug for OrderedMap<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
 }
 
 /// The last value of a name counts, in the place of the first.
-impl<T, N: Into<String>> FromIterator<(N, T)> for Ordered<T> {
+impl<T, N: Into<String>> FromIterator<(N, T)> for OrderedMap<T> {
     fn from_iter<I: IntoIterator<Item = (N, T)>>(pairs: I) -> Self {
         let mut places = std::collections::HashMap::new();
         let mut map: Vec<(String, T)> = Vec::new();
@@ -99,7 +99,7 @@ impl<T, N: Into<String>> FromIterator<(N, T)> for Ordered<T> {
     }
 }
 
-impl<T> IntoIterator for Ordered<T> {
+impl<T> IntoIterator for OrderedMap<T> {
     type Item = (String, T);
     type IntoIter = std::vec::IntoIter<(String, T)>;
 
@@ -108,7 +108,7 @@ impl<T> IntoIterator for Ordered<T> {
     }
 }
 
-impl<T: Serialize> Serialize for Ordered<T> {
+impl<T: Serialize> Serialize for OrderedMap<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.len()))?;
         for (name, value) in self.iter() {
@@ -118,12 +118,12 @@ impl<T: Serialize> Serialize for Ordered<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMap<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Pairs<T>(PhantomData<T>);
 
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
-            type Value = Ordered<T>;
+            type Value = OrderedMap<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -140,7 +140,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
                     }
                     pairs.push((name, value));
                 }
-                Ok(Ordered(pairs))
+                Ok(OrderedMap(pairs))
             }
         }
 

@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 
 use crate::jsonrpc::{
-    BadShape, Fault, Id, Incoming, Limits, Message, NotJson, Raw, Request, Scanner, Watch, parse_watched,
+    JsonError, ParseError, Id, Incoming, MessageLimits, Message, JsonSyntaxError, Raw, Request, Scanner, ParamsVisitor, parse_with_visitor,
 };
 use crate::protocol::logging::Level;
 use crate::protocol::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION};
 use crate::protocol::{ClientCapabilities, Implementation, Method, prompts, resources, tasks, tools};
-use crate::revision::{Refusal, Revision, Translate};
+use crate::revision::{RpcError, Revision, Translate};
 
 /// The members of `params` that decide how a request is handled, borrowed from it in one pass.
 #[derive(Debug, Clone)]
-pub struct Peek<'a> {
+pub struct RequestMeta<'a> {
     name: Option<Cow<'a, str>>,
     uri: Option<Cow<'a, str>>,
     task_id: Option<Cow<'a, str>>,
@@ -20,32 +20,32 @@ pub struct Peek<'a> {
     arguments: Option<Raw<'a>>,
     request_state: Option<Raw<'a>>,
     input_responses: Option<Raw<'a>>,
-    cursor: Option<Cursor<'a>>,
+    cursor: Option<CursorMember<'a>>,
     has_meta: bool,
     meta: MetaMembers<'a>,
 }
 
 /// What a list is asked to go on from. Only lists have it, so only they judge it.
 #[derive(Debug, Clone, Copy)]
-enum Cursor<'a> {
+enum CursorMember<'a> {
     Once(Raw<'a>),
-    Twice,
+    Duplicate,
 }
 
 /// How much a request says of its sender in `_meta`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamp {
+pub enum ClientMetaPresence {
     /// There is no `_meta`.
     Absent,
     /// Not all there is to say.
     Partial,
     /// All that 2026-07-28 knows to say: its version, what it can do, who it is.
-    Whole,
+    Complete,
 }
 
 /// The version a request claims to speak.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claim<'a> {
+pub enum ClaimedVersion<'a> {
     /// None, as up to 2025-11-25.
     None,
     /// This one.
@@ -54,91 +54,91 @@ pub enum Claim<'a> {
     Malformed,
 }
 
-impl Claim<'_> {
+impl ClaimedVersion<'_> {
     /// Whether a message claims a version of its own, as nothing in a batch may.
-    pub fn is_made_in(message: &Message<'_>) -> bool {
+    pub fn is_present_in(message: &Message<'_>) -> bool {
         let params = match message {
             Message::Request(request) => request.params(),
             Message::Notification(notice) => notice.params(),
             Message::Response(_) => return false,
         };
-        Peek::at(params).is_ok_and(|peek| peek.claim() != Claim::None)
+        RequestMeta::from_params(params).is_ok_and(|peek| peek.claimed_version() != ClaimedVersion::None)
     }
 }
 
 /// What a request of 2026-07-28 says of its sender, checked.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Sender<'a> {
+pub struct DeclaredClient<'a> {
     /// What the client can do, for this request alone.
     pub capabilities: ClientCapabilities,
     /// From which level on it wants to hear logs; absent means none.
     pub log_level: Option<Level>,
-    info: Option<Info<'a>>,
+    info: Option<ClientInfoMember<'a>>,
 }
 
-impl<'a> Peek<'a> {
+impl<'a> RequestMeta<'a> {
     /// Looks at `params`. Fails when a member that is looked at stands there twice or has a wrong type.
-    pub fn at(params: Raw<'a>) -> Result<Self, BadShape> {
-        let mut seen = Seen::default();
-        seen.walk(&mut params.scanner(), 1)?;
-        seen.judge()
+    pub fn from_params(params: Raw<'a>) -> Result<Self, JsonError> {
+        let mut seen = ScannedMeta::default();
+        seen.scan(&mut params.scanner(), 1)?;
+        seen.validate()
     }
 
     /// The version the request claims to speak.
-    pub fn claim(&self) -> Claim<'a> {
+    pub fn claimed_version(&self) -> ClaimedVersion<'a> {
         match self.meta.version {
-            None => Claim::None,
-            Some(version) => version.string().map_or(Claim::Malformed, Claim::Version),
+            None => ClaimedVersion::None,
+            Some(version) => version.string().map_or(ClaimedVersion::Malformed, ClaimedVersion::Version),
         }
     }
 
     /// What the request says of its sender, as 2026-07-28 demands it. Fails naming the key that is missing or wrong.
-    pub fn sender(&self) -> Result<Sender<'a>, Refusal> {
-        let (capabilities, log_level) = self.said()?;
+    pub fn declared_client(&self) -> Result<DeclaredClient<'a>, RpcError> {
+        let (capabilities, log_level) = self.parse_client_meta()?;
         let capabilities = capabilities.map_or_else(ClientCapabilities::new, |capabilities| *capabilities);
-        Ok(Sender { capabilities, log_level, info: self.meta.info })
+        Ok(DeclaredClient { capabilities, log_level, info: self.meta.info })
     }
 
-    /// Fails as [`sender`](Self::sender) does and builds less.
-    pub(super) fn check_sender(&self) -> Result<(), Refusal> {
-        self.said().map(drop)
+    /// Fails as [`declared_client`](Self::sender) does and builds less.
+    pub(super) fn check_client_meta(&self) -> Result<(), RpcError> {
+        self.parse_client_meta().map(drop)
     }
 
     /// What the sender can do, if that is anything, and what it wants to hear. In a box: they are large, and rare.
-    fn said(&self) -> Result<(Option<Box<ClientCapabilities>>, Option<Level>), Refusal> {
-        match self.claim() {
-            Claim::None => return Err(lacking(PROTOCOL_VERSION)),
-            Claim::Malformed => return Err(wrong(PROTOCOL_VERSION)),
-            Claim::Version(_) => {}
+    fn parse_client_meta(&self) -> Result<(Option<Box<ClientCapabilities>>, Option<Level>), RpcError> {
+        match self.claimed_version() {
+            ClaimedVersion::None => return Err(missing_key(PROTOCOL_VERSION)),
+            ClaimedVersion::Malformed => return Err(malformed_key(PROTOCOL_VERSION)),
+            ClaimedVersion::Version(_) => {}
         }
         let capabilities = match self.meta.capabilities.map(Raw::text) {
-            None => return Err(lacking(CLIENT_CAPABILITIES)),
+            None => return Err(missing_key(CLIENT_CAPABILITIES)),
             Some("{}") => None,
             Some(text) => {
                 let mut capabilities: Box<ClientCapabilities> =
-                    serde_json::from_str(text).map_err(|_| wrong(CLIENT_CAPABILITIES))?;
-                capabilities.inward(Revision::NEWEST);
+                    serde_json::from_str(text).map_err(|_| malformed_key(CLIENT_CAPABILITIES))?;
+                capabilities.upgrade(Revision::NEWEST);
                 Some(capabilities)
             }
         };
         let log_level = match self.meta.log_level {
             None => None,
-            Some(level) => Some(level.read().map_err(|_| wrong(LOG_LEVEL))?),
+            Some(level) => Some(level.read().map_err(|_| malformed_key(LOG_LEVEL))?),
         };
         match self.meta.info {
-            Some(Info { sound: false, .. }) => Err(wrong(CLIENT_INFO)),
+            Some(ClientInfoMember { is_valid: false, .. }) => Err(malformed_key(CLIENT_INFO)),
             _ => Ok((capabilities, log_level)),
         }
     }
 
     /// How much it says of its sender. Nothing of that is checked.
-    pub fn stamp(&self) -> Stamp {
+    pub fn client_meta_presence(&self) -> ClientMetaPresence {
         let meta = &self.meta;
         match (meta.version, meta.capabilities, meta.info) {
-            _ if !self.has_meta => Stamp::Absent,
-            (Some(_), Some(_), Some(_)) => Stamp::Whole,
-            _ => Stamp::Partial,
+            _ if !self.has_meta => ClientMetaPresence::Absent,
+            (Some(_), Some(_), Some(_)) => ClientMetaPresence::Complete,
+            _ => ClientMetaPresence::Partial,
         }
     }
 
@@ -150,7 +150,7 @@ impl<'a> Peek<'a> {
     /// What `Mcp-Name` must say for this method: the name of the tool or prompt, the resource, the task.
     ///
     /// `Some(None)` when the method has one but the params do not.
-    pub fn name(&self, method: &str) -> Option<Option<&str>> {
+    pub fn mcp_name(&self, method: &str) -> Option<Option<&str>> {
         let member = match method {
             tools::Call::NAME | prompts::Get::NAME => &self.name,
             resources::Read::NAME => &self.uri,
@@ -171,14 +171,14 @@ impl<'a> Peek<'a> {
     }
 
     /// Where a page of a list begins; `None` for the first. Fails when it stands there twice or is no string.
-    pub fn cursor(&self) -> Result<Option<Cow<'a, str>>, BadShape> {
+    pub fn cursor(&self) -> Result<Option<Cow<'a, str>>, JsonError> {
         match self.cursor {
             None => Ok(None),
-            Some(Cursor::Twice) => Err(Wrong::Twice("cursor").into()),
-            Some(Cursor::Once(cursor)) if cursor.is_null() => Ok(None),
-            Some(Cursor::Once(cursor)) => match cursor.string() {
+            Some(CursorMember::Duplicate) => Err(MetaScanError::Duplicate("cursor").into()),
+            Some(CursorMember::Once(cursor)) if cursor.is_null() => Ok(None),
+            Some(CursorMember::Once(cursor)) => match cursor.string() {
                 Some(cursor) => Ok(Some(cursor)),
-                None => Err(BadShape::new("`cursor`: expected a string")),
+                None => Err(JsonError::new("`cursor`: expected a string")),
             },
         }
     }
@@ -194,32 +194,32 @@ impl<'a> Peek<'a> {
     }
 }
 
-impl Sender<'_> {
+impl DeclaredClient<'_> {
     /// Who the client is, if it says so.
     pub fn info(&self) -> Option<Implementation> {
         let info = self.info?;
-        match (info.others, info.name, info.version) {
+        match (info.has_other_members, info.name, info.version) {
             (false, Some(name), Some(version)) => {
                 Some(Implementation::new(name.string()?, version.string()?))
             }
-            _ => info.whole.read().ok(),
+            _ => info.raw.read().ok(),
         }
     }
 }
 
-fn lacking(key: &str) -> Refusal {
-    Refusal::InvalidParams(format!("Invalid params: `_meta` lacks `{key}`").into())
+fn missing_key(key: &str) -> RpcError {
+    RpcError::InvalidParams(format!("Invalid params: `_meta` lacks `{key}`").into())
 }
 
-fn wrong(key: &str) -> Refusal {
-    Refusal::InvalidParams(format!("Invalid params: `_meta` key `{key}` is malformed").into())
+fn malformed_key(key: &str) -> RpcError {
+    RpcError::InvalidParams(format!("Invalid params: `_meta` key `{key}` is malformed").into())
 }
 
 /// What was seen of the params of a message while it was parsed.
 #[derive(Debug, Default)]
-pub struct Seen<'a> {
+pub struct ScannedMeta<'a> {
     /// Whether there was anything to see.
-    looked: bool,
+    scanned: bool,
     name: Option<Raw<'a>>,
     uri: Option<Raw<'a>>,
     task_id: Option<Raw<'a>>,
@@ -227,70 +227,70 @@ pub struct Seen<'a> {
     arguments: Option<Raw<'a>>,
     request_state: Option<Raw<'a>>,
     input_responses: Option<Raw<'a>>,
-    cursor: Option<Cursor<'a>>,
+    cursor: Option<CursorMember<'a>>,
     has_meta: bool,
     meta: MetaMembers<'a>,
     /// The first thing that is wrong. The walk goes on: whether it is JSON matters more.
-    wrong: Option<Wrong>,
+    error: Option<MetaScanError>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Wrong {
-    Twice(&'static str),
+enum MetaScanError {
+    Duplicate(&'static str),
     /// A key whose escapes mean nothing.
     BadKey,
-    MetaTwice(&'static str),
+    MetaDuplicate(&'static str),
     MetaBadKey,
     MetaNotAnObject,
 }
 
-/// Reads one body or line as [`jsonrpc::parse`](crate::jsonrpc::parse) does, and looks at the params on the way.
-pub fn parse<'a>(bytes: &'a [u8], limits: &Limits, seen: &mut Seen<'a>) -> Result<Incoming<'a>, Fault> {
-    parse_watched(bytes, limits, seen)
+/// Reads one body or line as [`jsonrpc::parse_with_meta`](crate::jsonrpc::parse) does, and looks at the params on the way.
+pub fn parse_with_meta<'a>(bytes: &'a [u8], limits: &MessageLimits, seen: &mut ScannedMeta<'a>) -> Result<Incoming<'a>, ParseError> {
+    parse_with_visitor(bytes, limits, seen)
 }
 
-impl<'a> Seen<'a> {
-    /// What there is to see in the request that was parsed, as [`Peek::at`] sees it.
-    pub fn peek(&self, request: &Request<'a>) -> Result<Peek<'a>, BadShape> {
-        match self.looked {
-            true => self.judge(),
-            false => Peek::at(request.params()),
+impl<'a> ScannedMeta<'a> {
+    /// What there is to see in the request that was parsed, as [`RequestMeta::from_params`] sees it.
+    pub fn request_meta(&self, request: &Request<'a>) -> Result<RequestMeta<'a>, JsonError> {
+        match self.scanned {
+            true => self.validate(),
+            false => RequestMeta::from_params(request.params()),
         }
     }
 
-    fn judge(&self) -> Result<Peek<'a>, BadShape> {
-        if let Some(wrong) = self.wrong {
+    fn validate(&self) -> Result<RequestMeta<'a>, JsonError> {
+        if let Some(wrong) = self.error {
             return Err(wrong.into());
         }
         // What is no string is judged when the params are read.
         let text = |member: Option<Raw<'a>>| member.and_then(Raw::string);
-        Ok(Peek {
+        Ok(RequestMeta {
             name: text(self.name),
             uri: text(self.uri),
             task_id: text(self.task_id),
             offered_version: text(self.offered_version),
-            arguments: unless_null(self.arguments),
-            request_state: unless_null(self.request_state),
-            input_responses: unless_null(self.input_responses),
+            arguments: non_null(self.arguments),
+            request_state: non_null(self.request_state),
+            input_responses: non_null(self.input_responses),
             cursor: self.cursor,
             has_meta: self.has_meta,
-            meta: self.meta.judged(),
+            meta: self.meta.without_nulls(),
         })
     }
 
     /// Goes through params, in which so many containers are open.
-    fn walk(&mut self, scanner: &mut Scanner<'a>, open: u32) -> Result<&'a str, NotJson> {
+    fn scan(&mut self, scanner: &mut Scanner<'a>, open: u32) -> Result<&'a str, JsonSyntaxError> {
         scanner.members(|scanner, key| {
             let (place, name) = match key {
                 Some("_meta") => {
                     if std::mem::replace(&mut self.has_meta, true) {
-                        self.wrong.get_or_insert(Wrong::Twice("_meta"));
+                        self.error.get_or_insert(MetaScanError::Duplicate("_meta"));
                     }
-                    return self.meta.walk(scanner, open, &mut self.wrong);
+                    return self.meta.scan(scanner, open, &mut self.error);
                 }
                 Some("cursor") => {
-                    let cursor = Cursor::Once(Raw::checked(scanner.value(open)?));
-                    self.cursor = Some(if self.cursor.is_some() { Cursor::Twice } else { cursor });
+                    let cursor = CursorMember::Once(Raw::from_validated(scanner.value(open)?));
+                    self.cursor = Some(if self.cursor.is_some() { CursorMember::Duplicate } else { cursor });
                     return Ok(());
                 }
                 Some("name") => (&mut self.name, "name"),
@@ -302,41 +302,41 @@ impl<'a> Seen<'a> {
                 Some("inputResponses") => (&mut self.input_responses, "inputResponses"),
                 _ => {
                     if key.is_none() {
-                        self.wrong.get_or_insert(Wrong::BadKey);
+                        self.error.get_or_insert(MetaScanError::BadKey);
                     }
                     scanner.value(open)?;
                     return Ok(());
                 }
             };
-            if place.replace(Raw::checked(scanner.value(open)?)).is_some() {
-                self.wrong.get_or_insert(Wrong::Twice(name));
+            if place.replace(Raw::from_validated(scanner.value(open)?)).is_some() {
+                self.error.get_or_insert(MetaScanError::Duplicate(name));
             }
             Ok(())
         })
     }
 }
 
-impl<'a> Watch<'a> for Seen<'a> {
-    fn params(&mut self, scanner: &mut Scanner<'a>, outside: u32) -> Result<&'a str, NotJson> {
+impl<'a> ParamsVisitor<'a> for ScannedMeta<'a> {
+    fn visit_params(&mut self, scanner: &mut Scanner<'a>, outside: u32) -> Result<&'a str, JsonSyntaxError> {
         // The params, `_meta` and what a client says of itself are opened here, so there must be room for them. Params
         // that stand there twice are refused with their message.
-        if self.looked || !next_is_object(scanner) || !scanner.allows(outside + 3) {
+        if self.scanned || !next_is_object(scanner) || !scanner.allows_depth(outside + 3) {
             return scanner.value(outside);
         }
-        self.looked = true;
-        self.walk(scanner, outside + 1)
+        self.scanned = true;
+        self.scan(scanner, outside + 1)
     }
 }
 
-impl From<Wrong> for BadShape {
-    fn from(wrong: Wrong) -> Self {
+impl From<MetaScanError> for JsonError {
+    fn from(wrong: MetaScanError) -> Self {
         let twice = |key| format!("duplicate field `{key}`");
         match wrong {
-            Wrong::Twice(key) => BadShape::new(twice(key)),
-            Wrong::BadKey => NotJson.into(),
-            Wrong::MetaTwice(key) => BadShape::new(format!("`_meta`: {}", twice(key))),
-            Wrong::MetaBadKey => BadShape::new(format!("`_meta`: {}", BadShape::from(NotJson))),
-            Wrong::MetaNotAnObject => BadShape::new("`_meta`: expected an object"),
+            MetaScanError::Duplicate(key) => JsonError::new(twice(key)),
+            MetaScanError::BadKey => JsonSyntaxError.into(),
+            MetaScanError::MetaDuplicate(key) => JsonError::new(format!("`_meta`: {}", twice(key))),
+            MetaScanError::MetaBadKey => JsonError::new(format!("`_meta`: {}", JsonError::from(JsonSyntaxError))),
+            MetaScanError::MetaNotAnObject => JsonError::new("`_meta`: expected an object"),
         }
     }
 }
@@ -345,22 +345,22 @@ impl From<Wrong> for BadShape {
 struct MetaMembers<'a> {
     version: Option<Raw<'a>>,
     capabilities: Option<Raw<'a>>,
-    info: Option<Info<'a>>,
+    info: Option<ClientInfoMember<'a>>,
     log_level: Option<Raw<'a>>,
     progress_token: Option<Raw<'a>>,
 }
 
 impl<'a> MetaMembers<'a> {
     /// Goes through `_meta`, around which so many containers are open.
-    fn walk(
+    fn scan(
         &mut self,
         scanner: &mut Scanner<'a>,
         outside: u32,
-        wrong: &mut Option<Wrong>,
-    ) -> Result<(), NotJson> {
+        wrong: &mut Option<MetaScanError>,
+    ) -> Result<(), JsonSyntaxError> {
         if !next_is_object(scanner) {
-            if !Raw::checked(scanner.value(outside)?).is_null() {
-                wrong.get_or_insert(Wrong::MetaNotAnObject);
+            if !Raw::from_validated(scanner.value(outside)?).is_null() {
+                wrong.get_or_insert(MetaScanError::MetaNotAnObject);
             }
             return Ok(());
         }
@@ -368,8 +368,8 @@ impl<'a> MetaMembers<'a> {
         scanner.members(|scanner, key| {
             let (place, name) = match key {
                 Some(CLIENT_INFO) => {
-                    if self.info.replace(Info::of(scanner, open, wrong)?).is_some() {
-                        wrong.get_or_insert(Wrong::MetaTwice(CLIENT_INFO));
+                    if self.info.replace(ClientInfoMember::scan(scanner, open, wrong)?).is_some() {
+                        wrong.get_or_insert(MetaScanError::MetaDuplicate(CLIENT_INFO));
                     }
                     return Ok(());
                 }
@@ -379,27 +379,27 @@ impl<'a> MetaMembers<'a> {
                 Some(PROGRESS_TOKEN) => (&mut self.progress_token, PROGRESS_TOKEN),
                 _ => {
                     if key.is_none() {
-                        wrong.get_or_insert(Wrong::MetaBadKey);
+                        wrong.get_or_insert(MetaScanError::MetaBadKey);
                     }
                     scanner.value(open)?;
                     return Ok(());
                 }
             };
-            if place.replace(Raw::checked(scanner.value(open)?)).is_some() {
-                wrong.get_or_insert(Wrong::MetaTwice(name));
+            if place.replace(Raw::from_validated(scanner.value(open)?)).is_some() {
+                wrong.get_or_insert(MetaScanError::MetaDuplicate(name));
             }
-            Ok::<_, NotJson>(())
+            Ok::<_, JsonSyntaxError>(())
         })?;
         Ok(())
     }
 
     /// Without what is written as `null`.
-    fn judged(&self) -> Self {
+    fn without_nulls(&self) -> Self {
         Self {
-            version: unless_null(self.version),
-            capabilities: unless_null(self.capabilities),
-            info: self.info.filter(|info| !info.whole.is_null()),
-            log_level: unless_null(self.log_level),
+            version: non_null(self.version),
+            capabilities: non_null(self.capabilities),
+            info: self.info.filter(|info| !info.raw.is_null()),
+            log_level: non_null(self.log_level),
             progress_token: self.progress_token,
         }
     }
@@ -407,17 +407,17 @@ impl<'a> MetaMembers<'a> {
 
 /// What a client says of itself. Whether it says it well matters only to a request of the stateless era.
 #[derive(Debug, Clone, Copy)]
-struct Info<'a> {
-    whole: Raw<'a>,
+struct ClientInfoMember<'a> {
+    raw: Raw<'a>,
     name: Option<Raw<'a>>,
     version: Option<Raw<'a>>,
     /// There is more to read than the two.
-    others: bool,
-    sound: bool,
+    has_other_members: bool,
+    is_valid: bool,
 }
 
-impl<'a> Info<'a> {
-    fn of(scanner: &mut Scanner<'a>, outside: u32, wrong: &mut Option<Wrong>) -> Result<Self, NotJson> {
+impl<'a> ClientInfoMember<'a> {
+    fn scan(scanner: &mut Scanner<'a>, outside: u32, wrong: &mut Option<MetaScanError>) -> Result<Self, JsonSyntaxError> {
         let [mut name, mut version] = [None; 2];
         let (mut others, mut sound) = (false, true);
         let open = outside + 1;
@@ -432,20 +432,20 @@ impl<'a> Info<'a> {
                     Some("version") => &mut version,
                     _ => {
                         if key.is_none() {
-                            wrong.get_or_insert(Wrong::MetaBadKey);
+                            wrong.get_or_insert(MetaScanError::MetaBadKey);
                         }
                         others = true;
                         scanner.value(open)?;
                         return Ok(());
                     }
                 };
-                let value = Raw::checked(scanner.value(open)?);
+                let value = Raw::from_validated(scanner.value(open)?);
                 sound &= place.replace(value).is_none() && value.string().is_some();
-                Ok::<_, NotJson>(())
+                Ok::<_, JsonSyntaxError>(())
             })?,
         };
         sound &= name.is_some() && version.is_some();
-        Ok(Self { whole: Raw::checked(whole), name, version, others, sound })
+        Ok(Self { raw: Raw::from_validated(whole), name, version, has_other_members: others, is_valid: sound })
     }
 }
 
@@ -455,7 +455,7 @@ fn next_is_object(scanner: &mut Scanner<'_>) -> bool {
 }
 
 /// An optional member may be written as `null`.
-fn unless_null(member: Option<Raw<'_>>) -> Option<Raw<'_>> {
+fn non_null(member: Option<Raw<'_>>) -> Option<Raw<'_>> {
     member.filter(|value| !value.is_null())
 }
 
@@ -475,7 +475,7 @@ mod tests {
         // VER-004 the two required keys, VER-006 the one that may be absent.
         let sender = |json: &str| {
             let params = RawJson::parse(json).unwrap();
-            Peek::at(Raw::from(&params)).unwrap().sender().map(|_| ()).map_err(|refusal| refusal.to_string())
+            RequestMeta::from_params(Raw::from(&params)).unwrap().declared_client().map(|_| ()).map_err(|refusal| refusal.to_string())
         };
         assert!(sender("{}").unwrap_err().contains("protocolVersion"));
         let version = format!(r#""{PROTOCOL_VERSION}":"2026-07-28""#);
@@ -518,10 +518,10 @@ mod tests {
             "{\"cursor\":\"a\",\"cursor\":\"a\"}",
         ] {
             let params = RawJson::parse(text).unwrap();
-            let seen = Peek::at(Raw::from(&params)).unwrap().cursor().ok().map(|it| it.map(Cow::into_owned));
+            let seen = RequestMeta::from_params(Raw::from(&params)).unwrap().cursor().ok().map(|it| it.map(Cow::into_owned));
             let read = Raw::from(&params).read::<PageParams>().ok().map(|params| params.cursor);
             assert_eq!(seen, read, "{text}");
-            assert_seen_on_the_way(text, 128);
+            assert_same_while_parsing(text, 128);
         }
     }
 
@@ -548,25 +548,25 @@ mod tests {
     }
 
     /// What is seen on the way is what is seen afterwards, and the message is the same.
-    fn assert_seen_on_the_way(params: &str, depth: u32) {
+    fn assert_same_while_parsing(params: &str, depth: u32) {
         let line = format!(r#"{{"jsonrpc":"2.0","params": {params},"id":1,"method":"tools/call"}}"#);
-        let limits = Limits::default().depth(depth);
-        let mut seen = Seen::default();
-        let ours = parse(line.as_bytes(), &limits, &mut seen);
+        let limits = MessageLimits::default().max_depth(depth);
+        let mut seen = ScannedMeta::default();
+        let ours = parse_with_meta(line.as_bytes(), &limits, &mut seen);
         let theirs = crate::jsonrpc::parse(line.as_bytes(), &limits);
         assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "{line}");
         if let Ok(Incoming::Single(Message::Request(request))) = &ours {
-            let (on_the_way, afterwards) = (seen.peek(request), Peek::at(request.params()));
+            let (on_the_way, afterwards) = (seen.request_meta(request), RequestMeta::from_params(request.params()));
             assert_eq!(format!("{on_the_way:?}"), format!("{afterwards:?}"), "{line}");
         }
     }
 
-    fn assert_seen_alike(text: &str) {
+    fn assert_matches_serde(text: &str) {
         for depth in [1, 2, 3, 4, 5, 6, 128] {
-            assert_seen_on_the_way(text, depth);
+            assert_same_while_parsing(text, depth);
         }
         let params = RawJson::parse(text).unwrap();
-        let ours = Peek::at(Raw::from(&params));
+        let ours = RequestMeta::from_params(Raw::from(&params));
         let theirs = serde_json::from_str::<Params<'_>>(text).ok().and_then(|params| {
             let meta = match params.meta {
                 None => ParamsMeta::default(),
@@ -580,25 +580,25 @@ mod tests {
             return;
         };
         let word = |value: &Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_owned);
-        assert_eq!(ours.name("tools/call").unwrap().map(str::to_owned), word(&params.name), "{text}");
+        assert_eq!(ours.mcp_name("tools/call").unwrap().map(str::to_owned), word(&params.name), "{text}");
         assert_eq!(ours.offered_version().map(str::to_owned), word(&params.protocol_version), "{text}");
         assert_eq!(ours.arguments().map(Raw::text), params.arguments.map(RawValue::get), "{text}");
         let token = meta.token.as_ref().and_then(|token| serde_json::from_str(token.get()).ok());
         assert_eq!(ours.progress_token(), token, "{text}");
         let claim = match &meta.version {
-            None => Claim::None,
-            Some(Value::String(version)) => Claim::Version(version.into()),
-            Some(_) => Claim::Malformed,
+            None => ClaimedVersion::None,
+            Some(Value::String(version)) => ClaimedVersion::Version(version.into()),
+            Some(_) => ClaimedVersion::Malformed,
         };
-        assert_eq!(ours.claim(), claim, "{text}");
+        assert_eq!(ours.claimed_version(), claim, "{text}");
         let info = meta.info.as_ref().map(|info| info.get());
-        let sound = matches!(claim, Claim::Version(_))
+        let sound = matches!(claim, ClaimedVersion::Version(_))
             && meta.capabilities.as_ref().is_some_and(Value::is_object)
             && meta.level.as_ref().is_none_or(|level| level == "info")
             && info.is_none_or(|info| {
                 info.starts_with('{') && serde_json::from_str::<NameAndVersion>(info).is_ok()
             });
-        match ours.sender() {
+        match ours.declared_client() {
             Ok(sender) => {
                 assert!(sound, "{text}");
                 assert_eq!(sender.info(), info.and_then(|info| serde_json::from_str(info).ok()), "{text}");
@@ -661,7 +661,7 @@ mod tests {
 
         #[test]
         fn what_is_seen_is_what_serde_reads(params in params()) {
-            assert_seen_alike(&params);
+            assert_matches_serde(&params);
         }
     }
 
@@ -684,7 +684,7 @@ mod tests {
         ];
         for params in bad {
             for depth in [1, 2, 3, 4, 5, 6, 7, 128] {
-                assert_seen_on_the_way(params, depth);
+                assert_same_while_parsing(params, depth);
             }
         }
     }
@@ -705,7 +705,7 @@ mod tests {
             "{\"name\":\"c\",\"version\":\"1\",\"title\":7}",
         ];
         for (capabilities, info) in capabilities.iter().flat_map(|it| infos.map(|info| (it, info))) {
-            assert_seen_alike(&format!(
+            assert_matches_serde(&format!(
                 r#"{{"_meta":{{"{PROTOCOL_VERSION}":"v","{CLIENT_CAPABILITIES}":{capabilities},"{CLIENT_INFO}":{info}}}}}"#
             ));
         }

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
-use super::super::{Refusal, Revision, code};
+use super::super::{RpcError, Revision, code};
 use crate::jsonrpc::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
-use crate::jsonrpc::parts;
+use crate::jsonrpc::raw_members;
 use crate::jsonrpc::{ErrorObject, Raw, RawJson};
 use crate::protocol::{Method, resources};
 
@@ -12,7 +12,7 @@ use crate::protocol::{Method, resources};
 ///
 /// Only a number that means something else in `to`, or nothing, is changed. What was said stays: the message, and the
 /// data, to which is added what the new number demands.
-pub fn carry_error(error: ErrorObject, method: &str, from: Revision, to: Revision) -> ErrorObject {
+pub fn translate_raw_error(error: ErrorObject, method: &str, from: Revision, to: Revision) -> ErrorObject {
     if from == to {
         return error;
     }
@@ -28,9 +28,9 @@ pub fn carry_error(error: ErrorObject, method: &str, from: Revision, to: Revisio
     if error.code == METHOD_NOT_FOUND {
         return error;
     }
-    let refusal = Refusal::read(error.clone(), method, from);
+    let refusal = RpcError::from_error_object(error.clone(), method, from);
     let data = match refusal {
-        Refusal::UrlElicitationRequired { .. } => joined(error.data, refusal.error(to).data),
+        RpcError::UrlElicitationRequired { .. } => merge_data(error.data, refusal.to_error_object(to).data),
         _ => error.data,
     };
     ErrorObject { code: refusal.code(to), message: error.message, data }
@@ -38,20 +38,20 @@ pub fn carry_error(error: ErrorObject, method: &str, from: Revision, to: Revisio
 
 fn names_resource(error: &ErrorObject) -> bool {
     #[derive(Deserialize)]
-    struct Data {
+    struct UriMember {
         #[serde(rename = "uri")]
         _uri: String,
     }
-    error.data.as_ref().is_some_and(|data| Raw::from(data).read_object::<Data>().is_ok())
+    error.data.as_ref().is_some_and(|data| Raw::from(data).read_object::<UriMember>().is_ok())
 }
 
 /// The members of `ours`, and those of `theirs` that have other names.
-fn joined(theirs: Option<RawJson>, ours: Option<RawJson>) -> Option<RawJson> {
+fn merge_data(theirs: Option<RawJson>, ours: Option<RawJson>) -> Option<RawJson> {
     let (Some(before), Some(added)) = (&theirs, &ours) else { return theirs.or(ours) };
     let (Some(before), Some(added)) = (Raw::from(before).members(), Raw::from(added).members()) else {
         return theirs;
     };
     let kept = before.iter().filter(|theirs| !added.iter().any(|ours| ours.name() == theirs.name()));
     let all: Vec<_> = kept.chain(&added).copied().collect();
-    RawJson::parse(parts::object(&all)).ok().or(theirs)
+    RawJson::parse(raw_members::build_object(&all)).ok().or(theirs)
 }

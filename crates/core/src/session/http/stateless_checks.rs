@@ -4,53 +4,53 @@
 //! [`HeaderParams`](super::super::header::HeaderParams), which needs the schema of the tool.
 
 use super::super::header;
-use super::super::peek::Peek;
-use super::{Denial, Header};
+use super::super::request_meta::RequestMeta;
+use super::{HttpError, OptionalHeader};
 use crate::jsonrpc::Request;
-use crate::revision::{Refusal, Revision, canonical};
+use crate::revision::{RpcError, Revision, canonical_method};
 
 /// The headers that mirror the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MirrorHeaders<'a> {
     /// `Mcp-Method`.
-    pub method: Header<'a>,
+    pub method: OptionalHeader<'a>,
     /// `Mcp-Name`.
-    pub name: Header<'a>,
+    pub name: OptionalHeader<'a>,
 }
 
 /// Lets a request climb. `offers` says whether the server has the method and advertises what it belongs to.
 ///
 /// The version was compared with its header by [`decide_post`](super::decide_post).
-pub fn climb(
+pub fn check_stateless_headers(
     revision: Revision,
     request: &Request<'_>,
-    peek: &Peek<'_>,
+    peek: &RequestMeta<'_>,
     headers: &MirrorHeaders<'_>,
     offers: impl FnOnce(&str) -> bool,
-) -> Result<(), Denial> {
-    let deny = |status, refusal| Denial::new(status, refusal, revision);
-    let mismatch = |text: String| deny(400, Refusal::HeaderMismatch(text.into()));
+) -> Result<(), HttpError> {
+    let deny = |status, refusal| HttpError::new(status, refusal, revision);
+    let mismatch = |text: String| deny(400, RpcError::HeaderMismatch(text.into()));
     // 1. What the sender must say of itself.
-    peek.check_sender().map_err(|refusal| deny(400, refusal))?;
+    peek.check_client_meta().map_err(|refusal| deny(400, refusal))?;
     // 2. The version and its header: the decision that led here.
     // 3. `Mcp-Method`. Blanks around a value are not part of it; case is.
     match headers.method {
-        Header::Once(method) if method.trim_ascii() == request.method => {}
-        Header::Absent => return Err(mismatch("`Mcp-Method` is missing".to_owned())),
+        OptionalHeader::Present(method) if method.trim_ascii() == request.method => {}
+        OptionalHeader::Absent => return Err(mismatch("`Mcp-Method` is missing".to_owned())),
         _ => return Err(mismatch("`Mcp-Method` differs from the method in the body".to_owned())),
     }
     // 4. `Mcp-Name`, where the method has a name. Without one in the body, step 6 will say what is missing.
-    let method = canonical(&request.method);
-    if let Some(Some(name)) = peek.name(method) {
+    let method = canonical_method(&request.method);
+    if let Some(Some(name)) = peek.mcp_name(method) {
         match headers.name {
-            Header::Absent => return Err(mismatch("`Mcp-Name` is missing".to_owned())),
-            Header::Once(value) if header::decode(value).as_deref() == Some(name) => {}
+            OptionalHeader::Absent => return Err(mismatch("`Mcp-Name` is missing".to_owned())),
+            OptionalHeader::Present(value) if header::decode(value).as_deref() == Some(name) => {}
             _ => return Err(mismatch("`Mcp-Name` differs from the name in the body".to_owned())),
         }
     }
     // 5. The method: the protocol's here, or the server's own.
-    if revision.is_foreign(method) || !offers(method) {
-        return Err(deny(404, Refusal::MethodNotFound { method: method.to_owned() }));
+    if revision.is_unavailable_method(method) || !offers(method) {
+        return Err(deny(404, RpcError::MethodNotFound { method: method.to_owned() }));
     }
     Ok(())
 }

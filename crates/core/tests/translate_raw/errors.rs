@@ -2,7 +2,7 @@
 
 use tsugite_core::jsonrpc::{ErrorObject, RawJson};
 use tsugite_core::revision::Revision::*;
-use tsugite_core::revision::{Revision, carry_error};
+use tsugite_core::revision::{Revision, translate_raw_error};
 
 fn error(code: i64, data: &str) -> ErrorObject {
     let mut error = ErrorObject::new(code, "as it was said");
@@ -13,7 +13,7 @@ fn error(code: i64, data: &str) -> ErrorObject {
 /// The number and the data it has then; the message must be the same.
 #[track_caller]
 fn carried(code: i64, data: &str, method: &str, from: Revision, to: Revision) -> (i64, String) {
-    let error = carry_error(error(code, data), method, from, to);
+    let error = translate_raw_error(error(code, data), method, from, to);
     assert_eq!(error.message, "as it was said");
     (error.code, error.data.map(|data| data.text().to_owned()).unwrap_or_default())
 }

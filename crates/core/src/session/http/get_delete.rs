@@ -1,0 +1,86 @@
+//! GET and DELETE, which only the handshake era has.
+
+use super::{HttpError, RequestHeaders, HttpPolicy, SessionHeader, VersionHeader};
+use crate::revision::Revision;
+
+/// What to do with a GET on the endpoint.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum GetDecision {
+    /// Open a stream for what belongs to no request, in a session that speaks this revision.
+    Stream(Revision),
+    /// Go on with the stream that `Last-Event-ID` names.
+    Resume(Revision),
+    /// Not served.
+    Reject(HttpError),
+}
+
+/// What to do with a DELETE on the endpoint.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum DeleteDecision {
+    /// End the session: 200, and 404 from then on.
+    EndSession,
+    /// Not served.
+    Reject(HttpError),
+}
+
+/// The decision for a GET. `resumes` says that `Last-Event-ID` is there.
+pub fn decide_get(policy: &HttpPolicy, head: &RequestHeaders<'_>, accepts_events: bool, resumes: bool) -> GetDecision {
+    match session_revision(policy, head) {
+        Err(denial) => GetDecision::Reject(denial),
+        Ok(_) if !accepts_events => GetDecision::Reject(HttpError::invalid_request(
+            406,
+            "A stream is `text/event-stream`: `Accept` must say so",
+            Revision::NEWEST_HANDSHAKE,
+        )),
+        // Row 21.
+        Ok(revision) if resumes => GetDecision::Resume(revision),
+        Ok(revision) => GetDecision::Stream(revision),
+    }
+}
+
+/// The decision for a DELETE.
+pub fn decide_delete(policy: &HttpPolicy, head: &RequestHeaders<'_>) -> DeleteDecision {
+    match session_revision(policy, head) {
+        Err(denial) => DeleteDecision::Reject(denial),
+        // Row 24.
+        Ok(_) if policy.allow_delete => DeleteDecision::EndSession,
+        Ok(_) => DeleteDecision::Reject(method_not_allowed()),
+    }
+}
+
+/// The decision for a GET or POST on the paths of the old HTTP+SSE transport.
+///
+/// What is agreed in the handshake there may be any revision that has one; the transport stays the same.
+pub fn decide_http_sse(policy: &HttpPolicy) -> Result<(), HttpError> {
+    // Row 22.
+    if policy.http_sse && !policy.served.handshake().is_empty() {
+        return Ok(());
+    }
+    Err(HttpError::invalid_request(404, "The HTTP+SSE transport is not served here", Revision::NEWEST_HANDSHAKE))
+}
+
+fn session_revision(policy: &HttpPolicy, head: &RequestHeaders<'_>) -> Result<Revision, HttpError> {
+    let version = VersionHeader::parse(head.version, policy.served);
+    // Row 23. A server without sessions has no streams to offer either.
+    let stateless = matches!(version, VersionHeader::Stateless);
+    if stateless || policy.served.handshake().is_empty() || !policy.sessions {
+        return Err(method_not_allowed());
+    }
+    match (head.session, version) {
+        (SessionHeader::Absent, _) => {
+            Err(HttpError::invalid_request(400, "`Mcp-Session-Id` is missing", Revision::NEWEST_HANDSHAKE))
+        }
+        (SessionHeader::Unknown, _) => Err(HttpError::session_not_found()),
+        (_, VersionHeader::Unsupported(requested)) => {
+            Err(HttpError::unsupported_version(requested, policy.served, Revision::NEWEST_HANDSHAKE))
+        }
+        (_, VersionHeader::Ambiguous) => Err(super::ambiguous_version()),
+        (SessionHeader::Known(revision), _) => Ok(revision),
+    }
+}
+
+fn method_not_allowed() -> HttpError {
+    HttpError::invalid_request(405, "Only POST is served here", Revision::NEWEST)
+}

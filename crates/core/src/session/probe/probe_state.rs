@@ -1,0 +1,208 @@
+//! The rules both tables share: what an answer says of the server, whatever carried it.
+
+use std::mem::replace;
+
+use serde::Deserialize;
+
+use super::{ProbeRequest, ProbeMode, ProbePolicy, ProbeError, ProbeOutcome};
+use crate::jsonrpc::{ErrorObject, Raw};
+use crate::protocol::discover::Discover;
+use crate::protocol::lifecycle::Initialize;
+use crate::revision::{Revision, Revisions, code, read_result, supported_versions};
+
+/// What is known so far.
+#[derive(Debug, Clone)]
+pub(super) struct ProbeState {
+    wanted: Revisions,
+    pinned: bool,
+    /// The server has shown that it needs no handshake. From then on none is tried unless it names a revision with one.
+    stateless: bool,
+    /// It was asked what it is, and did not understand.
+    discover_failed: bool,
+    /// It was asked what it is, and did not answer in time.
+    discover_timed_out: bool,
+    /// `server/discover` was sent again for the version's sake.
+    discover_version_retried: bool,
+    /// It was sent again after it was found wanting.
+    discover_fields_retried: bool,
+    /// `initialize` was sent again for the version's sake.
+    initialize_retried: bool,
+}
+
+/// What follows from an answer.
+#[derive(Debug, PartialEq)]
+pub(super) enum NextStep {
+    Send(ProbeRequest),
+    Done(ProbeOutcome),
+    Fail(ProbeError),
+}
+
+impl ProbeState {
+    pub(super) fn new(policy: ProbePolicy) -> Self {
+        Self {
+            wanted: policy.wanted(),
+            pinned: matches!(policy.mode, ProbeMode::Pin(_)),
+            stateless: false,
+            discover_failed: false,
+            discover_timed_out: false,
+            discover_version_retried: false,
+            discover_fields_retried: false,
+            initialize_retried: false,
+        }
+    }
+
+    pub(super) fn wants(&self, revision: Revision) -> bool {
+        self.wanted.contains(revision)
+    }
+
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
+    /// How to begin with a server of which nothing is known.
+    pub(super) fn first_step(&self) -> NextStep {
+        match self.wanted.newest_first().next() {
+            None => NextStep::Fail(ProbeError::NoRevisions),
+            Some(revision) if !revision.is_stateless() => NextStep::Send(ProbeRequest::Initialize(revision)),
+            Some(revision) if self.pinned => {
+                NextStep::Done(ProbeOutcome::Stateless { revision, discover_result: None })
+            }
+            Some(revision) => NextStep::Send(ProbeRequest::Discover(revision)),
+        }
+    }
+
+    /// `server/discover` has a result.
+    pub(super) fn on_discover_result(&mut self, result: Raw<'_>) -> NextStep {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct OfferedVersions {
+            supported_versions: Vec<String>,
+        }
+        let theirs = match result.read_object::<OfferedVersions>() {
+            Ok(offer) => offer.supported_versions,
+            // A server of the handshake era that has an answer to everything.
+            Err(error) => return self.fall_back_to_initialize(ProbeError::InvalidResponse(error)),
+        };
+        if let Some(revision) = newest_common(self.wanted.stateless(), &theirs) {
+            self.stateless = true;
+            return match read_result::<Discover>(result, revision) {
+                Ok(discovered) => {
+                    let discovered = Some(Box::new(discovered));
+                    NextStep::Done(ProbeOutcome::Stateless { revision, discover_result: discovered })
+                }
+                Err(error) => NextStep::Fail(ProbeError::InvalidResponse(error)),
+            };
+        }
+        match newest_common(self.wanted.handshake(), &theirs) {
+            Some(revision) => NextStep::Send(ProbeRequest::Initialize(revision)),
+            None => no_common_revision(theirs, self.wanted),
+        }
+    }
+
+    /// `server/discover`, which claimed `asked`, was refused.
+    pub(super) fn on_discover_error(&mut self, asked: Revision, error: &ErrorObject) -> NextStep {
+        match error.code {
+            code::UNSUPPORTED_VERSION => self.on_unsupported_version(error),
+            code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY => {
+                self.stateless = true;
+                let again = !replace(&mut self.discover_fields_retried, true);
+                if again { NextStep::Send(ProbeRequest::Discover(asked)) } else { rejected(error) }
+            }
+            // No number in particular: servers of the handshake era have many ways to say it.
+            _ => self.fall_back_to_initialize(ProbeError::Rejected(error.clone())),
+        }
+    }
+
+    fn on_unsupported_version(&mut self, error: &ErrorObject) -> NextStep {
+        self.stateless = true;
+        let Some(theirs) = supported_versions(error) else { return rejected(error) };
+        // Whoever names a revision without a handshake is not to be led back to one (stdio, "Backward Compatibility").
+        let only_handshakes = theirs.iter().all(|name| has_handshake(name));
+        let ours = if only_handshakes { self.wanted } else { self.wanted.stateless() };
+        match newest_common(ours, &theirs) {
+            None => no_common_revision(theirs, ours),
+            Some(revision) if only_handshakes => NextStep::Send(ProbeRequest::Initialize(revision)),
+            // Even if it is the very version that was refused: servers do that, once.
+            Some(revision) => {
+                let again = !replace(&mut self.discover_version_retried, true);
+                if again { NextStep::Send(ProbeRequest::Discover(revision)) } else { rejected(error) }
+            }
+        }
+    }
+
+    /// `server/discover` met with something that no server without a handshake says: the handshake is tried.
+    ///
+    /// Fails with `otherwise` if the server has shown before that it needs none.
+    pub(super) fn fall_back_to_initialize(&mut self, otherwise: ProbeError) -> NextStep {
+        self.discover_failed = true;
+        self.discover_timed_out = matches!(otherwise, ProbeError::NoResponse);
+        match self.wanted.handshake().newest_first().next() {
+            _ if self.stateless => NextStep::Fail(otherwise),
+            Some(offer) => NextStep::Send(ProbeRequest::Initialize(offer)),
+            None => NextStep::Fail(ProbeError::HandshakeRequired { ours: self.wanted }),
+        }
+    }
+
+    /// `initialize` has a result.
+    pub(super) fn on_initialize_result(&self, result: Raw<'_>) -> NextStep {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct NegotiatedVersion {
+            protocol_version: String,
+        }
+        let theirs = match result.read_object::<NegotiatedVersion>() {
+            Ok(answer) => vec![answer.protocol_version],
+            Err(error) => return NextStep::Fail(ProbeError::InvalidResponse(error)),
+        };
+        let Some(revision) = newest_common(self.wanted.handshake(), &theirs) else {
+            return no_common_revision(theirs, self.wanted.handshake());
+        };
+        match read_result::<Initialize>(result, revision) {
+            Ok(answer) => NextStep::Done(ProbeOutcome::Handshake { revision, initialize_result: Box::new(answer) }),
+            Err(error) => NextStep::Fail(ProbeError::InvalidResponse(error)),
+        }
+    }
+
+    /// `initialize` was refused; `stateless` if in a way that only a server without a handshake has.
+    pub(super) fn on_initialize_error(&mut self, error: &ErrorObject, stateless: bool) -> NextStep {
+        let theirs = supported_versions(error).unwrap_or_default();
+        if let Some(revision) = newest_common(self.wanted.handshake(), &theirs) {
+            // The server should have answered with that revision, but the text of its era has an example that does not.
+            let again = !replace(&mut self.initialize_retried, true);
+            return if again { NextStep::Send(ProbeRequest::Initialize(revision)) } else { rejected(error) };
+        }
+        match newest_common(self.wanted.stateless(), &theirs) {
+            // It was only slow to start, so the question is worth asking again.
+            Some(revision) if self.discover_timed_out && !self.discover_version_retried => {
+                self.discover_version_retried = true;
+                self.stateless = true;
+                NextStep::Send(ProbeRequest::Discover(revision))
+            }
+            None if !theirs.is_empty() => no_common_revision(theirs, self.wanted),
+            _ if stateless && self.discover_failed => NextStep::Fail(ProbeError::NoDiscover(error.clone())),
+            _ => rejected(error),
+        }
+    }
+}
+
+/// Whether only servers without a handshake have this error.
+pub(super) fn is_stateless_error(error: &ErrorObject) -> bool {
+    [code::UNSUPPORTED_VERSION, code::HEADER_MISMATCH, code::MISSING_CLIENT_CAPABILITY].contains(&error.code)
+}
+
+fn rejected(error: &ErrorObject) -> NextStep {
+    NextStep::Fail(ProbeError::Rejected(error.clone()))
+}
+
+fn no_common_revision(theirs: Vec<String>, ours: Revisions) -> NextStep {
+    NextStep::Fail(ProbeError::NoCommonRevision { theirs, ours })
+}
+
+fn newest_common(ours: Revisions, theirs: &[String]) -> Option<Revision> {
+    ours.newest_common(theirs.iter().map(String::as_str))
+}
+
+/// All revisions with a handshake are known: there will be no others.
+fn has_handshake(name: &str) -> bool {
+    name.parse::<Revision>().is_ok_and(|revision| !revision.is_stateless())
+}
