@@ -1,4 +1,4 @@
-//! `--trace_context FILE`: every message on the wire, both ways, one line of JSON each.
+//! `--trace_context FILE_FLAGS`: every message on the wire, both ways, one line of JSON each.
 
 use std::fs::File;
 use std::io::Write;

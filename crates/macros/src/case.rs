@@ -27,13 +27,13 @@ impl Case {
         ("kebab-case", Case::Kebab),
     ];
 
-    pub(crate) fn of(text: &str) -> Option<Self> {
+    pub(crate) fn from_name(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(word, _)| *word == text).map(|(_, case)| case)
     }
 
     /// Lowercase words as one name.
     fn write(self, words: &[String]) -> String {
-        let capitals = || words.iter().map(|word| capital(word));
+        let capitals = || words.iter().map(|word| capitalize(word));
         match self {
             Case::Lower => words.concat(),
             Case::Upper => words.concat().to_uppercase(),
@@ -67,7 +67,7 @@ pub(crate) fn variant(ident: &Ident, case: Case) -> String {
     case.write(&words)
 }
 
-fn capital(word: &str) -> String {
+fn capitalize(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, Meta};
 
-use crate::settings::{literal, text_of};
+use crate::settings::{literal, string_literal};
 
 /// The doc comments among `attrs` as an expression of type `String`, if anything stands in them.
 pub(crate) fn description(attrs: &[Attribute]) -> Option<TokenStream> {
@@ -17,9 +17,9 @@ pub(crate) fn description(attrs: &[Attribute]) -> Option<TokenStream> {
     // What is not written out, such as `concat!(…)`, is known only later.
     let comments: Vec<_> = comments.collect();
     let says =
-        |comment| literal(comment).is_none() || text_of(comment).is_some_and(|text| !text.trim().is_empty());
+        |comment| literal(comment).is_none() || string_literal(comment).is_some_and(|text| !text.trim().is_empty());
     let said = comments.iter().any(|comment| says(comment));
-    said.then(|| quote!(::tsugite::server::param::docs(&[#(#comments),*])))
+    said.then(|| quote!(::tsugite::server::macro_support::docs(&[#(#comments),*])))
 }
 
 /// Whether it is a doc comment.

@@ -6,9 +6,9 @@ use syn::{Expr, Field, Fields, Item, ItemEnum, ItemStruct, LitStr, Variant};
 
 use crate::case::{self, Case};
 use crate::docs;
-use crate::mistakes::{Mistakes, listed};
-use crate::params::shown_at;
-use crate::settings::{Settings, text_of};
+use crate::diagnostics::{Diagnostics, join_quoted};
+use crate::params::span_at;
+use crate::settings::{Settings, string_literal};
 
 const FIELD_KEYS: &[&str] = &[
     "title",
@@ -25,42 +25,42 @@ const FIELD_KEYS: &[&str] = &[
 ];
 const VARIANT_KEYS: &[&str] = &["title", "rename"];
 /// Of the struct or the enum.
-const KEYS: &[&str] = &["rename_all"];
+const CONTAINER_KEYS: &[&str] = &["rename_all"];
 
 /// `#[derive(Form)]`.
 pub(crate) fn expand(item: TokenStream) -> TokenStream {
-    let mut mistakes = Mistakes::default();
+    let mut mistakes = Diagnostics::default();
     let made = match syn::parse2(item) {
-        Ok(Item::Struct(item)) => of_struct(item, &mut mistakes),
-        Ok(Item::Enum(item)) => of_enum(item, &mut mistakes),
+        Ok(Item::Struct(item)) => expand_struct(item, &mut mistakes),
+        Ok(Item::Enum(item)) => expand_enum(item, &mut mistakes),
         Ok(other) => {
-            mistakes.at(other, "a form is a struct with named fields, or an enum without data");
+            mistakes.error_at(other, "a form is a struct with named fields, or an enum without data");
             TokenStream::new()
         }
         Err(error) => {
-            mistakes.add(error);
+            mistakes.push(error);
             TokenStream::new()
         }
     };
-    let errors = mistakes.into_errors();
+    let errors = mistakes.into_compile_errors();
     quote!(#errors #made)
 }
 
-fn of_struct(mut item: ItemStruct, mistakes: &mut Mistakes) -> TokenStream {
-    let settings = Settings::take(&mut item.attrs, "form", KEYS, mistakes);
+fn expand_struct(mut item: ItemStruct, mistakes: &mut Diagnostics) -> TokenStream {
+    let settings = Settings::take(&mut item.attrs, "form", CONTAINER_KEYS, mistakes);
     let case = rename_all(settings, mistakes);
     let mut named = Vec::new();
     match item.fields {
         Fields::Named(fields) => named.extend(fields.named),
         Fields::Unnamed(fields) => {
-            mistakes.at(fields, "the fields of a form have names: `struct Name { field: Type }`");
+            mistakes.error_at(fields, "the fields of a form have names: `struct Name { field: Type }`");
         }
-        Fields::Unit => mistakes.at(&item.ident, "a form has fields: `struct Name { field: Type }`"),
+        Fields::Unit => mistakes.error_at(&item.ident, "a form has fields: `struct Name { field: Type }`"),
     }
     let fields: Vec<_> = named.into_iter().filter_map(|field| form_field(field, case, mistakes)).collect();
-    unlike(fields.iter().map(|field| &field.name), "fields", mistakes);
-    let described = fields.iter().map(|field| &field.described);
-    let read = fields.iter().map(|field| &field.read);
+    check_unique(fields.iter().map(|field| &field.name), "fields", mistakes);
+    let described = fields.iter().map(|field| &field.schema_tokens);
+    let read = fields.iter().map(|field| &field.read_tokens);
     let read = match mistakes.is_empty() {
         true => quote!(::core::result::Result::Ok(Self { #(#read,)* })),
         false => quote!(::core::result::Result::Err(::std::string::String::new())),
@@ -89,16 +89,16 @@ fn of_struct(mut item: ItemStruct, mistakes: &mut Mistakes) -> TokenStream {
 struct FormField {
     name: TokenStream,
     /// The statements that put it into `__form`.
-    described: TokenStream,
+    schema_tokens: TokenStream,
     /// Its name and the expression that reads it from `__content`.
-    read: TokenStream,
+    read_tokens: TokenStream,
 }
 
-fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Mistakes) -> Option<FormField> {
+fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Diagnostics) -> Option<FormField> {
     let mut settings = Settings::take(&mut field.attrs, "form", FIELD_KEYS, mistakes).unwrap_or_default();
     let (ident, ty) = (field.ident.as_ref()?, &field.ty);
     let name = settings.text("rename", mistakes).map(ToTokens::into_token_stream);
-    let name = name.unwrap_or_else(|| named(&case::field(ident, case), ident));
+    let name = name.unwrap_or_else(|| name_literal(&case::field(ident, case), ident));
     let mut calls = TokenStream::new();
     if let Some(title) = settings.text("title", mistakes) {
         calls.extend(quote!(let __field = __field.title(#title);));
@@ -120,10 +120,10 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Mistakes) -> 
         if let Some(value) = settings.value(key, example, mistakes) {
             // The function asks that the type of the field fits.
             let types = match key {
-                "min" | "max" => quote_spanned!(shown_at(&value)=> #ty, _),
+                "min" | "max" => quote_spanned!(span_at(&value)=> #ty, _),
                 _ => quote!(#ty),
             };
-            let call = quote_spanned!(shown_at(&setter)=> ::tsugite::server::param::form::#setter::<#types>);
+            let call = quote_spanned!(span_at(&setter)=> ::tsugite::server::macro_support::form::#setter::<#types>);
             calls.extend(quote!(let __field = #call(__field, #value);));
         }
     }
@@ -132,22 +132,22 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Mistakes) -> 
     {
         match text_format(&format) {
             Some(format) => {
-                let call = quote_spanned!(shown_at(&setter)=> ::tsugite::server::param::form::format::<#ty>);
+                let call = quote_spanned!(span_at(&setter)=> ::tsugite::server::macro_support::form::format::<#ty>);
                 calls.extend(quote!(let __field = #call(__field, #format);));
             }
             None => {
-                mistakes.at(format, format!("a format is one of {}", listed(&FORMATS.map(|(word, _)| word))))
+                mistakes.error_at(format, format!("a format is one of {}", join_quoted(&FORMATS.map(|(word, _)| word))))
             }
         }
     }
 
-    let span = shown_at(ty);
+    let span = span_at(ty);
     let field_of = quote_spanned!(span=> <#ty as ::tsugite::server::FormField>);
     let (required, value) = match settings.value("default", "…", mistakes) {
         Some(value) => {
             let preset =
-                quote_spanned!(shown_at(&value)=> ::tsugite::server::param::form::preset::<#ty, _>(#value));
-            calls.extend(quote!(let __field = ::tsugite::server::param::form::default(__field, #preset);));
+                quote_spanned!(span_at(&value)=> ::tsugite::server::macro_support::form::default_value::<#ty, _>(#value));
+            calls.extend(quote!(let __field = ::tsugite::server::macro_support::form::default(__field, #preset);));
             (quote!(false), quote!(__content.get(#name).or(::core::option::Option::Some(&#preset))))
         }
         None => (quote!(#field_of::REQUIRED), quote!(__content.get(#name))),
@@ -161,21 +161,21 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Mistakes) -> 
         };
     };
     let read = quote!(#ident: #field_of::read(#name, #value)?);
-    Some(FormField { name, described, read })
+    Some(FormField { name, schema_tokens: described, read_tokens: read })
 }
 
-fn of_enum(mut item: ItemEnum, mistakes: &mut Mistakes) -> TokenStream {
-    let settings = Settings::take(&mut item.attrs, "form", KEYS, mistakes);
+fn expand_enum(mut item: ItemEnum, mistakes: &mut Diagnostics) -> TokenStream {
+    let settings = Settings::take(&mut item.attrs, "form", CONTAINER_KEYS, mistakes);
     let case = rename_all(settings, mistakes).unwrap_or(Case::Snake);
     let ident = &item.ident;
     if item.variants.is_empty() {
-        mistakes.at(ident, "there is nothing to choose from");
+        mistakes.error_at(ident, "there is nothing to choose from");
         return TokenStream::new();
     }
     let choices: Vec<_> = item.variants.iter_mut().map(|variant| choice(variant, case, mistakes)).collect();
     let idents: Vec<_> = item.variants.iter().map(|variant| &variant.ident).collect();
     let values: Vec<_> = choices.iter().map(|choice| &choice.value).collect();
-    unlike(values.iter().copied(), "choices", mistakes);
+    check_unique(values.iter().copied(), "choices", mistakes);
     let chosen = mistakes
         .is_empty()
         .then(|| quote!(#(if __value == #values { return ::core::option::Option::Some(Self::#idents); })*));
@@ -199,7 +199,7 @@ fn of_enum(mut item: ItemEnum, mistakes: &mut Mistakes) -> TokenStream {
                 ::tsugite::core::protocol::form::ChoiceOptions::#options
             }
 
-            fn chosen(__value: &str) -> ::core::option::Option<Self> {
+            fn from_value(__value: &str) -> ::core::option::Option<Self> {
                 #chosen
                 ::core::option::Option::None
             }
@@ -208,19 +208,19 @@ fn of_enum(mut item: ItemEnum, mistakes: &mut Mistakes) -> TokenStream {
         #[automatically_derived]
         impl #generics ::tsugite::server::FormField for #ident #names #bounds {
             fn field() -> ::tsugite::core::protocol::form::Field {
-                ::tsugite::server::param::choice::<Self>()
+                ::tsugite::server::macro_support::choice::<Self>()
             }
 
             fn read(
                 __name: &str,
                 __value: ::core::option::Option<&::tsugite::server::FieldValue>,
             ) -> ::core::result::Result<Self, ::std::string::String> {
-                ::tsugite::server::param::read_choice(__name, __value)
+                ::tsugite::server::macro_support::read_choice(__name, __value)
             }
         }
 
         #[automatically_derived]
-        impl #generics ::tsugite::server::param::form::Chosen for #ident #names #bounds {
+        impl #generics ::tsugite::server::macro_support::form::ChoiceValue for #ident #names #bounds {
             fn value(&self) -> &'static str {
                 match self { #(Self::#idents { .. } => #values,)* }
             }
@@ -234,40 +234,40 @@ struct Choice {
     title: Option<TokenStream>,
 }
 
-fn choice(variant: &mut Variant, case: Case, mistakes: &mut Mistakes) -> Choice {
+fn choice(variant: &mut Variant, case: Case, mistakes: &mut Diagnostics) -> Choice {
     let mut settings = Settings::take(&mut variant.attrs, "form", VARIANT_KEYS, mistakes).unwrap_or_default();
     if !matches!(variant.fields, Fields::Unit) {
-        mistakes.at(&variant.fields, "a choice has no data: a form is flat");
+        mistakes.error_at(&variant.fields, "a choice has no data: a form is flat");
     }
     let value = settings.text("rename", mistakes).map(ToTokens::into_token_stream);
-    let value = value.unwrap_or_else(|| named(&case::variant(&variant.ident, case), &variant.ident));
+    let value = value.unwrap_or_else(|| name_literal(&case::variant(&variant.ident, case), &variant.ident));
     let title = docs::text_or_description(settings.text("title", mistakes), &variant.attrs);
     Choice { value, title }
 }
 
-fn rename_all(settings: Option<Settings>, mistakes: &mut Mistakes) -> Option<Case> {
+fn rename_all(settings: Option<Settings>, mistakes: &mut Diagnostics) -> Option<Case> {
     let given = settings?.value("rename_all", "\"camelCase\"", mistakes)?;
-    let case = text_of(&given).and_then(|text| Case::of(&text));
+    let case = string_literal(&given).and_then(|text| Case::from_name(&text));
     if case.is_none() {
-        mistakes.at(given, format!("known are {}", listed(&Case::ALL.map(|(word, _)| word))));
+        mistakes.error_at(given, format!("known are {}", join_quoted(&Case::ALL.map(|(word, _)| word))));
     }
     case
 }
 
 /// Notes names that stand there twice.
-fn unlike<'a>(names: impl Iterator<Item = &'a TokenStream>, what: &str, mistakes: &mut Mistakes) {
+fn check_unique<'a>(names: impl Iterator<Item = &'a TokenStream>, what: &str, mistakes: &mut Diagnostics) {
     let mut known = Vec::new();
     for name in names {
         let text = name.to_string();
         if known.contains(&text) {
-            mistakes.at(name, format!("two {what} are called {text}"));
+            mistakes.error_at(name, format!("two {what} are called {text}"));
         }
         known.push(text);
     }
 }
 
 /// A name as a literal, shown where it comes from.
-fn named(name: &str, ident: &Ident) -> TokenStream {
+fn name_literal(name: &str, ident: &Ident) -> TokenStream {
     LitStr::new(name, ident.span()).into_token_stream()
 }
 
@@ -275,7 +275,7 @@ const FORMATS: [(&str, &str); 4] =
     [("email", "Email"), ("uri", "Uri"), ("date", "Date"), ("date-time", "DateTime")];
 
 fn text_format(format: &Expr) -> Option<TokenStream> {
-    let text = text_of(format)?;
+    let text = string_literal(format)?;
     let (_, variant) = FORMATS.into_iter().find(|(word, _)| *word == text)?;
     let variant = Ident::new(variant, proc_macro2::Span::call_site());
     Some(quote!(::tsugite::core::protocol::form::TextFormat::#variant))

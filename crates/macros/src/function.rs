@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Error, FnArg, Receiver, ReceiverKind, ReturnType, Safety, Signature, Type, Visibility};
 
-use crate::mistakes::Mistakes;
+use crate::diagnostics::Diagnostics;
 
 /// A function with its body.
 pub(crate) struct Function {
@@ -50,40 +50,40 @@ impl Function {
     }
 
     /// Notes what keeps it from being a `noun`: a tool, a resource, a prompt.
-    pub(crate) fn check(&self, noun: &str, mistakes: &mut Mistakes) {
+    pub(crate) fn check(&self, noun: &str, mistakes: &mut Diagnostics) {
         let sig = &self.sig;
         if let Some(word) = &sig.constness {
-            mistakes.at(word, format!("a {noun} cannot be `const`: write `fn` or `async fn`"));
+            mistakes.error_at(word, format!("a {noun} cannot be `const`: write `fn` or `async fn`"));
         }
         if let Safety::Unsafe(word) = &sig.safety {
-            mistakes.at(word, format!("a {noun} cannot be `unsafe`: anybody may call it"));
+            mistakes.error_at(word, format!("a {noun} cannot be `unsafe`: anybody may call it"));
         }
         if let Some(abi) = &sig.abi {
-            mistakes.at(abi, format!("a {noun} cannot be `extern`: write `fn` or `async fn`"));
+            mistakes.error_at(abi, format!("a {noun} cannot be `extern`: write `fn` or `async fn`"));
         }
         if !sig.generics.params.is_empty() {
-            mistakes.at(&sig.generics, format!("a {noun} cannot be generic: name the types"));
+            mistakes.error_at(&sig.generics, format!("a {noun} cannot be generic: name the types"));
         }
         if let ReturnType::Type(_, ty) = &sig.output {
             match &**ty {
-                ty if says_impl(ty.to_token_stream()) => {
-                    mistakes.at(ty, format!("a {noun} returns one type: name it instead of `impl`"));
+                ty if contains_impl_trait(ty.to_token_stream()) => {
+                    mistakes.error_at(ty, format!("a {noun} returns one type: name it instead of `impl`"));
                 }
                 Type::Reference(reference)
                     if reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") =>
                 {
-                    mistakes.at(ty, format!("a {noun} returns what it owns: `String` for `&str`"));
+                    mistakes.error_at(ty, format!("a {noun} returns what it owns: `String` for `&str`"));
                 }
                 _ => {}
             }
         }
         for input in &sig.inputs {
             match input {
-                FnArg::Typed(input) if says_impl(input.ty.to_token_stream()) => {
-                    mistakes.at(&input.ty, format!("a {noun} takes one type: name it instead of `impl`"));
+                FnArg::Typed(input) if contains_impl_trait(input.ty.to_token_stream()) => {
+                    mistakes.error_at(&input.ty, format!("a {noun} takes one type: name it instead of `impl`"));
                 }
-                FnArg::Receiver(receiver) if !is_shared(receiver) => {
-                    mistakes.at(receiver, "calls run at the same time: take `&self`");
+                FnArg::Receiver(receiver) if !is_shared_ref(receiver) => {
+                    mistakes.error_at(receiver, "calls run at the same time: take `&self`");
                 }
                 _ => {}
             }
@@ -92,14 +92,14 @@ impl Function {
 }
 
 /// `&self`.
-fn is_shared(receiver: &Receiver) -> bool {
+fn is_shared_ref(receiver: &Receiver) -> bool {
     matches!(receiver.kind, ReceiverKind::Reference(_, _, None))
 }
 
-fn says_impl(tokens: TokenStream) -> bool {
+fn contains_impl_trait(tokens: TokenStream) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(word) => word == "impl",
-        TokenTree::Group(group) => says_impl(group.stream()),
+        TokenTree::Group(group) => contains_impl_trait(group.stream()),
         _ => false,
     })
 }
@@ -110,7 +110,7 @@ pub(crate) fn has_function(tokens: &TokenStream) -> bool {
 }
 
 /// Code that cannot be read, without what only we understand: rustc says better what is wrong with it.
-pub(crate) fn bare(tokens: TokenStream) -> TokenStream {
+pub(crate) fn strip_param_attributes(tokens: TokenStream) -> TokenStream {
     let mut in_head = false;
     let tokens = tokens.into_iter().map(|token| match token {
         TokenTree::Ident(word) => {
@@ -119,7 +119,7 @@ pub(crate) fn bare(tokens: TokenStream) -> TokenStream {
         }
         TokenTree::Group(group) if in_head && group.delimiter() == Delimiter::Parenthesis => {
             in_head = false;
-            regrouped(&group, without(group.stream(), &["doc", "arg"]))
+            with_stream(&group, remove_attributes(group.stream(), &["doc", "arg"]))
         }
         other => other,
     });
@@ -127,24 +127,24 @@ pub(crate) fn bare(tokens: TokenStream) -> TokenStream {
 }
 
 /// The same for an `impl` block.
-pub(crate) fn bare_block(tokens: TokenStream) -> TokenStream {
+pub(crate) fn strip_block_attributes(tokens: TokenStream) -> TokenStream {
     let tokens = tokens.into_iter().map(|token| match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
-            regrouped(&group, bare(without(group.stream(), &["tool", "resource", "prompt"])))
+            with_stream(&group, strip_param_attributes(remove_attributes(group.stream(), &["tool", "resource", "prompt"])))
         }
         other => other,
     });
     tokens.collect()
 }
 
-fn regrouped(group: &Group, stream: TokenStream) -> TokenTree {
+fn with_stream(group: &Group, stream: TokenStream) -> TokenTree {
     let mut new = Group::new(group.delimiter(), stream);
     new.set_span(group.span());
     TokenTree::Group(new)
 }
 
 /// Without the attributes of these names.
-fn without(tokens: TokenStream, names: &[&str]) -> TokenStream {
+fn remove_attributes(tokens: TokenStream, names: &[&str]) -> TokenStream {
     let mut kept = Vec::new();
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {

@@ -2,7 +2,7 @@
 //!
 //! `offer` makes something to register of a function (`function`, with its `params`), for `tool`, `resource` and
 //! `prompt`; `handlers` does so for the methods of a block; `form` stands for itself. None of them looks at what a type
-//! is called: the code they write asks the compiler, see `tsugite::server::param`.
+//! is called: the code they write asks the compiler, see `tsugite::server::macro_support`.
 //!
 //! Examples stand where the macros are used from: in `tsugite`.
 
@@ -11,8 +11,8 @@ mod docs;
 mod form;
 mod function;
 mod handlers;
-mod mistakes;
-mod offer;
+mod diagnostics;
+mod item;
 mod params;
 mod prompt;
 mod resource;
@@ -21,7 +21,7 @@ mod tool;
 
 use proc_macro::TokenStream;
 
-use offer::Kind;
+use item::ItemKind;
 
 /// Makes a tool of a function: its doc comment is the description, its parameters are the arguments, its return type is
 /// the structured content.
@@ -49,7 +49,7 @@ use offer::Kind;
 /// [`macro@handlers`].
 #[proc_macro_attribute]
 pub fn tool(attr: TokenStream, item: TokenStream) -> TokenStream {
-    offer::expand(Kind::Tool, attr.into(), item.into()).into()
+    item::expand(ItemKind::Tool, attr.into(), item.into()).into()
 }
 
 /// Makes a resource of a function, or by a template a family of them, whose variables are the parameters.
@@ -59,10 +59,10 @@ pub fn tool(attr: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// Settings after the URI: `name` (the function's unless given), `title`, `description`, `mime_type`, `size`, `icons`,
 /// `tags`, `annotations`. On a parameter: `name`, `default`, and `complete`, which is a list of values or an `async`
-/// function from `Typing` to a `Vec<String>`.
+/// function from `CompletionRequest` to a `Vec<String>`.
 #[proc_macro_attribute]
 pub fn resource(attr: TokenStream, item: TokenStream) -> TokenStream {
-    offer::expand(Kind::Resource, attr.into(), item.into()).into()
+    item::expand(ItemKind::Resource, attr.into(), item.into()).into()
 }
 
 /// Makes a prompt of a function: its parameters are the prompt's arguments.
@@ -73,7 +73,7 @@ pub fn resource(attr: TokenStream, item: TokenStream) -> TokenStream {
 /// `complete` as for [`macro@resource`].
 #[proc_macro_attribute]
 pub fn prompt(attr: TokenStream, item: TokenStream) -> TokenStream {
-    offer::expand(Kind::Prompt, attr.into(), item.into()).into()
+    item::expand(ItemKind::Prompt, attr.into(), item.into()).into()
 }
 
 /// Offers the methods of an `impl` block that are marked with [`macro@tool`], [`macro@resource`] or [`macro@prompt`].

@@ -7,11 +7,11 @@ use syn::spanned::Spanned;
 use syn::{Attribute, Expr, ExprUnary, FnArg, Lit, LitStr, Meta, Pat, PatIdent, Signature, Type, UnOp};
 
 use crate::docs;
-use crate::mistakes::Mistakes;
-use crate::settings::{Settings, literal, text_of};
+use crate::diagnostics::Diagnostics;
+use crate::settings::{Settings, literal, string_literal};
 
 /// As many as there are tuples for.
-const MOST: usize = 16;
+const MAX_PARAMS: usize = 16;
 
 /// The parameters after `self`.
 pub(crate) struct Params(Vec<Param>);
@@ -23,7 +23,7 @@ struct Param {
     /// What `#[cfg]` says.
     cfg: Option<TokenStream>,
     description: Option<TokenStream>,
-    default: Option<Preset>,
+    default: Option<DefaultValue>,
     header: Option<Expr>,
     complete: Option<Expr>,
     /// Whether it has an `#[arg]`.
@@ -31,15 +31,15 @@ struct Param {
 }
 
 /// What an argument is if it is not given.
-enum Preset {
+enum DefaultValue {
     /// The default of its type.
-    OfType,
+    TypeDefault,
     Value(Expr),
 }
 
 impl Params {
     /// Reads what `sig` says of its parameters, and takes away what rustc would not like to see there.
-    pub(crate) fn read(sig: &mut Signature, keys: &[&str], mistakes: &mut Mistakes) -> Self {
+    pub(crate) fn read(sig: &mut Signature, keys: &[&str], mistakes: &mut Diagnostics) -> Self {
         let mut params = Vec::new();
         let mut names: Vec<String> = Vec::new();
         for input in &mut sig.inputs {
@@ -49,14 +49,14 @@ impl Params {
             input.attrs.retain(|attr| !docs::is_doc(attr));
             if let Some(name) = param.literal_name() {
                 if names.contains(&name) {
-                    mistakes.at(&input.pat, format!("two parameters are called `{name}`"));
+                    mistakes.error_at(&input.pat, format!("two parameters are called `{name}`"));
                 }
                 names.push(name);
             }
-            if params.len() == MOST {
+            if params.len() == MAX_PARAMS {
                 let text =
-                    format!("more than {MOST} parameters: put arguments into a struct and take `Args<T>`");
-                mistakes.at(&input.pat, text);
+                    format!("more than {MAX_PARAMS} parameters: put arguments into a struct and take `Args<T>`");
+                mistakes.error_at(&input.pat, text);
             }
             params.push(param);
         }
@@ -64,24 +64,24 @@ impl Params {
     }
 
     /// Whether a variable of a template is a parameter, or could be in one that holds several.
-    pub(crate) fn may_hold(&self, variable: &str) -> bool {
+    pub(crate) fn may_contain(&self, variable: &str) -> bool {
         self.0.iter().any(|param| param.literal_name().is_none_or(|name| name == variable))
     }
 
     /// Statements that read each parameter from `__call`, and fail with `?`.
-    pub(crate) fn reading(&self) -> TokenStream {
+    pub(crate) fn read_statements(&self) -> TokenStream {
         let named: Vec<_> =
-            self.numbered().filter_map(|(at, param)| Some((at, param, param.name.as_ref()?))).collect();
+            self.enumerate().filter_map(|(at, param)| Some((at, param, param.name.as_ref()?))).collect();
         let names = named.iter().map(|(_, _, name)| name);
         let slots = named.iter().map(|(_, param, _)| param.slot());
         let places: Vec<_> = named.iter().map(|(at, ..)| format_ident!("__slot{at}")).collect();
         let read = (!named.is_empty()).then(|| {
             quote! {
-                let (#(#places,)*) = ::tsugite::server::param::read(__call, &[#(#names),*], || (#(#slots,)*))?;
+                let (#(#places,)*) = ::tsugite::server::macro_support::read(__call, &[#(#names),*], || (#(#slots,)*))?;
             }
         });
-        let taken = self.numbered().map(|(at, param)| {
-            let (cfg, value) = (param.cfg_attr(), variable(at));
+        let taken = self.enumerate().map(|(at, param)| {
+            let (cfg, value) = (param.cfg_attr(), arg_ident(at));
             let taking = match &param.name {
                 Some(name) => {
                     let place = format_ident!("__slot{at}");
@@ -90,7 +90,7 @@ impl Params {
                 // Without a name it can be nothing but a part of the call.
                 None => {
                     let ty = &param.ty;
-                    let from = quote_spanned!(shown_at(ty)=> <#ty as ::tsugite::server::FromCall>::from_call);
+                    let from = quote_spanned!(span_at(ty)=> <#ty as ::tsugite::server::FromCall>::from_call);
                     quote!(#from(__call)?)
                 }
             };
@@ -100,9 +100,9 @@ impl Params {
     }
 
     /// What was read, as the arguments of the function.
-    pub(crate) fn passed(&self) -> TokenStream {
-        let passed = self.numbered().map(|(at, param)| {
-            let (cfg, value) = (param.cfg_attr(), variable(at));
+    pub(crate) fn call_arguments(&self) -> TokenStream {
+        let passed = self.enumerate().map(|(at, param)| {
+            let (cfg, value) = (param.cfg_attr(), arg_ident(at));
             quote!(#cfg #value,)
         });
         passed.collect()
@@ -110,17 +110,17 @@ impl Params {
 
     /// The schema of the arguments.
     pub(crate) fn schema(&self) -> TokenStream {
-        let described = self.0.iter().map(Param::described);
+        let described = self.0.iter().map(Param::schema_statements);
         quote!({
             #[allow(unused_mut)]
-            let mut __schema = ::tsugite::server::param::ArgumentsSchema::new();
+            let mut __schema = ::tsugite::server::macro_support::ArgumentsSchema::new();
             #(#described)*
             __schema.finish()
         })
     }
 
     /// Statements that tell `__it` what could stand in its arguments.
-    pub(crate) fn completed(&self) -> TokenStream {
+    pub(crate) fn completer_statements(&self) -> TokenStream {
         let completed = self.0.iter().filter_map(|param| {
             let (cfg, name, values) = (param.cfg_attr(), param.name.as_ref()?, param.complete.as_ref()?);
             Some(quote!(#cfg let __it = __it.complete(#name, #values);))
@@ -128,7 +128,7 @@ impl Params {
         completed.collect()
     }
 
-    fn numbered(&self) -> impl Iterator<Item = (usize, &Param)> {
+    fn enumerate(&self) -> impl Iterator<Item = (usize, &Param)> {
         self.0.iter().enumerate()
     }
 }
@@ -139,7 +139,7 @@ impl Param {
         attrs: &[Attribute],
         pat: &Pat,
         ty: &Type,
-        mistakes: &mut Mistakes,
+        mistakes: &mut Diagnostics,
     ) -> Self {
         let marked = settings.is_some();
         let mut settings = settings.unwrap_or_default();
@@ -152,18 +152,18 @@ impl Param {
             _ => None,
         };
         if marked && name.is_none() {
-            mistakes.at(pat, "an argument needs a name: `#[arg(name = \"…\")]`");
+            mistakes.error_at(pat, "an argument needs a name: `#[arg(name = \"…\")]`");
         }
         if let Type::Reference(_) = ty {
-            mistakes.at(ty, "a parameter is owned: take `String` for `&str`, `Vec<T>` for `&[T]`");
+            mistakes.error_at(ty, "a parameter is owned: take `String` for `&str`, `Vec<T>` for `&[T]`");
         }
         let described = settings.text("description", mistakes);
         let default =
-            settings.bare_or_value("default").map(|value| value.map_or(Preset::OfType, Preset::Value));
+            settings.optional_value("default").map(|value| value.map_or(DefaultValue::TypeDefault, DefaultValue::Value));
         Self {
             name,
             ty: ty.clone(),
-            cfg: cfg_of(attrs),
+            cfg: cfg_condition(attrs),
             description: docs::text_or_description(described, attrs),
             default,
             header: settings.text("header", mistakes),
@@ -175,7 +175,7 @@ impl Param {
     /// Its name, where that is known by now.
     fn literal_name(&self) -> Option<String> {
         let name = syn::parse2::<Expr>(self.name.clone()?).ok()?;
-        text_of(&name)
+        string_literal(&name)
     }
 
     fn cfg_attr(&self) -> Option<TokenStream> {
@@ -185,9 +185,9 @@ impl Param {
     /// The question what it is. An answer that is an error is shown at the type.
     fn kind(&self) -> TokenStream {
         let ty = &self.ty;
-        let span = shown_at(ty);
+        let span = span_at(ty);
         let marked = self.marked.then(|| quote_spanned!(span=> .marked()));
-        quote_spanned!(span=> (&&&::tsugite::server::param::Param::<#ty>::NEW).kind() #marked)
+        quote_spanned!(span=> (&&&::tsugite::server::macro_support::Param::<#ty>::NEW).kind() #marked)
     }
 
     fn slot(&self) -> TokenStream {
@@ -196,7 +196,7 @@ impl Param {
             let value = default.expression();
             quote!(.or(|| #value))
         });
-        let span = shown_at(&self.ty);
+        let span = span_at(&self.ty);
         let slot = quote_spanned!(span=> #kind.slot() #or);
         match &self.cfg {
             None => slot,
@@ -205,21 +205,21 @@ impl Param {
                 #[cfg(#cfg)]
                 { #slot }
                 #[cfg(not(#cfg))]
-                { ::tsugite::server::param::Absent }
+                { ::tsugite::server::macro_support::AbsentSlot }
             }),
         }
     }
 
-    fn described(&self) -> TokenStream {
+    fn schema_statements(&self) -> TokenStream {
         let (kind, cfg) = (self.kind(), self.cfg_attr());
         let name = self.name.clone().unwrap_or_else(|| quote!(""));
         let optional = self.default.is_some();
-        let description = option(&self.description);
-        let default = option(&self.default.as_ref().and_then(Preset::json));
-        let header = option(&self.header);
+        let description = option_tokens(&self.description);
+        let default = option_tokens(&self.default.as_ref().and_then(DefaultValue::json));
+        let header = option_tokens(&self.header);
         quote! {
             #cfg
-            #kind.describe(&mut __schema, ::tsugite::server::param::ArgumentInfo {
+            #kind.describe(&mut __schema, ::tsugite::server::macro_support::ArgumentInfo {
                 name: #name,
                 description: #description,
                 default: #default,
@@ -230,17 +230,17 @@ impl Param {
     }
 }
 
-impl Preset {
+impl DefaultValue {
     fn expression(&self) -> TokenStream {
         match self {
-            Preset::OfType => quote!(::core::default::Default::default()),
-            Preset::Value(value) => owned(value),
+            DefaultValue::TypeDefault => quote!(::core::default::Default::default()),
+            DefaultValue::Value(value) => into_owned_expr(value),
         }
     }
 
     /// As JSON, where it is written out.
     fn json(&self) -> Option<TokenStream> {
-        let Preset::Value(value) = self else { return None };
+        let DefaultValue::Value(value) = self else { return None };
         let (number, sign) = match value {
             Expr::Unary(ExprUnary { op: UnOp::Neg(sign), expr, .. }) => (&**expr, Some(sign)),
             other => (other, None),
@@ -265,16 +265,16 @@ impl Preset {
 }
 
 /// A value as its owner: a text becomes a `String`, an array a `Vec`, if that is wanted.
-fn owned(value: &Expr) -> TokenStream {
+fn into_owned_expr(value: &Expr) -> TokenStream {
     match value {
         Expr::Array(_) => quote!(::core::convert::Into::into(#value)),
-        other if text_of(other).is_some() => quote!(::core::convert::Into::into(#value)),
+        other if string_literal(other).is_some() => quote!(::core::convert::Into::into(#value)),
         other => other.into_token_stream(),
     }
 }
 
 /// An option, as it is written.
-fn option(value: &Option<impl ToTokens>) -> TokenStream {
+fn option_tokens(value: &Option<impl ToTokens>) -> TokenStream {
     match value {
         Some(value) => quote!(::core::option::Option::Some(#value)),
         None => quote!(::core::option::Option::None),
@@ -282,12 +282,12 @@ fn option(value: &Option<impl ToTokens>) -> TokenStream {
 }
 
 /// Where `place` stands, for code that nobody wrote.
-pub(crate) fn shown_at(place: &impl Spanned) -> Span {
+pub(crate) fn span_at(place: &impl Spanned) -> Span {
     Span::mixed_site().located_at(place.span())
 }
 
 /// All that `#[cfg]` asks for.
-pub(crate) fn cfg_of(attrs: &[Attribute]) -> Option<TokenStream> {
+pub(crate) fn cfg_condition(attrs: &[Attribute]) -> Option<TokenStream> {
     let conditions: Vec<_> = attrs
         .iter()
         .filter(|attr| attr.path().is_ident("cfg"))
@@ -303,6 +303,6 @@ pub(crate) fn cfg_of(attrs: &[Attribute]) -> Option<TokenStream> {
     }
 }
 
-fn variable(at: usize) -> Ident {
+fn arg_ident(at: usize) -> Ident {
     format_ident!("__arg{at}")
 }

@@ -5,9 +5,9 @@ use quote::{quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
 use syn::{LitStr, Token};
 
-use crate::mistakes::Mistakes;
-use crate::offer::{Given, traits};
-use crate::params::shown_at;
+use crate::diagnostics::Diagnostics;
+use crate::item::{ParsedFunction, import_kind_traits};
+use crate::params::span_at;
 use crate::settings::Settings;
 
 const KEYS: &[&str] = &["name", "title", "description", "mime_type", "size", "icons", "tags", "annotations"];
@@ -16,17 +16,17 @@ const KEYS: &[&str] = &["name", "title", "description", "mime_type", "size", "ic
 pub(crate) const ARG_KEYS: &[&str] = &["name", "default", "complete"];
 
 /// An expression of type `Resource`.
-pub(crate) fn expression(attr: TokenStream, given: &Given, mistakes: &mut Mistakes) -> TokenStream {
-    let (uri, rest) = match uri_first.parse2(attr) {
+pub(crate) fn expression(attr: TokenStream, given: &ParsedFunction, mistakes: &mut Diagnostics) -> TokenStream {
+    let (uri, rest) = match parse_uri_first.parse2(attr) {
         Ok(read) => read,
         Err(error) => {
-            mistakes.add(error);
+            mistakes.push(error);
             return TokenStream::new();
         }
     };
     for variable in variables(&uri.value()) {
-        if !given.params.may_hold(&variable) {
-            mistakes.at(&uri, format!("`{{{variable}}}` is no parameter: add `{variable}: String`"));
+        if !given.params.may_contain(&variable) {
+            mistakes.error_at(&uri, format!("`{{{variable}}}` is no parameter: add `{variable}: String`"));
         }
     }
     let mut settings = Settings::read(rest, KEYS, mistakes);
@@ -39,7 +39,7 @@ pub(crate) fn expression(attr: TokenStream, given: &Given, mistakes: &mut Mistak
         },
         |name| quote!(#name),
     );
-    let mut calls = given.common(&mut settings, mistakes);
+    let mut calls = given.common_setters(&mut settings, mistakes);
     if let Some(mime_type) = settings.text("mime_type", mistakes) {
         calls.extend(quote!(.mime_type(#mime_type)));
     }
@@ -53,18 +53,18 @@ pub(crate) fn expression(attr: TokenStream, given: &Given, mistakes: &mut Mistak
     let output = &given.output;
     let result = quote!(::tsugite::core::protocol::resources::ReadResult);
     let give =
-        quote_spanned!(shown_at(output)=> <#output as ::tsugite::server::IntoOutput<#result>>::into_output);
-    let (handler, completed, traits) = (given.handler(&give), given.params.completed(), traits());
+        quote_spanned!(span_at(output)=> <#output as ::tsugite::server::IntoOutput<#result>>::into_output);
+    let (handler, completed, traits) = (given.handler(&give), given.params.completer_statements(), import_kind_traits());
     quote!({
         #traits
-        let __it = ::tsugite::server::Resource::at(#uri).name(#name) #calls .function(#handler);
+        let __it = ::tsugite::server::Resource::from_uri_or_template(#uri).name(#name) #calls .function(#handler);
         #completed
         __it
     })
 }
 
 /// The URI, and the settings after it.
-fn uri_first(input: ParseStream<'_>) -> syn::Result<(LitStr, TokenStream)> {
+fn parse_uri_first(input: ParseStream<'_>) -> syn::Result<(LitStr, TokenStream)> {
     let example = "a resource has a URI or a template first: `#[resource(\"notes://{id}\")]`";
     let uri = input.parse().map_err(|error: syn::Error| syn::Error::new(error.span(), example))?;
     if !input.is_empty() {

@@ -4,9 +4,9 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, Lit};
 
-use crate::mistakes::Mistakes;
-use crate::offer::{Given, traits};
-use crate::params::shown_at;
+use crate::diagnostics::Diagnostics;
+use crate::item::{ParsedFunction, import_kind_traits};
+use crate::params::span_at;
 use crate::settings::{Settings, literal};
 
 const KEYS: &[&str] = &[
@@ -27,12 +27,12 @@ const KEYS: &[&str] = &[
 pub(crate) const ARG_KEYS: &[&str] = &["name", "description", "default", "header"];
 
 /// An expression of type `Tool`.
-pub(crate) fn expression(attr: TokenStream, given: &Given, mistakes: &mut Mistakes) -> TokenStream {
+pub(crate) fn expression(attr: TokenStream, given: &ParsedFunction, mistakes: &mut Diagnostics) -> TokenStream {
     let mut settings = Settings::read(attr, KEYS, mistakes);
     let name = settings
         .text("name", mistakes)
         .map_or_else(|| given.name.to_token_stream(), ToTokens::into_token_stream);
-    let mut calls = given.common(&mut settings, mistakes);
+    let mut calls = given.common_setters(&mut settings, mistakes);
     for hint in ["read_only", "destructive", "idempotent", "open_world", "validated"] {
         let setter = settings.key(hint).cloned();
         if let (Some(setter), Some(yes)) = (setter, settings.flag(hint, mistakes)) {
@@ -42,20 +42,20 @@ pub(crate) fn expression(attr: TokenStream, given: &Given, mistakes: &mut Mistak
     if let Some(limit) = settings.value("timeout", "\"30s\"", mistakes) {
         match duration(&limit) {
             Some(limit) => calls.extend(quote!(.timeout(#limit))),
-            None => mistakes.at(limit, "a time is `\"500ms\"`, `\"30s\"`, `\"5m\"` or a `Duration`"),
+            None => mistakes.error_at(limit, "a time is `\"500ms\"`, `\"30s\"`, `\"5m\"` or a `Duration`"),
         }
     }
 
-    let (schema, handler, traits) = (given.params.schema(), given.handler(&quote!(__give)), traits());
+    let (schema, handler, traits) = (given.params.schema(), given.handler(&quote!(__give)), import_kind_traits());
     let output = &given.output;
-    let span = shown_at(output);
+    let span = span_at(output);
     // Asked once, so that a type that cannot be returned is told once.
-    let way = quote_spanned!(span=> (&&&::tsugite::server::param::Returned::<#output>::NEW).kind().way());
+    let way = quote_spanned!(span=> (&&&::tsugite::server::macro_support::ReturnType::<#output>::NEW).kind().conversion());
     quote!({
         #traits
-        let __way = #way;
-        let __give = __way.give;
-        ::tsugite::server::Tool::new(#name) #calls .function(#schema, (__way.schema)(), #handler)
+        let __conversion = #way;
+        let __give = __conversion.convert;
+        ::tsugite::server::Tool::new(#name) #calls .function(#schema, (__conversion.schema)(), #handler)
     })
 }
 

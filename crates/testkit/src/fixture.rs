@@ -35,20 +35,20 @@ pub fn server() -> Server {
         cx.progress(2.0, Some(2.0), None).await;
         "done"
     });
-    let slow = Tool::new("slow").handler(|cx: Context, cancelled: tsugite::server::Cancelled| async move {
+    let slow = Tool::new("slow").handler(|cx: Context, cancelled: tsugite::server::CancellationToken| async move {
         // Whoever asks for it knows from now on that it is under way.
         cx.progress(1.0, None, None).await;
-        cancelled.wait().await;
+        cancelled.cancelled().await;
         "never said"
     });
     let later = Tool::new("later").handler(|| async {
         tokio::task::yield_now().await;
         "later"
     });
-    let fails = Tool::new("fails").handler(|| async { Err::<(), _>(ToolError::new("no luck")) });
+    let fails = Tool::new("fails").handler(|| async { Err::<(), _>(HandlerError::new("no luck")) });
     let breaks = Tool::new("breaks").handler(|| async {
         let secret = std::io::Error::other("the password is swordfish");
-        Err::<(), ToolError>(secret.into())
+        Err::<(), HandlerError>(secret.into())
     });
     #[allow(clippy::panic, reason = "to see what a panicking handler does to its server")]
     let panics = Tool::new("panics").handler(|| async {
@@ -57,7 +57,7 @@ pub fn server() -> Server {
         }
     });
     let hides = Tool::new("hides").handler(|cx: Context| async move {
-        cx.server().disable(Kind::Tool, "hides");
+        cx.server().disable(ListKind::Tool, "hides");
         "hidden"
     });
     [say, steps, slow, later, fails, breaks, panics, hides]

@@ -3,10 +3,10 @@
 //! Run: `cargo run -p tsugite --example completion`
 
 use tsugite::prelude::*;
-use tsugite::server::Typing;
+use tsugite::server::CompletionRequest;
 
 /// The cities of the country that was chosen already.
-async fn cities(typing: Typing) -> Vec<String> {
+async fn cities(typing: CompletionRequest) -> Vec<String> {
     let cities: &[&str] = match typing.argument("country") {
         Some("Japan") => &["Kyoto", "Nara", "Tokyo"],
         Some("Norway") => &["Bergen", "Oslo"],

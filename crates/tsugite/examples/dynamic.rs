@@ -20,7 +20,7 @@ async fn learn(
     /// What it says.
     greeting: String,
     cx: Context,
-) -> Result<String, ToolError> {
+) -> Result<String, HandlerError> {
     let schema = Schema::from(json!({
         "type": "object", "properties": {"name": {"type": "string", "minLength": 1}}, "required": ["name"],
     }));
@@ -28,17 +28,17 @@ async fn learn(
         let greeting = greeting.clone();
         async move {
             let Greet { name } = arguments.read()?;
-            Ok::<_, ToolError>(format!("{greeting}, {name}!"))
+            Ok::<_, HandlerError>(format!("{greeting}, {name}!"))
         }
     });
-    cx.server().add(tool).map_err(|error| ToolError::new(error.to_string()))?;
+    cx.server().add(tool).map_err(|error| HandlerError::new(error.to_string()))?;
     Ok(format!("learnt {language}"))
 }
 
 /// Forgets a language.
 #[tool(destructive)]
 async fn forget(language: String, cx: Context) -> bool {
-    cx.server().remove(Kind::Tool, &language)
+    cx.server().remove(ListKind::Tool, &language)
 }
 
 /// The server.

@@ -14,7 +14,7 @@ struct Confirm {
 
 /// Deletes a directory, after asking if there is something in it.
 #[tool(destructive)]
-async fn delete(path: String, cx: Context) -> Result<String, ToolError> {
+async fn delete(path: String, cx: Context) -> Result<String, HandlerError> {
     let files = cx.once("count", count(&path)).await?;
     if files > 0 && !cx.ask::<Confirm>(format!("{path} holds {files} files.")).await?.sure {
         return Ok("kept".into());
@@ -43,7 +43,7 @@ struct Order {
 
 /// Orders planks.
 #[tool]
-async fn order(cx: Context) -> Result<String, ToolError> {
+async fn order(cx: Context) -> Result<String, HandlerError> {
     match cx.ask::<Order>("What shall it be?").await {
         Ok(Order { size, count, receipt }) => {
             let size = if matches!(size, Size::Large) { "large" } else { "small" };

@@ -9,7 +9,7 @@ use tsugite::prelude::*;
 
 /// Says in one sentence what a text says.
 #[tool(read_only)]
-async fn summarize(text: String, cx: Context) -> Result<String, ToolError> {
+async fn summarize(text: String, cx: Context) -> Result<String, HandlerError> {
     let question = SamplingMessage::new(Role::User, SamplingBlock::text(format!("Summarize: {text}")));
     let answer = cx.sample(CreateMessageParams::new([question], 100_u64).system_prompt("Be brief.")).await?;
     let words = answer.content.into_vec().into_iter().filter_map(|block| match block {
@@ -21,7 +21,7 @@ async fn summarize(text: String, cx: Context) -> Result<String, ToolError> {
 
 /// Where the client lets the server work.
 #[tool(read_only)]
-async fn places(cx: Context) -> Result<Vec<String>, ToolError> {
+async fn places(cx: Context) -> Result<Vec<String>, HandlerError> {
     Ok(cx.roots().await?.into_iter().map(|root| root.uri).collect())
 }
 

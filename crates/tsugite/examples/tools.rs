@@ -36,9 +36,9 @@ async fn price(
     #[arg(default = 0)]
     discount: u8,
     State(shop): State<Shop>,
-) -> Result<Bill, ToolError> {
+) -> Result<Bill, HandlerError> {
     if discount > 100 {
-        return Err(ToolError::new(format!("nobody gets {discount} % off")));
+        return Err(HandlerError::new(format!("nobody gets {discount} % off")));
     }
     let pieces: u32 = items.iter().map(|item| item.count * item.name.len() as u32).sum();
     let total = f64::from(pieces) * f64::from(100 - discount) / 100.0;

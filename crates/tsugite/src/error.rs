@@ -6,10 +6,10 @@ use std::fmt;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a server could not be served, or ended.
-pub struct Error(Box<Kind>);
+pub struct Error(Box<ErrorRepr>);
 
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ErrorRepr {
     /// Something was registered that cannot be offered; each sentence names one.
     Registration(Vec<String>),
     /// The transport failed.
@@ -35,28 +35,28 @@ impl fmt::Display for Chain<'_> {
 
 impl Error {
     pub(crate) fn registration(mistakes: Vec<String>) -> Self {
-        Self(Box::new(Kind::Registration(mistakes)))
+        Self(Box::new(ErrorRepr::Registration(mistakes)))
     }
 
     #[allow(dead_code, reason = "only a client has other failures")]
     pub(crate) fn other(error: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self(Box::new(Kind::Other(Box::new(error))))
+        Self(Box::new(ErrorRepr::Other(Box::new(error))))
     }
 
     /// Whether something was registered that cannot be offered. The text names it.
     pub fn is_registration(&self) -> bool {
-        matches!(*self.0, Kind::Registration(_))
+        matches!(*self.0, ErrorRepr::Registration(_))
     }
 
     /// Whether the transport failed.
     pub fn is_io(&self) -> bool {
-        matches!(*self.0, Kind::Io(_))
+        matches!(*self.0, ErrorRepr::Io(_))
     }
 }
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Self(Box::new(Kind::Io(error)))
+        Self(Box::new(ErrorRepr::Io(error)))
     }
 }
 
@@ -76,9 +76,9 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            Kind::Registration(mistakes) => f.write_str(&mistakes.join("; ")),
-            Kind::Io(error) => write!(f, "the transport failed: {error}"),
-            Kind::Other(error) => error.fmt(f),
+            ErrorRepr::Registration(mistakes) => f.write_str(&mistakes.join("; ")),
+            ErrorRepr::Io(error) => write!(f, "the transport failed: {error}"),
+            ErrorRepr::Other(error) => error.fmt(f),
         }
     }
 }
@@ -86,9 +86,9 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
-            Kind::Registration(_) => None,
-            Kind::Io(error) => Some(error),
-            Kind::Other(error) => error.source(),
+            ErrorRepr::Registration(_) => None,
+            ErrorRepr::Io(error) => Some(error),
+            ErrorRepr::Other(error) => error.source(),
         }
     }
 }

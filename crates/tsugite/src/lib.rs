@@ -28,7 +28,7 @@ pub mod bus;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
 pub mod client;
 #[cfg(feature = "client")]
-mod counted;
+mod int_map;
 pub mod error;
 mod lock;
 #[cfg(feature = "macros")]
@@ -66,7 +66,7 @@ pub mod prelude {
     #[cfg(feature = "macros")]
     pub use crate::macros::{Form, handlers, prompt, resource, tool};
     pub use crate::server::{
-        Args, AskError, Context, Form, Headers, Json, Kind, Principal, Prompt, Resource, State, Tool,
-        ToolError,
+        Args, AskError, Context, Form, Headers, Json, ListKind, Principal, Prompt, Resource, State, Tool,
+        HandlerError,
     };
 }

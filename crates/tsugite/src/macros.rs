@@ -105,7 +105,7 @@ pub use tsugite_macros::handlers;
 /// }
 ///
 /// #[tool]
-/// async fn order(cx: Context) -> Result<String, ToolError> {
+/// async fn order(cx: Context) -> Result<String, HandlerError> {
 ///     let order: Order = cx.ask("What shall it be?").await?;
 ///     Ok(format!("{} to come", order.count))
 /// }

@@ -16,7 +16,7 @@ type Counter = Arc<AtomicU64>;
 /// The server.
 pub(crate) fn server() -> Server {
     let info = Implementation::new("tsugite-demo", env!("CARGO_PKG_VERSION")).title("Tsugite's demo server");
-    Server::of(info)
+    Server::from_info(info)
         .instructions("Everything here is for trying out. Nothing is kept.")
         .state(Counter::default())
         .tool(tools::add)

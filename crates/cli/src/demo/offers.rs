@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use tsugite::prelude::*;
-use tsugite::server::Typing;
+use tsugite::server::CompletionRequest;
 
 use super::Counter;
 
@@ -36,7 +36,7 @@ pub(super) async fn review(
 }
 
 /// The cities of the country that was chosen already.
-async fn cities(typing: Typing) -> Vec<String> {
+async fn cities(typing: CompletionRequest) -> Vec<String> {
     let known = known(typing.argument("country").unwrap_or_default()).iter();
     known.filter(|name| name.starts_with(&typing.value)).map(|name| (*name).to_owned()).collect()
 }

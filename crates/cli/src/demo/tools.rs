@@ -53,9 +53,9 @@ pub(super) async fn count(
     #[arg(default = 200)]
     pause_ms: u64,
     cx: Context,
-) -> Result<String, ToolError> {
+) -> Result<String, HandlerError> {
     if to > 1_000 {
-        return Err(ToolError::new("that is too far: 1,000 at most"));
+        return Err(HandlerError::new("that is too far: 1,000 at most"));
     }
     for step in 1..=to {
         cx.progress(f64::from(step), Some(f64::from(to)), Some(&format!("step {step} of {to}"))).await;
@@ -92,7 +92,7 @@ pub(super) struct Order {
 
 /// Takes an order, after asking for it.
 #[tool]
-pub(super) async fn order(cx: Context) -> Result<String, ToolError> {
+pub(super) async fn order(cx: Context) -> Result<String, HandlerError> {
     match cx.ask::<Order>("What shall it be?").await {
         Ok(Order { name, planks, wood, wrapped }) => {
             let wood = if matches!(wood, Wood::Oak) { "oak" } else { "cedar" };
@@ -106,8 +106,8 @@ pub(super) async fn order(cx: Context) -> Result<String, ToolError> {
 
 /// Asks the user to visit a web page.
 #[tool(read_only)]
-pub(super) async fn visit(cx: Context) -> Result<&'static str, ToolError> {
-    let page = cx.visit("There you can read what a server may do.", "https://modelcontextprotocol.io/")?;
+pub(super) async fn visit(cx: Context) -> Result<&'static str, HandlerError> {
+    let page = cx.url_elicitation("There you can read what a server may do.", "https://modelcontextprotocol.io/")?;
     match page.ask().await {
         Ok(()) => Ok("I hope it was worth reading"),
         Err(AskError::Declined) => Ok("another time, then"),
@@ -117,7 +117,7 @@ pub(super) async fn visit(cx: Context) -> Result<&'static str, ToolError> {
 
 /// Says in one sentence what a text says, by asking the client's model.
 #[tool(read_only)]
-pub(super) async fn summarize(text: String, cx: Context) -> Result<String, ToolError> {
+pub(super) async fn summarize(text: String, cx: Context) -> Result<String, HandlerError> {
     let question = SamplingMessage::new(Role::User, SamplingBlock::text(format!("Summarize: {text}")));
     let answer = cx.sample(CreateMessageParams::new([question], 100_u64).system_prompt("Be brief.")).await?;
     let words = answer.content.into_vec().into_iter().filter_map(|block| match block {
@@ -129,7 +129,7 @@ pub(super) async fn summarize(text: String, cx: Context) -> Result<String, ToolE
 
 /// Where the client lets the server work.
 #[tool(read_only)]
-pub(super) async fn places(cx: Context) -> Result<Vec<String>, ToolError> {
+pub(super) async fn places(cx: Context) -> Result<Vec<String>, HandlerError> {
     Ok(cx.roots().await?.into_iter().map(|root| root.uri).collect())
 }
 
@@ -143,7 +143,7 @@ pub(super) async fn chatter(cx: Context) -> &'static str {
         (Level::Warning, "the wood is damp"),
         (Level::Error, "cut too short"),
     ] {
-        cx.log_as(level, Some("workshop"), said).await;
+        cx.log_with_logger(level, Some("workshop"), said).await;
     }
     "said it all"
 }
@@ -184,18 +184,18 @@ pub(super) async fn links() -> CallResult {
 #[tool]
 pub(super) async fn touch(cx: Context, State(counter): State<Counter>) -> u64 {
     let now = counter.fetch_add(1, Ordering::Relaxed) + 1;
-    cx.server().updated(COUNTER);
+    cx.server().notify_resource_updated(COUNTER);
     now
 }
 
 /// Adds the tool `surprise`, or takes it away again: the list of tools changes.
 #[tool]
-pub(super) async fn toggle(cx: Context) -> Result<&'static str, ToolError> {
-    if cx.server().remove(Kind::Tool, "surprise") {
+pub(super) async fn toggle(cx: Context) -> Result<&'static str, HandlerError> {
+    if cx.server().remove(ListKind::Tool, "surprise") {
         return Ok("`surprise` is gone");
     }
     let surprise = Tool::new("surprise").description("Was not here before.").handler(async || "boo");
-    cx.server().add(surprise).map_err(|error| ToolError::new(error.to_string()))?;
+    cx.server().add(surprise).map_err(|error| HandlerError::new(error.to_string()))?;
     Ok("`surprise` is there")
 }
 
@@ -212,6 +212,6 @@ pub(super) async fn wait(
 
 /// Fails, with the words it is given.
 #[tool(read_only)]
-pub(super) async fn fail(#[arg(default = "as it was told to")] why: String) -> Result<String, ToolError> {
-    Err(ToolError::new(why))
+pub(super) async fn fail(#[arg(default = "as it was told to")] why: String) -> Result<String, HandlerError> {
+    Err(HandlerError::new(why))
 }

@@ -4,8 +4,8 @@
 //! changed the file meanwhile is not overwritten. Several files are replaced together: if one of them cannot be, those
 //! before it get their old text back.
 //!
-//! What was there is kept as `FILE.bak`, which is never overwritten: it is what the file was before the first change.
-//! Later ones are kept as `FILE.bak.1` to `FILE.bak.9`, of which the oldest makes room for the tenth.
+//! What was there is kept as `FILE_FLAGS.bak`, which is never overwritten: it is what the file was before the first change.
+//! Later ones are kept as `FILE_FLAGS.bak.1` to `FILE_FLAGS.bak.9`, of which the oldest makes room for the tenth.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};

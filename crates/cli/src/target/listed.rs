@@ -46,7 +46,7 @@ pub(super) fn in_host(host: &str, name: &str, folders: &Folders, common: &Common
     }
 }
 
-/// `FILE.json:NAME`.
+/// `FILE_FLAGS.json:NAME`.
 pub(super) fn in_file(path: &Path, name: &str, common: &Common) -> Result<Hit> {
     let place = Place { path: path.to_owned(), part: Part::List };
     match read(&place, common) {

@@ -126,7 +126,7 @@ fn read(word: &str, common: &Common) -> Result<Found> {
     Ok(Found { target: Target::Listed(listed::usable(hit)?), place })
 }
 
-/// A server that some file lists: `NAME`, `FILE.json:NAME` or `HOST:NAME`.
+/// A server that some file lists: `NAME`, `FILE_FLAGS.json:NAME` or `HOST:NAME`.
 pub(crate) fn look_up(word: &str, common: &Common) -> Result<listed::Hit> {
     let folders = Folders::of_this_process();
     match word.split_once(".json:") {

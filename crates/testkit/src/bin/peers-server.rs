@@ -91,7 +91,7 @@ struct Order {
 
 /// Takes an order, after asking for it.
 #[tool]
-async fn order(cx: Context) -> Result<String, ToolError> {
+async fn order(cx: Context) -> Result<String, HandlerError> {
     let Order { name, planks, size, sure } = cx.ask::<Order>("What shall it be?").await?;
     let size = if matches!(size, Size::Large) { "large" } else { "small" };
     Ok(format!("{planks} {size} planks for {name}, {}", if sure { "surely" } else { "perhaps" }))
@@ -105,7 +105,7 @@ async fn hold(
     closes: bool,
     cx: Context,
     State(gates): State<Gates>,
-) -> Result<String, ToolError> {
+) -> Result<String, HandlerError> {
     let gate = gates.of(&key);
     let run = 1 + gate.runs.fetch_add(1, Ordering::Relaxed);
     cx.progress(1.0, Some(2.0), Some("holding")).await;
@@ -119,7 +119,7 @@ async fn hold(
 
 /// Releases what `hold` holds, and says so when it has gone on.
 #[tool]
-async fn release(key: String, State(gates): State<Gates>) -> Result<&'static str, ToolError> {
+async fn release(key: String, State(gates): State<Gates>) -> Result<&'static str, HandlerError> {
     let gate = gates.of(&key);
     gate.open.add_permits(1);
     gate.done.acquire().await?.forget();
@@ -129,7 +129,7 @@ async fn release(key: String, State(gates): State<Gates>) -> Result<&'static str
 /// Says that the motto has changed.
 #[tool]
 async fn touch(cx: Context) -> &'static str {
-    cx.server().updated(MOTTO);
+    cx.server().notify_resource_updated(MOTTO);
     "touched"
 }
 

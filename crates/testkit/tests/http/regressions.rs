@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
-use tsugite::server::Visit;
+use tsugite::server::UrlElicitation;
 use tsugite::server::layer::ConcurrencyLimit;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, Response, Serving, initialize, open};
@@ -54,8 +54,8 @@ async fn a_second_param_header_that_is_no_text_is_refused() {
 #[tokio::test]
 async fn one_client_does_not_take_the_streams_of_all() {
     // F-25.
-    let plain = server().most_subscriptions(2);
-    let layered = server().most_subscriptions(2).layer(ConcurrencyLimit::new(8));
+    let plain = server().max_subscriptions(2);
+    let layered = server().max_subscriptions(2).layer(ConcurrencyLimit::new(8));
     for server in [plain, layered] {
         let serving = Serving::start(&server).await;
         let mut kept = Vec::new();
@@ -79,14 +79,14 @@ async fn listening_counts_among_the_streams() {
 #[tokio::test]
 async fn a_visit_that_is_done_is_told_to_the_client_that_was_asked() {
     // F-18, ELIC-030.
-    let visits: Arc<Mutex<Vec<Visit>>> = Arc::default();
+    let visits: Arc<Mutex<Vec<UrlElicitation>>> = Arc::default();
     let kept = visits.clone();
     let login = Tool::new("login").handler(move |cx: Context| {
         let kept = kept.clone();
         async move {
-            let visit = cx.visit("Please log in.", "https://example.com/login")?;
+            let visit = cx.url_elicitation("Please log in.", "https://example.com/login")?;
             kept.lock().unwrap().push(visit.clone());
-            Err::<(), _>(visit.refusal())
+            Err::<(), _>(visit.required_error())
         }
     });
     let serving = Serving::start(&Server::new("s", "1").tool(login)).await;

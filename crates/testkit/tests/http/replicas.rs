@@ -80,7 +80,7 @@ async fn what_changes_at_one_replica_is_heard_at_the_other() {
     let session = open(&second, "2025-06-18", json!({})).await;
     let mut stream = second.connect().await;
     assert_eq!(stream.send(Request::stream(&session)).await.status, 200);
-    changed.change(|changes| changes.disable(Kind::Tool, "slow"));
+    changed.change(|changes| changes.disable(ListKind::Tool, "slow"));
     assert_eq!(stream.message().await.unwrap()["method"], "notifications/tools/list_changed");
 }
 
@@ -139,13 +139,13 @@ async fn the_stream_for_news_is_taken_up_again_at_another_replica() {
     let mut stream = first.connect().await;
     stream.send(Request::stream(&session)).await;
     let primed = stream.event().await.unwrap().id.unwrap();
-    changed.change(|changes| changes.disable(Kind::Tool, "slow"));
+    changed.change(|changes| changes.disable(ListKind::Tool, "slow"));
     assert_eq!(stream.message().await.unwrap()["method"], "notifications/tools/list_changed");
     drop(stream);
     let mut again = second.connect().await;
     let resumed = again.send(Request::stream(&session).header("Last-Event-ID", &primed)).await;
     assert_eq!(resumed.status, 200);
     assert_eq!(again.message().await.unwrap()["method"], "notifications/tools/list_changed");
-    changed.change(|changes| changes.enable(Kind::Tool, "slow"));
+    changed.change(|changes| changes.enable(ListKind::Tool, "slow"));
     assert_eq!(again.message().await.unwrap()["method"], "notifications/tools/list_changed");
 }

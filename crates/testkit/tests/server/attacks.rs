@@ -8,7 +8,7 @@ use tsugite::core::jsonrpc::ErrorObject;
 use tsugite::core::protocol::Schema;
 use tsugite::core::revision::RpcError;
 use tsugite::prelude::*;
-use tsugite::server::Visit;
+use tsugite::server::UrlElicitation;
 use tsugite_testkit::peer::Peer;
 
 const STATELESS: Revision = Revision::NEWEST;
@@ -94,7 +94,7 @@ async fn a_result_that_breaks_its_own_schema_is_the_servers_mistake() {
     };
     let structured = |value: Value| CallResult::text("x").structured_content(value);
     let server = Server::new("s", "1")
-        .check_output(true)
+        .validate_output(true)
         .tool(tool("good", structured(json!({"n": 1}))))
         .tool(tool("bad", structured(json!({"n": "one"}))))
         .tool(tool("none", CallResult::text("x")))
@@ -105,7 +105,7 @@ async fn a_result_that_breaks_its_own_schema_is_the_servers_mistake() {
         assert_eq!(response.get("result").is_some(), fine, "{name}: {response}");
     }
     let unchecked =
-        Server::new("s", "1").check_output(false).tool(tool("bad", structured(json!({"n": "one"}))));
+        Server::new("s", "1").validate_output(false).tool(tool("bad", structured(json!({"n": "one"}))));
     let mut peer = Peer::connect(&unchecked, STATELESS, json!({})).await;
     assert!(peer.call("bad", json!({})).await.get("result").is_some());
 }
@@ -227,7 +227,7 @@ async fn numbers_of_errors_that_a_revision_keeps_for_itself_are_not_for_handlers
     // F-43
     let server = [-32030, -32002, 7].into_iter().fold(Server::new("s", "1"), |server, number| {
         server.tool(Tool::new(number.to_string()).handler(move || async move {
-            Err::<(), _>(ToolError::refuse(RpcError::Other(ErrorObject::new(number, "custom"))))
+            Err::<(), _>(HandlerError::from_rpc_error(RpcError::Other(ErrorObject::new(number, "custom"))))
         }))
     });
     let mut modern = Peer::connect(&server, STATELESS, json!({})).await;
@@ -236,24 +236,24 @@ async fn numbers_of_errors_that_a_revision_keeps_for_itself_are_not_for_handlers
     }
 }
 
-fn visiting() -> (Server, Arc<Mutex<Vec<Visit>>>) {
-    let visits: Arc<Mutex<Vec<Visit>>> = Arc::default();
+fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
+    let visits: Arc<Mutex<Vec<UrlElicitation>>> = Arc::default();
     let (kept, also) = (visits.clone(), visits.clone());
     let login = Tool::new("login").handler(move |cx: Context| {
         let kept = kept.clone();
         async move {
-            let visit = cx.visit("Please log in.", "https://example.com/login")?;
+            let visit = cx.url_elicitation("Please log in.", "https://example.com/login")?;
             kept.lock().unwrap().push(visit.clone());
             visit.ask().await?;
-            Ok::<_, ToolError>("agreed")
+            Ok::<_, HandlerError>("agreed")
         }
     });
     let first = Tool::new("first").handler(move |cx: Context| {
         let also = also.clone();
         async move {
-            let visit = cx.visit("Please log in.", "https://example.com/login")?;
+            let visit = cx.url_elicitation("Please log in.", "https://example.com/login")?;
             also.lock().unwrap().push(visit.clone());
-            Err::<(), _>(visit.refusal())
+            Err::<(), _>(visit.required_error())
         }
     });
     (Server::new("s", "1").tool(login).tool(first), visits)
@@ -306,7 +306,7 @@ async fn pages_to_visit_are_whole_and_safe() {
     // F-14, F-16
     let visit = Tool::new("visit").raw_handler(|arguments, cx| async move {
         let url: Value = arguments.read()?;
-        Ok::<_, ToolError>(cx.visit("go", url["url"].as_str().unwrap_or_default()).is_ok().to_string())
+        Ok::<_, HandlerError>(cx.url_elicitation("go", url["url"].as_str().unwrap_or_default()).is_ok().to_string())
     });
     let server = Server::new("s", "1").tool(visit);
     let mut peer = Peer::connect(&server, STATELESS, json!({})).await;

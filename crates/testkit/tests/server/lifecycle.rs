@@ -147,7 +147,7 @@ async fn what_is_not_advertised_is_not_there_and_what_is_advertised_is() {
         (Server::new("s", "1").resource(Resource::text("x:y", "z")), vec!["resources"]),
         (Server::new("s", "1").prompt(Prompt::new("p").handler(|| async { "p" })), vec!["prompts"]),
         (everything(), vec!["tools", "resources", "prompts", "completions"]),
-        (Server::new("s", "1").offers_later(), vec!["tools", "resources", "prompts"]),
+        (Server::new("s", "1").declare_all_capabilities(), vec!["tools", "resources", "prompts"]),
     ];
     let methods = [
         ("tools", "tools/list", json!({})),
@@ -377,7 +377,7 @@ async fn a_question_has_a_time_limit_that_can_be_set_for_each() {
         Tool::new(format!("t{}", seconds.unwrap_or_default())).handler(move |cx: Context| async move {
             let question = cx.sample(sampling("?"));
             let question = match seconds {
-                Some(seconds) => question.within(Duration::from_secs(seconds)),
+                Some(seconds) => question.timeout(Duration::from_secs(seconds)),
                 None => question,
             };
             format!("{}", matches!(question.await, Err(AskError::TimedOut)))
@@ -405,8 +405,8 @@ async fn a_question_has_a_time_limit_that_can_be_set_for_each() {
 async fn versions_capabilities_and_time_limits_that_fail_are_told_and_the_session_goes_on() {
     // LIFE-027
     let hasty = Tool::new("hasty").handler(|cx: Context| async move {
-        cx.sample(sampling("?")).within(Duration::from_secs(1)).await?;
-        Ok::<_, ToolError>("answered")
+        cx.sample(sampling("?")).timeout(Duration::from_secs(1)).await?;
+        Ok::<_, HandlerError>("answered")
     });
     let server = curious().tool(hasty);
     for revision in handshakes() {
@@ -511,7 +511,7 @@ async fn a_handshake_can_be_repeated_and_begins_a_session_of_its_own() {
         wire.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
         assert_eq!(exchange(&mut wire, &list(6)).await["result"], tools);
         // Nothing of the first session is left: not what was subscribed to, the level of logs, nor what the client could.
-        server.updated("x:y");
+        server.notify_resource_updated("x:y");
         let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "loud"}});
         let log = exchange(&mut wire, &call).await;
         assert_eq!(log["method"], "notifications/message", "the level of the first session: {log}");
@@ -650,7 +650,7 @@ async fn what_this_request_does_not_declare_is_not_used_for_it() {
     // A handler that cannot go on without the answer.
     let needs = Tool::new("needs").handler(|cx: Context| async move {
         cx.roots().await?;
-        Ok::<_, ToolError>("done")
+        Ok::<_, HandlerError>("done")
     });
     let mut wire = memory::connect(&Server::new("s", "1").tool(needs)).unwrap();
     let call = stateless(json!(1), "tools/call", json!({"name": "needs"}), json!({"sampling": {}}));
@@ -714,7 +714,7 @@ async fn what_was_declared_at_the_handshake_stays_there_and_what_was_not_stays_a
         // Declared: the list may become empty, the method does not vanish.
         let server = everything();
         let mut peer = Peer::connect(&server, revision, json!({})).await;
-        server.remove(Kind::Tool, "t");
+        server.remove(ListKind::Tool, "t");
         assert_eq!(peer.next().await["method"], "notifications/tools/list_changed");
         let list = peer.request("tools/list", json!({})).await;
         assert_eq!(list["result"]["tools"], json!([]), "{revision}: {list}");
@@ -756,7 +756,7 @@ async fn who_may_no_longer_see_a_resource_hears_no_more_of_it() {
             let refused = peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
             assert!(refused.get("error").is_some(), "{revision}: {refused}");
         }
-        server.updated("x:y");
+        server.notify_resource_updated("x:y");
         peer.request("tools/list", json!({})).await;
         assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
     }
@@ -832,7 +832,7 @@ async fn any_number_of_sessions_of_one_server_are_kept_apart() {
         let wanted: &[&str] = if n % 3 == 0 { &["debug", "error"] } else { &["error"] };
         assert_eq!(logged, wanted, "{n} on {revision}");
     }
-    server.updated("x:7");
+    server.notify_resource_updated("x:7");
     assert_eq!(peers[7].1.next().await["params"]["uri"], "x:7");
     for (revision, peer) in &mut peers {
         peer.request("ping", json!({})).await;

@@ -128,8 +128,8 @@ async fn the_server_takes_back_what_it_asked_and_on_2026_07_28_cancels_nothing()
     // CANC-001, CANC-015
     let asks = Tool::new("asks").handler(|cx: Context| async move {
         let form = FormSchema::new().field("x", Field::text());
-        cx.ask_form(form, "?").within(Duration::from_secs(5)).await?;
-        Ok::<_, ToolError>("answered")
+        cx.ask_form(form, "?").timeout(Duration::from_secs(5)).await?;
+        Ok::<_, HandlerError>("answered")
     });
     let server = Server::new("s", "1").tool(asks).tool(tool("t"));
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
@@ -208,7 +208,7 @@ fn loud() -> Server {
             (Level::Alert, "alert"),
             (Level::Emergency, "emergency"),
         ] {
-            cx.log_as(level, Some("part"), &json!({"said": word})).await;
+            cx.log_with_logger(level, Some("part"), &json!({"said": word})).await;
         }
         "done"
     });
@@ -360,7 +360,7 @@ async fn changes_of_lists_are_told_to_the_streams_that_asked_for_them_and_to_no_
         for other in ["tools", "resources", "prompts"] {
             change(&server, other, &format!("new-{other}"));
         }
-        server.updated("x:a");
+        server.notify_resource_updated("x:a");
         let news = peer.next().await;
         assert_eq!(news["method"], format!("notifications/{kind}/list_changed"));
         assert_eq!(news["params"]["_meta"][SUBSCRIPTION], id);
@@ -390,7 +390,7 @@ async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
             "params": {"notifications": wish, "_meta": meta},
         }));
         // Changes that come with the request do not overtake its acknowledgement.
-        server.updated("x:a");
+        server.notify_resource_updated("x:a");
         let first = peer.next().await;
         assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "{first}");
         assert_eq!(first["params"]["_meta"][SUBSCRIPTION], id);
@@ -402,8 +402,8 @@ async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
         assert_eq!(granted.get("resourcesListChanged"), None);
         fence(&mut peer).await;
         peer.heard.clear();
-        server.updated("x:a");
-        server.updated("x:b");
+        server.notify_resource_updated("x:a");
+        server.notify_resource_updated("x:b");
         let news = peer.next().await;
         assert_eq!(news["method"], "notifications/resources/updated");
         assert_eq!(news["params"]["uri"], "x:a");
@@ -434,7 +434,7 @@ async fn streams_on_one_connection_are_told_apart() {
     assert_eq!(heard[1]["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(heard[1]["params"]["_meta"][SUBSCRIPTION], second);
     change(&server, "tools", "two");
-    server.updated("x:b");
+    server.notify_resource_updated("x:b");
     let mut heard = Vec::new();
     for _ in 0..3 {
         let news = peer.next().await;
@@ -470,13 +470,13 @@ async fn a_resource_is_told_of_only_to_those_who_subscribed_to_it() {
         let subscribed = peer.request("resources/subscribe", json!({"uri": "x:a"})).await;
         assert_eq!(subscribed["result"], json!({}), "{revision}");
         fence(&mut other).await;
-        server.updated("x:b");
-        server.updated("x:a");
+        server.notify_resource_updated("x:b");
+        server.notify_resource_updated("x:a");
         let news = peer.next().await;
         assert_eq!(news["method"], "notifications/resources/updated");
         assert_eq!(news["params"]["uri"], "x:a");
         assert_eq!(peer.request("resources/unsubscribe", json!({"uri": "x:a"})).await["result"], json!({}));
-        server.updated("x:a");
+        server.notify_resource_updated("x:a");
         for peer in [&mut peer, &mut other] {
             fence(peer).await;
             assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);

@@ -23,9 +23,9 @@ use super::target::Target;
 use super::told::Told;
 use crate::client::relay::{Relayed, Started};
 use crate::client::{Client, Error, Kind, Step};
-use crate::counted::Counted;
+use crate::int_map::IntMap;
 use crate::lock::lock;
-use crate::server::link::Link;
+use crate::server::connection::ServerConnection;
 use crate::transport::outbox::Outbox;
 
 /// A connection to a server behind the bridge.
@@ -34,7 +34,7 @@ pub(super) struct Far {
     pub(super) near: Near,
     client: OnceLock<Client>,
     state: watch::Sender<State>,
-    calls: Mutex<Counted<Arc<InFlight>>>,
+    calls: Mutex<IntMap<Arc<InFlight>>>,
     /// Clients without a session that want to hear of changes.
     pub(super) listening: Mutex<Vec<Weak<Listening>>>,
     /// What the server was told for a client with a session.
@@ -52,7 +52,7 @@ pub(super) struct Far {
 /// For whom the connection is.
 pub(super) enum Near {
     /// A client with a session.
-    Session(Weak<Link>, Revision),
+    Session(Weak<ServerConnection>, Revision),
     /// Any client without one.
     Everybody,
 }

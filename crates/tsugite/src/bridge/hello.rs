@@ -15,11 +15,11 @@ use super::relay::{Relay, place};
 use super::session::Session;
 use crate::client::Client;
 use crate::client::relay::Relayed;
-use crate::server::alone;
-use crate::server::layer::Job;
+use crate::server::encode_result;
+use crate::server::layer::RequestParts;
 
 /// Begins a session, here and at the server.
-pub(super) async fn initialize(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, RpcError> {
+pub(super) async fn initialize(relay: &Arc<Relay>, job: &RequestParts) -> Result<RawJson, RpcError> {
     let params = read_initialize_params(Raw::from(&job.params), job.revision)?;
     let face = Face { info: params.client_info, capabilities: params.capabilities };
     let session = Session::open(relay, job, face).await?;
@@ -27,24 +27,24 @@ pub(super) async fn initialize(relay: &Arc<Relay>, job: &Job) -> Result<RawJson,
         [only] if relay.is_single() => hello_of_one(only, job).await?,
         all => hello_of_many(all, job)?,
     };
-    job.link.open_elsewhere(&job.params, job.revision)?;
-    job.link.accompany(session.clone());
+    job.connection.initialize_forwarded(&job.params, job.revision)?;
+    job.connection.set_extension(session.clone());
     session.listen().await;
     Ok(said)
 }
 
 /// A request that stands alone belongs to a session that nobody has opened; one of a session that began elsewhere, to one
 /// that was opened there.
-pub(super) async fn begin_without_handshake(relay: &Arc<Relay>, job: &Job) -> Result<Arc<Session>, RpcError> {
-    let (_, capabilities, info) = job.link.session();
+pub(super) async fn begin_without_handshake(relay: &Arc<Relay>, job: &RequestParts) -> Result<Arc<Session>, RpcError> {
+    let (_, capabilities, info) = job.connection.session_info();
     let face = Face { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
     let session = Session::open(relay, job, face).await?;
-    job.link.accompany(session.clone());
+    job.connection.set_extension(session.clone());
     Ok(session)
 }
 
 /// What the only server says of itself, as the client reads it.
-async fn hello_of_one(far: &Arc<Far>, job: &Job) -> Result<RawJson, RpcError> {
+async fn hello_of_one(far: &Arc<Far>, job: &RequestParts) -> Result<RawJson, RpcError> {
     let client = far.up().await?;
     let (from, to) = (client.revision(), job.revision);
     let hello = match client.hello() {
@@ -65,7 +65,7 @@ async fn hello_of_one(far: &Arc<Far>, job: &Job) -> Result<RawJson, RpcError> {
             let server = server.unwrap_or_else(|| Implementation::new("unknown", "0"));
             let mut answer = InitializeResult::new(to.as_str(), found.capabilities, server);
             answer.instructions = found.instructions;
-            let written = alone::<Initialize>(answer, to, &job.link.config.stamp);
+            let written = encode_result::<Initialize>(answer, to, &job.connection.config.stamp);
             let written = written.map_err(|unsayable| unsaid(&unsayable, Initialize::NAME))?;
             written.read().map_err(|_| RpcError::Internal)?
         }
@@ -75,31 +75,31 @@ async fn hello_of_one(far: &Arc<Far>, job: &Job) -> Result<RawJson, RpcError> {
 }
 
 /// A server that was not asked what it is yet, is.
-async fn ask_discover(far: &Arc<Far>, client: &Client, job: &Job) -> Result<RawJson, RpcError> {
+async fn ask_discover(far: &Arc<Far>, client: &Client, job: &RequestParts) -> Result<RawJson, RpcError> {
     let found = client.request_raw(Discover::NAME, None).await;
     found.map_err(|error| far.refusal(error, Discover::NAME, job.revision))
 }
 
 /// Several servers are one that can do what any of them can.
-fn hello_of_many(fars: &[Arc<Far>], job: &Job) -> Result<RawJson, RpcError> {
+fn hello_of_many(fars: &[Arc<Far>], job: &RequestParts) -> Result<RawJson, RpcError> {
     let (capabilities, instructions) = together(fars);
-    let info = job.link.config.info.clone();
+    let info = job.connection.config.info.clone();
     let mut answer = InitializeResult::new(job.revision.as_str(), capabilities, info);
     answer.instructions = instructions;
-    alone::<Initialize>(answer, job.revision, &job.link.config.stamp)
+    encode_result::<Initialize>(answer, job.revision, &job.connection.config.stamp)
         .map_err(|unsayable| unsaid(&unsayable, Initialize::NAME))
 }
 
 /// Answers a client that asks what there is.
-pub(super) async fn discover(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, RpcError> {
-    let served: Vec<String> = job.link.config.served.names().into_iter().map(str::to_owned).collect();
+pub(super) async fn discover(relay: &Arc<Relay>, job: &RequestParts) -> Result<RawJson, RpcError> {
+    let served: Vec<String> = job.connection.config.revisions.names().into_iter().map(str::to_owned).collect();
     if !relay.is_single() {
         let lent = lend::all(relay, job).await?;
         let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.far)).collect();
         let (capabilities, instructions) = together(&fars);
         let mut found = DiscoverResult::new(served, capabilities);
         found.instructions = instructions;
-        return write(found, job.revision, &job.link.config.stamp);
+        return write(found, job.revision, &job.connection.config.stamp);
     }
     let lent = lend::one(relay, 0, Discover::NAME, job).await?;
     let client = lent.far.up().await?;
@@ -119,7 +119,7 @@ pub(super) async fn discover(relay: &Arc<Relay>, job: &Job) -> Result<RawJson, R
 }
 
 fn write(found: DiscoverResult, to: Revision, stamp: &ServerInfoMeta) -> Result<RawJson, RpcError> {
-    alone::<Discover>(found, to, stamp).map_err(|unsayable| unsaid(&unsayable, Discover::NAME))
+    encode_result::<Discover>(found, to, stamp).map_err(|unsayable| unsaid(&unsayable, Discover::NAME))
 }
 
 /// What several servers can do together, and how they want to be used.

@@ -16,8 +16,8 @@ use super::far::{Face, Far, Near};
 use super::relay::Relay;
 use super::together::together;
 use crate::lock::lock;
-use crate::server::layer::Job;
-use crate::server::link::Link;
+use crate::server::layer::RequestParts;
+use crate::server::connection::ServerConnection;
 
 /// The connections to one server.
 #[derive(Default)]
@@ -30,7 +30,7 @@ struct Entry {
     /// Who it is for.
     key: String,
     /// The peer it is for, where that is one client, as over stdio.
-    peer: Option<Weak<Link>>,
+    peer: Option<Weak<ServerConnection>>,
     far: Arc<Far>,
     /// Whether a call that may ask runs on it.
     taken: bool,
@@ -52,13 +52,13 @@ struct Lease {
 }
 
 /// A connection to one of the servers.
-pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Job) -> Result<Lent, RpcError> {
+pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &RequestParts) -> Result<Lent, RpcError> {
     let (Some(target), Some(pool)) = (relay.targets.get(index), relay.pools.get(index)) else {
         return Err(RpcError::Internal);
     };
     let (key, face) = who(job)?;
     let may_ask = may_be_asked_in(method) && can_be_asked(&face.capabilities);
-    let peer = job.link.has_sequel().then(|| Arc::downgrade(&job.link));
+    let peer = job.connection.can_push().then(|| Arc::downgrade(&job.connection));
     let shared = peer.is_none();
     loop {
         let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.far));
@@ -95,7 +95,7 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Jo
 }
 
 /// A connection to each of the servers that are there.
-pub(super) async fn all(relay: &Arc<Relay>, job: &Job) -> Result<Vec<Lent>, RpcError> {
+pub(super) async fn all(relay: &Arc<Relay>, job: &RequestParts) -> Result<Vec<Lent>, RpcError> {
     let lending = (0..relay.targets.len()).map(|index| async move {
         let lent = one(relay, index, "", job).await?;
         lent.far.settled().await;
@@ -105,7 +105,7 @@ pub(super) async fn all(relay: &Arc<Relay>, job: &Job) -> Result<Vec<Lent>, RpcE
 }
 
 impl Entry {
-    fn is_for(&self, key: &str, peer: Option<&Weak<Link>>) -> bool {
+    fn is_for(&self, key: &str, peer: Option<&Weak<ServerConnection>>) -> bool {
         let same = match (&self.peer, peer) {
             (Some(mine), Some(other)) => mine.ptr_eq(other),
             (mine, other) => mine.is_none() && other.is_none(),
@@ -168,7 +168,7 @@ impl Drop for Lease {
 }
 
 /// Who calls and what it can do: as text to compare, and as what a server is told.
-fn who(job: &Job) -> Result<(String, Face), RpcError> {
+fn who(job: &RequestParts) -> Result<(String, Face), RpcError> {
     let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
     let sender = peek.declared_client()?;
     let info = sender.info().unwrap_or_else(|| Implementation::new("unknown", "0"));

@@ -16,8 +16,8 @@ use super::{lend, names};
 use crate::client::relay::Relayed;
 use crate::client::{Client, Subscription, Watch};
 use crate::lock::lock;
-use crate::server::alone;
-use crate::server::layer::Job;
+use crate::server::encode_result;
+use crate::server::layer::RequestParts;
 
 /// A client without a session that wants to hear of changes.
 pub(super) struct Listening {
@@ -55,13 +55,13 @@ fn is_in(uri: &str, watched: &str) -> bool {
 }
 
 /// Tells a client without a session of changes until it, or the bridge, ends that.
-pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Result<RawJson, RpcError> {
+pub(super) async fn listen(relay: &Arc<Relay>, job: &RequestParts, place: Place) -> Result<RawJson, RpcError> {
     let wish = read_params::<Listen>(Raw::from(&job.params), job.revision)?.notifications;
     let named = wish.resource_subscriptions.as_ref().map_or(0, Vec::len);
-    if named > job.link.config.subscriptions {
+    if named > job.connection.config.max_subscriptions {
         return Err(RpcError::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
     }
-    let Some(_stream) = job.link.open_stream(job.caller.principal.as_ref(), named) else {
+    let Some(_stream) = job.connection.open_stream(job.caller.principal.as_ref(), named) else {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     };
     let lent = lend::all(relay, job).await?;
@@ -142,7 +142,7 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
     };
     tokio::select! {
         biased;
-        () = job.link.closed() => {}
+        () = job.connection.closed() => {}
         () = lasting => {}
     }
     drop(kept);
@@ -150,12 +150,12 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &Job, place: Place) -> Resul
 }
 
 /// The server has the same subscription.
-async fn pass_on(far: &Arc<Far>, job: &Job, place: Place) -> Result<RawJson, RpcError> {
+async fn pass_on(far: &Arc<Far>, job: &RequestParts, place: Place) -> Result<RawJson, RpcError> {
     let flight = InFlight::listening(job.revision, place.clone());
     let result = tokio::select! {
         biased;
         result = far.send(Relayed::new(Listen::NAME, &job.params, job.revision), &flight) => result?.0,
-        () = job.link.closed() => {
+        () = job.connection.closed() => {
             let mut meta = Meta::new();
             meta.set_subscription_id(&place.id);
             return ended(job, meta);
@@ -164,10 +164,10 @@ async fn pass_on(far: &Arc<Far>, job: &Job, place: Place) -> Result<RawJson, Rpc
     Ok(mark(Raw::from(&result), &place).unwrap_or(result))
 }
 
-fn ended(job: &Job, meta: Meta) -> Result<RawJson, RpcError> {
+fn ended(job: &RequestParts, meta: Meta) -> Result<RawJson, RpcError> {
     let mut result = ListenResult::new();
     *result.meta_mut() = Some(meta);
-    alone::<Listen>(result, job.revision, &job.link.config.stamp).map_err(|_| RpcError::Internal)
+    encode_result::<Listen>(result, job.revision, &job.connection.config.stamp).map_err(|_| RpcError::Internal)
 }
 
 /// What of a wish this server can grant; added to what the others do.

@@ -1,7 +1,7 @@
 //! A server that is another server, or several: any transport to any transport, any revision to any revision.
 //!
 //! ```no_run
-//! # async fn f() -> tsugite::Result<()> {
+//! # async fn f() -> tsugite::ToolResult<()> {
 //! use tsugite::Client;
 //! use tsugite::bridge::Bridge;
 //!
@@ -130,9 +130,9 @@ impl Bridge {
     pub fn server(&self) -> Server {
         let relay = Arc::clone(self.relay());
         let plugged = Arc::new(Plugged(relay));
-        Server::of(self.info.clone()).configure(|config| {
+        Server::from_info(self.info.clone()).configure(|config| {
             config.layers = Some(plugged.clone());
-            config.hearer = Some(plugged);
+            config.notification_handler = Some(plugged);
         })
     }
 

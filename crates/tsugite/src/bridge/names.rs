@@ -13,8 +13,8 @@ use super::relay::{back, place};
 use super::target::Target;
 use super::together::together;
 use crate::client::relay::Relayed;
-use crate::server::Kind;
-use crate::server::layer::Job;
+use crate::server::ListKind;
+use crate::server::layer::RequestParts;
 use crate::server::registry::{inner_name, outer_name};
 
 /// Whether the method asks for a list that several servers answer together.
@@ -23,12 +23,12 @@ pub(super) fn is_list(method: &str) -> bool {
 }
 
 /// Where a list stands in its result, what its items are, and which member names them.
-fn list(method: &str) -> Option<(&'static str, Kind, &'static str)> {
+fn list(method: &str) -> Option<(&'static str, ListKind, &'static str)> {
     Some(match method {
-        tools::List::NAME => ("tools", Kind::Tool, "name"),
-        prompts::List::NAME => ("prompts", Kind::Prompt, "name"),
-        resources::List::NAME => ("resources", Kind::Resource, "uri"),
-        resources::ListTemplates::NAME => ("resourceTemplates", Kind::Resource, "uriTemplate"),
+        tools::List::NAME => ("tools", ListKind::Tool, "name"),
+        prompts::List::NAME => ("prompts", ListKind::Prompt, "name"),
+        resources::List::NAME => ("resources", ListKind::Resource, "uri"),
+        resources::ListTemplates::NAME => ("resourceTemplates", ListKind::Resource, "uriTemplate"),
         _ => return None,
     })
 }
@@ -51,7 +51,7 @@ pub(super) fn inward<'a>(
         let reference = members.get("ref").ok_or_else(|| lacking("ref"))?;
         let mut reference: OrderedMap<RawJson> = reference.read().map_err(unfit)?;
         let (member, kind) =
-            if reference.get("uri").is_some() { ("uri", Kind::Resource) } else { ("name", Kind::Prompt) };
+            if reference.get("uri").is_some() { ("uri", ListKind::Resource) } else { ("name", ListKind::Prompt) };
         let name = text(&reference, member)?;
         let (index, inner) = find(targets, kind, &name).ok_or_else(|| unknown(kind, name, revision))?;
         reference.insert(member, RawJson::from_value(&inner).map_err(unfit)?);
@@ -59,10 +59,10 @@ pub(super) fn inward<'a>(
         return Ok((index, Cow::Owned(RawJson::from_value(&members).map_err(unfit)?)));
     }
     let (member, kind) = match method {
-        tools::Call::NAME => ("name", Kind::Tool),
-        prompts::Get::NAME => ("name", Kind::Prompt),
+        tools::Call::NAME => ("name", ListKind::Tool),
+        prompts::Get::NAME => ("name", ListKind::Prompt),
         resources::Read::NAME | resources::Subscribe::NAME | resources::Unsubscribe::NAME => {
-            ("uri", Kind::Resource)
+            ("uri", ListKind::Resource)
         }
         other => return Err(RpcError::MethodNotFound { method: other.to_owned() }),
     };
@@ -73,7 +73,7 @@ pub(super) fn inward<'a>(
 }
 
 /// The server with the longest prefix that fits, and the name it has there.
-fn find(targets: &[Arc<Target>], kind: Kind, name: &str) -> Option<(usize, String)> {
+fn find(targets: &[Arc<Target>], kind: ListKind, name: &str) -> Option<(usize, String)> {
     let fitting = targets.iter().enumerate().filter_map(|(index, target)| {
         let prefix = target.prefix.as_deref()?;
         Some((prefix.len(), index, inner_name(kind, prefix, name)?))
@@ -84,7 +84,7 @@ fn find(targets: &[Arc<Target>], kind: Kind, name: &str) -> Option<(usize, Strin
 /// A URI as the server knows it, if it is one of its.
 pub(super) fn inner_uri(target: &Target, uri: &str) -> Option<String> {
     match &target.prefix {
-        Some(prefix) => inner_name(Kind::Resource, prefix, uri),
+        Some(prefix) => inner_name(ListKind::Resource, prefix, uri),
         None => Some(uri.to_owned()),
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn outward_notice(target: &Target, method: &str, params: Raw<'_>) -> 
         return None;
     }
     let mut members: OrderedMap<RawJson> = params.read().ok()?;
-    rename(&mut members, "uri", Kind::Resource, prefix)?;
+    rename(&mut members, "uri", ListKind::Resource, prefix)?;
     RawJson::from_value(&members).ok()
 }
 
@@ -106,7 +106,7 @@ pub(super) fn outward_result(target: &Target, method: &str, result: &RawJson) ->
     let mut members: OrderedMap<RawJson> = result.read().ok()?;
     match method {
         resources::Read::NAME => each(&mut members, "contents", |item| {
-            rename(item, "uri", Kind::Resource, prefix);
+            rename(item, "uri", ListKind::Resource, prefix);
         })?,
         tools::Call::NAME => each(&mut members, "content", |block| rename_block(block, prefix))?,
         prompts::Get::NAME => each(&mut members, "messages", |message| {
@@ -126,17 +126,17 @@ pub(super) fn outward_result(target: &Target, method: &str, result: &RawJson) ->
 
 /// Links and embedded resources name resources.
 fn rename_block(block: &mut OrderedMap<RawJson>, prefix: &str) {
-    rename(block, "uri", Kind::Resource, prefix);
+    rename(block, "uri", ListKind::Resource, prefix);
     if let Some(mut resource) = block.get("resource").and_then(|inner| inner.read::<OrderedMap<RawJson>>().ok())
     {
-        rename(&mut resource, "uri", Kind::Resource, prefix);
+        rename(&mut resource, "uri", ListKind::Resource, prefix);
         if let Ok(resource) = RawJson::from_value(&resource) {
             block.insert("resource", resource);
         }
     }
 }
 
-fn rename(members: &mut OrderedMap<RawJson>, member: &str, kind: Kind, prefix: &str) -> Option<()> {
+fn rename(members: &mut OrderedMap<RawJson>, member: &str, kind: ListKind, prefix: &str) -> Option<()> {
     let name: String = members.get(member)?.read().ok()?;
     members.insert(member, RawJson::from_value(&outer_name(kind, prefix, &name)).ok()?);
     Some(())
@@ -161,7 +161,7 @@ fn each(members: &mut OrderedMap<RawJson>, member: &str, change: impl Fn(&mut Or
 pub(super) async fn merged(
     fars: &[Arc<Far>],
     method: &str,
-    job: &Job,
+    job: &RequestParts,
     level: Option<Level>,
 ) -> Result<RawJson, RpcError> {
     let Some((member, kind, name)) = list(method) else { return Err(RpcError::Internal) };
@@ -192,7 +192,7 @@ pub(super) async fn merged(
     // The items are what the client reads already; a result of the stateless era says more than its items.
     let newest = Revisions::ALL.handshake().newest_first().next().unwrap_or(Revision::OLDEST);
     let from = if job.revision.is_stateless() { newest } else { job.revision };
-    let info = Some(&job.link.config.info);
+    let info = Some(&job.connection.config.info);
     translate_raw_result(method, Raw::from(&result), from, job.revision, info)
         .map_err(|unsayable| unsaid(&unsayable, method))
 }
@@ -202,7 +202,7 @@ async fn whole(
     far: &Arc<Far>,
     method: &str,
     member: &str,
-    job: &Job,
+    job: &RequestParts,
     level: Option<Level>,
 ) -> Result<Vec<RawJson>, RpcError> {
     // Nobody waits for a server that is away.
@@ -241,11 +241,11 @@ fn lacking(member: &str) -> RpcError {
     RpcError::InvalidParams(format!("Invalid params: `{member}` is missing or malformed").into())
 }
 
-fn unknown(kind: Kind, name: String, _revision: Revision) -> RpcError {
+fn unknown(kind: ListKind, name: String, _revision: Revision) -> RpcError {
     match kind {
-        Kind::Tool => RpcError::UnknownTool { name },
-        Kind::Prompt => RpcError::UnknownPrompt { name },
-        Kind::Resource => RpcError::ResourceNotFound { uri: name },
+        ListKind::Tool => RpcError::UnknownTool { name },
+        ListKind::Prompt => RpcError::UnknownPrompt { name },
+        ListKind::Resource => RpcError::ResourceNotFound { uri: name },
     }
 }
 

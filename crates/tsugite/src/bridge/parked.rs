@@ -28,9 +28,9 @@ use super::relay::{Relay, back, place};
 use crate::client::relay::Relayed;
 use crate::client::tap::Answered;
 use crate::lock::lock;
-use crate::server::ask::{Binding, seal, unseal};
-use crate::server::layer::Job;
-use crate::server::random_name;
+use crate::server::ask::{StateBinding, seal_state, unseal_state};
+use crate::server::layer::RequestParts;
+use crate::server::random_id;
 
 /// A call that is under way at a server, and whatever the server asks meanwhile.
 pub(super) struct Parking {
@@ -100,7 +100,7 @@ impl ParkedCalls {
 
     /// Keeps a call until its client comes back. Gives the name it is kept under.
     fn put(self: &Arc<Self>, parked: Parked) -> Result<String, RpcError> {
-        let name = random_name().ok_or(RpcError::Internal)?;
+        let name = random_id().ok_or(RpcError::Internal)?;
         let mut calls = lock(&self.calls);
         if calls.len() >= self.most {
             return Err(RpcError::internal_with_message(format!(
@@ -262,7 +262,7 @@ pub(super) fn begin(
     lent: Lent,
     method: &str,
     params: RawJson,
-    job: &Job,
+    job: &RequestParts,
     place: Place,
 ) -> Result<Parked, RpcError> {
     let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
@@ -317,17 +317,17 @@ pub(super) enum Earlier {
 }
 
 /// The call a client comes back for, if it does.
-pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &Job) -> Result<Earlier, RpcError> {
+pub(super) fn taken_up(relay: &Arc<Relay>, method: &str, job: &RequestParts) -> Result<Earlier, RpcError> {
     let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
     let Some(state) = peek.request_state().filter(|_| lend::may_be_asked_in(method)) else {
         return Ok(Earlier::None);
     };
     let bad = |text: &str| RpcError::InvalidParams(format!("Invalid params: {text}").into());
     let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
-    let config = &job.link.config;
+    let config = &job.connection.config;
     let who = job.caller.principal.as_ref();
     // The server may be a bridge too, and its states look like ours.
-    let name = match unseal(config, who, &binding(&peek, method), &state) {
+    let name = match unseal_state(config, who, &binding(&peek, method), &state) {
         Ok(name) => name,
         Err(refusal) => return Ok(Earlier::State(refusal)),
     };
@@ -353,18 +353,18 @@ pub(super) async fn go_on(
     relay: &Arc<Relay>,
     parked: Parked,
     method: &str,
-    job: &Job,
+    job: &RequestParts,
 ) -> Result<RawJson, RpcError> {
     if let Some(outcome) = poll_fn(|cx| parked.parking.poll(cx)).await {
         return outcome;
     }
     let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
-    let (config, who) = (&job.link.config, job.caller.principal.as_ref());
+    let (config, who) = (&job.connection.config, job.caller.principal.as_ref());
     let parking = Arc::clone(&parked.parking);
     // Nobody hears anything while nobody waits; of progress the last is kept.
     lock(&parked.flight.place).take();
     let name = relay.parked.put(parked)?;
-    let sealed = seal(config, who, &binding(&peek, method), name.as_bytes(), relay.settings.park_time);
+    let sealed = seal_state(config, who, &binding(&peek, method), name.as_bytes(), relay.settings.park_time);
     let asked = sealed.ok_or(RpcError::Internal).and_then(|sealed| parking.asked(sealed));
     if asked.is_err() {
         drop(relay.parked.take(&name));
@@ -373,10 +373,10 @@ pub(super) async fn go_on(
 }
 
 /// What the state of a parked call is bound to.
-fn binding(peek: &RequestMeta<'_>, method: &str) -> Binding {
+fn binding(peek: &RequestMeta<'_>, method: &str) -> StateBinding {
     let name = peek.mcp_name(method).flatten().unwrap_or_default().to_owned();
     let arguments = peek.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
-    Binding { method: method.to_owned().into(), name, arguments }
+    StateBinding { method: method.to_owned().into(), name, arguments }
 }
 
 /// Questions a server may ask in one call.

@@ -28,8 +28,8 @@ use super::together::together;
 use super::{Settings, hello, listening, names, rounds};
 use crate::client::relay::Relayed;
 use crate::lock::lock;
-use crate::server::layer::{Answering, Hearer, Job, Layered, Request, Response};
-use crate::server::link::Link;
+use crate::server::layer::{LayerFuture, NotificationHandler, RequestParts, DynService, LayerRequest, LayerResponse};
+use crate::server::connection::ServerConnection;
 
 /// The bridge, as a server sees it.
 pub(super) struct Relay {
@@ -44,19 +44,19 @@ pub(super) struct Relay {
 /// What a server is, around the bridge.
 pub(super) struct Plugged(pub(super) Arc<Relay>);
 
-impl Layered for Plugged {
-    fn call(&self, request: Request) -> Answering {
+impl DynService for Plugged {
+    fn call(&self, request: LayerRequest) -> LayerFuture {
         let relay = Arc::clone(&self.0);
         Box::pin(async move {
-            let (method, job) = request.into_job();
-            relay.answer(&method, &job).await.map(|result| Response { result })
+            let (method, job) = request.into_parts();
+            relay.answer(&method, &job).await.map(|result| LayerResponse { result })
         })
     }
 }
 
-impl Hearer for Plugged {
+impl NotificationHandler for Plugged {
     /// What a client with a session says goes to its servers.
-    fn hear(&self, link: &Arc<Link>, method: &str, params: Option<Raw<'_>>) {
+    fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>) {
         let (Some(session), Some(revision)) = (self.0.session(link), link.revision()) else { return };
         let (method, params) = (method.to_owned(), params.map(Raw::to_owned));
         // Behind what was said before it.
@@ -118,7 +118,7 @@ impl Relay {
         }
     }
 
-    async fn answer(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, RpcError> {
+    async fn answer(self: &Arc<Self>, method: &str, job: &RequestParts) -> Result<RawJson, RpcError> {
         match method {
             // What comes rarely has a place of its own, so that every request need not have room for it.
             Initialize::NAME => Box::pin(hello::initialize(self, job)).await,
@@ -135,12 +135,12 @@ impl Relay {
     }
 
     /// The session of a client, made when it is first needed: a request that stands alone has had no handshake.
-    pub(super) fn session(&self, link: &Arc<Link>) -> Option<Arc<Session>> {
-        link.companion()
+    pub(super) fn session(&self, link: &Arc<ServerConnection>) -> Option<Arc<Session>> {
+        link.extension()
     }
 
-    async fn in_session(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, RpcError> {
-        let session = match self.session(&job.link) {
+    async fn in_session(self: &Arc<Self>, method: &str, job: &RequestParts) -> Result<RawJson, RpcError> {
+        let session = match self.session(&job.connection) {
             Some(session) => session,
             None => Box::pin(hello::begin_without_handshake(self, job)).await?,
         };
@@ -175,7 +175,7 @@ impl Relay {
     }
 
     /// Tells every server which logs are wanted. One that is told with each request is not told now.
-    async fn set_level(&self, session: &Session, job: &Job) -> Result<RawJson, RpcError> {
+    async fn set_level(&self, session: &Session, job: &RequestParts) -> Result<RawJson, RpcError> {
         let flight = InFlight::new(job.revision, place(job)?);
         let mut wanting = session.fars.iter().filter(|far| match far.up_now() {
             Some(client) if client.revision().is_stateless() => false,
@@ -200,7 +200,7 @@ impl Relay {
         back(far, SetLevel::NAME, &result, from, job.revision)
     }
 
-    async fn without_session(self: &Arc<Self>, method: &str, job: &Job) -> Result<RawJson, RpcError> {
+    async fn without_session(self: &Arc<Self>, method: &str, job: &RequestParts) -> Result<RawJson, RpcError> {
         if names::is_list(method) && !self.is_single() {
             let lent = Box::pin(lend::all(self, job)).await?;
             let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.far)).collect();
@@ -214,7 +214,7 @@ impl Relay {
         let (index, params) = names::inward(&self.targets, method, &job.params, job.revision)?;
         let lent = lend::one(self, index, method, job).await?;
         let place = place(job)?;
-        if method == Call::NAME && job.caller.headers.are_there() {
+        if method == Call::NAME && job.caller.headers.is_present() {
             Box::pin(mirrored(&lent.far, &params, job)).await?;
         }
         if lent.far.up().await?.revision().is_stateless() {
@@ -249,7 +249,7 @@ pub(super) fn back(
 }
 
 /// Fails unless the headers of a call repeat what its arguments say, where the tool wants that.
-async fn mirrored(far: &Far, params: &RawJson, job: &Job) -> Result<(), RpcError> {
+async fn mirrored(far: &Far, params: &RawJson, job: &RequestParts) -> Result<(), RpcError> {
     let peek = looked_at(params)?;
     let Some(Some(name)) = peek.mcp_name(Call::NAME) else { return Ok(()) };
     let arguments = match peek.arguments() {
@@ -257,17 +257,17 @@ async fn mirrored(far: &Far, params: &RawJson, job: &Job) -> Result<(), RpcError
         None => Raw::empty_object(),
     };
     let headers = &job.caller.headers;
-    let lookup = |name: &str| headers.once(&format!("mcp-param-{name}"));
+    let lookup = |name: &str| headers.single(&format!("mcp-param-{name}"));
     far.up().await?.check_mirrored(name, arguments, lookup).await
 }
 
 /// Where what is said before an answer goes.
-pub(super) fn place(job: &Job) -> Result<Place, RpcError> {
+pub(super) fn place(job: &RequestParts) -> Result<Place, RpcError> {
     let logs = match job.revision.is_stateless() {
         true => looked_at(&job.params)?.declared_client()?.log_level,
         false => None,
     };
-    Ok(Place { id: job.id.clone(), outbox: job.outbox.clone(), token: job.token.clone(), logs })
+    Ok(Place { id: job.id.clone(), outbox: job.outbox.clone(), token: job.progress_token.clone(), logs })
 }
 
 fn looked_at(params: &RawJson) -> Result<RequestMeta<'_>, RpcError> {

@@ -10,9 +10,9 @@ use tsugite_core::revision::{RpcError, Revision, UnsupportedByRevisionError, tra
 use super::far::{Far, InFlight, unsaid};
 use super::session::Session;
 use crate::client::relay::Relayed;
-use crate::server::ask::ask_raw;
-use crate::server::layer::Job;
-use crate::server::random_name;
+use crate::server::ask::send_raw_request;
+use crate::server::layer::RequestParts;
+use crate::server::random_id;
 
 /// A result that asks.
 #[derive(Deserialize)]
@@ -34,7 +34,7 @@ pub(super) async fn followed(
     far: &Arc<Far>,
     request: Relayed<'_>,
     session: &Session,
-    job: &Job,
+    job: &RequestParts,
     flight: &Arc<InFlight>,
 ) -> Result<(RawJson, Revision), RpcError> {
     let (method, params) = (request.method, request.params);
@@ -51,7 +51,7 @@ async fn go_on(
     method: &str,
     (params, mut asks, mut from): (&RawJson, Asks, Revision),
     session: &Session,
-    job: &Job,
+    job: &RequestParts,
     flight: &Arc<InFlight>,
 ) -> Result<(RawJson, Revision), RpcError> {
     let (mut params, mut said) = (params.clone(), job.revision);
@@ -103,7 +103,7 @@ fn asked_in(result: &RawJson, from: Revision) -> Option<Asks> {
 
 /// Asks the client on the stream of its call.
 async fn answer(
-    job: &Job,
+    job: &RequestParts,
     flight: &InFlight,
     question: &Question,
     from: Revision,
@@ -118,14 +118,14 @@ async fn answer(
     if let Err(UnsupportedByRevisionError::MissingMember(ID)) = asked {
         // A page has a name there, by which the client could be told that it is done with.
         let mut named: OrderedMap<RawJson> = params.read().map_err(|error| cannot(&error))?;
-        let id = RawJson::from_value(&random_name().ok_or(RpcError::Internal)?).map_err(|error| cannot(&error))?;
+        let id = RawJson::from_value(&random_id().ok_or(RpcError::Internal)?).map_err(|error| cannot(&error))?;
         named.insert(ID, id);
         let named = RawJson::from_value(&named).map_err(|error| cannot(&error))?;
         asked = translate_raw_params(method, Raw::from(&named), to, to);
     }
     let asked = asked.map_err(|unsayable| cannot(&unsayable))?;
     let Some(place) = flight.place() else { return Err(RpcError::Internal) };
-    let answer = ask_raw(job.link.questions(), &place.outbox, to, method, &asked).await;
+    let answer = send_raw_request(job.connection.outgoing_requests(), &place.outbox, to, method, &asked).await;
     match answer {
         Some(Ok(answer)) => {
             translate_raw_input_response(method, Raw::from(&answer), to, from).map_err(|unsayable| unsaid(&unsayable, method))

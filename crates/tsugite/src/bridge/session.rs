@@ -19,7 +19,7 @@ use super::relay::Relay;
 use crate::client::tap::Later;
 use crate::client::{Subscription, Watch};
 use crate::lock::lock;
-use crate::server::layer::Job;
+use crate::server::layer::RequestParts;
 
 /// A client with a session.
 pub(super) struct Session {
@@ -38,10 +38,10 @@ pub(super) struct Session {
 
 impl Session {
     /// Opens the connections of a client. One that stays away holds nobody up for long, unless it is the only one.
-    pub(super) async fn open(relay: &Arc<Relay>, job: &Job, face: Face) -> Result<Arc<Self>, RpcError> {
+    pub(super) async fn open(relay: &Arc<Relay>, job: &RequestParts, face: Face) -> Result<Arc<Self>, RpcError> {
         let mut fars = Vec::with_capacity(relay.targets.len());
         for target in &relay.targets {
-            let near = Near::Session(Arc::downgrade(&job.link), job.revision);
+            let near = Near::Session(Arc::downgrade(&job.connection), job.revision);
             let face = Face { info: face.info.clone(), capabilities: face.capabilities.clone() };
             fars.push(relay.admit(|| Far::open(target, near, face, relay.settings.patience))?);
         }
@@ -118,7 +118,7 @@ impl Session {
         &self,
         far: &Arc<Far>,
         params: &RawJson,
-        job: &Job,
+        job: &RequestParts,
     ) -> Result<RawJson, RpcError> {
         let uri = read_params::<Subscribe>(Raw::from(params), job.revision)?.uri;
         let key = (Arc::as_ptr(far) as usize, uri);
@@ -134,7 +134,7 @@ impl Session {
         Ok(RawJson::empty_object())
     }
 
-    pub(super) fn unwatch(&self, far: &Arc<Far>, params: &RawJson, job: &Job) -> Result<RawJson, RpcError> {
+    pub(super) fn unwatch(&self, far: &Arc<Far>, params: &RawJson, job: &RequestParts) -> Result<RawJson, RpcError> {
         let uri = read_params::<Unsubscribe>(Raw::from(params), job.revision)?.uri;
         lock(&self.watched).remove(&(Arc::as_ptr(far) as usize, uri));
         Ok(RawJson::empty_object())

@@ -13,8 +13,8 @@ use super::far::{Far, InFlight, Near, Place, unsaid};
 use super::{names, told};
 use crate::client::tap::{Answered, Later, Tap};
 use crate::lock::lock;
-use crate::server::ask::ask_raw;
-use crate::server::link::Link;
+use crate::server::ask::send_raw_request;
+use crate::server::connection::ServerConnection;
 use crate::transport::outbox::Outbox;
 
 /// Hears a server for a connection.
@@ -170,7 +170,7 @@ impl Heard<'_> {
 
     /// Says what belongs to no request. A client that was not greeted yet, or has not said that it is ready, hears it
     /// then.
-    fn push_to_session(&self, link: &Weak<Link>, to: Revision, params: Raw<'_>) {
+    fn push_to_session(&self, link: &Weak<ServerConnection>, to: Revision, params: Raw<'_>) {
         let Some(up) = link.upgrade() else { return };
         let mut early = lock(&self.far.early);
         if early.is_none() && up.is_ready() {
@@ -188,7 +188,7 @@ impl Heard<'_> {
         *early = Some(vec![bytes]);
         let (far, link) = (Arc::downgrade(self.far), Weak::clone(link));
         tokio::spawn(async move {
-            let ready = Link::until_ready(&link).await;
+            let ready = ServerConnection::wait_until_ready(&link).await;
             let (Some(()), Some(far), Some(link)) = (ready, far.upgrade(), link.upgrade()) else { return };
             let mut early = lock(&far.early);
             early.take().into_iter().flatten().for_each(|bytes| link.outbox().push_once(bytes));
@@ -293,16 +293,16 @@ async fn ask(far: &Weak<Far>, method: &str, params: &RawJson, call: Option<i64>)
         }
     };
     drop(up);
-    Link::until_ready(&link).await.ok_or_else(gone)?;
+    ServerConnection::wait_until_ready(&link).await.ok_or_else(gone)?;
     let asked = translate_raw_params(method, Raw::from(params), from, to);
     let asked = asked.map_err(|unsayable| unsaid(&unsayable, method).to_error_object(from))?;
     let (questions, outbox) = {
         let link = link.upgrade().ok_or_else(gone)?;
         let place = flight.and_then(|flight| flight.place());
         let outbox = place.map_or_else(|| link.outbox().clone(), |place| place.outbox);
-        (link.questions().clone(), outbox)
+        (link.outgoing_requests().clone(), outbox)
     };
-    match ask_raw(&questions, &outbox, to, method, &asked).await.ok_or_else(gone)? {
+    match send_raw_request(&questions, &outbox, to, method, &asked).await.ok_or_else(gone)? {
         Ok(answer) => translate_raw_input_response(method, Raw::from(&answer), to, from)
             .map_err(|unsayable| unsaid(&unsayable, method).to_error_object(from)),
         Err(error) => Err(translate_raw_error(error, method, to, from)),

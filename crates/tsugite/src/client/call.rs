@@ -44,7 +44,7 @@ impl<M> Request for M where
 /// use tsugite::client::Client;
 /// use tsugite::prelude::*;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
 /// # let server = Server::new("s", "1").tool(Tool::new("slow").handler(async || "done"));
 /// let client = Client::of(&server).await?;
 /// let text: String = client

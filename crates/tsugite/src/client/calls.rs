@@ -13,7 +13,7 @@ use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::session::call_timer::{CallTimer, Timeouts};
 
 use super::handler;
-use crate::counted::Counted;
+use crate::int_map::IntMap;
 use crate::lock::lock;
 
 /// Told how far a call has come.
@@ -31,7 +31,7 @@ pub(super) enum Outcome {
 #[derive(Default)]
 pub(super) struct Calls {
     last: AtomicI64,
-    table: Mutex<Counted<Arc<Waiting>>>,
+    table: Mutex<IntMap<Arc<Waiting>>>,
 }
 
 /// One of them.

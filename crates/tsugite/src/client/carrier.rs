@@ -13,7 +13,7 @@ use super::http::{Http, Sse};
 use super::link::{Link, Trouble, cancellation};
 use super::settings::Direction;
 use super::shared::Shared;
-use crate::server::link::Link as ServerLink;
+use crate::server::connection::ServerConnection as ServerLink;
 use crate::server::{Principal, Server};
 use crate::transport::child::{Child, Command, Started};
 use crate::transport::outbox::Outbox;
@@ -164,7 +164,7 @@ impl Carrier {
                 pipe.outbox.close();
                 pipe.child.kill();
             }
-            Carrier::Memory(server) => server.abandon(),
+            Carrier::Memory(server) => server.abort_all(),
             Carrier::Http(http) => http.kill(),
             Carrier::Sse(_) => {}
         }
@@ -309,7 +309,7 @@ pub(super) fn in_memory(
     server: &Server,
     who: &Option<Principal>,
 ) -> Result<Arc<Link>, Error> {
-    server.check().map_err(|error| Error::connect(Step::Start, error))?;
+    server.check_registrations().map_err(|error| Error::connect(Step::Start, error))?;
     let server = ServerLink::new(server, who.clone());
     let link = Link::new(Arc::clone(shared), Carrier::Memory(Arc::clone(&server)));
     link.keep(&tokio::spawn(read_memory(Arc::clone(&link), server)));
@@ -338,7 +338,7 @@ async fn read_memory(link: Arc<Link>, server: Arc<ServerLink>) {
 fn send_in_memory(server: &Arc<ServerLink>, bytes: &[u8]) {
     for work in server.receive(bytes) {
         let task = tokio::spawn(work.future);
-        server.started(&work.id, work.serial, task.abort_handle());
+        server.register_task(&work.id, work.serial, task.abort_handle());
     }
 }
 

@@ -32,7 +32,7 @@ use crate::server::Principal;
 /// use tsugite::client::{Answer, Client};
 /// use tsugite::prelude::*;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
 /// # let server = Server::new("s", "1");
 /// let client = Client::of(&server)
 ///     .revision(Revision::V2025_06_18)
@@ -326,7 +326,7 @@ impl Connecting {
     /// use tsugite::client::{Client, Direction};
     /// use tsugite::prelude::*;
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
     /// # let server = Server::new("s", "1");
     /// let client = Client::of(&server)
     ///     .on_wire(|direction, message| match direction {

@@ -6,7 +6,7 @@
 //! use tsugite::client::Client;
 //! use tsugite::prelude::*;
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
 //! let server = Server::new("greeter", "1.0.0").tool(Tool::new("greet").handler(async || "hello"));
 //! let client = Client::of(&server).await?; // or Client::connect("https://…"), or Client::spawn(["command", "argument"])
 //! let text: String = client.call("greet", json!({})).await?;
@@ -120,7 +120,7 @@ impl Client {
     /// Connects to a server over HTTP: Streamable HTTP, or HTTP+SSE where the server speaks nothing else.
     ///
     /// ```no_run
-    /// # async fn f() -> tsugite::Result<()> {
+    /// # async fn f() -> tsugite::ToolResult<()> {
     /// use tsugite::client::Client;
     ///
     /// let client = Client::connect("https://example.com/mcp").bearer("token").await?;
@@ -134,7 +134,7 @@ impl Client {
     /// Starts a server and connects to it through its pipes. It ends with the client, and all it started with it.
     ///
     /// ```no_run
-    /// # async fn f() -> tsugite::Result<()> {
+    /// # async fn f() -> tsugite::ToolResult<()> {
     /// use tsugite::client::{Client, Command};
     ///
     /// let client = Client::spawn(Command::new("my-server").arg("--verbose").env("LANG", "C")).await?;

@@ -15,7 +15,7 @@ use super::Client;
 use super::error::{Error, Result};
 use super::link::{Link, Written};
 use super::options::Options;
-use crate::server::layer::Job;
+use crate::server::layer::RequestParts;
 
 /// Told the id of each attempt before it leaves.
 pub(crate) trait Started: Send + Sync {
@@ -48,8 +48,8 @@ impl<'a> Relayed<'a> {
     }
 
     /// A request as it came, which was looked at already.
-    pub(crate) fn of(method: &'a str, job: &'a Job) -> Self {
-        let Job { params, revision: from, name, stamp, token, .. } = job;
+    pub(crate) fn of(method: &'a str, job: &'a RequestParts) -> Self {
+        let RequestParts { params, revision: from, name, sender_meta: stamp, progress_token: token, .. } = job;
         let (name, progress) = (name.as_deref().map(Cow::Borrowed), token.is_some());
         Self { method, params, from: *from, name, stamp: *stamp, level: None, progress, shared: false }
     }

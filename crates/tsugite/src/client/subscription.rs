@@ -190,7 +190,7 @@ impl Client {
     /// use tsugite::client::{Change, Client, Watch};
     /// use tsugite::prelude::*;
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
     /// let server = Server::new("growing", "1.0.0").tool(Tool::new("one").handler(async || 1));
     /// let client = Client::of(&server).await?;
     /// let mut changes = client.listen(Watch::new().tools()).await?;

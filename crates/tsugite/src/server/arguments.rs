@@ -17,9 +17,9 @@ use tsugite_core::jsonrpc::{JsonError, Raw};
 use tsugite_core::protocol::Schema;
 use tsugite_core::uri_template::{TemplateValue as Text, Variables};
 
-use super::failure::{Failure, ToolError};
+use super::handler_error::{InvocationError, HandlerError};
 use super::handler::{CallParts, FromCall};
-use super::position::{self, string_length};
+use super::json_path::{self, string_length};
 use super::schema::schema_of;
 
 /// What a handler was called with.
@@ -28,7 +28,7 @@ pub(crate) enum Arguments<'a> {
     /// JSON, an object.
     Json(Raw<'a>),
     /// Texts by name.
-    Texts(&'a Variables),
+    Strings(&'a Variables),
 }
 
 /// The arguments of a call, read into `T`; its schema is the tool's input schema.
@@ -38,8 +38,8 @@ pub(crate) enum Arguments<'a> {
 pub struct Args<T>(pub T);
 
 impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
-        call.arguments.read(&Whole::<T>(PhantomData)).map(Args)
+    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
+        call.arguments.read(&WholeArguments::<T>(PhantomData)).map(Args)
     }
 
     fn input_schema() -> Option<Schema> {
@@ -48,15 +48,15 @@ impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
 }
 
 /// Something that can be read from arguments, more than once if need be.
-pub(crate) trait Reading {
+pub(crate) trait ArgumentReader {
     type Value;
 
     fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<Self::Value, D::Error>;
 }
 
-struct Whole<T>(PhantomData<T>);
+struct WholeArguments<T>(PhantomData<T>);
 
-impl<T: DeserializeOwned> Reading for Whole<T> {
+impl<T: DeserializeOwned> ArgumentReader for WholeArguments<T> {
     type Value = T;
 
     fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<T, D::Error> {
@@ -66,14 +66,14 @@ impl<T: DeserializeOwned> Reading for Whole<T> {
 
 impl Arguments<'_> {
     /// Reads the arguments, or says in words a model can act on what is wrong and where.
-    pub(crate) fn read<R: Reading>(self, reading: &R) -> Result<R::Value, Failure> {
+    pub(crate) fn read<R: ArgumentReader>(self, reading: &R) -> Result<R::Value, InvocationError> {
         match self {
             Arguments::Json(raw) => {
-                read_json(raw, reading).map_err(|text| Failure::Tool(ToolError::new(text)))
+                read_json(raw, reading).map_err(|text| InvocationError::Handler(HandlerError::new(text)))
             }
-            Arguments::Texts(texts) => reading
+            Arguments::Strings(texts) => reading
                 .read(TextMap { rest: texts.iter().collect::<Vec<_>>().into_iter(), value: None })
-                .map_err(|error| Failure::invalid_params(&JsonError::from(error).to_string())),
+                .map_err(|error| InvocationError::invalid_params(&JsonError::from(error).to_string())),
         }
     }
 }
@@ -83,20 +83,20 @@ impl<'a> Arguments<'a> {
     pub(crate) fn text(self, name: &str) -> Option<&'a str> {
         match self {
             Arguments::Json(_) => None,
-            Arguments::Texts(texts) => texts.text(name),
+            Arguments::Strings(texts) => texts.text(name),
         }
     }
 
     /// An argument is not there.
-    pub(crate) fn lacks(self, name: &str) -> Failure {
+    pub(crate) fn missing_error(self, name: &str) -> InvocationError {
         match self {
-            Arguments::Json(_) => Failure::Tool(ToolError::new(format!("missing argument `{name}`"))),
-            Arguments::Texts(_) => Failure::invalid_params(&format!("the argument `{name}` is missing")),
+            Arguments::Json(_) => InvocationError::Handler(HandlerError::new(format!("missing argument `{name}`"))),
+            Arguments::Strings(_) => InvocationError::invalid_params(&format!("the argument `{name}` is missing")),
         }
     }
 }
 
-fn read_json<R: Reading>(arguments: Raw<'_>, reading: &R) -> Result<R::Value, String> {
+fn read_json<R: ArgumentReader>(arguments: Raw<'_>, reading: &R) -> Result<R::Value, String> {
     let text = arguments.text();
     let error = match reading.read(&mut serde_json::Deserializer::from_str(text)) {
         Ok(value) => return Ok(value),
@@ -104,13 +104,13 @@ fn read_json<R: Reading>(arguments: Raw<'_>, reading: &R) -> Result<R::Value, St
     };
     // `42.0` is an integer to JSON Schema; serde is stricter. Only what failed is read a second time, and as text, so that
     // what stands there twice still does.
-    let Some(text) = whole_numbers(text) else { return Err(told(text, error)) };
-    reading.read(&mut serde_json::Deserializer::from_str(&text)).map_err(|error| told(&text, error))
+    let Some(text) = rewrite_whole_floats(text) else { return Err(describe_error(text, error)) };
+    reading.read(&mut serde_json::Deserializer::from_str(&text)).map_err(|error| describe_error(&text, error))
 }
 
 /// What is wrong, and where.
-fn told(text: &str, error: serde_json::Error) -> String {
-    let path = position::path(text, error.line(), error.column());
+fn describe_error(text: &str, error: serde_json::Error) -> String {
+    let path = json_path::path_at(text, error.line(), error.column());
     let wrong = JsonError::from(error);
     match path.is_empty() {
         true => format!("invalid arguments: {wrong}"),
@@ -119,7 +119,7 @@ fn told(text: &str, error: serde_json::Error) -> String {
 }
 
 /// Writes whole numbers as integers; `None` if there were none that were not.
-fn whole_numbers(json: &str) -> Option<String> {
+fn rewrite_whole_floats(json: &str) -> Option<String> {
     let mut out = String::with_capacity(json.len());
     let (mut rest, mut changed) = (json, false);
     while let Some(first) = rest.chars().next() {
@@ -189,7 +189,7 @@ impl<'de> MapAccess<'de> for TextMap<'de> {
 /// A text that becomes what is asked of it: a number if it spells one, JSON where a structure is wanted.
 struct TextValue<'a>(&'a Text);
 
-macro_rules! spelled {
+macro_rules! deserialize_parsed {
     ($($method:ident $visit:ident $kind:ty, $what:literal;)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
             match self.0.as_text().and_then(|text| text.parse::<$kind>().ok()) {
@@ -200,7 +200,7 @@ macro_rules! spelled {
     )*};
 }
 
-macro_rules! structured {
+macro_rules! deserialize_json {
     ($($method:ident ($($name:ident: $kind:ty),*);)*) => {$(
         fn $method<V: Visitor<'de>>(self $(, $name: $kind)*, visitor: V) -> Result<V::Value, Self::Error> {
             match self.0 {
@@ -259,7 +259,7 @@ impl<'de> Deserializer<'de> for TextValue<'de> {
         }
     }
 
-    spelled! {
+    deserialize_parsed! {
         deserialize_bool visit_bool bool, "`true` or `false`";
         deserialize_i8 visit_i8 i8, "a whole number";
         deserialize_i16 visit_i16 i16, "a whole number";
@@ -273,7 +273,7 @@ impl<'de> Deserializer<'de> for TextValue<'de> {
         deserialize_u128 visit_u128 u128, "a whole number, not negative";
     }
 
-    structured! {
+    deserialize_json! {
         deserialize_seq();
         deserialize_tuple(len: usize);
         deserialize_tuple_struct(name: &'static str, len: usize);
@@ -285,7 +285,7 @@ impl<'de> Deserializer<'de> for TextValue<'de> {
 }
 
 /// Reads named values into the slots of a function's parameters.
-pub(crate) struct Named<'n, S> {
+pub(crate) struct NamedArguments<'n, S> {
     pub(crate) names: &'n [&'n str],
     pub(crate) slots: fn() -> S,
 }
@@ -302,17 +302,17 @@ pub trait Slot {
     fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error>;
 }
 
-impl<S: Slots> Reading for Named<'_, S> {
+impl<S: Slots> ArgumentReader for NamedArguments<'_, S> {
     type Value = S;
 
     fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<S, D::Error> {
-        from.deserialize_map(NamedVisitor(self))
+        from.deserialize_map(NamedArgumentsVisitor(self))
     }
 }
 
-struct NamedVisitor<'n, S>(&'n Named<'n, S>);
+struct NamedArgumentsVisitor<'n, S>(&'n NamedArguments<'n, S>);
 
-impl<'de, S: Slots> Visitor<'de> for NamedVisitor<'_, S> {
+impl<'de, S: Slots> Visitor<'de> for NamedArgumentsVisitor<'_, S> {
     type Value = S;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -320,9 +320,9 @@ impl<'de, S: Slots> Visitor<'de> for NamedVisitor<'_, S> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<S, A::Error> {
-        let Named { names, slots } = self.0;
+        let NamedArguments { names, slots } = self.0;
         let mut slots = slots();
-        while let Some(index) = map.next_key_seed(Which(names))? {
+        while let Some(index) = map.next_key_seed(KeyIndex(names))? {
             match index {
                 Some(index) => slots.fill(index, &mut map)?,
                 None => drop(map.next_value::<IgnoredAny>()?),
@@ -333,9 +333,9 @@ impl<'de, S: Slots> Visitor<'de> for NamedVisitor<'_, S> {
 }
 
 /// Which of the names a key is.
-struct Which<'n>(&'n [&'n str]);
+struct KeyIndex<'n>(&'n [&'n str]);
 
-impl<'de> DeserializeSeed<'de> for Which<'_> {
+impl<'de> DeserializeSeed<'de> for KeyIndex<'_> {
     type Value = Option<usize>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Option<usize>, D::Error> {
@@ -343,7 +343,7 @@ impl<'de> DeserializeSeed<'de> for Which<'_> {
     }
 }
 
-impl Visitor<'_> for Which<'_> {
+impl Visitor<'_> for KeyIndex<'_> {
     type Value = Option<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -355,7 +355,7 @@ impl Visitor<'_> for Which<'_> {
     }
 }
 
-macro_rules! slots_of {
+macro_rules! impl_slots {
     ($($slot:ident $index:tt),*) => {
         impl<$($slot: Slot),*> Slots for ($($slot,)*) {
             fn fill<'de, Map: MapAccess<'de>>(&mut self, index: usize, map: &mut Map) -> Result<(), Map::Error> {
@@ -368,23 +368,23 @@ macro_rules! slots_of {
     };
 }
 
-slots_of!();
-slots_of!(A 0);
-slots_of!(A 0, B 1);
-slots_of!(A 0, B 1, C 2);
-slots_of!(A 0, B 1, C 2, D 3);
-slots_of!(A 0, B 1, C 2, D 3, E 4);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14);
-slots_of!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15);
+impl_slots!();
+impl_slots!(A 0);
+impl_slots!(A 0, B 1);
+impl_slots!(A 0, B 1, C 2);
+impl_slots!(A 0, B 1, C 2, D 3);
+impl_slots!(A 0, B 1, C 2, D 3, E 4);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14);
+impl_slots!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15);
 
 #[cfg(test)]
 mod tests {
@@ -410,7 +410,7 @@ mod tests {
 
     fn read(pairs: &[(&str, Text)]) -> Result<Wanted, String> {
         let texts: Variables = pairs.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
-        Arguments::Texts(&texts).read(&Whole::<Wanted>(PhantomData)).map_err(|failure| format!("{failure:?}"))
+        Arguments::Strings(&texts).read(&WholeArguments::<Wanted>(PhantomData)).map_err(|failure| format!("{failure:?}"))
     }
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
             (r#"{"a\\":"\"3.0"}"#, None),
             (r#"{"a":9007199254740993.0,"b":7}"#, None),
         ] {
-            assert_eq!(whole_numbers(before).as_deref(), after, "{before}");
+            assert_eq!(rewrite_whole_floats(before).as_deref(), after, "{before}");
         }
     }
 

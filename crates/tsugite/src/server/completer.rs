@@ -9,12 +9,12 @@ use tsugite_core::protocol::OrderedMap;
 use tsugite_core::protocol::completion::{Completion, MAX_VALUES};
 
 use super::context::Context;
-use super::failure::ToolError;
+use super::handler_error::HandlerError;
 
 /// What is being typed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Typing {
+pub struct CompletionRequest {
     /// What was typed so far.
     pub value: String,
     /// Arguments already filled in (from 2025-06-18).
@@ -23,7 +23,7 @@ pub struct Typing {
     pub context: Context,
 }
 
-impl Typing {
+impl CompletionRequest {
     pub(crate) fn new(value: String, arguments: OrderedMap<String>, context: Context) -> Self {
         Self { value, arguments, context }
     }
@@ -39,25 +39,25 @@ pub(crate) type Completers = HashMap<String, Completer>;
 
 /// Says what could stand in an argument.
 #[derive(Clone)]
-pub struct Completer(Kind);
+pub struct Completer(CompleterKind);
 
 #[derive(Clone)]
-enum Kind {
+enum CompleterKind {
     Fixed(Arc<[String]>),
-    Function(Arc<dyn Fn(Typing) -> Values + Send + Sync>),
+    Function(Arc<dyn Fn(CompletionRequest) -> ValuesFuture + Send + Sync>),
 }
 
-type Values = Pin<Box<dyn Future<Output = Result<Vec<String>, ToolError>> + Send>>;
+type ValuesFuture = Pin<Box<dyn Future<Output = Result<Vec<String>, HandlerError>> + Send>>;
 
 impl Completer {
-    pub(crate) async fn complete(&self, typing: Typing) -> Result<Completion, ToolError> {
+    pub(crate) async fn complete(&self, typing: CompletionRequest) -> Result<Completion, HandlerError> {
         match &self.0 {
-            Kind::Fixed(values) => {
+            CompleterKind::Fixed(values) => {
                 let typed = typing.value.to_lowercase();
                 let fits = values.iter().filter(|value| value.to_lowercase().starts_with(&typed));
-                Ok(limited(fits.cloned().collect()))
+                Ok(to_completion(fits.cloned().collect()))
             }
-            Kind::Function(function) => function(typing).await.map(limited),
+            CompleterKind::Function(function) => function(typing).await.map(to_completion),
         }
     }
 }
@@ -69,14 +69,14 @@ impl std::fmt::Debug for Completer {
 }
 
 /// At most 100 values; how many there are in all is said.
-fn limited(mut values: Vec<String>) -> Completion {
+fn to_completion(mut values: Vec<String>) -> Completion {
     let total = values.len();
     values.truncate(MAX_VALUES);
     Completion::new(values).total(total as u64).has_more(total > MAX_VALUES)
 }
 
 /// Values that complete an argument: an array or `Vec` of texts, of which those beginning with what was typed are
-/// offered, or an `async` function from [`Typing`] to a `Vec<String>` (or a `Result` of one), best first.
+/// offered, or an `async` function from [`CompletionRequest`] to a `Vec<String>` (or a `Result` of one), best first.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot complete an argument",
     note = "give an array or `Vec` of texts, or an `async` function that takes a `Typing` and gives a `Vec<String>`"
@@ -88,24 +88,24 @@ pub trait IntoCompleter<P> {
 
 impl<S: Into<String>, const N: usize> IntoCompleter<[S; N]> for [S; N] {
     fn into_completer(self) -> Completer {
-        Completer(Kind::Fixed(self.into_iter().map(Into::into).collect()))
+        Completer(CompleterKind::Fixed(self.into_iter().map(Into::into).collect()))
     }
 }
 
 impl<S: Into<String>> IntoCompleter<Vec<S>> for Vec<S> {
     fn into_completer(self) -> Completer {
-        Completer(Kind::Fixed(self.into_iter().map(Into::into).collect()))
+        Completer(CompleterKind::Fixed(self.into_iter().map(Into::into).collect()))
     }
 }
 
 impl<F, A, R> IntoCompleter<fn(A) -> R> for F
 where
-    F: Fn(Typing) -> A + Send + Sync + 'static,
+    F: Fn(CompletionRequest) -> A + Send + Sync + 'static,
     A: Future<Output = R> + Send + 'static,
     R: IntoValues,
 {
     fn into_completer(self) -> Completer {
-        Completer(Kind::Function(Arc::new(move |typing| {
+        Completer(CompleterKind::Function(Arc::new(move |typing| {
             let values = self(typing);
             Box::pin(async move { values.await.into_values() })
         })))
@@ -115,17 +115,17 @@ where
 /// What a completing function may give.
 pub trait IntoValues {
     /// As values.
-    fn into_values(self) -> Result<Vec<String>, ToolError>;
+    fn into_values(self) -> Result<Vec<String>, HandlerError>;
 }
 
 impl IntoValues for Vec<String> {
-    fn into_values(self) -> Result<Vec<String>, ToolError> {
+    fn into_values(self) -> Result<Vec<String>, HandlerError> {
         Ok(self)
     }
 }
 
-impl<E: Into<ToolError>> IntoValues for Result<Vec<String>, E> {
-    fn into_values(self) -> Result<Vec<String>, ToolError> {
+impl<E: Into<HandlerError>> IntoValues for Result<Vec<String>, E> {
+    fn into_values(self) -> Result<Vec<String>, HandlerError> {
         self.map_err(Into::into)
     }
 }

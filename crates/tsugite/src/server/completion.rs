@@ -5,42 +5,42 @@ use std::sync::Arc;
 use tsugite_core::protocol::completion::{Complete, CompleteResult, Completion, Reference};
 use tsugite_core::revision::{RpcError, read_params};
 
-use super::completer::{Completer, Typing};
+use super::completer::{Completer, CompletionRequest};
 use super::context::{CallContext, LazyContext};
-use super::failure::Failure;
-use super::link::{Asked, Link, Work};
+use super::handler_error::InvocationError;
+use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
 use super::prompt::Prompt;
 
 /// Says what could stand in an argument.
 pub(crate) fn complete(
-    link: &Arc<Link>,
-    asked: Asked<'_>,
+    link: &Arc<ServerConnection>,
+    asked: IncomingRequest<'_>,
     context: &LazyContext<'_>,
-) -> Result<Option<Work>, RpcError> {
+) -> Result<Option<PendingRequest>, RpcError> {
     let params = read_params::<Complete>(asked.request.params(), asked.revision)?;
-    let completer = find(link, asked, &params.r#ref, &params.argument.name)?;
+    let completer = find_completer(link, asked, &params.r#ref, &params.argument.name)?;
     let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
-    let typing = Typing::new(params.argument.value, arguments, context.get());
+    let typing = CompletionRequest::new(params.argument.value, arguments, context.get());
     let answer = Box::pin(async move {
         let completion = match completer {
-            Some(completer) => completer.complete(typing).await.map_err(Failure::Tool)?,
+            Some(completer) => completer.complete(typing).await.map_err(InvocationError::Handler)?,
             None => Completion::new([]).total(0_u64).has_more(false),
         };
         Ok(CompleteResult::new(completion))
     });
-    Ok(link.run::<Complete>(asked, context, answer))
+    Ok(link.run_handler::<Complete>(asked, context, answer))
 }
 
 /// What completes the argument, if anything does. Fails when there is no such prompt, template or argument.
-fn find(
-    link: &Link,
-    asked: Asked<'_>,
+fn find_completer(
+    link: &ServerConnection,
+    asked: IncomingRequest<'_>,
     reference: &Reference,
     argument: &str,
 ) -> Result<Option<Completer>, RpcError> {
     let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
     let bad = |text: String| RpcError::InvalidParams(format!("Invalid params: {text}").into());
-    let unknown = || bad(format!("there is no argument `{}`", clip(argument)));
+    let unknown = || bad(format!("there is no argument `{}`", truncate(argument)));
     match reference {
         Reference::Prompt { name, .. } => {
             let found = shared.find::<Prompt>(config, who, name);
@@ -49,14 +49,14 @@ fn find(
             if known { Ok(prompt.completer(argument).cloned()) } else { Err(unknown()) }
         }
         Reference::Resource { uri } => {
-            let Some(family) = shared.find_family(config, who, uri).map(|found| found.item) else {
+            let Some(family) = shared.find_template(config, who, uri).map(|found| found.item) else {
                 // A resource that is no family has nothing to complete, but it is there.
                 return match shared.find_resource(config, who, uri) {
                     Ok(Some(_)) => Ok(None),
-                    _ => Err(bad(format!("there is no template `{}`", clip(uri)))),
+                    _ => Err(bad(format!("there is no template `{}`", truncate(uri)))),
                 };
             };
-            let template = super::registry::template_of(&family);
+            let template = super::registry::resource_template(&family);
             let known = template.is_some_and(|template| template.variables().any(|known| known == argument));
             if known { Ok(family.completer(argument).cloned()) } else { Err(unknown()) }
         }
@@ -64,6 +64,6 @@ fn find(
     }
 }
 
-fn clip(text: &str) -> String {
+fn truncate(text: &str) -> String {
     text.chars().take(100).collect()
 }

@@ -10,27 +10,27 @@ use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::{Implementation, Object};
 use tsugite_core::revision::{Revisions, ServerInfoMeta};
 
-use super::layer::{Hearer, Layered};
-use super::lookup::{Rule, Viewed};
+use super::layer::{NotificationHandler, DynService};
+use super::lookup::{VisibilityRule, ItemInfo};
 use super::principal::Principal;
-use super::seal::{KeyRing, Keys, SealKey};
-use super::state::States;
-use super::validate::{Compile, Validator};
-use super::{Server, Shared};
+use super::seal::{KeyRing, LazyKeyRing, SealKey};
+use super::state::StateMap;
+use super::validate::{CompileFn, Validator};
+use super::{Server, ServerShared};
 use crate::bus::Bus;
 use crate::transport::HttpSettings;
 
 /// Whether what tools return is checked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Checks {
-    No,
+pub(crate) enum OutputValidation {
+    Disabled,
     /// Where the schema can be: a debug build must not refuse what a release build takes.
-    IfPossible(Compile),
-    Yes(Compile),
+    BestEffort(CompileFn),
+    Required(CompileFn),
 }
 
 /// Takes out of a log message what no client may read.
-pub(crate) type Redact = Arc<dyn Fn(&mut serde_json::Value) + Send + Sync>;
+pub(crate) type RedactFn = Arc<dyn Fn(&mut serde_json::Value) + Send + Sync>;
 
 /// What is said once and looked up with every request. A link keeps the one it began with.
 #[derive(Clone)]
@@ -38,80 +38,80 @@ pub(crate) struct Config {
     pub(crate) info: Implementation,
     pub(crate) stamp: ServerInfoMeta,
     pub(crate) instructions: Option<String>,
-    pub(crate) served: Revisions,
-    pub(crate) states: States,
+    pub(crate) revisions: Revisions,
+    pub(crate) states: StateMap,
     pub(crate) limits: MessageLimits,
-    pub(crate) running: usize,
-    pub(crate) waiting: usize,
-    pub(crate) subscriptions: usize,
-    pub(crate) grace: Duration,
-    pub(crate) page: usize,
+    pub(crate) max_concurrent_handlers: usize,
+    pub(crate) max_pending_requests: usize,
+    pub(crate) max_subscriptions: usize,
+    pub(crate) shutdown_grace: Duration,
+    pub(crate) page_size: usize,
     pub(crate) cache: Option<(Duration, CacheScope)>,
-    pub(crate) rule: Option<Rule>,
-    pub(crate) checks_output: Checks,
-    pub(crate) offers_later: bool,
-    pub(crate) redact: Option<Redact>,
+    pub(crate) visibility_rule: Option<VisibilityRule>,
+    pub(crate) output_validation: OutputValidation,
+    pub(crate) declare_all_capabilities: bool,
+    pub(crate) redact: Option<RedactFn>,
     pub(crate) extensions: Object,
-    pub(crate) layers: Option<Arc<dyn Layered>>,
+    pub(crate) layers: Option<Arc<dyn DynService>>,
     /// Whoever hears what clients say that is no request.
-    pub(crate) hearer: Option<Arc<dyn Hearer>>,
-    pub(crate) keys: Arc<Keys>,
-    pub(crate) state_age: Duration,
-    pub(crate) state_bytes: usize,
-    pub(crate) rounds: u32,
-    pub(crate) patience: Duration,
-    pub(crate) ask_time: Duration,
-    pub(crate) buffer: usize,
+    pub(crate) notification_handler: Option<Arc<dyn NotificationHandler>>,
+    pub(crate) key_ring: Arc<LazyKeyRing>,
+    pub(crate) state_ttl: Duration,
+    pub(crate) max_state_bytes: usize,
+    pub(crate) max_rounds: u32,
+    pub(crate) round_timeout: Duration,
+    pub(crate) ask_timeout: Duration,
+    pub(crate) max_write_buffer_bytes: usize,
     pub(crate) http: HttpSettings,
 }
 
 impl Server {
     /// A server that offers nothing yet.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self::of(Implementation::new(name, version))
+        Self::from_info(Implementation::new(name, version))
     }
 
     /// A server that presents itself with more than a name and a version: a title, icons, a web site.
-    pub fn of(info: Implementation) -> Self {
+    pub fn from_info(info: Implementation) -> Self {
         let config = Config {
             stamp: ServerInfoMeta::new(info.clone()),
             info,
             instructions: None,
-            served: Revisions::ALL,
-            states: States::default(),
+            revisions: Revisions::ALL,
+            states: StateMap::default(),
             limits: MessageLimits::default(),
-            running: 256,
-            waiting: 16_384,
-            subscriptions: 1_024,
-            grace: Duration::from_secs(5),
-            page: 1_000,
+            max_concurrent_handlers: 256,
+            max_pending_requests: 16_384,
+            max_subscriptions: 1_024,
+            shutdown_grace: Duration::from_secs(5),
+            page_size: 1_000,
             cache: None,
-            rule: None,
-            checks_output: if cfg!(debug_assertions) {
-                Checks::IfPossible(Validator::compile)
+            visibility_rule: None,
+            output_validation: if cfg!(debug_assertions) {
+                OutputValidation::BestEffort(Validator::compile)
             } else {
-                Checks::No
+                OutputValidation::Disabled
             },
-            offers_later: false,
+            declare_all_capabilities: false,
             redact: None,
             extensions: Object::new(),
             layers: None,
-            hearer: None,
-            keys: Arc::default(),
-            state_age: Duration::from_secs(3_600),
-            state_bytes: 64 << 10,
-            rounds: 16,
-            patience: Duration::from_secs(10),
-            ask_time: Duration::from_secs(600),
-            buffer: 256 << 10,
+            notification_handler: None,
+            key_ring: Arc::default(),
+            state_ttl: Duration::from_secs(3_600),
+            max_state_bytes: 64 << 10,
+            max_rounds: 16,
+            round_timeout: Duration::from_secs(10),
+            ask_timeout: Duration::from_secs(600),
+            max_write_buffer_bytes: 256 << 10,
             http: HttpSettings::default(),
         };
-        let shared = Shared {
+        let shared = ServerShared {
             config: RwLock::new(Arc::new(config)),
             registry: Default::default(),
             has_mounts: Default::default(),
             feed: Default::default(),
-            pages: Default::default(),
+            page_cache: Default::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -125,7 +125,7 @@ impl Server {
     /// Serves only these revisions; all unless told otherwise.
     #[must_use]
     pub fn revisions(self, served: Revisions) -> Self {
-        self.configure(|config| config.served = served)
+        self.configure(|config| config.revisions = served)
     }
 
     /// Sets how large a message may be.
@@ -137,32 +137,32 @@ impl Server {
     /// Sets how many handlers of one peer run at a time; 256 unless told otherwise. Further requests wait; reading
     /// goes on, so that answers and cancellations are heard.
     #[must_use]
-    pub fn concurrency(self, handlers: usize) -> Self {
-        self.configure(|config| config.running = handlers.clamp(1, Semaphore::MAX_PERMITS))
+    pub fn max_concurrent_handlers(self, handlers: usize) -> Self {
+        self.configure(|config| config.max_concurrent_handlers = handlers.clamp(1, Semaphore::MAX_PERMITS))
     }
 
     /// Sets how many requests of one peer may wait or run; 16,384 unless told otherwise. Further ones are refused.
     #[must_use]
-    pub fn most_waiting(self, requests: usize) -> Self {
-        self.configure(|config| config.waiting = requests.max(1))
+    pub fn max_pending_requests(self, requests: usize) -> Self {
+        self.configure(|config| config.max_pending_requests = requests.max(1))
     }
 
     /// Sets how many resources, and how many streams of changes, one peer may subscribe to; 1,024 unless told otherwise.
     #[must_use]
-    pub fn most_subscriptions(self, subscriptions: usize) -> Self {
-        self.configure(|config| config.subscriptions = subscriptions)
+    pub fn max_subscriptions(self, subscriptions: usize) -> Self {
+        self.configure(|config| config.max_subscriptions = subscriptions)
     }
 
     /// Sets how long what runs may take to finish when the client has gone; five seconds unless told otherwise.
     #[must_use]
-    pub fn grace(self, time: Duration) -> Self {
-        self.configure(|config| config.grace = time)
+    pub fn shutdown_grace(self, time: Duration) -> Self {
+        self.configure(|config| config.shutdown_grace = time)
     }
 
     /// Sets how many things stand on one page of a list; 1,000 unless told otherwise.
     #[must_use]
     pub fn page_size(self, things: usize) -> Self {
-        self.configure(|config| config.page = things.max(1))
+        self.configure(|config| config.page_size = things.max(1))
     }
 
     /// Says for how long lists, and what the server says of itself, stay good, and for whom (2026-07-28). Lists that
@@ -185,17 +185,17 @@ impl Server {
     #[must_use]
     pub fn visible(
         self,
-        rule: impl Fn(Option<&Principal>, &Viewed<'_>) -> bool + Send + Sync + 'static,
+        rule: impl Fn(Option<&Principal>, &ItemInfo<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.configure(|config| config.rule = Some(Arc::new(rule)))
+        self.configure(|config| config.visibility_rule = Some(Arc::new(rule)))
     }
 
     /// Checks what tools return against their output schema before it is sent; a mistake is logged and the client hears
     /// of an internal error. On in debug builds unless told otherwise. Counts for tools registered afterwards.
     #[must_use]
-    pub fn check_output(self, yes: bool) -> Self {
+    pub fn validate_output(self, yes: bool) -> Self {
         self.configure(|config| {
-            config.checks_output = if yes { Checks::Yes(Validator::compile) } else { Checks::No };
+            config.output_validation = if yes { OutputValidation::Required(Validator::compile) } else { OutputValidation::Disabled };
         })
     }
 
@@ -203,11 +203,11 @@ impl Server {
     #[must_use]
     pub fn bus(self, bus: impl Bus) -> Self {
         let feed = &self.shared.feed;
-        feed.carrier.set(Arc::new(bus), format!("tsugite/{}", self.shared.config().info.name));
+        feed.bus.set(Arc::new(bus), format!("tsugite/{}", self.shared.config().info.name));
         let shared = Arc::downgrade(&self.shared);
-        feed.carrier.hear(move |news| {
+        feed.bus.hear(move |news| {
             let Some(shared) = shared.upgrade() else { return false };
-            shared.feed.heard(&shared, &news);
+            shared.feed.receive_bus_event(&shared, &news);
             true
         });
         self
@@ -215,8 +215,8 @@ impl Server {
 
     /// Declares tools, prompts and resources although there are none yet: they come later, see [`Server::change`].
     #[must_use]
-    pub fn offers_later(self) -> Self {
-        self.configure(|config| config.offers_later = true)
+    pub fn declare_all_capabilities(self) -> Self {
+        self.configure(|config| config.declare_all_capabilities = true)
     }
 
     /// Looks at the data of every log message before a client gets it: the place to take secrets out.
@@ -235,7 +235,7 @@ impl Server {
         let name = name.into();
         if !name.contains('/') || !tsugite_core::protocol::meta::is_valid_key(&name) {
             let mistake = format!("the extension {name:?} is not called like `com.example/name`");
-            self.shared.registry_mut(|registry| registry.note(mistake));
+            self.shared.update_registry(|registry| registry.record_error(mistake));
         }
         self.configure(|config| drop(config.extensions.insert(name, settings.into())))
     }
@@ -252,46 +252,46 @@ impl Server {
     #[must_use]
     pub fn seal_keys(self, newest: SealKey, older: impl IntoIterator<Item = SealKey>) -> Self {
         let ring = KeyRing::new(newest, older.into_iter().collect());
-        self.configure(|config| config.keys = Arc::new(Keys::of(ring)))
+        self.configure(|config| config.key_ring = Arc::new(LazyKeyRing::from_ring(ring)))
     }
 
     /// Sets for how long a call that asked back can be taken up again (2026-07-28); one hour unless told otherwise.
     #[must_use]
-    pub fn state_age(self, time: Duration) -> Self {
-        self.configure(|config| config.state_age = time)
+    pub fn state_ttl(self, time: Duration) -> Self {
+        self.configure(|config| config.state_ttl = time)
     }
 
     /// Sets how large the sealed state of such a call may be; 64 KiB unless told otherwise.
     #[must_use]
-    pub fn state_size(self, bytes: usize) -> Self {
-        self.configure(|config| config.state_bytes = bytes)
+    pub fn max_state_bytes(self, bytes: usize) -> Self {
+        self.configure(|config| config.max_state_bytes = bytes)
     }
 
     /// Sets how often one call may ask back (2026-07-28); 16 times unless told otherwise.
     #[must_use]
-    pub fn most_rounds(self, rounds: u32) -> Self {
-        self.configure(|config| config.rounds = rounds)
+    pub fn max_rounds(self, rounds: u32) -> Self {
+        self.configure(|config| config.max_rounds = rounds)
     }
 
     /// Sets how long a handler that was asked to go on after a question may take until it comes to that question again
     /// (2026-07-28); ten seconds unless told otherwise. One that does not come there has asked something else than before.
     #[must_use]
-    pub fn round_patience(self, time: Duration) -> Self {
-        self.configure(|config| config.patience = time)
+    pub fn round_timeout(self, time: Duration) -> Self {
+        self.configure(|config| config.round_timeout = time)
     }
 
     /// Sets how long a question to the client may take unless the question says otherwise (up to 2025-11-25); ten minutes
     /// unless told otherwise.
     #[must_use]
-    pub fn ask_time(self, time: Duration) -> Self {
-        self.configure(|config| config.ask_time = time)
+    pub fn ask_timeout(self, time: Duration) -> Self {
+        self.configure(|config| config.ask_timeout = time)
     }
 
     /// Sets how many bytes may wait for one peer before nothing more is read from it and its handlers wait; 256 KiB unless
     /// told otherwise.
     #[must_use]
-    pub fn buffer(self, bytes: usize) -> Self {
-        self.configure(|config| config.buffer = bytes.max(1))
+    pub fn max_write_buffer_bytes(self, bytes: usize) -> Self {
+        self.configure(|config| config.max_write_buffer_bytes = bytes.max(1))
     }
 
     pub(crate) fn configure(self, change: impl FnOnce(&mut Config)) -> Self {
@@ -299,7 +299,7 @@ impl Server {
         change(Arc::make_mut(&mut config));
         drop(config);
         // Lists that were written already may look otherwise now.
-        self.shared.feed.changed(&[]);
+        self.shared.feed.notify_list_changed(&[]);
         self
     }
 }

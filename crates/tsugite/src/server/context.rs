@@ -19,44 +19,44 @@ use tsugite_core::protocol::{ClientCapabilities, Implementation};
 use tsugite_core::revision::{Revision, write_notification};
 use tsugite_core::session::inbound::MonotonicProgress;
 
-use super::ask::{Questions, Round};
-use super::config::Redact;
-use super::failure::Failure;
+use super::ask::{OutgoingRequests, Round};
+use super::config::RedactFn;
+use super::handler_error::InvocationError;
 use super::handler::{CallParts, FromCall};
-use super::link::{Asked, Link};
+use super::connection::{IncomingRequest, ServerConnection};
 use super::principal::{Headers, Principal};
-use super::{Config, Server, Shared};
+use super::{Config, Server, ServerShared};
 use crate::lock::lock;
 use crate::transport::outbox::Outbox;
 
 /// What a handler may do meanwhile. A parameter of any handler; cheap to clone.
 #[derive(Clone)]
-pub struct Context(Arc<Inner>);
+pub struct Context(Arc<ContextInner>);
 
-struct Inner {
+struct ContextInner {
     server: Server,
     outbox: Arc<Outbox>,
     /// Where what comes after the answer goes.
-    link: Weak<Link>,
-    questions: Arc<Questions>,
+    connection: Weak<ServerConnection>,
+    outgoing_requests: Arc<OutgoingRequests>,
     revision: Revision,
     progress: Option<(Id<'static>, Mutex<MonotonicProgress>)>,
     /// From which level on the peer wants logs; `None` is not at all.
     log_level: Option<Level>,
     /// What takes secrets out of logs: the server's, and that of the mounted one the handler belongs to.
-    redact: [Option<Redact>; 2],
+    redact: [Option<RedactFn>; 2],
     capabilities: ClientCapabilities,
     client: Option<Implementation>,
     principal: Option<Principal>,
     headers: Headers,
-    cancelled: Cancelled,
+    cancellation: CancellationToken,
     /// Progress and logs end with the request.
     ended: AtomicBool,
     may_ask: bool,
-    ask_time: Duration,
+    ask_timeout: Duration,
     round: OnceLock<Arc<Round>>,
     driver: Mutex<Option<Waker>>,
-    paused: Mutex<Paused>,
+    paused: Mutex<PausedTime>,
 }
 
 impl Context {
@@ -84,11 +84,11 @@ impl Context {
     ///
     /// Waits while the peer is too far behind to take more.
     pub async fn log<T: Serialize + ?Sized>(&self, level: Level, data: &T) {
-        self.log_as(level, None, data).await;
+        self.log_with_logger(level, None, data).await;
     }
 
     /// Sends a log message under the name of a part of the server; else as [`Context::log`].
-    pub async fn log_as<T: Serialize + ?Sized>(&self, level: Level, logger: Option<&str>, data: &T) {
+    pub async fn log_with_logger<T: Serialize + ?Sized>(&self, level: Level, logger: Option<&str>, data: &T) {
         let wanted = self.0.log_level.is_some_and(|least| level >= least);
         if !wanted || self.has_ended() {
             return;
@@ -140,8 +140,8 @@ impl Context {
 
     /// Tells when the client no longer wants the answer. The handler's future is dropped then; work it has started
     /// elsewhere can listen here.
-    pub fn cancelled(&self) -> Cancelled {
-        self.0.cancelled.clone()
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.0.cancellation.clone()
     }
 
     /// Ends the stream that would carry the answer, and goes on: up to 2025-11-25 a client over HTTP comes back for the
@@ -156,22 +156,22 @@ impl Context {
     }
 
     /// Where what belongs to no request goes, or to one that is answered; nowhere if the peer is gone or none can follow.
-    pub(crate) fn later(&self) -> Option<Arc<Outbox>> {
-        let link = self.0.link.upgrade().filter(|link| link.has_sequel())?;
+    pub(crate) fn push_queue(&self) -> Option<Arc<Outbox>> {
+        let link = self.0.connection.upgrade().filter(|link| link.can_push())?;
         Some(link.outbox().clone()).filter(|outbox| !outbox.is_closed())
     }
 
-    pub(crate) fn questions(&self) -> &Arc<Questions> {
-        &self.0.questions
+    pub(crate) fn outgoing_requests(&self) -> &Arc<OutgoingRequests> {
+        &self.0.outgoing_requests
     }
 
     /// How long a question may take that does not say it itself.
-    pub(crate) fn ask_time(&self) -> Duration {
-        self.0.ask_time
+    pub(crate) fn ask_timeout(&self) -> Duration {
+        self.0.ask_timeout
     }
 
     /// How many clones there are.
-    pub(crate) fn holders(&self) -> usize {
+    pub(crate) fn strong_count(&self) -> usize {
         Arc::strong_count(&self.0)
     }
 
@@ -200,7 +200,7 @@ impl Context {
         round
     }
 
-    pub(crate) fn known_round(&self) -> Option<&Arc<Round>> {
+    pub(crate) fn current_round(&self) -> Option<&Arc<Round>> {
         self.0.round.get()
     }
 
@@ -225,31 +225,31 @@ impl Context {
     }
 
     /// Stops the clock of the handler for as long as somebody takes to answer.
-    pub(crate) fn pause(&self) -> Pause {
+    pub(crate) fn pause_timeout(&self) -> PauseGuard {
         let mut paused = lock(&self.0.paused);
         paused.count += 1;
         paused.since.get_or_insert_with(Instant::now);
-        Pause(self.clone())
+        PauseGuard(self.clone())
     }
 
     /// For how long the clock stood so far.
-    pub(crate) fn paused(&self) -> Duration {
+    pub(crate) fn paused_time(&self) -> Duration {
         let paused = lock(&self.0.paused);
         paused.total + paused.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
 #[derive(Default)]
-struct Paused {
+struct PausedTime {
     count: usize,
     since: Option<Instant>,
     total: Duration,
 }
 
 /// The clock of a handler stands.
-pub(crate) struct Pause(Context);
+pub(crate) struct PauseGuard(Context);
 
-impl Drop for Pause {
+impl Drop for PauseGuard {
     fn drop(&mut self) {
         let mut paused = lock(&self.0.0.paused);
         paused.count -= 1;
@@ -262,14 +262,14 @@ impl Drop for Pause {
 }
 
 impl FromCall for Context {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
+    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
         Ok(call.context())
     }
 }
 
-impl FromCall for Cancelled {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
-        Ok(call.context().cancelled())
+impl FromCall for CancellationToken {
+    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
+        Ok(call.context().cancellation_token())
     }
 }
 
@@ -280,14 +280,14 @@ impl fmt::Debug for Context {
 }
 
 /// Ends a request with its future, however that goes: answered, aborted, or out of time.
-pub(crate) struct Ending(pub(crate) Context);
+pub(crate) struct EndGuard(pub(crate) Context);
 
-impl Drop for Ending {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         if !self.0.has_ended() {
             self.0.end();
             // Nobody answered, so nobody wants it any more: what was started elsewhere can stop.
-            self.0.0.cancelled.cancel();
+            self.0.0.cancellation.cancel();
         }
     }
 }
@@ -298,49 +298,49 @@ pub(crate) trait CallContext {
     fn principal(&self) -> Option<&Principal>;
     fn headers(&self) -> &Headers;
     /// Places for handlers that block.
-    fn places(&self) -> &Arc<Semaphore>;
+    fn blocking_permits(&self) -> &Arc<Semaphore>;
 }
 
 impl CallContext for LazyContext<'_> {
     fn get(&self) -> Context {
-        self.made.get_or_init(|| self.make()).clone()
+        self.built.get_or_init(|| self.build()).clone()
     }
 
     fn principal(&self) -> Option<&Principal> {
-        self.asked.principal()
+        self.incoming.principal()
     }
 
     fn headers(&self) -> &Headers {
-        &self.asked.caller.headers
+        &self.incoming.caller.headers
     }
 
-    fn places(&self) -> &Arc<Semaphore> {
-        self.link.places()
+    fn blocking_permits(&self) -> &Arc<Semaphore> {
+        self.connection.blocking_permits()
     }
 }
 
 /// A context that is made when somebody asks for it: most handlers never do.
 pub(crate) struct LazyContext<'a> {
-    link: &'a Arc<Link>,
-    asked: Asked<'a>,
+    connection: &'a Arc<ServerConnection>,
+    incoming: IncomingRequest<'a>,
     may_ask: bool,
     /// The mounted server the handler belongs to.
-    owner: OnceCell<Arc<Shared>>,
-    made: OnceCell<Context>,
+    owner: OnceCell<Arc<ServerShared>>,
+    built: OnceCell<Context>,
 }
 
 impl<'a> LazyContext<'a> {
-    pub(crate) fn new(link: &'a Arc<Link>, asked: Asked<'a>, may_ask: bool) -> Self {
-        Self { link, asked, may_ask, owner: OnceCell::new(), made: OnceCell::new() }
+    pub(crate) fn new(connection: &'a Arc<ServerConnection>, incoming: IncomingRequest<'a>, may_ask: bool) -> Self {
+        Self { connection, incoming, may_ask, owner: OnceCell::new(), built: OnceCell::new() }
     }
 
     /// The context, if anybody asked for it.
-    pub(crate) fn made(&self) -> Option<&Context> {
-        self.made.get()
+    pub(crate) fn built(&self) -> Option<&Context> {
+        self.built.get()
     }
 
     /// Says to which mounted server the handler belongs, before anybody asks for the context; gives its settings.
-    pub(crate) fn owned_by(&self, owner: Option<Arc<Shared>>) -> Option<Arc<Config>> {
+    pub(crate) fn set_owner(&self, owner: Option<Arc<ServerShared>>) -> Option<Arc<Config>> {
         let config = owner.as_ref().map(|owner| owner.config());
         if let Some(owner) = owner {
             drop(self.owner.set(owner));
@@ -353,8 +353,8 @@ impl<'a> LazyContext<'a> {
         drop(self.get().0.round.set(Arc::new(round)));
     }
 
-    fn make(&self) -> Context {
-        let Asked { peek, revision, caller, tables, .. } = self.asked;
+    fn build(&self) -> Context {
+        let IncomingRequest { meta: peek, revision, caller, tracking: tables, .. } = self.incoming;
         // What a request of 2026-07-28 says of its sender was checked when it came.
         let sender = revision.is_stateless().then(|| peek.declared_client().ok()).flatten();
         let (log_level, capabilities, client) = match sender {
@@ -362,27 +362,27 @@ impl<'a> LazyContext<'a> {
                 let client = sender.info();
                 (sender.log_level, sender.capabilities, client)
             }
-            None => self.link.session(),
+            None => self.connection.session_info(),
         };
         let owner = self.owner.get();
         let inner_redact = owner.and_then(|owner| owner.config().redact.clone());
-        Context(Arc::new(Inner {
-            server: owner.map_or_else(|| self.link.server.clone(), |owner| Server { shared: owner.clone() }),
-            outbox: self.asked.reply.outbox.clone(),
-            link: Arc::downgrade(self.link),
-            questions: self.link.questions().clone(),
+        Context(Arc::new(ContextInner {
+            server: owner.map_or_else(|| self.connection.server.clone(), |owner| Server { shared: owner.clone() }),
+            outbox: self.incoming.writer.outbox.clone(),
+            connection: Arc::downgrade(self.connection),
+            outgoing_requests: self.connection.outgoing_requests().clone(),
             revision,
             progress: peek.progress_token().map(|token| (token, Mutex::new(MonotonicProgress::default()))),
             log_level,
-            redact: [self.link.config.redact.clone(), inner_redact],
+            redact: [self.connection.config.redact.clone(), inner_redact],
             capabilities,
             client,
             principal: caller.principal.clone(),
             headers: caller.headers.clone(),
-            cancelled: tables.cancelled(),
+            cancellation: tables.cancellation_token(),
             ended: AtomicBool::new(false),
             may_ask: self.may_ask,
-            ask_time: self.link.config.ask_time,
+            ask_timeout: self.connection.config.ask_timeout,
             round: OnceLock::new(),
             driver: Mutex::default(),
             paused: Mutex::default(),
@@ -392,24 +392,24 @@ impl<'a> LazyContext<'a> {
 
 /// The news that a request is no longer wanted.
 #[derive(Clone, Default)]
-pub struct Cancelled(Arc<Flag>);
+pub struct CancellationToken(Arc<CancellationState>);
 
 #[derive(Default)]
-struct Flag {
-    set: AtomicBool,
-    news: Notify,
+struct CancellationState {
+    cancelled: AtomicBool,
+    notify: Notify,
 }
 
-impl Cancelled {
+impl CancellationToken {
     /// Whether it is no longer wanted.
     pub fn is_cancelled(&self) -> bool {
-        self.0.set.load(Ordering::Acquire)
+        self.0.cancelled.load(Ordering::Acquire)
     }
 
     /// Waits until it is no longer wanted.
-    pub async fn wait(&self) {
+    pub async fn cancelled(&self) {
         loop {
-            let news = self.0.news.notified();
+            let news = self.0.notify.notified();
             if self.is_cancelled() {
                 return;
             }
@@ -418,12 +418,12 @@ impl Cancelled {
     }
 
     pub(crate) fn cancel(&self) {
-        self.0.set.store(true, Ordering::Release);
-        self.0.news.notify_waiters();
+        self.0.cancelled.store(true, Ordering::Release);
+        self.0.notify.notify_waiters();
     }
 }
 
-impl fmt::Debug for Cancelled {
+impl fmt::Debug for CancellationToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cancelled({})", self.is_cancelled())
     }

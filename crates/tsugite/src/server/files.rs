@@ -31,18 +31,18 @@ pub(crate) enum FileContent {
 
 /// Reads one file that the server chose, of at most `most` bytes.
 pub(crate) fn read_file(path: &Path, most: u64) -> Result<FileBody, FileError> {
-    let file = retry_on_intr(|| open(path, FILE, Mode::empty()))?;
-    read(file, path, most)
+    let file = retry_on_intr(|| open(path, FILE_FLAGS, Mode::empty()))?;
+    read_fd(file, path, most)
 }
 
 /// A folder whose files may be read.
 #[derive(Debug, Clone)]
-pub(crate) struct Folder {
+pub(crate) struct Directory {
     /// Canonical.
     root: PathBuf,
 }
 
-impl Folder {
+impl Directory {
     /// Fails if there is no folder at `path`.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         let root = path.canonicalize()?;
@@ -54,36 +54,36 @@ impl Folder {
 
     /// Reads the file that a peer named, not percent-encoded any more. What is hidden or outside is not found.
     pub(crate) fn read(&self, relative: &str, most: u64) -> Result<FileBody, FileError> {
-        if !is_plain(relative) {
+        if !is_safe_path(relative) {
             return Err(FileError::NotFound);
         }
         let real = self.root.join(relative).canonicalize()?;
         let inside = real.strip_prefix(&self.root).map_err(|_| FileError::NotFound)?;
-        read(open_beneath(&self.root, inside)?, Path::new(relative), most)
+        read_fd(open_beneath(&self.root, inside)?, Path::new(relative), most)
     }
 
     /// The files that can be read, in the order of their bytes, at most `most` of them.
     ///
     /// Fails if the folder itself cannot be read. Folders in it that cannot be read are left out, and so are those
     /// more than 32 deep.
-    pub(crate) fn list(&self, most: usize) -> io::Result<Listing> {
-        let mut walk = Walk { root: &self.root, most, linked: HashSet::new(), listing: Listing::default() };
-        walk.enter(&self.root, "", 1)?;
+    pub(crate) fn list(&self, most: usize) -> io::Result<DirectoryListing> {
+        let mut walk = DirectoryWalker { root: &self.root, max_files: most, visited_links: HashSet::new(), listing: DirectoryListing::default() };
+        walk.walk(&self.root, "", 1)?;
         Ok(walk.listing)
     }
 }
 
 /// What is in a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Listing {
-    pub(crate) files: Vec<Listed>,
+pub(crate) struct DirectoryListing {
+    pub(crate) files: Vec<FileEntry>,
     /// Whether there are more files than were asked for.
-    pub(crate) more: bool,
+    pub(crate) truncated: bool,
 }
 
 /// A file in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct FileEntry {
     /// From the folder, with `/` between its segments.
     pub(crate) path: String,
     /// In bytes.
@@ -98,7 +98,7 @@ pub(crate) enum FileError {
     /// `size` is what is known of it: the file may be larger.
     TooLarge {
         size: u64,
-        most: u64,
+        max: u64,
     },
     Io(io::Error),
 }
@@ -108,7 +108,7 @@ impl fmt::Display for FileError {
         match self {
             FileError::NotFound => f.write_str("there is no such file"),
             FileError::NotAFile => f.write_str("it is not a regular file"),
-            FileError::TooLarge { size, most } => {
+            FileError::TooLarge { size, max: most } => {
                 write!(f, "the file is too large: {size} bytes, and {most} are allowed")
             }
             FileError::Io(error) => write!(f, "the file cannot be read: {error}"),
@@ -148,8 +148,8 @@ impl From<io::Error> for FileError {
 }
 
 /// The type that the name of a file tells, if it tells one.
-pub(crate) fn mime_of(path: &Path) -> Option<&'static str> {
-    kind_of(path).map(|(mime, _)| mime)
+pub(crate) fn mime_type(path: &Path) -> Option<&'static str> {
+    file_type(path).map(|(mime, _)| mime)
 }
 
 /// A relative path as it stands in a URI: all but letters, digits, `-._~` and the `/` between segments is encoded.
@@ -168,7 +168,7 @@ pub(crate) fn encode_path(relative: &str) -> String {
 
 /// A way down, and nothing that any system could take for more: no `.` and `..`, no separator of another system, no
 /// drive. Hidden names are not offered, so they cannot be guessed either.
-fn is_plain(relative: &str) -> bool {
+fn is_safe_path(relative: &str) -> bool {
     let mut start = relative.chars();
     let drive = start.next().is_some_and(|letter| letter.is_ascii_alphabetic()) && start.next() == Some(':');
     let segment = |segment: &str| !segment.is_empty() && !segment.starts_with('.');
@@ -179,17 +179,17 @@ fn is_plain(relative: &str) -> bool {
 
 /// Opens a canonical path step by step and follows no link, so that one which is put there meanwhile leads nowhere.
 fn open_beneath(root: &Path, inside: &Path) -> Result<OwnedFd, FileError> {
-    let mut place = retry_on_intr(|| open(root, FOLDER, Mode::empty()))?;
+    let mut place = retry_on_intr(|| open(root, DIRECTORY_FLAGS, Mode::empty()))?;
     let mut steps = inside.components().peekable();
     while let Some(step) = steps.next() {
         let Component::Normal(name) = step else { return Err(FileError::NotFound) };
-        let flags = if steps.peek().is_some() { FOLDER } else { FILE };
+        let flags = if steps.peek().is_some() { DIRECTORY_FLAGS } else { FILE_FLAGS };
         place = retry_on_intr(|| openat(&place, name, flags | OFlags::NOFOLLOW, Mode::empty()))?;
     }
     Ok(place)
 }
 
-fn read(file: OwnedFd, name: &Path, most: u64) -> Result<FileBody, FileError> {
+fn read_fd(file: OwnedFd, name: &Path, most: u64) -> Result<FileBody, FileError> {
     let file = File::from(file);
     let metadata = file.metadata()?;
     if !metadata.is_file() {
@@ -197,7 +197,7 @@ fn read(file: OwnedFd, name: &Path, most: u64) -> Result<FileBody, FileError> {
     }
     let size = metadata.len();
     if size > most {
-        return Err(FileError::TooLarge { size, most });
+        return Err(FileError::TooLarge { size, max: most });
     }
     let mut bytes = Vec::new();
     let room = bytes.try_reserve_exact(usize::try_from(size).unwrap_or(usize::MAX));
@@ -206,15 +206,15 @@ fn read(file: OwnedFd, name: &Path, most: u64) -> Result<FileBody, FileError> {
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     let size = bytes.len() as u64;
     if size > most {
-        return Err(FileError::TooLarge { size, most });
+        return Err(FileError::TooLarge { size, max: most });
     }
-    Ok(body(bytes, name))
+    Ok(file_body(bytes, name))
 }
 
-fn body(bytes: Vec<u8>, name: &Path) -> FileBody {
-    let kind = kind_of(name);
+fn file_body(bytes: Vec<u8>, name: &Path) -> FileBody {
+    let kind = file_type(name);
     let size = bytes.len() as u64;
-    let binary = matches!(kind, Some((_, Holds::Bytes))) || bytes.contains(&0);
+    let binary = matches!(kind, Some((_, ContentKind::Binary))) || bytes.contains(&0);
     let content = match String::from_utf8(bytes) {
         Ok(text) if !binary => FileContent::Text(text),
         Ok(text) => FileContent::Blob(text.into_bytes()),
@@ -229,38 +229,38 @@ fn body(bytes: Vec<u8>, name: &Path) -> FileBody {
 }
 
 /// A walk through a folder in the order of the bytes of the paths, so that it can stop early.
-struct Walk<'a> {
+struct DirectoryWalker<'a> {
     root: &'a Path,
-    most: usize,
+    max_files: usize,
     /// Folders that were entered through a link.
-    linked: HashSet<PathBuf>,
-    listing: Listing,
+    visited_links: HashSet<PathBuf>,
+    listing: DirectoryListing,
 }
 
 /// What a walk meets.
-enum Met {
+enum WalkEntry {
     File {
         size: u64,
     },
-    Folder,
+    Directory,
     /// A link to a folder that has no name of its own to be listed under.
-    Link {
-        to: PathBuf,
+    Symlink {
+        target: PathBuf,
     },
 }
 
-impl Walk<'_> {
-    fn enter(&mut self, folder: &Path, prefix: &str, depth: usize) -> io::Result<()> {
+impl DirectoryWalker<'_> {
+    fn walk(&mut self, folder: &Path, prefix: &str, depth: usize) -> io::Result<()> {
         let mut met = Vec::new();
         for entry in fs::read_dir(folder)? {
             let Ok(entry) = entry else { continue };
             let name = entry.file_name();
             let Some(path) = name.to_str().map(|name| format!("{prefix}{name}")) else { continue };
-            if !is_plain(&path) {
+            if !is_safe_path(&path) {
                 continue;
             }
-            match self.look(&entry) {
-                Some(file @ Met::File { .. }) => met.push((path, file)),
+            match self.classify(&entry) {
+                Some(file @ WalkEntry::File { .. }) => met.push((path, file)),
                 // The slash stands in the paths below it, so it counts when they are put in order.
                 Some(folder) => met.push((format!("{path}/"), folder)),
                 None => {}
@@ -268,105 +268,105 @@ impl Walk<'_> {
         }
         met.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (path, met) in met {
-            if self.listing.more {
+            if self.listing.truncated {
                 break;
             }
             let enter = match met {
-                Met::File { size } => {
-                    if self.listing.files.len() >= self.most {
-                        self.listing.more = true;
+                WalkEntry::File { size } => {
+                    if self.listing.files.len() >= self.max_files {
+                        self.listing.truncated = true;
                     } else {
-                        self.listing.files.push(Listed { path, size });
+                        self.listing.files.push(FileEntry { path, size });
                     }
                     continue;
                 }
-                Met::Folder => true,
+                WalkEntry::Directory => true,
                 // Once: so no loop of links is walked, and no fan of them.
-                Met::Link { to } => self.linked.insert(to),
+                WalkEntry::Symlink { target: to } => self.visited_links.insert(to),
             };
-            if enter && depth < DEPTH {
+            if enter && depth < MAX_DEPTH {
                 // One that cannot be read is left out.
-                let _ = self.enter(&self.root.join(&path), &path, depth + 1);
+                let _ = self.walk(&self.root.join(&path), &path, depth + 1);
             }
         }
         Ok(())
     }
 
-    fn look(&self, entry: &fs::DirEntry) -> Option<Met> {
+    fn classify(&self, entry: &fs::DirEntry) -> Option<WalkEntry> {
         let kind = entry.file_type().ok()?;
         if kind.is_dir() {
-            return Some(Met::Folder);
+            return Some(WalkEntry::Directory);
         }
         if !kind.is_symlink() {
-            return kind.is_file().then_some(Met::File { size: entry.metadata().ok()?.len() });
+            return kind.is_file().then_some(WalkEntry::File { size: entry.metadata().ok()?.len() });
         }
         let real = entry.path().canonicalize().ok()?;
         let inside = real.strip_prefix(self.root).ok()?;
         let metadata = real.metadata().ok()?;
         if metadata.is_file() {
-            return Some(Met::File { size: metadata.len() });
+            return Some(WalkEntry::File { size: metadata.len() });
         }
         // Other folders are listed under their own names.
         let hidden = inside.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
-        (metadata.is_dir() && hidden).then_some(Met::Link { to: real })
+        (metadata.is_dir() && hidden).then_some(WalkEntry::Symlink { target: real })
     }
 }
 
 #[derive(Clone, Copy)]
-enum Holds {
+enum ContentKind {
     Text,
-    Bytes,
+    Binary,
 }
 
-fn kind_of(path: &Path) -> Option<(&'static str, Holds)> {
+fn file_type(path: &Path) -> Option<(&'static str, ContentKind)> {
     let extension = path.extension().and_then(OsStr::to_str)?.to_ascii_lowercase();
     Some(match extension.as_str() {
-        "txt" => ("text/plain", Holds::Text),
-        "md" => ("text/markdown", Holds::Text),
-        "html" => ("text/html", Holds::Text),
-        "css" => ("text/css", Holds::Text),
-        "js" | "mjs" => ("text/javascript", Holds::Text),
-        "json" => ("application/json", Holds::Text),
-        "xml" => ("application/xml", Holds::Text),
-        "csv" => ("text/csv", Holds::Text),
-        "toml" => ("application/toml", Holds::Text),
-        "yaml" | "yml" => ("application/yaml", Holds::Text),
-        "rs" => ("text/x-rust", Holds::Text),
-        "py" => ("text/x-python", Holds::Text),
-        "ts" => ("text/x-typescript", Holds::Text),
-        "go" => ("text/x-go", Holds::Text),
-        "java" => ("text/x-java", Holds::Text),
-        "c" | "h" => ("text/x-c", Holds::Text),
-        "cpp" => ("text/x-c++", Holds::Text),
-        "sh" => ("text/x-shellscript", Holds::Text),
-        "svg" => ("image/svg+xml", Holds::Text),
-        "png" => ("image/png", Holds::Bytes),
-        "jpg" | "jpeg" => ("image/jpeg", Holds::Bytes),
-        "gif" => ("image/gif", Holds::Bytes),
-        "webp" => ("image/webp", Holds::Bytes),
-        "avif" => ("image/avif", Holds::Bytes),
-        "ico" => ("image/vnd.microsoft.icon", Holds::Bytes),
-        "pdf" => ("application/pdf", Holds::Bytes),
-        "zip" => ("application/zip", Holds::Bytes),
-        "gz" => ("application/gzip", Holds::Bytes),
-        "tar" => ("application/x-tar", Holds::Bytes),
-        "wasm" => ("application/wasm", Holds::Bytes),
-        "mp3" => ("audio/mpeg", Holds::Bytes),
-        "wav" => ("audio/wav", Holds::Bytes),
-        "ogg" => ("audio/ogg", Holds::Bytes),
-        "mp4" => ("video/mp4", Holds::Bytes),
-        "webm" => ("video/webm", Holds::Bytes),
-        "woff" => ("font/woff", Holds::Bytes),
-        "woff2" => ("font/woff2", Holds::Bytes),
-        "ttf" => ("font/ttf", Holds::Bytes),
+        "txt" => ("text/plain", ContentKind::Text),
+        "md" => ("text/markdown", ContentKind::Text),
+        "html" => ("text/html", ContentKind::Text),
+        "css" => ("text/css", ContentKind::Text),
+        "js" | "mjs" => ("text/javascript", ContentKind::Text),
+        "json" => ("application/json", ContentKind::Text),
+        "xml" => ("application/xml", ContentKind::Text),
+        "csv" => ("text/csv", ContentKind::Text),
+        "toml" => ("application/toml", ContentKind::Text),
+        "yaml" | "yml" => ("application/yaml", ContentKind::Text),
+        "rs" => ("text/x-rust", ContentKind::Text),
+        "py" => ("text/x-python", ContentKind::Text),
+        "ts" => ("text/x-typescript", ContentKind::Text),
+        "go" => ("text/x-go", ContentKind::Text),
+        "java" => ("text/x-java", ContentKind::Text),
+        "c" | "h" => ("text/x-c", ContentKind::Text),
+        "cpp" => ("text/x-c++", ContentKind::Text),
+        "sh" => ("text/x-shellscript", ContentKind::Text),
+        "svg" => ("image/svg+xml", ContentKind::Text),
+        "png" => ("image/png", ContentKind::Binary),
+        "jpg" | "jpeg" => ("image/jpeg", ContentKind::Binary),
+        "gif" => ("image/gif", ContentKind::Binary),
+        "webp" => ("image/webp", ContentKind::Binary),
+        "avif" => ("image/avif", ContentKind::Binary),
+        "ico" => ("image/vnd.microsoft.icon", ContentKind::Binary),
+        "pdf" => ("application/pdf", ContentKind::Binary),
+        "zip" => ("application/zip", ContentKind::Binary),
+        "gz" => ("application/gzip", ContentKind::Binary),
+        "tar" => ("application/x-tar", ContentKind::Binary),
+        "wasm" => ("application/wasm", ContentKind::Binary),
+        "mp3" => ("audio/mpeg", ContentKind::Binary),
+        "wav" => ("audio/wav", ContentKind::Binary),
+        "ogg" => ("audio/ogg", ContentKind::Binary),
+        "mp4" => ("video/mp4", ContentKind::Binary),
+        "webm" => ("video/webm", ContentKind::Binary),
+        "woff" => ("font/woff", ContentKind::Binary),
+        "woff2" => ("font/woff2", ContentKind::Binary),
+        "ttf" => ("font/ttf", ContentKind::Binary),
         _ => return None,
     })
 }
 
 /// A FIFO without a writer must not hold us up, and a terminal must not become ours.
-const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
-const DEPTH: usize = 32;
+const FILE_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
+const MAX_DEPTH: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -390,39 +390,39 @@ mod tests {
             let name =
                 format!("tsugite-files-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
             let tree = Self(std::env::temp_dir().join(name));
-            fs::create_dir_all(tree.at("")).unwrap();
+            fs::create_dir_all(tree.path("")).unwrap();
             fs::write(tree.0.join("secret.txt"), "secret").unwrap();
             tree
         }
 
-        fn at(&self, relative: &str) -> PathBuf {
+        fn path(&self, relative: &str) -> PathBuf {
             self.0.join("docs").join(relative)
         }
 
         fn with(self, relative: &str, bytes: impl AsRef<[u8]>) -> Self {
-            fs::create_dir_all(self.at(relative).parent().unwrap()).unwrap();
-            fs::write(self.at(relative), bytes).unwrap();
+            fs::create_dir_all(self.path(relative).parent().unwrap()).unwrap();
+            fs::write(self.path(relative), bytes).unwrap();
             self
         }
 
         fn link(self, relative: &str, to: impl AsRef<Path>) -> Self {
-            fs::create_dir_all(self.at(relative).parent().unwrap()).unwrap();
-            symlink(to, self.at(relative)).unwrap();
+            fs::create_dir_all(self.path(relative).parent().unwrap()).unwrap();
+            symlink(to, self.path(relative)).unwrap();
             self
         }
 
         fn fifo(self, relative: &str) -> Self {
-            assert!(Command::new("mkfifo").arg(self.at(relative)).status().unwrap().success());
+            assert!(Command::new("mkfifo").arg(self.path(relative)).status().unwrap().success());
             self
         }
 
-        fn folder(&self) -> Folder {
-            Folder::new(&self.at("")).unwrap()
+        fn directory(&self) -> Directory {
+            Directory::new(&self.path("")).unwrap()
         }
 
         fn read(&self, relative: &str) -> Result<FileBody, FileError> {
-            let (folder, relative) = (self.folder(), relative.to_owned());
-            in_time(move || folder.read(&relative, MOST))
+            let (folder, relative) = (self.directory(), relative.to_owned());
+            run_with_timeout(move || folder.read(&relative, MAX_BYTES))
         }
 
         fn text(&self, relative: &str) -> String {
@@ -433,9 +433,9 @@ mod tests {
         }
 
         fn list(&self) -> Vec<String> {
-            let folder = self.folder();
-            let listing = in_time(move || folder.list(1000)).unwrap();
-            assert!(!listing.more);
+            let folder = self.directory();
+            let listing = run_with_timeout(move || folder.list(1000)).unwrap();
+            assert!(!listing.truncated);
             listing.files.into_iter().map(|file| file.path).collect()
         }
     }
@@ -446,10 +446,10 @@ mod tests {
         }
     }
 
-    const MOST: u64 = 100;
+    const MAX_BYTES: u64 = 100;
 
     /// What blocks fails instead of keeping the tests from ending.
-    fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    fn run_with_timeout<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = mpsc::channel();
         thread::spawn(move || done.send(work()));
         result.recv_timeout(Duration::from_secs(20)).expect("it blocks")
@@ -550,7 +550,7 @@ mod tests {
         let (secret, beside) = (tree.0.join("secret.txt"), tree.0.join("docs-beside"));
         fs::create_dir(&beside).unwrap();
         fs::write(beside.join("a.txt"), "secret").unwrap();
-        let absolute = tree.at("sub/a.txt");
+        let absolute = tree.path("sub/a.txt");
         let tree =
             tree.link("absolute", absolute).link("far", secret).link("chain", "out").link("beside", beside);
         for relative in ["inside", "folder/a.txt", "absolute"] {
@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn a_link_put_there_meanwhile_leads_nowhere() {
         let tree = Tree::new().with("sub/a.txt", "one").link("folder", "sub").link("file", "sub/a.txt");
-        let open = |inside: &str| open_beneath(&tree.folder().root, Path::new(inside));
+        let open = |inside: &str| open_beneath(&tree.directory().root, Path::new(inside));
         assert!(open("sub/a.txt").is_ok());
         for inside in ["folder/a.txt", "file", "../secret.txt", "/etc/passwd"] {
             assert!(matches!(open(inside), Err(FileError::NotFound)), "{inside}");
@@ -578,18 +578,18 @@ mod tests {
     #[test]
     fn only_regular_files_are_read_and_nothing_blocks() {
         let tree = Tree::new().with("sub/a.txt", "one").fifo("fifo").link("link", "fifo");
-        let _socket = UnixListener::bind(tree.at("socket")).unwrap();
+        let _socket = UnixListener::bind(tree.path("socket")).unwrap();
         for relative in ["sub", "fifo", "link", "socket"] {
             let read = tree.read(relative);
             assert!(matches!(read, Err(FileError::NotAFile)), "{relative}: {read:?}");
         }
         assert_eq!(tree.list(), ["sub/a.txt"]);
         for path in
-            [tree.at("fifo"), tree.at("socket"), tree.at("sub"), "/dev/zero".into(), "/dev/tty".into()]
+            [tree.path("fifo"), tree.path("socket"), tree.path("sub"), "/dev/zero".into(), "/dev/tty".into()]
         {
-            let read = in_time({
+            let read = run_with_timeout({
                 let path = path.clone();
-                move || read_file(&path, MOST)
+                move || read_file(&path, MAX_BYTES)
             });
             assert!(matches!(read, Err(FileError::NotAFile)), "{path:?}: {read:?}");
         }
@@ -598,13 +598,13 @@ mod tests {
     #[test]
     fn a_file_that_is_too_large_is_not_read() {
         let tree =
-            Tree::new().with("just.txt", [b'a'; MOST as usize]).with("over.txt", [b'a'; MOST as usize + 1]);
-        assert_eq!(tree.read("just.txt").unwrap().size, MOST);
-        assert!(matches!(tree.read("over.txt"), Err(FileError::TooLarge { size: 101, most: 100 })));
-        assert!(matches!(read_file(&tree.at("over.txt"), MOST), Err(FileError::TooLarge { .. })));
-        assert_eq!(read_file(&tree.at("over.txt"), u64::MAX).unwrap().size, 101);
-        assert!(matches!(tree.folder().read("just.txt", 0), Err(FileError::TooLarge { .. })));
-        File::create(tree.at("sparse")).unwrap().set_len(1 << 40).unwrap();
+            Tree::new().with("just.txt", [b'a'; MAX_BYTES as usize]).with("over.txt", [b'a'; MAX_BYTES as usize + 1]);
+        assert_eq!(tree.read("just.txt").unwrap().size, MAX_BYTES);
+        assert!(matches!(tree.read("over.txt"), Err(FileError::TooLarge { size: 101, max: 100 })));
+        assert!(matches!(read_file(&tree.path("over.txt"), MAX_BYTES), Err(FileError::TooLarge { .. })));
+        assert_eq!(read_file(&tree.path("over.txt"), u64::MAX).unwrap().size, 101);
+        assert!(matches!(tree.directory().read("just.txt", 0), Err(FileError::TooLarge { .. })));
+        File::create(tree.path("sparse")).unwrap().set_len(1 << 40).unwrap();
         assert!(matches!(tree.read("sparse"), Err(FileError::TooLarge { size: 0x100_0000_0000, .. })));
     }
 
@@ -613,7 +613,7 @@ mod tests {
     fn a_file_that_hides_its_size_is_not_read_further_than_allowed() {
         let status = Path::new("/proc/self/status");
         assert_eq!(status.metadata().unwrap().len(), 0);
-        assert!(matches!(read_file(status, 100), Err(FileError::TooLarge { size: 101, most: 100 })));
+        assert!(matches!(read_file(status, 100), Err(FileError::TooLarge { size: 101, max: 100 })));
         assert!(read_file(status, 1 << 20).unwrap().size > 100);
     }
 
@@ -632,16 +632,16 @@ mod tests {
             ("a.tar.gz", b"", false, "application/gzip"),
         ];
         for (name, bytes, text, mime) in cases {
-            let body = body(bytes.to_vec(), Path::new(name));
+            let body = file_body(bytes.to_vec(), Path::new(name));
             let expected = match text {
                 true => FileContent::Text(String::from_utf8(bytes.to_vec()).unwrap()),
                 false => FileContent::Blob(bytes.to_vec()),
             };
             assert_eq!(body, FileBody { content: expected, mime, size: bytes.len() as u64 }, "{name}");
         }
-        assert_eq!(mime_of(Path::new("a.b/page.html")), Some("text/html"));
-        assert_eq!(mime_of(Path::new("md")), None);
-        assert_eq!(mime_of(Path::new(".md")), None);
+        assert_eq!(mime_type(Path::new("a.b/page.html")), Some("text/html"));
+        assert_eq!(mime_type(Path::new("md")), None);
+        assert_eq!(mime_type(Path::new(".md")), None);
     }
 
     #[test]
@@ -650,14 +650,14 @@ mod tests {
         let tree =
             names.iter().filter(|name| **name != "a").fold(Tree::new(), |tree, name| tree.with(name, name));
         let tree = tree.with("a/.hidden", "").with(".hidden/a", "");
-        fs::create_dir(tree.at("empty")).unwrap();
+        fs::create_dir(tree.path("empty")).unwrap();
         let all = ["B", "a-b", "a.txt", "a/b", "a0", "b/c/d.md", "é"];
-        let listing = |most| tree.folder().list(most).unwrap();
+        let listing = |most| tree.directory().list(most).unwrap();
         let files: Vec<_> =
-            all.iter().map(|path| Listed { path: (*path).to_owned(), size: path.len() as u64 }).collect();
-        assert_eq!(listing(7), Listing { files: files.clone(), more: false });
+            all.iter().map(|path| FileEntry { path: (*path).to_owned(), size: path.len() as u64 }).collect();
+        assert_eq!(listing(7), DirectoryListing { files: files.clone(), truncated: false });
         for most in 0..7 {
-            assert_eq!(listing(most), Listing { files: files[..most].to_vec(), more: true }, "{most}");
+            assert_eq!(listing(most), DirectoryListing { files: files[..most].to_vec(), truncated: true }, "{most}");
         }
         for file in &files {
             assert_eq!(tree.text(&file.path), file.path);
@@ -699,19 +699,19 @@ mod tests {
     #[test]
     fn names_that_are_not_utf_8_are_left_out() {
         let tree = Tree::new().with("a", "one");
-        fs::write(tree.at("").join(OsStr::from_bytes(b"\xff")), "two").unwrap();
+        fs::write(tree.path("").join(OsStr::from_bytes(b"\xff")), "two").unwrap();
         assert_eq!(tree.list(), ["a"]);
     }
 
     #[test]
     fn a_folder_must_be_one() {
         let tree = Tree::new().with("a", "one");
-        assert_eq!(Folder::new(&tree.at("a")).unwrap_err().kind(), io::ErrorKind::NotADirectory);
-        assert_eq!(Folder::new(&tree.at("b")).unwrap_err().kind(), io::ErrorKind::NotFound);
-        let folder = tree.folder();
-        fs::remove_dir_all(tree.at("")).unwrap();
+        assert_eq!(Directory::new(&tree.path("a")).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        assert_eq!(Directory::new(&tree.path("b")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let folder = tree.directory();
+        fs::remove_dir_all(tree.path("")).unwrap();
         assert!(folder.list(1).is_err());
-        assert!(matches!(folder.read("a", MOST), Err(FileError::NotFound)));
+        assert!(matches!(folder.read("a", MAX_BYTES), Err(FileError::NotFound)));
     }
 
     #[test]

@@ -14,24 +14,24 @@ use tsugite_core::protocol::tools::CallResult;
 
 use super::arguments::Arguments;
 use super::context::{CallContext, Context};
-use super::failure::Failure;
+use super::handler_error::InvocationError;
 use super::output::IntoOutput;
-use super::state::States;
+use super::state::StateMap;
 
 /// What a handler's future gives.
-pub type Answer<O> = Pin<Box<dyn Future<Output = Result<O, Failure>> + Send>>;
+pub type HandlerFuture<O> = Pin<Box<dyn Future<Output = Result<O, InvocationError>> + Send>>;
 
 /// Something that can be called; `O` is what a tool, a resource or a prompt gives.
 pub trait Handler<O>: Send + Sync {
     /// Begins a call. The arguments are read before this returns; the future borrows nothing.
-    fn call(&self, parts: &CallParts<'_>) -> Answer<O>;
+    fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<O>;
 }
 
 /// What a call brings along.
 pub struct CallParts<'a> {
     pub(crate) arguments: Arguments<'a>,
     pub(crate) context: &'a (dyn CallContext + 'a),
-    pub(crate) states: &'a States,
+    pub(crate) states: &'a StateMap,
 }
 
 impl CallParts<'_> {
@@ -55,7 +55,7 @@ impl std::fmt::Debug for CallParts<'_> {
 )]
 pub trait FromCall: Sized {
     /// Takes it from a call.
-    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure>;
+    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError>;
 
     /// The schema of the arguments, if this parameter is the one that holds them.
     fn input_schema() -> Option<Schema> {
@@ -92,10 +92,10 @@ where
     A: Future<Output = R> + Send + 'static,
     R: IntoOutput<CallResult>,
 {
-    fn call(&self, parts: &CallParts<'_>) -> Answer<CallResult> {
+    fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<CallResult> {
         let arguments = match parts.arguments {
             Arguments::Json(raw) => raw.to_owned(),
-            Arguments::Texts(_) => RawJson::empty_object(),
+            Arguments::Strings(_) => RawJson::empty_object(),
         };
         let answer = (self.0)(arguments, parts.context());
         Box::pin(async move { answer.await.into_output() })
@@ -103,23 +103,23 @@ where
 }
 
 /// An answer that is known at once.
-pub fn failed<O: Send + 'static>(failure: Failure) -> Answer<O> {
+pub fn ready_error<O: Send + 'static>(failure: InvocationError) -> HandlerFuture<O> {
     Box::pin(std::future::ready(Err(failure)))
 }
 
 /// Where handlers that block run.
 #[derive(Debug, Clone)]
-pub struct BlockingPlaces(Arc<Semaphore>);
+pub struct BlockingPool(Arc<Semaphore>);
 
 impl CallParts<'_> {
     /// Where a handler that blocks may run.
-    pub fn blocking(&self) -> BlockingPlaces {
-        BlockingPlaces(self.context.places().clone())
+    pub fn blocking(&self) -> BlockingPool {
+        BlockingPool(self.context.blocking_permits().clone())
     }
 }
 
-impl BlockingPlaces {
-    pub(crate) fn of(places: Arc<Semaphore>) -> Self {
+impl BlockingPool {
+    pub(crate) fn from_permits(places: Arc<Semaphore>) -> Self {
         Self(places)
     }
 
@@ -159,7 +159,7 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 
 struct TypedFn<F, P>(F, PhantomData<fn(P)>);
 
-macro_rules! functions_of {
+macro_rules! impl_handler_for_fn {
     ($($param:ident),*) => {
         impl<Func, Fut, Ret, Out, $($param),*> IntoHandler<($($param,)*), Out> for Func
         where
@@ -191,11 +191,11 @@ macro_rules! functions_of {
             $($param: FromCall + 'static,)*
         {
             #[allow(unused_variables, non_snake_case, reason = "a function without parameters asks for nothing")]
-            fn call(&self, parts: &CallParts<'_>) -> Answer<Out> {
+            fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<Out> {
                 $(
                     let $param = match $param::from_call(parts) {
                         Ok(value) => value,
-                        Err(failure) => return failed(failure),
+                        Err(failure) => return ready_error(failure),
                     };
                 )*
                 let answer = (self.0)($($param),*);
@@ -232,11 +232,11 @@ macro_rules! functions_of {
             $($param: FromCall + Send + 'static,)*
         {
             #[allow(unused_variables, non_snake_case, reason = "a function without parameters asks for nothing")]
-            fn call(&self, parts: &CallParts<'_>) -> Answer<Out> {
+            fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<Out> {
                 $(
                     let $param = match $param::from_call(parts) {
                         Ok(value) => value,
-                        Err(failure) => return failed(failure),
+                        Err(failure) => return ready_error(failure),
                     };
                 )*
                 let (work, places) = (self.0.0.clone(), parts.blocking());
@@ -246,10 +246,10 @@ macro_rules! functions_of {
     };
 }
 
-functions_of!();
-functions_of!(A);
-functions_of!(A, B);
-functions_of!(A, B, C);
-functions_of!(A, B, C, D);
-functions_of!(A, B, C, D, E);
-functions_of!(A, B, C, D, E, G);
+impl_handler_for_fn!();
+impl_handler_for_fn!(A);
+impl_handler_for_fn!(A, B);
+impl_handler_for_fn!(A, B, C);
+impl_handler_for_fn!(A, B, C, D);
+impl_handler_for_fn!(A, B, C, D, E);
+impl_handler_for_fn!(A, B, C, D, E, G);

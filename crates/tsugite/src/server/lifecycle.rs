@@ -6,12 +6,12 @@ use tsugite_core::protocol::lifecycle::InitializeResult;
 use tsugite_core::protocol::{Object, ServerCapabilities};
 use tsugite_core::revision::Revision;
 
-use super::link::Link;
-use super::registry::Kind;
-use super::{Config, Shared, lists};
+use super::connection::ServerConnection;
+use super::registry::ListKind;
+use super::{Config, ServerShared, lists};
 
 /// The answer to `initialize`.
-pub(crate) fn initialized(shared: &Shared, config: &Config, revision: Revision) -> InitializeResult {
+pub(crate) fn initialize_result(shared: &ServerShared, config: &Config, revision: Revision) -> InitializeResult {
     let mut answer =
         InitializeResult::new(revision.as_str(), capabilities(shared, config), config.info.clone());
     answer.instructions.clone_from(&config.instructions);
@@ -19,26 +19,26 @@ pub(crate) fn initialized(shared: &Shared, config: &Config, revision: Revision) 
 }
 
 /// The answer to `server/discover`.
-pub(crate) fn discovered(link: &Link) -> DiscoverResult {
+pub(crate) fn discover_result(link: &ServerConnection) -> DiscoverResult {
     let (shared, config) = (&link.server.shared, &link.config);
-    let versions: Vec<String> = config.served.names().into_iter().map(str::to_owned).collect();
+    let versions: Vec<String> = config.revisions.names().into_iter().map(str::to_owned).collect();
     let mut answer = DiscoverResult::new(versions, capabilities(shared, config));
     answer.instructions.clone_from(&config.instructions);
-    lists::hint(&mut answer, config.cache, false);
+    lists::set_cache_hint(&mut answer, config.cache, false);
     answer
 }
 
 /// What a handshake has declared: a session keeps to it, whatever comes or goes meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Declared {
+pub(crate) struct DeclaredCapabilities {
     tools: bool,
     prompts: bool,
     resources: bool,
     pub(crate) completions: bool,
 }
 
-impl Declared {
-    pub(crate) fn of(capabilities: &ServerCapabilities) -> Self {
+impl DeclaredCapabilities {
+    pub(crate) fn from_capabilities(capabilities: &ServerCapabilities) -> Self {
         Self {
             tools: capabilities.tools.is_some(),
             prompts: capabilities.prompts.is_some(),
@@ -47,17 +47,17 @@ impl Declared {
         }
     }
 
-    pub(crate) fn has(self, kind: Kind) -> bool {
+    pub(crate) fn has(self, kind: ListKind) -> bool {
         match kind {
-            Kind::Tool => self.tools,
-            Kind::Prompt => self.prompts,
-            Kind::Resource => self.resources,
+            ListKind::Tool => self.tools,
+            ListKind::Prompt => self.prompts,
+            ListKind::Resource => self.resources,
         }
     }
 }
 
 /// What needs a message that comes later is not offered where none can.
-pub(crate) fn without_sequel(capabilities: &mut ServerCapabilities) {
+pub(crate) fn strip_push_capabilities(capabilities: &mut ServerCapabilities) {
     capabilities.logging = None;
     capabilities.tools = capabilities.tools.take().map(|_| ListCapability::new());
     capabilities.prompts = capabilities.prompts.take().map(|_| ListCapability::new());
@@ -65,16 +65,16 @@ pub(crate) fn without_sequel(capabilities: &mut ServerCapabilities) {
 }
 
 /// What is offered is declared, and nothing else. All of it can change while it is served.
-pub(crate) fn capabilities(shared: &Shared, config: &Config) -> ServerCapabilities {
+pub(crate) fn capabilities(shared: &ServerShared, config: &Config) -> ServerCapabilities {
     let registry = shared.registry();
-    let has = |kind| config.offers_later || registry.has(kind);
+    let has = |kind| config.declare_all_capabilities || registry.has(kind);
     let list = || ListCapability::new().list_changed(true);
     let mut capabilities = ServerCapabilities::new().logging(Object::new());
-    capabilities.tools = has(Kind::Tool).then(list);
-    capabilities.prompts = has(Kind::Prompt).then(list);
+    capabilities.tools = has(ListKind::Tool).then(list);
+    capabilities.prompts = has(ListKind::Prompt).then(list);
     capabilities.resources =
-        has(Kind::Resource).then(|| ResourcesCapability::new().subscribe(true).list_changed(true));
-    capabilities.completions = registry.completes().then(Object::new);
+        has(ListKind::Resource).then(|| ResourcesCapability::new().subscribe(true).list_changed(true));
+    capabilities.completions = registry.has_completers().then(Object::new);
     capabilities.extensions = (!config.extensions.is_empty()).then(|| config.extensions.clone());
     capabilities
 }

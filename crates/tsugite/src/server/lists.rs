@@ -12,38 +12,38 @@ use tsugite_core::protocol::{Method, prompts, resources, tools};
 use tsugite_core::revision::{RpcError, Revision, Translate};
 
 use super::context::LazyContext;
-use super::files::{encode_path, mime_of};
-use super::handler::BlockingPlaces;
-use super::link::{Asked, Link, Work};
+use super::files::{encode_path, mime_type};
+use super::handler::BlockingPool;
+use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
 use super::principal::Principal;
-use super::registry::{Entry, Shown};
-use super::resource::{Place, Resource};
-use super::{Config, Shared, reply};
+use super::registry::{RegistryEntry, RegistryList};
+use super::resource::{ResourceLocation, Resource};
+use super::{Config, ServerShared, response_writer};
 use crate::lock::lock;
 
 /// A method that lists things.
-pub(crate) trait Listing: Method<Params = PageParams, Output: Translate + Cacheable> {
+pub(crate) trait ListMethod: Method<Params = PageParams, Output: Translate + Cacheable> {
     /// How a client sees one of them.
     type Definition;
-    const SHOWN: Shown;
+    const LIST: RegistryList;
 
     /// How a client sees it; `None` if it is of another kind.
-    fn define(name: String, entry: &Entry) -> Option<Self::Definition>;
-    fn list(definitions: Vec<Self::Definition>, next: Option<String>) -> Self::Output;
+    fn define(name: String, entry: &RegistryEntry) -> Option<Self::Definition>;
+    fn build_result(definitions: Vec<Self::Definition>, next: Option<String>) -> Self::Output;
 }
 
-macro_rules! listing {
+macro_rules! list_method {
     ($method:ty, $shown:ident, $entry:ident, $definition:ty, $result:ty, |$name:ident, $of:ident| $define:expr) => {
-        impl Listing for $method {
+        impl ListMethod for $method {
             type Definition = $definition;
-            const SHOWN: Shown = Shown::$shown;
+            const LIST: RegistryList = RegistryList::$shown;
 
-            fn define($name: String, entry: &Entry) -> Option<$definition> {
-                let Entry::$entry($of) = entry else { return None };
+            fn define($name: String, entry: &RegistryEntry) -> Option<$definition> {
+                let RegistryEntry::$entry($of) = entry else { return None };
                 Some($define)
             }
 
-            fn list(definitions: Vec<$definition>, next: Option<String>) -> $result {
+            fn build_result(definitions: Vec<$definition>, next: Option<String>) -> $result {
                 let mut list = <$result>::new(definitions);
                 list.next_cursor = next;
                 list
@@ -52,27 +52,27 @@ macro_rules! listing {
     };
 }
 
-listing!(tools::List, Tools, Tool, tools::Tool, tools::ListResult, |name, entry| {
+list_method!(tools::List, Tools, Tool, tools::Tool, tools::ListResult, |name, entry| {
     let mut definition = entry.tool.definition.clone();
     definition.name = name;
     definition
 });
-listing!(prompts::List, Prompts, Prompt, prompts::Prompt, prompts::ListResult, |name, prompt| {
+list_method!(prompts::List, Prompts, Prompt, prompts::Prompt, prompts::ListResult, |name, prompt| {
     let mut definition = prompt.definition.clone();
     definition.name = name;
     definition
 });
-listing!(
+list_method!(
     resources::List,
     Resources,
     Resource,
     resources::Resource,
     resources::ListResult,
-    |name, resource| at(name, resource)
+    |name, resource| definition_at(name, resource)
 );
-listing!(
+list_method!(
     resources::ListTemplates,
-    Families,
+    ResourceTemplates,
     Resource,
     resources::ResourceTemplate,
     resources::ListTemplatesResult,
@@ -85,7 +85,7 @@ listing!(
     }
 );
 
-fn at(uri: String, resource: &Resource) -> resources::Resource {
+fn definition_at(uri: String, resource: &Resource) -> resources::Resource {
     let mut definition = resource.definition.clone();
     definition.uri = uri;
     definition
@@ -93,123 +93,123 @@ fn at(uri: String, resource: &Resource) -> resources::Resource {
 
 /// Pages that were written already. Bounded; emptied when something changes.
 #[derive(Default)]
-pub(crate) struct Pages(Mutex<(u64, Written)>);
+pub(crate) struct PageCache(Mutex<(u64, CachedPages)>);
 
 /// By a hash that is quick: nobody outside chooses the keys.
-type Written = HashMap<PageKey, Arc<RawJson>, foldhash::fast::RandomState>;
+type CachedPages = HashMap<PageKey, Arc<RawJson>, foldhash::fast::RandomState>;
 
 #[derive(PartialEq, Eq, Hash)]
 struct PageKey {
     list: &'static str,
     revision: Revision,
     /// What the caller sees; `None` if everybody sees everything.
-    audience: Option<Vec<u8>>,
+    visibility_digest: Option<Vec<u8>>,
     start: usize,
 }
 
 /// Answers with a page of a list.
-pub(crate) fn list<L: Listing>(link: &Link, asked: Asked<'_>) -> Result<(), RpcError> {
+pub(crate) fn list<L: ListMethod>(link: &ServerConnection, asked: IncomingRequest<'_>) -> Result<(), RpcError> {
     let config = &link.config;
-    answer(link, asked, L::NAME, L::SHOWN, &|seen, start, has_rules| {
-        let define = |(name, entry): (String, Entry)| Some((name.clone(), L::define(name, &entry)?));
+    send_page(link, asked, L::NAME, L::LIST, &|seen, start, has_rules| {
+        let define = |(name, entry): (String, RegistryEntry)| Some((name.clone(), L::define(name, &entry)?));
         let definitions = seen.into_iter().filter_map(define).collect();
-        let page = page::<L>(config, definitions, start, has_rules);
-        written::<L>(page, asked.revision, config)
+        let page = build_page::<L>(config, definitions, start, has_rules);
+        encode_page::<L>(page, asked.revision, config)
     })
 }
 
 /// Writes a page of what is seen, from a place on.
-type WritePage<'a> = &'a dyn Fn(Vec<(String, Entry)>, usize, bool) -> RawJson;
+type WritePageFn<'a> = &'a dyn Fn(Vec<(String, RegistryEntry)>, usize, bool) -> RawJson;
 
 /// The same for every list, and so built once.
-fn answer(
-    link: &Link,
-    asked: Asked<'_>,
+fn send_page(
+    link: &ServerConnection,
+    asked: IncomingRequest<'_>,
     list: &'static str,
-    shown: Shown,
-    write: WritePage<'_>,
+    shown: RegistryList,
+    write: WritePageFn<'_>,
 ) -> Result<(), RpcError> {
-    let cursor = cursor(asked)?;
+    let cursor = read_cursor(asked)?;
     let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
     // Looked at before the list is, so that a change in between is not missed.
     let version = shared.feed.version();
-    let has_rules = shared.has_rules(config);
+    let has_rules = shared.has_visibility_rules(config);
     let whole = cursor.is_none() && !has_rules;
-    let seen = if whole { None } else { Some(shared.seen(config, shown, who)) };
-    let audience = seen.as_ref().filter(|_| has_rules).map(|seen| audience(seen));
+    let seen = if whole { None } else { Some(shared.visible_entries(config, shown, who)) };
+    let audience = seen.as_ref().filter(|_| has_rules).map(|seen| visibility_digest(seen));
     let start = match &cursor {
         None => 0,
         Some(cursor) => {
             let (position, name) = open_cursor(config, list, cursor)?;
             let seen = seen.as_deref().unwrap_or_default();
-            after(seen.iter().map(|(name, _)| name.as_str()), position, &name)
+            page_start(seen.iter().map(|(name, _)| name.as_str()), position, &name)
         }
     };
-    let key = PageKey { list, revision: asked.revision, audience, start };
-    let page = shared.pages.get(version, key, || {
-        write(seen.unwrap_or_else(|| shared.seen(config, shown, who)), start, has_rules)
+    let key = PageKey { list, revision: asked.revision, visibility_digest: audience, start };
+    let page = shared.page_cache.get(version, key, || {
+        write(seen.unwrap_or_else(|| shared.visible_entries(config, shown, who)), start, has_rules)
     });
-    asked.reply.raw_line(&asked.request.id, &page, asked.revision);
+    asked.writer.send_raw_line(&asked.request.id, &page, asked.revision);
     Ok(())
 }
 
 /// Where the page that is asked for begins. Nothing else in the params of a list says anything.
-fn cursor<'a>(asked: Asked<'a>) -> Result<Option<Cow<'a, str>>, RpcError> {
-    asked.peek.cursor().map_err(|error| RpcError::invalid_params(&error))
+fn read_cursor<'a>(asked: IncomingRequest<'a>) -> Result<Option<Cow<'a, str>>, RpcError> {
+    asked.meta.cursor().map_err(|error| RpcError::invalid_params(&error))
 }
 
 /// Answers with a page of resources, those of directories among them. Nothing of it is kept: files change unannounced.
 pub(crate) fn list_with_files(
-    link: &Arc<Link>,
-    asked: Asked<'_>,
+    link: &Arc<ServerConnection>,
+    asked: IncomingRequest<'_>,
     context: &LazyContext<'_>,
-) -> Result<Option<Work>, RpcError> {
-    let cursor = cursor(asked)?.map(Cow::into_owned);
+) -> Result<Option<PendingRequest>, RpcError> {
+    let cursor = read_cursor(asked)?.map(Cow::into_owned);
     let (server, config, who) = (link.server.clone(), link.config.clone(), asked.principal().cloned());
-    let places = BlockingPlaces::of(link.places().clone());
+    let places = BlockingPool::from_permits(link.blocking_permits().clone());
     let answer = Box::pin(async move {
         let definitions = places.run({
             let (shared, config, who) = (server.shared.clone(), config.clone(), who.clone());
-            move || files_among(&shared, &config, who.as_ref())
+            move || resources_with_files(&shared, &config, who.as_ref())
         });
         let definitions = definitions.await;
         let start = match &cursor {
             None => 0,
             Some(cursor) => {
                 let (position, name) = open_cursor(&config, resources::List::NAME, cursor)
-                    .map_err(super::failure::Failure::Refused)?;
-                after(definitions.iter().map(|(name, _)| name.as_str()), position, &name)
+                    .map_err(super::handler_error::InvocationError::Rpc)?;
+                page_start(definitions.iter().map(|(name, _)| name.as_str()), position, &name)
             }
         };
-        let has_rules = server.shared.has_rules(&config);
-        Ok(page::<resources::List>(&config, definitions, start, has_rules))
+        let has_rules = server.shared.has_visibility_rules(&config);
+        Ok(build_page::<resources::List>(&config, definitions, start, has_rules))
     });
-    Ok(link.run::<resources::List>(asked, context, answer))
+    Ok(link.run_handler::<resources::List>(asked, context, answer))
 }
 
 /// Resources as they were registered, then the files of directories.
-fn files_among(
-    shared: &Shared,
+fn resources_with_files(
+    shared: &ServerShared,
     config: &Config,
     who: Option<&Principal>,
 ) -> Vec<(String, resources::Resource)> {
-    let plain = shared.seen(config, Shown::Resources, who).into_iter();
-    let define = |(uri, entry): (String, Entry)| Some((uri.clone(), resources::List::define(uri, &entry)?));
+    let plain = shared.visible_entries(config, RegistryList::Resources, who).into_iter();
+    let define = |(uri, entry): (String, RegistryEntry)| Some((uri.clone(), resources::List::define(uri, &entry)?));
     let mut all: Vec<_> = plain.filter_map(define).collect();
-    for (template, entry) in shared.seen(config, Shown::Families, who) {
-        let Entry::Resource(resource) = entry else { continue };
-        let Place::Folder(_, folder) = &resource.place else { continue };
+    for (template, entry) in shared.visible_entries(config, RegistryList::ResourceTemplates, who) {
+        let RegistryEntry::Resource(resource) = entry else { continue };
+        let ResourceLocation::Directory(_, folder) = &resource.location else { continue };
         let root = template.trim_end_matches("{+path}");
-        match folder.list(MOST_FILES) {
+        match folder.list(MAX_LISTED_FILES) {
             Ok(listed) => {
-                if listed.more {
-                    tracing::warn!(root, most = MOST_FILES, "a directory holds more files than are listed");
+                if listed.truncated {
+                    tracing::warn!(root, most = MAX_LISTED_FILES, "a directory holds more files than are listed");
                 }
                 all.extend(listed.files.into_iter().map(|file| {
                     let uri = format!("{root}{}", encode_path(&file.path));
                     let mut definition = resources::Resource::new(uri.clone(), file.path.clone());
                     definition.size = Some(file.size);
-                    definition.mime_type = mime_of(file.path.as_ref()).map(str::to_owned);
+                    definition.mime_type = mime_type(file.path.as_ref()).map(str::to_owned);
                     definition.annotations.clone_from(&resource.definition.annotations);
                     (uri, definition)
                 }));
@@ -220,7 +220,7 @@ fn files_among(
     all
 }
 
-fn page<L: Listing>(
+fn build_page<L: ListMethod>(
     config: &Config,
     definitions: Vec<(String, L::Definition)>,
     start: usize,
@@ -228,7 +228,7 @@ fn page<L: Listing>(
 ) -> L::Output {
     let mut rest = definitions.into_iter().enumerate().skip(start).peekable();
     let (mut taken, mut last) = (Vec::new(), None);
-    while taken.len() < config.page {
+    while taken.len() < config.page_size {
         let Some((position, (name, definition))) = rest.next() else { break };
         last = Some((position, name));
         taken.push(definition);
@@ -237,13 +237,13 @@ fn page<L: Listing>(
         (Some(_), Some((position, name))) => seal_cursor(config, L::NAME, position, &name),
         _ => None,
     };
-    let mut list = L::list(taken, next);
-    hint(&mut list, config.cache, has_rules);
+    let mut list = L::build_result(taken, next);
+    set_cache_hint(&mut list, config.cache, has_rules);
     list
 }
 
 /// Says how long a result may be kept. One that depends on who asks is theirs alone.
-pub(crate) fn hint<R: Cacheable>(result: &mut R, cache: Option<(Duration, CacheScope)>, personal: bool) {
+pub(crate) fn set_cache_hint<R: Cacheable>(result: &mut R, cache: Option<(Duration, CacheScope)>, personal: bool) {
     if let Some((time, scope)) = cache {
         *result.ttl_ms_mut() = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         *result.cache_scope_mut() = Some(if personal { CacheScope::Private } else { scope });
@@ -251,17 +251,17 @@ pub(crate) fn hint<R: Cacheable>(result: &mut R, cache: Option<(Duration, CacheS
 }
 
 /// The result as it stands in a message, without the message around it and on one line.
-fn written<L: Listing>(list: L::Output, revision: Revision, config: &Config) -> RawJson {
+fn encode_page<L: ListMethod>(list: L::Output, revision: Revision, config: &Config) -> RawJson {
     // Lists can be said in every revision, so this cannot fail.
-    let list = reply::alone::<L>(list, revision, &config.stamp).unwrap_or_else(|error| {
+    let list = response_writer::encode_result::<L>(list, revision, &config.stamp).unwrap_or_else(|error| {
         tracing::error!(%error, list = L::NAME, "a list could not be written");
         RawJson::empty_object()
     });
-    on_one_line(list)
+    to_single_line(list)
 }
 
 /// What somebody brought for `_meta` may go over several: between its tokens, where a blank says the same.
-fn on_one_line(json: RawJson) -> RawJson {
+fn to_single_line(json: RawJson) -> RawJson {
     const ENDS: [char; 2] = ['\n', '\r'];
     match json.text().contains(ENDS) {
         true => RawJson::parse(json.text().replace(ENDS, " ")).unwrap_or(json),
@@ -269,11 +269,11 @@ fn on_one_line(json: RawJson) -> RawJson {
     }
 }
 
-impl Pages {
+impl PageCache {
     fn get(&self, version: u64, key: PageKey, write: impl FnOnce() -> RawJson) -> Arc<RawJson> {
         let mut pages = lock(&self.0);
         if pages.0 != version {
-            *pages = (version, Written::default());
+            *pages = (version, CachedPages::default());
         }
         if let Some(page) = pages.1.get(&key) {
             return page.clone();
@@ -282,7 +282,7 @@ impl Pages {
         let page = Arc::new(write());
         let mut pages = lock(&self.0);
         if pages.0 == version {
-            if pages.1.len() >= MOST_PAGES {
+            if pages.1.len() >= MAX_CACHED_PAGES {
                 pages.1.clear();
             }
             pages.1.insert(key, page.clone());
@@ -292,7 +292,7 @@ impl Pages {
 }
 
 /// What is seen, by its names and by which things they are: one name may be two things to two callers.
-fn audience(seen: &[(String, Entry)]) -> Vec<u8> {
+fn visibility_digest(seen: &[(String, RegistryEntry)]) -> Vec<u8> {
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
     for (name, entry) in seen {
         digest.update(&name.len().to_le_bytes());
@@ -303,22 +303,22 @@ fn audience(seen: &[(String, Entry)]) -> Vec<u8> {
 }
 
 /// Where the page after `name` begins: behind it if it is still there, and where it was otherwise.
-fn after<'a>(names: impl Iterator<Item = &'a str>, position: usize, name: &str) -> usize {
+fn page_start<'a>(names: impl Iterator<Item = &'a str>, position: usize, name: &str) -> usize {
     let mut names = names.enumerate();
     names.find(|(_, known)| *known == name).map_or(position, |(at, _)| at + 1)
 }
 
 fn seal_cursor(config: &Config, list: &str, position: usize, name: &str) -> Option<String> {
     let plain = format!("{position} {name}");
-    let parts = cursor_parts(list);
-    let sealed = config.keys.ring().and_then(|ring| ring.seal(plain.as_bytes(), &parts, for_ever()));
+    let parts = cursor_binding(list);
+    let sealed = config.key_ring.ring().and_then(|ring| ring.seal(plain.as_bytes(), &parts, never_expires()));
     sealed.inspect_err(|error| tracing::error!(%error, "a cursor could not be sealed")).ok()
 }
 
 fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, String), RpcError> {
-    let parts = cursor_parts(list);
-    let ring = config.keys.ring().ok();
-    let plain = ring.and_then(|ring| ring.open(cursor, &parts, SystemTime::now(), MOST_CURSOR).ok());
+    let parts = cursor_binding(list);
+    let ring = config.key_ring.ring().ok();
+    let plain = ring.and_then(|ring| ring.open(cursor, &parts, SystemTime::now(), MAX_CURSOR_BYTES).ok());
     let plain = plain.and_then(|plain| String::from_utf8(plain).ok());
     let place = plain.as_deref().and_then(|plain| plain.split_once(' '));
     place
@@ -327,23 +327,23 @@ fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, Stri
 }
 
 /// A cursor is a place in a list; whoever uses it sees of that list what they may.
-fn cursor_parts(list: &str) -> [&[u8]; 2] {
+fn cursor_binding(list: &str) -> [&[u8]; 2] {
     [b"cursor", list.as_bytes()]
 }
 
 /// A cursor holds a place in a list and nothing that could grow old.
-fn for_ever() -> SystemTime {
+fn never_expires() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40)
 }
 
 /// How many written pages are kept.
-const MOST_PAGES: usize = 256;
+const MAX_CACHED_PAGES: usize = 256;
 
 /// How many files of one directory are listed.
-const MOST_FILES: usize = 10_000;
+const MAX_LISTED_FILES: usize = 10_000;
 
 /// How long a cursor may be.
-const MOST_CURSOR: usize = 64 << 10;
+const MAX_CURSOR_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -355,7 +355,7 @@ mod tests {
         for (text, line) in
             [("{\r\n \"a\": \"x\\n\"\n}", "{   \"a\": \"x\\n\" }"), ("{\"a\":1}", "{\"a\":1}")]
         {
-            assert_eq!(on_one_line(RawJson::parse(text).unwrap()).text(), line);
+            assert_eq!(to_single_line(RawJson::parse(text).unwrap()).text(), line);
         }
     }
 }

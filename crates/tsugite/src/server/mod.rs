@@ -14,31 +14,31 @@ mod completer;
 mod completion;
 mod config;
 mod context;
-mod described;
-mod failure;
-mod feed;
+mod metadata;
+mod handler_error;
+mod change_feed;
 mod files;
-mod handled;
+mod handler_method;
 mod handler;
 pub mod layer;
 mod lifecycle;
-pub(crate) mod link;
+pub(crate) mod connection;
 mod lists;
-mod live;
+mod registry_changes;
 mod lookup;
 mod output;
 pub(crate) mod panic;
 #[doc(hidden)]
-pub mod param;
-mod position;
+pub mod macro_support;
+mod json_path;
 mod principal;
 mod prompt;
 mod prompts;
 pub(crate) mod registry;
-mod reply;
+mod response_writer;
 mod resource;
 mod resources;
-pub(crate) mod room;
+pub(crate) mod handler_limits;
 mod route;
 mod schema;
 mod seal;
@@ -52,94 +52,94 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 pub use arguments::Args;
-pub use ask::{Ask, AskError, FieldValue, Form, FormChoice, FormField, Visit};
-pub use completer::{Completer, IntoCompleter, IntoValues, Typing};
-pub use context::{Cancelled, Context};
-pub use failure::{Failure, ToolError};
-pub use handler::{Answer, Blocking, CallParts, FromCall, Handler, IntoHandler};
-pub(crate) use lifecycle::Declared;
-pub use live::Changes;
-pub use lookup::Viewed;
+pub use ask::{Ask, AskError, FieldValue, Form, FormChoice, FormField, UrlElicitation};
+pub use completer::{Completer, IntoCompleter, IntoValues, CompletionRequest};
+pub use context::{CancellationToken, Context};
+pub use handler_error::{InvocationError, HandlerError};
+pub use handler::{HandlerFuture, Blocking, CallParts, FromCall, Handler, IntoHandler};
+pub(crate) use lifecycle::DeclaredCapabilities;
+pub use registry_changes::Changes;
+pub use lookup::ItemInfo;
 pub use output::{IntoOutput, Json};
-pub(crate) use principal::Named;
+pub(crate) use principal::HeaderSource;
 pub use principal::{Headers, Principal};
 pub use prompt::Prompt;
-pub use registry::{Kind, Offered};
-pub(crate) use reply::{Reply, alone};
+pub use registry::{ListKind, Registration};
+pub(crate) use response_writer::{ResponseWriter, encode_result};
 pub use resource::Resource;
-pub(crate) use seal::random_name;
-pub use seal::{NoKey, SealKey};
+pub(crate) use seal::random_id;
+pub use seal::{SealKeyError, SealKey};
 pub use state::State;
 pub use tool::Tool;
 
 pub(crate) use config::Config;
 
-use feed::Feed;
-use lists::Pages;
+use change_feed::ChangeFeed;
+use lists::PageCache;
 use registry::Registry;
 
 /// A server: its name, and what it offers. Cheap to clone; clones are the same server, also while it is served.
 #[derive(Clone)]
 pub struct Server {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ServerShared>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct ServerShared {
     pub(crate) config: RwLock<Arc<Config>>,
     registry: RwLock<Arc<Registry>>,
     /// Whether another server is mounted, which every list asks.
     has_mounts: AtomicBool,
-    pub(crate) feed: Feed,
-    pub(crate) pages: Pages,
+    pub(crate) feed: ChangeFeed,
+    pub(crate) page_cache: PageCache,
 }
 
 /// Things that are offered together: what `#[handlers]` makes of an `impl` block.
 pub trait Handlers {
     /// The things.
-    fn offered(self) -> Vec<Offered>;
+    fn registrations(self) -> Vec<Registration>;
 }
 
 impl Server {
     /// Offers a tool. What cannot be offered is reported when the server is served.
     #[must_use]
     pub fn tool(self, tool: impl Into<Tool>) -> Self {
-        self.offer(tool.into())
+        self.register(tool.into())
     }
 
     /// Offers a resource, or a family of them. What cannot be offered is reported when the server is served.
     #[must_use]
     pub fn resource(self, resource: impl Into<Resource>) -> Self {
-        self.offer(resource.into())
+        self.register(resource.into())
     }
 
     /// Offers a prompt. What cannot be offered is reported when the server is served.
     #[must_use]
     pub fn prompt(self, prompt: impl Into<Prompt>) -> Self {
-        self.offer(prompt.into())
+        self.register(prompt.into())
     }
 
     /// Offers the handlers of a value: the methods of an `impl` block that stands under `#[handlers]`.
     #[must_use]
     pub fn handlers(self, handlers: impl Handlers) -> Self {
-        handlers.offered().into_iter().fold(self, Server::offer)
+        handlers.registrations().into_iter().fold(self, Server::register)
     }
 
-    fn offer(self, offered: impl Into<Offered>) -> Self {
-        let (offered, checks_output) = (offered.into(), self.shared.config().checks_output);
+    fn register(self, offered: impl Into<Registration>) -> Self {
+        let (offered, checks_output) = (offered.into(), self.shared.config().output_validation);
         let kind = offered.kind();
-        self.shared.registry_mut(|registry| registry.add_or_note(offered, checks_output));
-        self.shared.feed.changed(&[kind]);
+        self.shared.update_registry(|registry| registry.add_or_record_error(offered, checks_output));
+        self.shared.feed.notify_list_changed(&[kind]);
         self
     }
 
     /// Fails, naming each mistake, when something was registered that cannot be offered.
-    pub(crate) fn check(&self) -> crate::Result<()> {
-        let mistakes = self.shared.registry().mistakes().to_vec();
+    pub(crate) fn check_registrations(&self) -> crate::Result<()> {
+        let mistakes = self.shared.registry().errors().to_vec();
         if mistakes.is_empty() { Ok(()) } else { Err(crate::Error::registration(mistakes)) }
     }
 }
 
-impl Shared {
+impl ServerShared {
     pub(crate) fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
@@ -150,12 +150,12 @@ impl Shared {
     }
 
     /// Looks at what is offered, without keeping it. Nobody else's code may run inside: the lock is held.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&Registry) -> T) -> T {
+    pub(crate) fn with_registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> T {
         look(&self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
     /// Puts something else in its place, in view of what is there. Nobody else's code may run inside: the lock is held.
-    pub(crate) fn replace(&self, change: impl FnOnce(&mut Arc<Registry>)) {
+    pub(crate) fn replace_registry(&self, change: impl FnOnce(&mut Arc<Registry>)) {
         let mut registry = self.registry.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         change(&mut registry);
         self.has_mounts.store(!registry.mounts.is_empty(), Ordering::Release);
@@ -167,9 +167,9 @@ impl Shared {
     }
 
     /// Changes what is offered. Nobody else's code may run inside: the lock is held.
-    pub(crate) fn registry_mut(&self, change: impl FnOnce(&mut Registry)) {
+    pub(crate) fn update_registry(&self, change: impl FnOnce(&mut Registry)) {
         // Copied only if somebody is looking at it right now.
-        self.replace(|registry| change(Arc::make_mut(registry)));
+        self.replace_registry(|registry| change(Arc::make_mut(registry)));
     }
 }
 

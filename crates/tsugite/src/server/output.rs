@@ -11,7 +11,7 @@ use tsugite_core::protocol::resources::ReadResult;
 use tsugite_core::protocol::tools::CallResult;
 use tsugite_core::protocol::{ContentBlock, Role, Schema};
 
-use super::failure::{Failure, ToolError};
+use super::handler_error::{InvocationError, HandlerError};
 use super::schema::schema_of;
 
 /// What a handler may return: `O` is a [`CallResult`] for tools, a [`ReadResult`] for resources, a [`GetResult`] for
@@ -24,7 +24,7 @@ use super::schema::schema_of;
 )]
 pub trait IntoOutput<O> {
     /// As the result.
-    fn into_output(self) -> Result<O, Failure>;
+    fn into_output(self) -> Result<O, InvocationError>;
 
     /// What its `structuredContent` looks like; `None` if it has none.
     fn output_schema() -> Option<Schema> {
@@ -37,8 +37,8 @@ pub trait IntoOutput<O> {
 pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema> IntoOutput<CallResult> for Json<T> {
-    fn into_output(self) -> Result<CallResult, Failure> {
-        let json = json_of(&self.0)?;
+    fn into_output(self) -> Result<CallResult, InvocationError> {
+        let json = to_raw_json(&self.0)?;
         Ok(CallResult::text(json.text()).structured_content(json))
     }
 
@@ -48,23 +48,23 @@ impl<T: Serialize + JsonSchema> IntoOutput<CallResult> for Json<T> {
 }
 
 impl<T: Serialize> IntoOutput<ReadResult> for Json<T> {
-    fn into_output(self) -> Result<ReadResult, Failure> {
-        let json = json_of(&self.0)?;
+    fn into_output(self) -> Result<ReadResult, InvocationError> {
+        let json = to_raw_json(&self.0)?;
         ResourceContents::text("", json.text()).mime_type("application/json").into_output()
     }
 }
 
-fn json_of<T: Serialize>(value: &T) -> Result<RawJson, Failure> {
+fn to_raw_json<T: Serialize>(value: &T) -> Result<RawJson, InvocationError> {
     RawJson::from_value(value).map_err(|error| {
         tracing::error!(%error, "a handler returned a value that has no JSON");
-        Failure::internal()
+        InvocationError::internal()
     })
 }
 
-macro_rules! plain_values {
+macro_rules! json_values {
     ($($name:ty),*) => {$(
         impl IntoOutput<CallResult> for $name {
-            fn into_output(self) -> Result<CallResult, Failure> {
+            fn into_output(self) -> Result<CallResult, InvocationError> {
                 Json(self).into_output()
             }
 
@@ -75,13 +75,13 @@ macro_rules! plain_values {
     )*};
 }
 
-plain_values!(bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64);
+json_values!(bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64);
 
 /// Says how a type becomes a result.
-macro_rules! becomes {
+macro_rules! impl_into_output {
     ($output:ty: $($name:ty = |$value:ident| $result:expr;)*) => {$(
         impl IntoOutput<$output> for $name {
-            fn into_output(self) -> Result<$output, Failure> {
+            fn into_output(self) -> Result<$output, InvocationError> {
                 let $value = self;
                 Ok($result)
             }
@@ -89,7 +89,7 @@ macro_rules! becomes {
     )*};
 }
 
-becomes! { CallResult:
+impl_into_output! { CallResult:
     () = |_none| CallResult::new([]);
     String = |text| CallResult::text(text);
     &'static str = |text| CallResult::text(text);
@@ -105,7 +105,7 @@ becomes! { CallResult:
 }
 
 // The URI and the type are filled in where they are known: by whoever looked the resource up.
-becomes! { ReadResult:
+impl_into_output! { ReadResult:
     String = |text| ReadResult::new([ResourceContents::text("", text)]);
     &'static str = |text| ReadResult::new([ResourceContents::text("", text)]);
     Cow<'static, str> = |text| ReadResult::new([ResourceContents::text("", text)]);
@@ -116,7 +116,7 @@ becomes! { ReadResult:
     ReadResult = |result| result;
 }
 
-becomes! { GetResult:
+impl_into_output! { GetResult:
     String = |text| GetResult::new([PromptMessage::new(Role::User, ContentBlock::text(text))]);
     &'static str = |text| GetResult::new([PromptMessage::new(Role::User, ContentBlock::text(text))]);
     ContentBlock = |block| GetResult::new([PromptMessage::new(Role::User, block)]);
@@ -127,19 +127,19 @@ becomes! { GetResult:
 
 /// `None` is a resource that is not there.
 impl<T: IntoOutput<ReadResult>> IntoOutput<ReadResult> for Option<T> {
-    fn into_output(self) -> Result<ReadResult, Failure> {
+    fn into_output(self) -> Result<ReadResult, InvocationError> {
         match self {
             Some(contents) => contents.into_output(),
-            None => Err(Failure::NotFound),
+            None => Err(InvocationError::NotFound),
         }
     }
 }
 
-impl<O, T: IntoOutput<O>, E: Into<ToolError>> IntoOutput<O> for Result<T, E> {
-    fn into_output(self) -> Result<O, Failure> {
+impl<O, T: IntoOutput<O>, E: Into<HandlerError>> IntoOutput<O> for Result<T, E> {
+    fn into_output(self) -> Result<O, InvocationError> {
         match self {
             Ok(output) => output.into_output(),
-            Err(error) => Err(Failure::Tool(error.into())),
+            Err(error) => Err(InvocationError::Handler(error.into())),
         }
     }
 

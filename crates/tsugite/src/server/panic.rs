@@ -10,7 +10,7 @@ pub(crate) struct CatchPanic<F>(F);
 
 /// The handler panicked; what it said went to stderr by the panic hook.
 #[derive(Debug)]
-pub(crate) struct Panicked;
+pub(crate) struct PanicError;
 
 impl<F: Future + Unpin> CatchPanic<F> {
     pub(crate) fn new(future: F) -> Self {
@@ -19,14 +19,14 @@ impl<F: Future + Unpin> CatchPanic<F> {
 }
 
 impl<F: Future + Unpin> Future for CatchPanic<F> {
-    type Output = Result<F::Output, Panicked>;
+    type Output = Result<F::Output, PanicError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // The future is never polled again after a panic, so nothing half-done can be seen.
         match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut self.0).poll(cx))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(_) => Poll::Ready(Err(Panicked)),
+            Err(_) => Poll::Ready(Err(PanicError)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tsugite_core::session::http::OptionalHeader;
 
-use super::failure::{Failure, ToolError};
+use super::handler_error::{InvocationError, HandlerError};
 use super::handler::{CallParts, FromCall};
 
 /// Whoever the transport has authenticated. Cheap to clone.
@@ -14,10 +14,10 @@ use super::handler::{CallParts, FromCall};
 /// authenticated; over HTTP whoever stands among the extensions of the request, in memory whoever
 /// [`connect_as`](crate::transport::memory::connect_as) says.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Principal(Arc<Who>);
+pub struct Principal(Arc<PrincipalInner>);
 
 #[derive(PartialEq, Eq, Hash)]
-struct Who {
+struct PrincipalInner {
     issuer: String,
     subject: String,
     scopes: Vec<String>,
@@ -26,17 +26,17 @@ struct Who {
 impl Principal {
     /// Somebody, by a name that is unique to them.
     pub fn new(subject: impl Into<String>) -> Self {
-        Self::of("", subject, [] as [&str; 0])
+        Self::from_issuer("", subject, [] as [&str; 0])
     }
 
     /// Somebody known to `issuer`, with what they were allowed.
-    pub fn of<S: Into<String>>(
+    pub fn from_issuer<S: Into<String>>(
         issuer: impl Into<String>,
         subject: impl Into<String>,
         scopes: impl IntoIterator<Item = S>,
     ) -> Self {
         let scopes = scopes.into_iter().map(Into::into).collect();
-        Self(Arc::new(Who { issuer: issuer.into(), subject: subject.into(), scopes }))
+        Self(Arc::new(PrincipalInner { issuer: issuer.into(), subject: subject.into(), scopes }))
     }
 
     /// Who they are to their issuer.
@@ -62,41 +62,41 @@ impl fmt::Debug for Principal {
 }
 
 impl FromCall for Option<Principal> {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
+    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
         Ok(call.context.principal().cloned())
     }
 }
 
 impl FromCall for Principal {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
-        let nobody = || Failure::Tool(ToolError::new("this needs a caller who is authenticated"));
+    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
+        let nobody = || InvocationError::Handler(HandlerError::new("this needs a caller who is authenticated"));
         call.context.principal().cloned().ok_or_else(nobody)
     }
 }
 
 /// The headers of the request that brought the call; empty where there are none, as over stdio. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Headers(Option<Arc<dyn Named>>);
+pub struct Headers(Option<Arc<dyn HeaderSource>>);
 
 /// Headers, in whatever form the transport has them.
-pub(crate) trait Named: Send + Sync {
+pub(crate) trait HeaderSource: Send + Sync {
     /// All of that name, in order.
     fn values(&self, name: &str) -> Vec<&str>;
 
     /// The one of that name: absent, once, or more than that or no text.
-    fn once(&self, name: &str) -> OptionalHeader<'_>;
+    fn single(&self, name: &str) -> OptionalHeader<'_>;
 
     /// All of them, in order.
     fn pairs(&self) -> Vec<(&str, &str)>;
 }
 
-impl Named for Vec<(String, String)> {
+impl HeaderSource for Vec<(String, String)> {
     fn values(&self, name: &str) -> Vec<&str> {
         let same = self.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         same.map(|(_, value)| value.as_str()).collect()
     }
 
-    fn once(&self, name: &str) -> OptionalHeader<'_> {
+    fn single(&self, name: &str) -> OptionalHeader<'_> {
         match self.values(name)[..] {
             [] => OptionalHeader::Absent,
             [value] => OptionalHeader::Present(value),
@@ -126,17 +126,17 @@ impl Headers {
     }
 
     /// A header that may stand once.
-    pub(crate) fn once(&self, name: &str) -> OptionalHeader<'_> {
-        self.0.as_ref().map_or(OptionalHeader::Absent, |named| named.once(name))
+    pub(crate) fn single(&self, name: &str) -> OptionalHeader<'_> {
+        self.0.as_ref().map_or(OptionalHeader::Absent, |named| named.single(name))
     }
 
     /// Those of a transport.
-    pub(crate) fn of(named: Arc<dyn Named>) -> Self {
+    pub(crate) fn from_source(named: Arc<dyn HeaderSource>) -> Self {
         Self(Some(named))
     }
 
     /// Whether the transport has headers at all.
-    pub(crate) fn are_there(&self) -> bool {
+    pub(crate) fn is_present(&self) -> bool {
         self.0.is_some()
     }
 }
@@ -156,7 +156,7 @@ impl fmt::Debug for Headers {
 }
 
 impl FromCall for Headers {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
+    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
         Ok(call.context.headers().clone())
     }
 }

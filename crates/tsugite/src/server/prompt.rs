@@ -7,7 +7,7 @@ use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::prompts::{self, GetResult, PromptArgument};
 
 use super::completer::{Completer, Completers, IntoCompleter};
-use super::described::described;
+use super::metadata::metadata_setters;
 use super::handler::{Blocking, Handler, IntoHandler};
 
 /// A prompt: what clients see of it, and what fills it in.
@@ -37,11 +37,11 @@ pub struct Prompt {
 impl Prompt {
     /// A prompt that is asked for by `name`.
     pub fn new(name: impl Into<String>) -> Self {
-        Self::of(prompts::Prompt::new(name))
+        Self::from_definition(prompts::Prompt::new(name))
     }
 
     /// A prompt known only at run time.
-    pub fn of(definition: prompts::Prompt) -> Self {
+    pub fn from_definition(definition: prompts::Prompt) -> Self {
         Self { definition, handler: None, completers: Completers::default(), tags: Vec::new() }
     }
 
@@ -49,7 +49,7 @@ impl Prompt {
     #[must_use]
     pub fn handler<P>(mut self, handler: impl IntoHandler<P, GetResult>) -> Self {
         if let Some(schema) = handler.input_schema() {
-            self.definition.arguments = Some(arguments_of(&schema));
+            self.definition.arguments = Some(prompt_arguments(&schema));
         }
         self.handler = Some(handler.into_handler());
         self
@@ -68,7 +68,7 @@ impl Prompt {
     #[doc(hidden)]
     #[must_use]
     pub fn function(mut self, input: Schema, handler: Arc<dyn Handler<GetResult>>) -> Self {
-        let arguments = arguments_of(&input);
+        let arguments = prompt_arguments(&input);
         self.definition.arguments = (!arguments.is_empty()).then_some(arguments);
         self.handler = Some(handler);
         self
@@ -93,10 +93,10 @@ impl Prompt {
     }
 }
 
-described!(Prompt, "What it is for.");
+metadata_setters!(Prompt, "What it is for.");
 
 /// The properties of a schema as a prompt's arguments, which know less of themselves.
-fn arguments_of(schema: &Schema) -> Vec<PromptArgument> {
+fn prompt_arguments(schema: &Schema) -> Vec<PromptArgument> {
     let keywords = schema.keywords();
     let required = keywords.get("required").and_then(Value::as_array);
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));

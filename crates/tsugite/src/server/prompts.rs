@@ -8,18 +8,18 @@ use tsugite_core::uri_template::{TemplateValue, Variables};
 
 use super::arguments::Arguments;
 use super::context::LazyContext;
-use super::failure::Failure;
+use super::handler_error::InvocationError;
 use super::handler::CallParts;
-use super::link::{Asked, Link, Work};
+use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
 use super::prompt::Prompt;
-use super::tools::take_up;
+use super::tools::resume;
 
 /// Fills a prompt in.
 pub(crate) fn get(
-    link: &Arc<Link>,
-    asked: Asked<'_>,
+    link: &Arc<ServerConnection>,
+    asked: IncomingRequest<'_>,
     context: &LazyContext<'_>,
-) -> Result<Option<Work>, RpcError> {
+) -> Result<Option<PendingRequest>, RpcError> {
     let params = read_params::<Get>(asked.request.params(), asked.revision)?;
     let shared = &link.server.shared;
     let found = shared.find::<Prompt>(&link.config, asked.principal(), &params.name);
@@ -34,17 +34,17 @@ pub(crate) fn get(
         return Err(RpcError::InvalidParams(text.into()));
     }
     let texts: Variables = given.into_iter().map(|(name, text)| (name, TemplateValue::Text(text))).collect();
-    let owner = context.owned_by(found.owner);
-    take_up::<Get>(link, asked, context)?;
+    let owner = context.set_owner(found.owner);
+    resume::<Get>(link, asked, context)?;
     let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
-    let parts = CallParts { arguments: Arguments::Texts(&texts), context, states };
+    let parts = CallParts { arguments: Arguments::Strings(&texts), context, states };
     let handler = prompt.handler.as_ref().ok_or(RpcError::Internal)?;
     let answer = handler.call(&parts);
     let description = prompt.definition.description.clone();
     let answer = Box::pin(async move {
         let mut result = answer.await?;
         result.description = result.description.or(description);
-        Ok::<_, Failure>(result)
+        Ok::<_, InvocationError>(result)
     });
-    Ok(link.run::<Get>(asked, context, answer))
+    Ok(link.run_handler::<Get>(asked, context, answer))
 }

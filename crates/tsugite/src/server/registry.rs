@@ -7,32 +7,32 @@ use tsugite_core::protocol::Schema;
 use tsugite_core::session::header::HeaderParams;
 use tsugite_core::uri_template::UriTemplate;
 
-use super::Shared;
-use super::config::Checks;
+use super::ServerShared;
+use super::config::OutputValidation;
 use super::prompt::Prompt;
-use super::resource::{Place, Resource};
+use super::resource::{ResourceLocation, Resource};
 use super::schema;
 use super::tool::Tool;
-use super::validate::{self, Check, Compile, Validator};
+use super::validate::{self, ArgumentValidator, CompileFn, Validator};
 
 /// What is offered. Whoever looks takes a snapshot, so nothing is locked while somebody else's code runs.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
-    pub(crate) tools: Shelf<ToolEntry>,
-    pub(crate) prompts: Shelf<Prompt>,
-    pub(crate) resources: Shelf<Resource>,
+    pub(crate) tools: Collection<ToolEntry>,
+    pub(crate) prompts: Collection<Prompt>,
+    pub(crate) resources: Collection<Resource>,
     /// Families of resources, by their template.
-    pub(crate) templates: Shelf<Resource>,
+    pub(crate) templates: Collection<Resource>,
     pub(crate) mounts: Vec<Mount>,
-    mistakes: Vec<String>,
+    errors: Vec<String>,
     /// What was ever offered: its list stays there, if only empty.
-    ever: Vec<Kind>,
+    ever_registered: Vec<ListKind>,
 }
 
 /// Something that can be offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ListKind {
     /// A tool, by its name.
     Tool,
     /// A prompt, by its name.
@@ -41,15 +41,15 @@ pub enum Kind {
     Resource,
 }
 
-impl Kind {
+impl ListKind {
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Kind::Tool, Kind::Prompt, Kind::Resource];
+    pub(crate) const ALL: [Self; 3] = [ListKind::Tool, ListKind::Prompt, ListKind::Resource];
 }
 
 /// A tool, a prompt or a resource.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Offered {
+pub enum Registration {
     /// A tool.
     Tool(Tool),
     /// A prompt.
@@ -58,31 +58,31 @@ pub enum Offered {
     Resource(Box<Resource>),
 }
 
-impl Offered {
-    pub(crate) fn kind(&self) -> Kind {
+impl Registration {
+    pub(crate) fn kind(&self) -> ListKind {
         match self {
-            Offered::Tool(_) => Kind::Tool,
-            Offered::Prompt(_) => Kind::Prompt,
-            Offered::Resource(_) => Kind::Resource,
+            Registration::Tool(_) => ListKind::Tool,
+            Registration::Prompt(_) => ListKind::Prompt,
+            Registration::Resource(_) => ListKind::Resource,
         }
     }
 }
 
-impl From<Tool> for Offered {
+impl From<Tool> for Registration {
     fn from(tool: Tool) -> Self {
-        Offered::Tool(tool)
+        Registration::Tool(tool)
     }
 }
 
-impl From<Prompt> for Offered {
+impl From<Prompt> for Registration {
     fn from(prompt: Prompt) -> Self {
-        Offered::Prompt(prompt)
+        Registration::Prompt(prompt)
     }
 }
 
-impl From<Resource> for Offered {
+impl From<Resource> for Registration {
     fn from(resource: Resource) -> Self {
-        Offered::Resource(Box::new(resource))
+        Registration::Resource(Box::new(resource))
     }
 }
 
@@ -90,37 +90,37 @@ impl From<Resource> for Offered {
 #[derive(Clone)]
 pub(crate) struct Mount {
     pub(crate) prefix: String,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ServerShared>,
 }
 
 /// A tool that can be called.
 pub(crate) struct ToolEntry {
     pub(crate) tool: Tool,
     /// Which arguments headers repeat.
-    pub(crate) headers: HeaderParams,
+    pub(crate) header_params: HeaderParams,
     /// Where reading the arguments into their type does not check all the schema says.
-    pub(crate) input: Option<Check>,
+    pub(crate) input_validator: Option<ArgumentValidator>,
     /// For whoever wants the output checked.
-    pub(crate) output: Option<Validator>,
+    pub(crate) output_validator: Option<Validator>,
 }
 
 /// Things of one kind, in order, each switched on or off. Their names are the server's own, so that nobody can choose them to
 /// collide; every call looks one up.
-pub(crate) struct Shelf<T>(IndexMap<String, (Arc<T>, bool), foldhash::fast::RandomState>);
+pub(crate) struct Collection<T>(IndexMap<String, (Arc<T>, bool), foldhash::fast::RandomState>);
 
-impl<T> Clone for Shelf<T> {
+impl<T> Clone for Collection<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for Collection<T> {
     fn default() -> Self {
         Self(IndexMap::default())
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> Collection<T> {
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<T>> {
         self.0.get(name).filter(|(_, on)| *on).map(|(item, _)| item)
     }
@@ -134,7 +134,7 @@ impl<T> Shelf<T> {
         self.0.insert(name, (Arc::new(item), true));
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
@@ -143,77 +143,77 @@ impl<T> Shelf<T> {
     }
 
     /// True if that changed anything.
-    fn switch(&mut self, name: &str, on: bool) -> bool {
+    fn set_enabled(&mut self, name: &str, on: bool) -> bool {
         self.0.get_mut(name).is_some_and(|(_, is_on)| std::mem::replace(is_on, on) != on)
     }
 }
 
 impl Registry {
     /// Adds something. Fails naming why it cannot be offered; nothing has changed then.
-    pub(crate) fn add(&mut self, offered: Offered, checks_output: Checks) -> Result<(), String> {
+    pub(crate) fn add(&mut self, offered: Registration, checks_output: OutputValidation) -> Result<(), String> {
         let kind = offered.kind();
         match offered {
-            Offered::Tool(tool) => self.add_tool(tool, checks_output),
-            Offered::Prompt(prompt) => self.add_prompt(prompt),
-            Offered::Resource(resource) => self.add_resource(*resource),
+            Registration::Tool(tool) => self.add_tool(tool, checks_output),
+            Registration::Prompt(prompt) => self.add_prompt(prompt),
+            Registration::Resource(resource) => self.add_resource(*resource),
         }?;
-        if !self.ever.contains(&kind) {
-            self.ever.push(kind);
+        if !self.ever_registered.contains(&kind) {
+            self.ever_registered.push(kind);
         }
         Ok(())
     }
 
     /// Adds something while the server is being put together; what cannot be offered is noted down.
-    pub(crate) fn add_or_note(&mut self, offered: Offered, checks_output: Checks) {
+    pub(crate) fn add_or_record_error(&mut self, offered: Registration, checks_output: OutputValidation) {
         if let Err(mistake) = self.add(offered, checks_output) {
-            self.mistakes.push(mistake);
+            self.errors.push(mistake);
         }
     }
 
-    pub(crate) fn note(&mut self, mistake: String) {
-        self.mistakes.push(mistake);
+    pub(crate) fn record_error(&mut self, mistake: String) {
+        self.errors.push(mistake);
     }
 
-    pub(crate) fn mistakes(&self) -> &[String] {
-        &self.mistakes
+    pub(crate) fn errors(&self) -> &[String] {
+        &self.errors
     }
 
     /// Takes something away; true if it was there.
-    pub(crate) fn remove(&mut self, kind: Kind, name: &str) -> bool {
+    pub(crate) fn remove(&mut self, kind: ListKind, name: &str) -> bool {
         match kind {
-            Kind::Tool => self.tools.remove(name),
-            Kind::Prompt => self.prompts.remove(name),
-            Kind::Resource => self.resources.remove(name) || self.templates.remove(name),
+            ListKind::Tool => self.tools.remove(name),
+            ListKind::Prompt => self.prompts.remove(name),
+            ListKind::Resource => self.resources.remove(name) || self.templates.remove(name),
         }
     }
 
     /// Switches something on or off; true if that changed anything.
-    pub(crate) fn switch(&mut self, kind: Kind, name: &str, on: bool) -> bool {
+    pub(crate) fn set_enabled(&mut self, kind: ListKind, name: &str, on: bool) -> bool {
         match kind {
-            Kind::Tool => self.tools.switch(name, on),
-            Kind::Prompt => self.prompts.switch(name, on),
-            Kind::Resource => self.resources.switch(name, on) || self.templates.switch(name, on),
+            ListKind::Tool => self.tools.set_enabled(name, on),
+            ListKind::Prompt => self.prompts.set_enabled(name, on),
+            ListKind::Resource => self.resources.set_enabled(name, on) || self.templates.set_enabled(name, on),
         }
     }
 
     /// Whether anything of the kind is there or was, here or in a mounted server.
-    pub(crate) fn has(&self, kind: Kind) -> bool {
-        self.ever.contains(&kind) || self.mounts.iter().any(|mount| mount.shared.registry().has(kind))
+    pub(crate) fn has(&self, kind: ListKind) -> bool {
+        self.ever_registered.contains(&kind) || self.mounts.iter().any(|mount| mount.shared.registry().has(kind))
     }
 
     /// Whether any argument can be completed.
-    pub(crate) fn completes(&self) -> bool {
+    pub(crate) fn has_completers(&self) -> bool {
         self.prompts.iter().any(|(_, prompt)| !prompt.completers.is_empty())
             || self.templates.iter().any(|(_, resource)| !resource.completers.is_empty())
-            || self.mounts.iter().any(|mount| mount.shared.registry().completes())
+            || self.mounts.iter().any(|mount| mount.shared.registry().has_completers())
     }
 
-    fn add_tool(&mut self, mut tool: Tool, checks_output: Checks) -> Result<(), String> {
+    fn add_tool(&mut self, mut tool: Tool, checks_output: OutputValidation) -> Result<(), String> {
         let name = &tool.definition.name;
         if tool.handler.is_none() {
             return Err(format!("the tool {name:?} has no handler"));
         }
-        named("tool", name, |name| self.tools.has(name))?;
+        check_name("tool", name, |name| self.tools.contains(name))?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         if name.len() > 128 || !name.bytes().all(plain) {
             tracing::warn!(
@@ -225,20 +225,20 @@ impl Registry {
             return Err(format!("the arguments of the tool {name:?} are not an object"));
         }
         let headers = HeaderParams::from_schema(schema).map_err(|mark| format!("the tool {name:?}: {mark}"))?;
-        let input = Check::arguments(schema, tool.typed, tool.compile)
+        let input = ArgumentValidator::for_arguments(schema, tool.typed, tool.compile)
             .map_err(|error| format!("the input schema of the tool {name:?}: {error}"))?;
         let output = match &tool.definition.output_schema {
-            Some(schema) => output_validator(schema, tool.compile.filter(|_| !tool.typed), checks_output)
+            Some(schema) => compile_output_validator(schema, tool.compile.filter(|_| !tool.typed), checks_output)
                 .map_err(|error| format!("the output schema of the tool {name:?}: {error}"))?,
             None => None,
         };
         let name = name.clone();
         if tool.typed {
             let definition = &mut tool.definition;
-            schema::plain_formats(&mut definition.input_schema);
-            definition.output_schema.iter_mut().for_each(schema::plain_formats);
+            schema::strip_rust_formats(&mut definition.input_schema);
+            definition.output_schema.iter_mut().for_each(schema::strip_rust_formats);
         }
-        self.tools.insert(name, ToolEntry { tool, headers, input, output });
+        self.tools.insert(name, ToolEntry { tool, header_params: headers, input_validator: input, output_validator: output });
         Ok(())
     }
 
@@ -247,7 +247,7 @@ impl Registry {
         if prompt.handler.is_none() {
             return Err(format!("the prompt {name:?} has no handler"));
         }
-        named("prompt", &name, |name| self.prompts.has(name))?;
+        check_name("prompt", &name, |name| self.prompts.contains(name))?;
         let known = prompt.definition.arguments.as_deref().unwrap_or_default();
         if let Some(argument) =
             prompt.completers.keys().find(|name| !known.iter().any(|known| known.name == **name))
@@ -261,18 +261,18 @@ impl Registry {
     }
 
     fn add_resource(&mut self, resource: Resource) -> Result<(), String> {
-        if let Some(mistake) = resource.mistake {
+        if let Some(mistake) = resource.error {
             return Err(mistake);
         }
         let uri = resource.definition.uri.clone();
         if resource.handler.is_none() {
             return Err(format!("the resource {uri:?} has no handler"));
         }
-        named("resource", &uri, |uri| self.resources.has(uri) || self.templates.has(uri))?;
+        check_name("resource", &uri, |uri| self.resources.contains(uri) || self.templates.contains(uri))?;
         if !has_scheme(&uri) {
             return Err(format!("the resource {uri:?} has no scheme"));
         }
-        let Some(template) = template_of(&resource) else {
+        let Some(template) = resource_template(&resource) else {
             if let Some(variable) = resource.completers.keys().next() {
                 return Err(format!("the resource {uri:?} completes {variable:?}, but is no template"));
             }
@@ -290,7 +290,7 @@ impl Registry {
             .templates
             .0
             .iter()
-            .find(|(_, (other, _))| template_of(other).is_some_and(|other| other.overlaps(template)));
+            .find(|(_, (other, _))| resource_template(other).is_some_and(|other| other.overlaps(template)));
         if let Some((other, _)) = clash {
             return Err(format!("a URI could fit both templates {other:?} and {uri:?}"));
         }
@@ -299,7 +299,7 @@ impl Registry {
     }
 }
 
-fn named(what: &str, name: &str, taken: impl Fn(&str) -> bool) -> Result<(), String> {
+fn check_name(what: &str, name: &str, taken: impl Fn(&str) -> bool) -> Result<(), String> {
     if name.is_empty() {
         return Err(format!("a {what} has no name"));
     }
@@ -310,17 +310,17 @@ fn named(what: &str, name: &str, taken: impl Fn(&str) -> bool) -> Result<(), Str
 }
 
 /// What checks the output, if anything is to. A schema that no type vouches for must be one in any case.
-fn output_validator(
+fn compile_output_validator(
     schema: &Schema,
-    unvouched: Option<Compile>,
-    checks: Checks,
+    unvouched: Option<CompileFn>,
+    checks: OutputValidation,
 ) -> Result<Option<Validator>, String> {
-    let unvouched = unvouched.filter(|_| validate::IS_THERE);
+    let unvouched = unvouched.filter(|_| validate::AVAILABLE);
     match (checks, unvouched) {
-        (Checks::Yes(compile), _) | (Checks::IfPossible(compile), Some(_)) => compile(schema).map(Some),
-        (Checks::IfPossible(compile), None) => Ok(compile(schema).ok()),
-        (Checks::No, Some(compile)) => compile(schema).map(|_| None),
-        (Checks::No, None) => Ok(None),
+        (OutputValidation::Required(compile), _) | (OutputValidation::BestEffort(compile), Some(_)) => compile(schema).map(Some),
+        (OutputValidation::BestEffort(compile), None) => Ok(compile(schema).ok()),
+        (OutputValidation::Disabled, Some(compile)) => compile(schema).map(|_| None),
+        (OutputValidation::Disabled, None) => Ok(None),
     }
 }
 
@@ -332,94 +332,94 @@ fn has_scheme(uri: &str) -> bool {
 }
 
 /// The template of a family.
-pub(crate) fn template_of(resource: &Resource) -> Option<&UriTemplate> {
-    match &resource.place {
-        Place::Uri => None,
-        Place::Template(template) | Place::Folder(template, _) => Some(template),
+pub(crate) fn resource_template(resource: &Resource) -> Option<&UriTemplate> {
+    match &resource.location {
+        ResourceLocation::Uri => None,
+        ResourceLocation::Template(template) | ResourceLocation::Directory(template, _) => Some(template),
     }
 }
 
 /// A thing of some kind: where it stands, and who may see it.
 pub(crate) trait Item: Sized + 'static {
-    const KIND: Kind;
+    const KIND: ListKind;
 
-    fn shelf(registry: &Registry) -> &Shelf<Self>;
+    fn collection(registry: &Registry) -> &Collection<Self>;
     fn tags(&self) -> &[String];
 }
 
 /// A thing of any kind.
 #[derive(Clone)]
-pub(crate) enum Entry {
+pub(crate) enum RegistryEntry {
     Tool(Arc<ToolEntry>),
     Prompt(Arc<Prompt>),
     Resource(Arc<Resource>),
 }
 
-impl Entry {
-    pub(crate) fn kind(&self) -> Kind {
+impl RegistryEntry {
+    pub(crate) fn kind(&self) -> ListKind {
         match self {
-            Entry::Tool(_) => Kind::Tool,
-            Entry::Prompt(_) => Kind::Prompt,
-            Entry::Resource(_) => Kind::Resource,
+            RegistryEntry::Tool(_) => ListKind::Tool,
+            RegistryEntry::Prompt(_) => ListKind::Prompt,
+            RegistryEntry::Resource(_) => ListKind::Resource,
         }
     }
 
     pub(crate) fn tags(&self) -> &[String] {
         match self {
-            Entry::Tool(tool) => tool.tags(),
-            Entry::Prompt(prompt) => prompt.tags(),
-            Entry::Resource(resource) => resource.tags(),
+            RegistryEntry::Tool(tool) => tool.tags(),
+            RegistryEntry::Prompt(prompt) => prompt.tags(),
+            RegistryEntry::Resource(resource) => resource.tags(),
         }
     }
 
     /// What tells two things with one name apart.
     pub(crate) fn address(&self) -> usize {
         match self {
-            Entry::Tool(tool) => Arc::as_ptr(tool).addr(),
-            Entry::Prompt(prompt) => Arc::as_ptr(prompt).addr(),
-            Entry::Resource(resource) => Arc::as_ptr(resource).addr(),
+            RegistryEntry::Tool(tool) => Arc::as_ptr(tool).addr(),
+            RegistryEntry::Prompt(prompt) => Arc::as_ptr(prompt).addr(),
+            RegistryEntry::Resource(resource) => Arc::as_ptr(resource).addr(),
         }
     }
 }
 
 /// What one list shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum RegistryList {
     Tools,
     Prompts,
     Resources,
-    Families,
+    ResourceTemplates,
 }
 
-impl Shown {
-    pub(crate) fn kind(self) -> Kind {
+impl RegistryList {
+    pub(crate) fn kind(self) -> ListKind {
         match self {
-            Shown::Tools => Kind::Tool,
-            Shown::Prompts => Kind::Prompt,
-            Shown::Resources | Shown::Families => Kind::Resource,
+            RegistryList::Tools => ListKind::Tool,
+            RegistryList::Prompts => ListKind::Prompt,
+            RegistryList::Resources | RegistryList::ResourceTemplates => ListKind::Resource,
         }
     }
 }
 
 impl Registry {
     /// What is our own, in order.
-    pub(crate) fn entries(&self, shown: Shown) -> Vec<(String, Entry)> {
-        fn of<T>(shelf: &Shelf<T>, entry: fn(Arc<T>) -> Entry) -> Vec<(String, Entry)> {
+    pub(crate) fn entries(&self, shown: RegistryList) -> Vec<(String, RegistryEntry)> {
+        fn collect_entries<T>(shelf: &Collection<T>, entry: fn(Arc<T>) -> RegistryEntry) -> Vec<(String, RegistryEntry)> {
             shelf.iter().map(|(name, item)| (name.to_owned(), entry(item.clone()))).collect()
         }
         match shown {
-            Shown::Tools => of(&self.tools, Entry::Tool),
-            Shown::Prompts => of(&self.prompts, Entry::Prompt),
-            Shown::Resources => of(&self.resources, Entry::Resource),
-            Shown::Families => of(&self.templates, Entry::Resource),
+            RegistryList::Tools => collect_entries(&self.tools, RegistryEntry::Tool),
+            RegistryList::Prompts => collect_entries(&self.prompts, RegistryEntry::Prompt),
+            RegistryList::Resources => collect_entries(&self.resources, RegistryEntry::Resource),
+            RegistryList::ResourceTemplates => collect_entries(&self.templates, RegistryEntry::Resource),
         }
     }
 }
 
 impl Item for ToolEntry {
-    const KIND: Kind = Kind::Tool;
+    const KIND: ListKind = ListKind::Tool;
 
-    fn shelf(registry: &Registry) -> &Shelf<Self> {
+    fn collection(registry: &Registry) -> &Collection<Self> {
         &registry.tools
     }
 
@@ -429,9 +429,9 @@ impl Item for ToolEntry {
 }
 
 impl Item for Prompt {
-    const KIND: Kind = Kind::Prompt;
+    const KIND: ListKind = ListKind::Prompt;
 
-    fn shelf(registry: &Registry) -> &Shelf<Self> {
+    fn collection(registry: &Registry) -> &Collection<Self> {
         &registry.prompts
     }
 
@@ -441,9 +441,9 @@ impl Item for Prompt {
 }
 
 impl Item for Resource {
-    const KIND: Kind = Kind::Resource;
+    const KIND: ListKind = ListKind::Resource;
 
-    fn shelf(registry: &Registry) -> &Shelf<Self> {
+    fn collection(registry: &Registry) -> &Collection<Self> {
         &registry.resources
     }
 
@@ -453,9 +453,9 @@ impl Item for Resource {
 }
 
 /// A name as it is in an outer server.
-pub(crate) fn outer_name(kind: Kind, prefix: &str, name: &str) -> String {
+pub(crate) fn outer_name(kind: ListKind, prefix: &str, name: &str) -> String {
     match kind {
-        Kind::Resource => match name.split_once("://").map(|parts| (parts, "://")) {
+        ListKind::Resource => match name.split_once("://").map(|parts| (parts, "://")) {
             Some(((scheme, rest), mark)) => format!("{scheme}{mark}{prefix}/{rest}"),
             None => match name.split_once(':') {
                 Some((scheme, rest)) => format!("{scheme}:{prefix}/{rest}"),
@@ -467,9 +467,9 @@ pub(crate) fn outer_name(kind: Kind, prefix: &str, name: &str) -> String {
 }
 
 /// The name inside the mounted server, if it is one of its.
-pub(crate) fn inner_name(kind: Kind, prefix: &str, name: &str) -> Option<String> {
+pub(crate) fn inner_name(kind: ListKind, prefix: &str, name: &str) -> Option<String> {
     match kind {
-        Kind::Resource => {
+        ListKind::Resource => {
             let (scheme, mark, rest) = match name.split_once("://") {
                 Some((scheme, rest)) => (scheme, "://", rest),
                 None => match name.split_once(':') {

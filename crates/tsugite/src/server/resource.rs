@@ -12,10 +12,10 @@ use tsugite_core::protocol::resources::{self, ReadResult};
 use tsugite_core::uri_template::UriTemplate;
 
 use super::completer::{Completer, Completers, IntoCompleter};
-use super::described::described;
-use super::failure::{Failure, ToolError};
-use super::files::{self, FileBody, FileError, Folder};
-use super::handler::{Answer, Blocking, CallParts, Handler, IntoHandler};
+use super::metadata::metadata_setters;
+use super::handler_error::{InvocationError, HandlerError};
+use super::files::{self, FileBody, FileError, Directory};
+use super::handler::{HandlerFuture, Blocking, CallParts, Handler, IntoHandler};
 
 /// A resource, or by a template a family of them: what clients see, and what reads it.
 ///
@@ -37,23 +37,23 @@ use super::handler::{Answer, Blocking, CallParts, Handler, IntoHandler};
 #[derive(Clone)]
 pub struct Resource {
     pub(crate) definition: resources::Resource,
-    pub(crate) place: Place,
+    pub(crate) location: ResourceLocation,
     pub(crate) handler: Option<Arc<dyn Handler<ReadResult>>>,
     pub(crate) completers: Completers,
     pub(crate) tags: Vec<String>,
     pub(crate) cache: Option<(Duration, CacheScope)>,
-    pub(crate) mistake: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 /// Where it is.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum ResourceLocation {
     /// At one URI.
     Uri,
     /// Wherever the template fits.
     Template(UriTemplate),
     /// Below a directory.
-    Folder(UriTemplate, Arc<Folder>),
+    Directory(UriTemplate, Arc<Directory>),
 }
 
 impl Resource {
@@ -63,12 +63,12 @@ impl Resource {
         let name = uri.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&uri).to_owned();
         Self {
             definition: resources::Resource::new(uri, name),
-            place: Place::Uri,
+            location: ResourceLocation::Uri,
             handler: None,
             completers: Completers::default(),
             tags: Vec::new(),
             cache: None,
-            mistake: None,
+            error: None,
         }
     }
 
@@ -78,14 +78,14 @@ impl Resource {
         let template = template.into();
         let mut resource = Self::new(template.clone());
         match UriTemplate::parse(&template) {
-            Ok(parsed) => resource.place = Place::Template(parsed),
-            Err(error) => resource.mistake = Some(format!("the template {template:?}: {error}")),
+            Ok(parsed) => resource.location = ResourceLocation::Template(parsed),
+            Err(error) => resource.error = Some(format!("the template {template:?}: {error}")),
         }
         resource
     }
 
     /// A resource at one URI, or a family if there are braces in it: what `#[resource("…")]` makes.
-    pub fn at(uri_or_template: impl Into<String>) -> Self {
+    pub fn from_uri_or_template(uri_or_template: impl Into<String>) -> Self {
         let text = uri_or_template.into();
         if text.contains('{') { Self::template(text) } else { Self::new(text) }
     }
@@ -94,24 +94,24 @@ impl Resource {
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
         let size = text.len();
-        Self::new(uri).size(size as u64).fixed(move || ResourceContents::text("", text.clone()))
+        Self::new(uri).size(size as u64).with_fixed_contents(move || ResourceContents::text("", text.clone()))
     }
 
     /// Bytes that do not change.
     pub fn bytes(uri: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         let size = bytes.len();
-        Self::new(uri).size(size as u64).fixed(move || ResourceContents::bytes("", &bytes))
+        Self::new(uri).size(size as u64).with_fixed_contents(move || ResourceContents::bytes("", &bytes))
     }
 
     /// A file, read whenever the resource is. At most 16 MiB.
     pub fn file(uri: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         let path: PathBuf = path.into();
         let mut resource = Self::new(uri);
-        resource.definition.mime_type = files::mime_of(&path).map(str::to_owned);
-        resource.read_by(move |_| {
+        resource.definition.mime_type = files::mime_type(&path).map(str::to_owned);
+        resource.with_file_reader(move |_| {
             let path = path.clone();
-            Ok(Box::new(move || files::read_file(&path, MOST_BYTES)))
+            Ok(Box::new(move || files::read_file(&path, MAX_FILE_BYTES)))
         })
     }
 
@@ -121,21 +121,21 @@ impl Resource {
         let uri = uri.into();
         let slash = if uri.ends_with('/') { "" } else { "/" };
         let mut resource = Self::template(format!("{uri}{slash}{{+path}}"));
-        let folder = match (Folder::new(path.as_ref()), resource.place.clone()) {
-            (Ok(folder), Place::Template(template)) => {
+        let folder = match (Directory::new(path.as_ref()), resource.location.clone()) {
+            (Ok(folder), ResourceLocation::Template(template)) => {
                 let folder = Arc::new(folder);
-                resource.place = Place::Folder(template, folder.clone());
+                resource.location = ResourceLocation::Directory(template, folder.clone());
                 folder
             }
             (Err(error), _) => {
-                resource.mistake = Some(format!("the directory at {uri:?}: {}", error.kind()));
+                resource.error = Some(format!("the directory at {uri:?}: {}", error.kind()));
                 return resource;
             }
             _ => return resource,
         };
-        resource.read_by(move |path| {
-            let (folder, path) = (folder.clone(), path.ok_or(Failure::NotFound)?.to_owned());
-            Ok(Box::new(move || folder.read(&path, MOST_BYTES)))
+        resource.with_file_reader(move |path| {
+            let (folder, path) = (folder.clone(), path.ok_or(InvocationError::NotFound)?.to_owned());
+            Ok(Box::new(move || folder.read(&path, MAX_FILE_BYTES)))
         })
     }
 
@@ -209,39 +209,39 @@ impl Resource {
         self.completers.get(variable)
     }
 
-    fn fixed(mut self, contents: impl Fn() -> ResourceContents + Send + Sync + 'static) -> Self {
-        self.handler = Some(Arc::new(Fixed(contents)));
+    fn with_fixed_contents(mut self, contents: impl Fn() -> ResourceContents + Send + Sync + 'static) -> Self {
+        self.handler = Some(Arc::new(StaticContents(contents)));
         self
     }
 
-    fn read_by<F>(mut self, read: F) -> Self
+    fn with_file_reader<F>(mut self, read: F) -> Self
     where
-        F: Fn(Option<&str>) -> Result<ReadFile, Failure> + Send + Sync + 'static,
+        F: Fn(Option<&str>) -> Result<ReadFileFn, InvocationError> + Send + Sync + 'static,
     {
         self.handler = Some(Arc::new(FileHandler(read)));
         self
     }
 }
 
-described!(Resource, "What it is.");
+metadata_setters!(Resource, "What it is.");
 
-struct Fixed<F>(F);
+struct StaticContents<F>(F);
 
-impl<F: Fn() -> ResourceContents + Send + Sync> Handler<ReadResult> for Fixed<F> {
-    fn call(&self, _parts: &CallParts<'_>) -> Answer<ReadResult> {
+impl<F: Fn() -> ResourceContents + Send + Sync> Handler<ReadResult> for StaticContents<F> {
+    fn call(&self, _parts: &CallParts<'_>) -> HandlerFuture<ReadResult> {
         Box::pin(std::future::ready(Ok(ReadResult::new([(self.0)()]))))
     }
 }
 
-type ReadFile = Box<dyn FnOnce() -> Result<FileBody, FileError> + Send>;
+type ReadFileFn = Box<dyn FnOnce() -> Result<FileBody, FileError> + Send>;
 
 struct FileHandler<F>(F);
 
-impl<F: Fn(Option<&str>) -> Result<ReadFile, Failure> + Send + Sync> Handler<ReadResult> for FileHandler<F> {
-    fn call(&self, parts: &CallParts<'_>) -> Answer<ReadResult> {
+impl<F: Fn(Option<&str>) -> Result<ReadFileFn, InvocationError> + Send + Sync> Handler<ReadResult> for FileHandler<F> {
+    fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<ReadResult> {
         let (read, places) = ((self.0)(parts.arguments.text("path")), parts.blocking());
         Box::pin(async move {
-            let file = places.run(read?).await.map_err(told)?;
+            let file = places.run(read?).await.map_err(file_error)?;
             let contents = match file.content {
                 files::FileContent::Text(text) => ResourceContents::text("", text),
                 files::FileContent::Blob(bytes) => ResourceContents::bytes("", &bytes),
@@ -252,14 +252,14 @@ impl<F: Fn(Option<&str>) -> Result<ReadFile, Failure> + Send + Sync> Handler<Rea
 }
 
 /// What the client hears of a file that cannot be read. Never where it is.
-fn told(error: FileError) -> Failure {
+fn file_error(error: FileError) -> InvocationError {
     match error {
-        FileError::NotFound | FileError::NotAFile => Failure::NotFound,
-        FileError::TooLarge { .. } => Failure::Tool(ToolError::new("the file is too large to be read")),
-        FileError::Io(error) if error.kind() == io::ErrorKind::NotFound => Failure::NotFound,
-        FileError::Io(error) => Failure::Tool(error.into()),
+        FileError::NotFound | FileError::NotAFile => InvocationError::NotFound,
+        FileError::TooLarge { .. } => InvocationError::Handler(HandlerError::new("the file is too large to be read")),
+        FileError::Io(error) if error.kind() == io::ErrorKind::NotFound => InvocationError::NotFound,
+        FileError::Io(error) => InvocationError::Handler(error.into()),
     }
 }
 
 /// How large a file may be.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;

@@ -8,35 +8,35 @@ use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
 use super::context::LazyContext;
-use super::failure::Failure;
+use super::handler_error::InvocationError;
 use super::handler::CallParts;
-use super::link::{Asked, Link, Work};
+use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
 use super::lists;
-use super::tools::take_up;
+use super::tools::resume;
 
 /// Reads a resource.
 pub(crate) fn read(
-    link: &Arc<Link>,
-    asked: Asked<'_>,
+    link: &Arc<ServerConnection>,
+    asked: IncomingRequest<'_>,
     context: &LazyContext<'_>,
-) -> Result<Option<Work>, RpcError> {
+) -> Result<Option<PendingRequest>, RpcError> {
     let uri = read_params::<Read>(asked.request.params(), asked.revision)?.uri;
     let not_found = |uri: String| RpcError::ResourceNotFound { uri };
     // A URI with a value that no handler should see is not there, like any other that is not.
     let found = link.server.shared.find_resource(&link.config, asked.principal(), &uri).ok().flatten();
     let Some(found) = found else { return Err(not_found(uri)) };
     let (resource, variables) = (found.item, found.variables);
-    let owner = context.owned_by(found.owner);
-    take_up::<Read>(link, asked, context)?;
+    let owner = context.set_owner(found.owner);
+    resume::<Read>(link, asked, context)?;
     let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
-    let parts = CallParts { arguments: Arguments::Texts(&variables), context, states };
+    let parts = CallParts { arguments: Arguments::Strings(&variables), context, states };
     let handler = resource.handler.as_ref().ok_or(RpcError::Internal)?;
     let answer = handler.call(&parts);
-    let personal = link.server.shared.has_rules(&link.config);
-    let answered = asked.peek.input_responses().is_some();
+    let personal = link.server.shared.has_visibility_rules(&link.config);
+    let answered = asked.meta.input_responses().is_some();
     let answer = Box::pin(async move {
         let mut result = answer.await.map_err(|failure| match failure {
-            Failure::NotFound => Failure::Refused(not_found(uri.clone())),
+            InvocationError::NotFound => InvocationError::Rpc(not_found(uri.clone())),
             other => other,
         })?;
         let definition = &resource.definition;
@@ -50,7 +50,7 @@ pub(crate) fn read(
         }
         if result.ttl_ms.is_none() {
             // What came of an answer is nobody else's, and good for nothing but this call.
-            lists::hint(&mut result, resource.cache.filter(|_| !answered), false);
+            lists::set_cache_hint(&mut result, resource.cache.filter(|_| !answered), false);
         }
         // What not everybody may see is for whoever asked, whatever else was said.
         if personal && result.cache_scope.is_some() {
@@ -58,5 +58,5 @@ pub(crate) fn read(
         }
         Ok(result)
     });
-    Ok(link.run::<Read>(asked, context, answer))
+    Ok(link.run_handler::<Read>(asked, context, answer))
 }

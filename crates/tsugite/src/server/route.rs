@@ -9,55 +9,55 @@ use tsugite_core::protocol::{
 use tsugite_core::revision::{MethodKind as Message, RpcError, MessageSender as Side, canonical_method, read_params};
 
 use super::context::LazyContext;
-use super::link::{Asked, Link, Work};
+use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
 use super::lists::{list, list_with_files};
-use super::registry::Kind;
+use super::registry::ListKind;
 
 /// Finds what answers a request.
-pub(crate) fn route(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, RpcError> {
+pub(crate) fn route(link: &Arc<ServerConnection>, asked: IncomingRequest<'_>) -> Result<Option<PendingRequest>, RpcError> {
     let (method, revision) = (canonical_method(&asked.request.method), asked.revision);
     let unknown = || RpcError::MethodNotFound { method: method.to_owned() };
     if !revision.has_method(Message::Request, method, Side::Client) {
         return Err(unknown());
     }
     let shared = &link.server.shared;
-    let has = |kind| link.offers(asked, kind);
+    let has = |kind| link.supports_kind(asked, kind);
     let context = |may_ask| LazyContext::new(link, asked, may_ask);
     match method {
-        tools::Call::NAME if has(Kind::Tool) => return super::tools::call(link, asked, &context(true)),
-        tools::List::NAME if has(Kind::Tool) => list::<tools::List>(link, asked)?,
-        prompts::Get::NAME if has(Kind::Prompt) => return super::prompts::get(link, asked, &context(true)),
-        prompts::List::NAME if has(Kind::Prompt) => list::<prompts::List>(link, asked)?,
-        resources::Read::NAME if has(Kind::Resource) => {
+        tools::Call::NAME if has(ListKind::Tool) => return super::tools::call(link, asked, &context(true)),
+        tools::List::NAME if has(ListKind::Tool) => list::<tools::List>(link, asked)?,
+        prompts::Get::NAME if has(ListKind::Prompt) => return super::prompts::get(link, asked, &context(true)),
+        prompts::List::NAME if has(ListKind::Prompt) => list::<prompts::List>(link, asked)?,
+        resources::Read::NAME if has(ListKind::Resource) => {
             return super::resources::read(link, asked, &context(true));
         }
-        resources::List::NAME if has(Kind::Resource) && shared.has_folders() => {
+        resources::List::NAME if has(ListKind::Resource) && shared.has_directories() => {
             return list_with_files(link, asked, &context(false));
         }
-        resources::List::NAME if has(Kind::Resource) => list::<resources::List>(link, asked)?,
-        resources::ListTemplates::NAME if has(Kind::Resource) => {
+        resources::List::NAME if has(ListKind::Resource) => list::<resources::List>(link, asked)?,
+        resources::ListTemplates::NAME if has(ListKind::Resource) => {
             list::<resources::ListTemplates>(link, asked)?
         }
         // Nothing can follow a request that stands alone.
         resources::Subscribe::NAME | resources::Unsubscribe::NAME | logging::SetLevel::NAME
-            if link.is_alone() =>
+            if link.is_single_request() =>
         {
             return Err(unknown());
         }
-        resources::Subscribe::NAME if has(Kind::Resource) => super::subscriptions::subscribe(link, asked)?,
-        resources::Unsubscribe::NAME if has(Kind::Resource) => {
+        resources::Subscribe::NAME if has(ListKind::Resource) => super::subscriptions::subscribe(link, asked)?,
+        resources::Unsubscribe::NAME if has(ListKind::Resource) => {
             super::subscriptions::unsubscribe(link, asked)?
         }
-        completion::Complete::NAME if link.completes(asked) => {
+        completion::Complete::NAME if link.supports_completion(asked) => {
             return super::completion::complete(link, asked, &context(false));
         }
         subscriptions::Listen::NAME => return super::subscriptions::listen(link, asked),
-        lifecycle::Initialize::NAME => link.open(asked)?,
-        discover::Discover::NAME => link.say::<discover::Discover>(asked, super::lifecycle::discovered(link)),
-        ping::Ping::NAME => link.say::<ping::Ping>(asked, Empty::new()),
+        lifecycle::Initialize::NAME => link.initialize(asked)?,
+        discover::Discover::NAME => link.send_result::<discover::Discover>(asked, super::lifecycle::discover_result(link)),
+        ping::Ping::NAME => link.send_result::<ping::Ping>(asked, Empty::new()),
         logging::SetLevel::NAME => {
             link.set_log_level(read_params::<logging::SetLevel>(asked.request.params(), revision)?.level);
-            link.say::<logging::SetLevel>(asked, Empty::new());
+            link.send_result::<logging::SetLevel>(asked, Empty::new());
         }
         _ => return Err(unknown()),
     }

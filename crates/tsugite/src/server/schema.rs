@@ -19,13 +19,13 @@ fn settings() -> SchemaSettings {
 }
 
 /// Takes away the formats that only Rust knows: validators elsewhere complain about each of them.
-pub(crate) fn plain_formats(schema: &mut Schema) {
+pub(crate) fn strip_rust_formats(schema: &mut Schema) {
     let mut root = Value::Object(std::mem::take(schema.keywords_mut()));
-    plain(&mut root);
+    strip_formats(&mut root);
     *schema = Schema::from(root);
 }
 
-fn plain(schema: &mut Value) {
+fn strip_formats(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {
             let rust_only = |format: &str| {
@@ -36,9 +36,9 @@ fn plain(schema: &mut Value) {
             {
                 keywords.remove("format");
             }
-            keywords.values_mut().for_each(plain);
+            keywords.values_mut().for_each(strip_formats);
         }
-        Value::Array(items) => items.iter_mut().for_each(plain),
+        Value::Array(items) => items.iter_mut().for_each(strip_formats),
         _ => {}
     }
 }

@@ -35,16 +35,16 @@ impl SealKey {
     /// A key from the generator of the operating system. It ends with the process.
     ///
     /// Fails if there is no such generator.
-    pub fn random() -> Result<Self, NoKey> {
-        random().map(Self::new).ok_or(NoKey::NoRandomness)
+    pub fn random() -> Result<Self, SealKeyError> {
+        random_bytes().map(Self::new).ok_or(SealKeyError::NoRandomness)
     }
 
     /// A key made from a secret that is used for other things too.
     ///
     /// Fails if the secret is shorter than 32 bytes. It is not stretched: a password is no such secret.
-    pub fn derive(secret: &[u8]) -> Result<Self, NoKey> {
-        if secret.len() < SECRET_BYTES {
-            return Err(NoKey::ShortSecret);
+    pub fn derive(secret: &[u8]) -> Result<Self, SealKeyError> {
+        if secret.len() < MIN_SECRET_LEN {
+            return Err(SealKeyError::ShortSecret);
         }
         Ok(Self::new(sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), DERIVE_LABEL)))
     }
@@ -52,7 +52,7 @@ impl SealKey {
     /// Each text has a key of its own, made from a salt. Random nonces under one key would repeat after some 2^32
     /// texts, which gives the key stream away and lets text be forged; a salt of 24 bytes does not repeat, and a key
     /// that is used once may have a nonce of zeros.
-    fn once(&self, salt: &[u8; SALT]) -> Option<(LessSafeKey, Nonce)> {
+    fn single_use_key(&self, salt: &[u8; SALT_LEN]) -> Option<(LessSafeKey, Nonce)> {
         let key = UnboundKey::new(&CHACHA20_POLY1305, &sign(&self.root, salt)).ok()?;
         Some((LessSafeKey::new(key), Nonce::assume_unique_for_key([0; 12])))
     }
@@ -67,43 +67,43 @@ impl fmt::Debug for SealKey {
 /// Why there is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NoKey {
+pub enum SealKeyError {
     /// The secret is shorter than 32 bytes.
     ShortSecret,
     /// The operating system gave no random bytes.
     NoRandomness,
 }
 
-impl fmt::Display for NoKey {
+impl fmt::Display for SealKeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NoKey::ShortSecret => "the secret is shorter than 32 bytes",
-            NoKey::NoRandomness => "the operating system gave no random bytes",
+            SealKeyError::ShortSecret => "the secret is shorter than 32 bytes",
+            SealKeyError::NoRandomness => "the operating system gave no random bytes",
         })
     }
 }
 
-impl std::error::Error for NoKey {}
+impl std::error::Error for SealKeyError {}
 
 /// The keys of a server: those it was given, or one of its own that is made when it is first needed.
 #[derive(Debug, Default)]
-pub(crate) struct Keys(OnceLock<Option<KeyRing>>);
+pub(crate) struct LazyKeyRing(OnceLock<Option<KeyRing>>);
 
-impl Keys {
-    pub(crate) fn of(ring: KeyRing) -> Self {
+impl LazyKeyRing {
+    pub(crate) fn from_ring(ring: KeyRing) -> Self {
         Self(OnceLock::from(Some(ring)))
     }
 
     /// Fails if the operating system gave no random bytes to make a key of.
-    pub(crate) fn ring(&self) -> Result<&KeyRing, Unsealable> {
+    pub(crate) fn ring(&self) -> Result<&KeyRing, SealError> {
         let made = || SealKey::random().ok().map(|key| KeyRing::new(key, Vec::new()));
-        self.0.get_or_init(made).as_ref().ok_or(Unsealable::NoRandomness)
+        self.0.get_or_init(made).as_ref().ok_or(SealError::NoRandomness)
     }
 }
 
 /// A name that nobody can guess, of 32 hexadecimal digits.
-pub(crate) fn random_name() -> Option<String> {
-    let bytes: [u8; 16] = random()?;
+pub(crate) fn random_id() -> Option<String> {
+    let bytes: [u8; 16] = random_bytes()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -125,21 +125,21 @@ impl KeyRing {
         plain: &[u8],
         bound_to: &[&[u8]],
         expires: SystemTime,
-    ) -> Result<String, Unsealable> {
+    ) -> Result<String, SealError> {
         let key = &self.newest;
-        let salt: [u8; SALT] = random().ok_or(Unsealable::NoRandomness)?;
-        let mut sealed = Vec::with_capacity(HEAD + EXPIRY + plain.len() + TAG);
+        let salt: [u8; SALT_LEN] = random_bytes().ok_or(SealError::NoRandomness)?;
+        let mut sealed = Vec::with_capacity(HEADER_LEN + EXPIRY_LEN + plain.len() + TAG_LEN);
         sealed.push(VERSION);
         sealed.extend_from_slice(&key.id);
         sealed.extend_from_slice(&salt);
-        let aad = associated(&sealed, bound_to);
+        let aad = associated_data(&sealed, bound_to);
         sealed.extend_from_slice(&millis(expires).to_be_bytes());
         sealed.extend_from_slice(plain);
         // What the cipher refuses here is more than 256 GiB.
-        let (once, nonce) = key.once(&salt).ok_or(Unsealable::TooLarge)?;
-        let (_, text) = sealed.split_at_mut_checked(HEAD).ok_or(Unsealable::TooLarge)?;
+        let (once, nonce) = key.single_use_key(&salt).ok_or(SealError::TooLarge)?;
+        let (_, text) = sealed.split_at_mut_checked(HEADER_LEN).ok_or(SealError::TooLarge)?;
         let tag =
-            once.seal_in_place_separate_tag(nonce, Aad::from(aad), text).map_err(|_| Unsealable::TooLarge)?;
+            once.seal_in_place_separate_tag(nonce, Aad::from(aad), text).map_err(|_| SealError::TooLarge)?;
         sealed.extend_from_slice(tag.as_ref());
         Ok(base64::encode_url(&sealed))
     }
@@ -152,27 +152,27 @@ impl KeyRing {
         bound_to: &[&[u8]],
         now: SystemTime,
         most: usize,
-    ) -> Result<Vec<u8>, Unsealable> {
+    ) -> Result<Vec<u8>, SealError> {
         if sealed.len() > most {
-            return Err(Unsealable::TooLarge);
+            return Err(SealError::TooLarge);
         }
-        let mut sealed = base64::decode_url(sealed).ok_or(Unsealable::Malformed)?;
-        if sealed.len() < HEAD + EXPIRY + TAG {
-            return Err(Unsealable::Malformed);
+        let mut sealed = base64::decode_url(sealed).ok_or(SealError::Malformed)?;
+        if sealed.len() < HEADER_LEN + EXPIRY_LEN + TAG_LEN {
+            return Err(SealError::Malformed);
         }
-        let (head, text) = sealed.split_at_mut_checked(HEAD).ok_or(Unsealable::Malformed)?;
-        let aad = associated(head, bound_to);
+        let (head, text) = sealed.split_at_mut_checked(HEADER_LEN).ok_or(SealError::Malformed)?;
+        let aad = associated_data(head, bound_to);
         let Some((&[VERSION, a, b, c, d], salt)) = head.split_first_chunk() else {
-            return Err(Unsealable::Malformed);
+            return Err(SealError::Malformed);
         };
-        let salt = salt.first_chunk().ok_or(Unsealable::Malformed)?;
+        let salt = salt.first_chunk().ok_or(SealError::Malformed)?;
         let mut keys = std::iter::once(&self.newest).chain(&self.older);
-        let key = keys.find(|key| key.id == [a, b, c, d]).ok_or(Unsealable::UnknownKey)?;
-        let (once, nonce) = key.once(salt).ok_or(Unsealable::Forged)?;
-        let plain = once.open_in_place(nonce, Aad::from(aad), text).map_err(|_| Unsealable::Forged)?;
-        let (expires, plain) = plain.split_first_chunk().ok_or(Unsealable::Malformed)?;
+        let key = keys.find(|key| key.id == [a, b, c, d]).ok_or(SealError::UnknownKey)?;
+        let (once, nonce) = key.single_use_key(salt).ok_or(SealError::Forged)?;
+        let plain = once.open_in_place(nonce, Aad::from(aad), text).map_err(|_| SealError::Forged)?;
+        let (expires, plain) = plain.split_first_chunk().ok_or(SealError::Malformed)?;
         if millis(now) >= u64::from_be_bytes(*expires) {
-            return Err(Unsealable::Expired);
+            return Err(SealError::Expired);
         }
         Ok(plain.to_vec())
     }
@@ -180,7 +180,7 @@ impl KeyRing {
 
 /// Why text was not sealed or not opened. Text that was sealed for something else is as forged as any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unsealable {
+pub(crate) enum SealError {
     TooLarge,
     Malformed,
     UnknownKey,
@@ -189,23 +189,23 @@ pub(crate) enum Unsealable {
     NoRandomness,
 }
 
-impl fmt::Display for Unsealable {
+impl fmt::Display for SealError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Unsealable::TooLarge => "it is too large",
-            Unsealable::Malformed => "it is malformed",
+            SealError::TooLarge => "it is too large",
+            SealError::Malformed => "it is malformed",
             // The same for both: which keys there are is nobody's business.
-            Unsealable::UnknownKey | Unsealable::Forged => "it was not issued for this request",
-            Unsealable::Expired => "it has expired",
-            Unsealable::NoRandomness => "it cannot be made now",
+            SealError::UnknownKey | SealError::Forged => "it was not issued for this request",
+            SealError::Expired => "it has expired",
+            SealError::NoRandomness => "it cannot be made now",
         })
     }
 }
 
-impl std::error::Error for Unsealable {}
+impl std::error::Error for SealError {}
 
 /// What is authenticated beside the text. Each part has its length before it, so that none can flow into the next.
-fn associated(head: &[u8], bound_to: &[&[u8]]) -> Vec<u8> {
+fn associated_data(head: &[u8], bound_to: &[&[u8]]) -> Vec<u8> {
     let mut data = head.to_vec();
     for part in bound_to {
         data.extend_from_slice(&(part.len() as u64).to_be_bytes());
@@ -219,7 +219,7 @@ fn millis(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn random<const N: usize>() -> Option<[u8; N]> {
+fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).ok()?;
     Some(bytes)
@@ -233,16 +233,16 @@ fn sign(key: &hmac::Key, message: &[u8]) -> [u8; 32] {
 }
 
 const VERSION: u8 = 1;
-const SALT: usize = 24;
+const SALT_LEN: usize = 24;
 /// Version, key id and salt.
-const HEAD: usize = 1 + 4 + SALT;
-const EXPIRY: usize = 8;
-const TAG: usize = 16;
-const SECRET_BYTES: usize = 32;
+const HEADER_LEN: usize = 1 + 4 + SALT_LEN;
+const EXPIRY_LEN: usize = 8;
+const TAG_LEN: usize = 16;
+const MIN_SECRET_LEN: usize = 32;
 const DERIVE_LABEL: &[u8] = b"tsugite: key to seal with";
 const ID_LABEL: &[u8] = b"tsugite: id of the key that seals";
 // The signature of a salt is a key, that of the label is public: a salt must never be the label.
-const _: () = assert!(ID_LABEL.len() != SALT);
+const _: () = assert!(ID_LABEL.len() != SALT_LEN);
 
 #[cfg(test)]
 mod tests {
@@ -252,7 +252,7 @@ mod tests {
 
     const PLAIN: &[u8] = b"{\"round\":1}";
     const BOUND: &[&[u8]] = &[b"alice", b"tools/call", b"add"];
-    const MOST: usize = 4096;
+    const MAX_LEN: usize = 4096;
 
     fn ring(seed: u8) -> KeyRing {
         KeyRing::new(SealKey::new([seed; 32]), Vec::new())
@@ -266,19 +266,19 @@ mod tests {
         ring.seal(PLAIN, BOUND, at(60)).unwrap()
     }
 
-    fn open(ring: &KeyRing, sealed: &str) -> Result<Vec<u8>, Unsealable> {
-        ring.open(sealed, BOUND, at(0), MOST)
+    fn open(ring: &KeyRing, sealed: &str) -> Result<Vec<u8>, SealError> {
+        ring.open(sealed, BOUND, at(0), MAX_LEN)
     }
 
     #[test]
     fn what_was_sealed_opens() {
         for plain in [&b""[..], b"a", PLAIN, &[0xff; 1000]] {
             let sealed = ring(1).seal(plain, BOUND, at(60)).unwrap();
-            assert_eq!(ring(1).open(&sealed, BOUND, at(0), MOST).as_deref(), Ok(plain));
-            assert_eq!(sealed.len(), ((HEAD + EXPIRY + plain.len() + TAG) * 4).div_ceil(3));
+            assert_eq!(ring(1).open(&sealed, BOUND, at(0), MAX_LEN).as_deref(), Ok(plain));
+            assert_eq!(sealed.len(), ((HEADER_LEN + EXPIRY_LEN + plain.len() + TAG_LEN) * 4).div_ceil(3));
         }
         let sealed = ring(1).seal(PLAIN, &[], at(60)).unwrap();
-        assert_eq!(ring(1).open(&sealed, &[], at(0), MOST).as_deref(), Ok(PLAIN));
+        assert_eq!(ring(1).open(&sealed, &[], at(0), MAX_LEN).as_deref(), Ok(PLAIN));
     }
 
     #[test]
@@ -290,9 +290,9 @@ mod tests {
                 let mut changed = sealed.clone();
                 changed[place] ^= 1 << bit;
                 let expected = match place {
-                    0 => Unsealable::Malformed,
-                    1..5 => Unsealable::UnknownKey,
-                    _ => Unsealable::Forged,
+                    0 => SealError::Malformed,
+                    1..5 => SealError::UnknownKey,
+                    _ => SealError::Forged,
                 };
                 assert_eq!(open(&ring(1), &base64::encode_url(&changed)), Err(expected), "{place}.{bit}");
             }
@@ -311,10 +311,10 @@ mod tests {
             assert!(open(&ring(1), &format!("{more}{sealed}")).is_err(), "{more:?}");
         }
         let bytes = base64::decode_url(&sealed).unwrap();
-        for length in 0..HEAD + EXPIRY + TAG {
-            assert_eq!(open(&ring(1), &base64::encode_url(&bytes[..length])), Err(Unsealable::Malformed));
+        for length in 0..HEADER_LEN + EXPIRY_LEN + TAG_LEN {
+            assert_eq!(open(&ring(1), &base64::encode_url(&bytes[..length])), Err(SealError::Malformed));
         }
-        assert_eq!(open(&ring(1), ""), Err(Unsealable::Malformed));
+        assert_eq!(open(&ring(1), ""), Err(SealError::Malformed));
     }
 
     #[test]
@@ -323,8 +323,8 @@ mod tests {
         let mut some = std::iter::repeat_with(|| seal(&ring(1))).take(100);
         let sealed = some.find(|sealed| sealed.contains(['-', '_'])).unwrap();
         let bytes = base64::decode_url(&sealed).unwrap();
-        assert_eq!(open(&ring(1), &base64::encode(&bytes)), Err(Unsealable::Malformed));
-        assert_eq!(open(&ring(1), base64::encode(&bytes).trim_end_matches('=')), Err(Unsealable::Malformed));
+        assert_eq!(open(&ring(1), &base64::encode(&bytes)), Err(SealError::Malformed));
+        assert_eq!(open(&ring(1), base64::encode(&bytes).trim_end_matches('=')), Err(SealError::Malformed));
     }
 
     #[test]
@@ -340,12 +340,12 @@ mod tests {
             &[b"tools/call", b"alice", b"add"],
         ];
         for other in others {
-            assert_eq!(ring(1).open(&sealed, other, at(0), MOST), Err(Unsealable::Forged), "{other:?}");
+            assert_eq!(ring(1).open(&sealed, other, at(0), MAX_LEN), Err(SealError::Forged), "{other:?}");
         }
         let sealed = ring(1).seal(PLAIN, &[b"ab", b"c"], at(60)).unwrap();
         let shifted: [&[&[u8]]; 4] = [&[b"a", b"bc"], &[b"abc", b""], &[b"", b"abc"], &[b"abc"]];
         for shifted in shifted {
-            assert_eq!(ring(1).open(&sealed, shifted, at(0), MOST), Err(Unsealable::Forged), "{shifted:?}");
+            assert_eq!(ring(1).open(&sealed, shifted, at(0), MAX_LEN), Err(SealError::Forged), "{shifted:?}");
         }
     }
 
@@ -353,32 +353,32 @@ mod tests {
     fn it_ends_at_its_instant() {
         // M-03
         let sealed = seal(&ring(1));
-        let open = |now| ring(1).open(&sealed, BOUND, now, MOST);
+        let open = |now| ring(1).open(&sealed, BOUND, now, MAX_LEN);
         assert!(open(at(60) - Duration::from_millis(1)).is_ok());
-        assert_eq!(open(at(60)), Err(Unsealable::Expired));
-        assert_eq!(open(at(1_000_000_000)), Err(Unsealable::Expired));
+        assert_eq!(open(at(60)), Err(SealError::Expired));
+        assert_eq!(open(at(1_000_000_000)), Err(SealError::Expired));
         let never = ring(1).seal(PLAIN, BOUND, UNIX_EPOCH - Duration::from_secs(1)).unwrap();
-        assert_eq!(ring(1).open(&never, BOUND, UNIX_EPOCH, MOST), Err(Unsealable::Expired));
+        assert_eq!(ring(1).open(&never, BOUND, UNIX_EPOCH, MAX_LEN), Err(SealError::Expired));
     }
 
     #[test]
     fn older_keys_open_and_the_newest_seals() {
         // M-12
         let sealed = seal(&ring(1));
-        assert_eq!(open(&ring(2), &sealed), Err(Unsealable::UnknownKey));
+        assert_eq!(open(&ring(2), &sealed), Err(SealError::UnknownKey));
         let rotated = KeyRing::new(SealKey::new([2; 32]), vec![SealKey::new([3; 32]), SealKey::new([1; 32])]);
         assert_eq!(open(&rotated, &sealed).as_deref(), Ok(PLAIN));
         assert_eq!(open(&ring(2), &seal(&rotated)).as_deref(), Ok(PLAIN));
-        assert_eq!(open(&ring(1), &seal(&rotated)), Err(Unsealable::UnknownKey));
+        assert_eq!(open(&ring(1), &seal(&rotated)), Err(SealError::UnknownKey));
     }
 
     #[test]
     fn text_that_is_too_large_is_not_looked_at() {
         let sealed = seal(&ring(1));
         assert!(ring(1).open(&sealed, BOUND, at(0), sealed.len()).is_ok());
-        assert_eq!(ring(1).open(&sealed, BOUND, at(0), sealed.len() - 1), Err(Unsealable::TooLarge));
-        assert_eq!(open(&ring(1), &"*".repeat(MOST + 1)), Err(Unsealable::TooLarge));
-        assert_eq!(open(&ring(1), &"*".repeat(MOST)), Err(Unsealable::Malformed));
+        assert_eq!(ring(1).open(&sealed, BOUND, at(0), sealed.len() - 1), Err(SealError::TooLarge));
+        assert_eq!(open(&ring(1), &"*".repeat(MAX_LEN + 1)), Err(SealError::TooLarge));
+        assert_eq!(open(&ring(1), &"*".repeat(MAX_LEN)), Err(SealError::Malformed));
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn keys_are_made_in_three_ways() {
         assert_ne!(SealKey::random().unwrap().id, SealKey::random().unwrap().id);
-        assert_eq!(SealKey::derive(&[7; 31]).unwrap_err(), NoKey::ShortSecret);
+        assert_eq!(SealKey::derive(&[7; 31]).unwrap_err(), SealKeyError::ShortSecret);
         let (one, other) = (SealKey::derive(&[7; 32]).unwrap(), SealKey::derive(&[7; 33]).unwrap());
         let sealed = seal(&KeyRing::new(one.clone(), Vec::new()));
         assert_eq!(open(&KeyRing::new(one, Vec::new()), &sealed).as_deref(), Ok(PLAIN));

@@ -4,7 +4,7 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::failure::Failure;
+use super::handler_error::InvocationError;
 use super::handler::{CallParts, FromCall};
 
 /// A value given to [`Server::state`](super::Server::state), as a parameter of a handler.
@@ -23,9 +23,9 @@ use super::handler::{CallParts, FromCall};
 pub struct State<T>(pub T);
 
 #[derive(Clone, Default)]
-pub(crate) struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+pub(crate) struct StateMap(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
-impl States {
+impl StateMap {
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, state: T) {
         self.0.insert(TypeId::of::<T>(), Arc::new(state));
     }
@@ -36,12 +36,12 @@ impl States {
 }
 
 impl<T: Clone + Send + Sync + 'static> FromCall for State<T> {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, Failure> {
+    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
         match call.states.get() {
             Some(state) => Ok(State(state)),
             None => {
                 tracing::error!("no state of type {} was given to the server", type_name::<T>());
-                Err(Failure::internal())
+                Err(InvocationError::internal())
             }
         }
     }

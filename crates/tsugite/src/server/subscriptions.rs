@@ -9,36 +9,36 @@ use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Fi
 use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, read_params, write_notification};
 
-use super::feed::Listener;
-use super::link::{Asked, Link, Work};
-use super::registry::Kind;
+use super::change_feed::ChangeListener;
+use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
+use super::registry::ListKind;
 
 /// The session wants to hear when a resource changes.
-pub(crate) fn subscribe(link: &Link, asked: Asked<'_>) -> Result<(), RpcError> {
+pub(crate) fn subscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -> Result<(), RpcError> {
     let uri = read_params::<Subscribe>(asked.request.params(), asked.revision)?.uri;
-    if !may_hear_of(link, asked, &uri) {
+    if !can_read(link, asked, &uri) {
         return Err(RpcError::ResourceNotFound { uri });
     }
     let listener = link.listener().ok_or(RpcError::Internal)?;
-    if !listener.subscribe(uri, link.config.subscriptions) {
+    if !listener.subscribe(uri, link.config.max_subscriptions) {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     }
-    link.say::<Subscribe>(asked, Empty::new());
+    link.send_result::<Subscribe>(asked, Empty::new());
     Ok(())
 }
 
 /// The session no longer wants to hear of it.
-pub(crate) fn unsubscribe(link: &Link, asked: Asked<'_>) -> Result<(), RpcError> {
+pub(crate) fn unsubscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -> Result<(), RpcError> {
     let uri = read_params::<Unsubscribe>(asked.request.params(), asked.revision)?.uri;
     if let Some(listener) = link.listener() {
         listener.unsubscribe(&uri);
     }
-    link.say::<Unsubscribe>(asked, Empty::new());
+    link.send_result::<Unsubscribe>(asked, Empty::new());
     Ok(())
 }
 
 /// Tells of changes until the client, or the server, ends it. First comes what of the wish is granted.
-pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>, RpcError> {
+pub(crate) fn listen(link: &Arc<ServerConnection>, asked: IncomingRequest<'_>) -> Result<Option<PendingRequest>, RpcError> {
     let wish = read_params::<Listen>(asked.request.params(), asked.revision)?.notifications;
     let granted = grant(link, asked, wish)?;
     let named = granted.resource_subscriptions.as_ref().map_or(0, Vec::len);
@@ -48,18 +48,18 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
     let id = asked.request.id.clone().into_owned();
     let mut lists = HashSet::new();
     for (kind, wanted) in [
-        (Kind::Tool, granted.tools_list_changed),
-        (Kind::Prompt, granted.prompts_list_changed),
-        (Kind::Resource, granted.resources_list_changed),
+        (ListKind::Tool, granted.tools_list_changed),
+        (ListKind::Prompt, granted.prompts_list_changed),
+        (ListKind::Resource, granted.resources_list_changed),
     ] {
         if wanted == Some(true) {
             lists.insert(kind);
         }
     }
     let uris = granted.resource_subscriptions.iter().flatten().cloned().collect();
-    let cancelled = asked.tables.cancelled();
-    let listener = Listener::subscription(
-        asked.reply.outbox.clone(),
+    let cancelled = asked.tracking.cancellation_token();
+    let listener = ChangeListener::for_subscription(
+        asked.writer.outbox.clone(),
         asked.revision,
         id.clone(),
         asked.principal().cloned(),
@@ -71,16 +71,16 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
     let mut meta = Meta::new();
     meta.set_subscription_id(&id);
     let ended = {
-        let (id, revision, reply) = (id.clone(), asked.revision, asked.reply.clone());
+        let (id, revision, reply) = (id.clone(), asked.revision, asked.writer.clone());
         let (link, meta) = (link.clone(), meta.clone());
         move || {
             let mut result = ListenResult::new();
             *result.meta_mut() = Some(meta);
-            reply.result::<Listen>(&id, &mut result, revision, &link.config.stamp);
+            reply.send_result::<Listen>(&id, &mut result, revision, &link.config.stamp);
         }
     };
     let (feed, closing) = (listener.clone(), link.clone());
-    let work = link.pend(asked, cancelled, async move {
+    let work = link.register_pending(asked, cancelled, async move {
         closing.closed().await;
         drop(listener);
         drop(stream);
@@ -88,32 +88,32 @@ pub(crate) fn listen(link: &Arc<Link>, asked: Asked<'_>) -> Result<Option<Work>,
     });
     if work.is_some() {
         let (revision, params) = (asked.revision, AcknowledgedParams::new(granted).meta(meta));
-        asked.reply.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
+        asked.writer.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
         // Only now, so that nothing comes before the acknowledgement.
-        link.server.shared.feed.listen(&feed);
+        link.server.shared.feed.add_listener(&feed);
     }
     Ok(work)
 }
 
 /// What of a wish is granted: lists that are offered, resources that the caller may read.
-fn grant(link: &Link, asked: Asked<'_>, wish: Filter) -> Result<Filter, RpcError> {
-    let has = |kind| link.offers(asked, kind);
+fn grant(link: &ServerConnection, asked: IncomingRequest<'_>, wish: Filter) -> Result<Filter, RpcError> {
+    let has = |kind| link.supports_kind(asked, kind);
     let list = |wanted: Option<bool>, kind| wanted.filter(|wanted| *wanted && has(kind));
     let mut granted = Filter::new();
-    granted.tools_list_changed = list(wish.tools_list_changed, Kind::Tool);
-    granted.prompts_list_changed = list(wish.prompts_list_changed, Kind::Prompt);
-    granted.resources_list_changed = list(wish.resources_list_changed, Kind::Resource);
-    if let Some(uris) = wish.resource_subscriptions.filter(|_| has(Kind::Resource)) {
-        if uris.len() > link.config.subscriptions {
+    granted.tools_list_changed = list(wish.tools_list_changed, ListKind::Tool);
+    granted.prompts_list_changed = list(wish.prompts_list_changed, ListKind::Prompt);
+    granted.resources_list_changed = list(wish.resources_list_changed, ListKind::Resource);
+    if let Some(uris) = wish.resource_subscriptions.filter(|_| has(ListKind::Resource)) {
+        if uris.len() > link.config.max_subscriptions {
             return Err(RpcError::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
         }
-        let known = uris.into_iter().filter(|uri| may_hear_of(link, asked, uri)).collect();
+        let known = uris.into_iter().filter(|uri| can_read(link, asked, uri)).collect();
         granted.resource_subscriptions = Some(known);
     }
     Ok(granted)
 }
 
-fn may_hear_of(link: &Link, asked: Asked<'_>, uri: &str) -> bool {
+fn can_read(link: &ServerConnection, asked: IncomingRequest<'_>, uri: &str) -> bool {
     let found = link.server.shared.find_resource(&link.config, asked.principal(), uri);
     matches!(found, Ok(Some(_)))
 }

@@ -9,10 +9,10 @@ use tsugite_core::protocol::tools::{CallResult, ToolAnnotations};
 use tsugite_core::protocol::{Schema, tools};
 
 use super::context::Context;
-use super::described::described;
+use super::metadata::metadata_setters;
 use super::handler::{Blocking, Handler, IntoHandler, RawFn};
 use super::output::IntoOutput;
-use super::validate::{Compile, Validator};
+use super::validate::{CompileFn, Validator};
 
 /// A tool: what clients see of it, and what happens when it is called.
 ///
@@ -38,21 +38,21 @@ pub struct Tool {
     /// Whether reading the arguments into their type checks them.
     pub(crate) typed: bool,
     /// What checks what a type does not. Absent unless asked for, so that the validator is linked only where it has work.
-    pub(crate) compile: Option<Compile>,
+    pub(crate) compile: Option<CompileFn>,
 }
 
 impl Tool {
     /// A tool that is called by `name`. It takes no arguments until it has a handler that asks for some.
     pub fn new(name: impl Into<String>) -> Self {
-        Self::bare(tools::Tool::new(name, Schema::object()))
+        Self::new_unvalidated(tools::Tool::new(name, Schema::object()))
     }
 
     /// A tool whose schemas are known only at run time.
-    pub fn of(definition: tools::Tool) -> Self {
-        Self::bare(definition).validated(true)
+    pub fn from_definition(definition: tools::Tool) -> Self {
+        Self::new_unvalidated(definition).validated(true)
     }
 
-    fn bare(definition: tools::Tool) -> Self {
+    fn new_unvalidated(definition: tools::Tool) -> Self {
         Self { definition, handler: None, tags: Vec::new(), timeout: None, typed: false, compile: None }
     }
 
@@ -61,13 +61,13 @@ impl Tool {
     /// validated in any case. It adds some megabytes to the executable.
     #[must_use]
     pub fn validated(mut self, yes: bool) -> Self {
-        self.compile = yes.then_some(Validator::compile as Compile);
+        self.compile = yes.then_some(Validator::compile as CompileFn);
         self
     }
 
     /// What happens when it is called. Parameters are asked for by type: [`Args`](super::Args), [`Context`],
     /// [`State`](super::State), [`Principal`](super::Principal), [`Headers`](super::Headers),
-    /// [`Cancelled`](super::Cancelled).
+    /// [`CancellationToken`](super::Cancelled).
     #[must_use]
     pub fn handler<P>(mut self, handler: impl IntoHandler<P, CallResult>) -> Self {
         if let Some(schema) = handler.input_schema() {
@@ -172,4 +172,4 @@ impl Tool {
     }
 }
 
-described!(Tool, "What it does, for the model.");
+metadata_setters!(Tool, "What it does, for the model.");

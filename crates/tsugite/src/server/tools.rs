@@ -14,26 +14,26 @@ use tsugite_core::protocol::tools::{Call, CallResult};
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
-use super::ask::resume;
+use super::ask::resume_round;
 use super::context::{CallContext, Context, LazyContext};
-use super::failure::{Failure, ToolError};
-use super::handler::{Answer, CallParts, failed};
-use super::link::{Asked, Link, Work, binding};
+use super::handler_error::{InvocationError, HandlerError};
+use super::handler::{HandlerFuture, CallParts, ready_error};
+use super::connection::{IncomingRequest, ServerConnection, PendingRequest, state_binding};
 use super::principal::Headers;
 use super::registry::ToolEntry;
 
 /// Begins a call: the tool is looked up and its arguments are read, both from what was looked at already.
 pub(crate) fn call(
-    link: &Arc<Link>,
-    asked: Asked<'_>,
+    link: &Arc<ServerConnection>,
+    asked: IncomingRequest<'_>,
     context: &LazyContext<'_>,
-) -> Result<Option<Work>, RpcError> {
-    let Some(Some(name)) = asked.peek.mcp_name(Call::NAME) else {
+) -> Result<Option<PendingRequest>, RpcError> {
+    let Some(Some(name)) = asked.meta.mcp_name(Call::NAME) else {
         // The careful reading says what is wrong with it.
         read_params::<Call>(asked.request.params(), asked.revision)?;
         return Err(RpcError::Internal);
     };
-    let arguments = match asked.peek.arguments() {
+    let arguments = match asked.meta.arguments() {
         None => Raw::empty_object(),
         Some(arguments) if arguments.is_object() => arguments,
         Some(_) => {
@@ -44,36 +44,36 @@ pub(crate) fn call(
     let found = shared.find::<ToolEntry>(&link.config, asked.principal(), name);
     let found = found.ok_or_else(|| RpcError::UnknownTool { name: name.to_owned() })?;
     let entry = found.item;
-    if !entry.headers.is_empty() && asked.revision.is_stateless() && asked.caller.headers.are_there() {
-        mirrored(&entry, arguments, &asked.caller.headers)?;
+    if !entry.header_params.is_empty() && asked.revision.is_stateless() && asked.caller.headers.is_present() {
+        check_header_params(&entry, arguments, &asked.caller.headers)?;
     }
-    let owner = context.owned_by(found.owner);
-    take_up::<Call>(link, asked, context)?;
+    let owner = context.set_owner(found.owner);
+    resume::<Call>(link, asked, context)?;
     let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Json(arguments), context, states };
-    let answer = answer(&entry, arguments, &parts);
+    let answer = call_handler(&entry, arguments, &parts);
     let answer = match entry.tool.timeout {
-        Some(limit) => Box::pin(Limited::new(answer, context.get(), limit)) as Answer<_>,
+        Some(limit) => Box::pin(ToolTimeout::new(answer, context.get(), limit)) as HandlerFuture<_>,
         None => answer,
     };
-    let answer = match entry.output {
-        Some(_) => Box::pin(checked(answer, entry)) as Answer<_>,
+    let answer = match entry.output_validator {
+        Some(_) => Box::pin(validate_result(answer, entry)) as HandlerFuture<_>,
         None => answer,
     };
-    Ok(link.run::<Call>(asked, context, answer))
+    Ok(link.run_handler::<Call>(asked, context, answer))
 }
 
 /// Takes a call up again that has asked before, if this is one.
-pub(crate) fn take_up<M: Method>(
-    link: &Link,
-    asked: Asked<'_>,
+pub(crate) fn resume<M: Method>(
+    link: &ServerConnection,
+    asked: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<(), RpcError> {
-    let (state, answers) = (asked.peek.request_state(), asked.peek.input_responses());
+    let (state, answers) = (asked.meta.request_state(), asked.meta.input_responses());
     if !asked.revision.is_stateless() || state.is_none() && answers.is_none() {
         return Ok(());
     }
-    let round = resume(&link.config, asked.principal(), &binding::<M>(asked), state, answers)?;
+    let round = resume_round(&link.config, asked.principal(), &state_binding::<M>(asked), state, answers)?;
     if let Some(round) = round {
         context.resume(round);
     }
@@ -81,31 +81,31 @@ pub(crate) fn take_up<M: Method>(
 }
 
 /// Fails unless the headers repeat what the arguments say.
-fn mirrored(entry: &ToolEntry, arguments: Raw<'_>, headers: &Headers) -> Result<(), RpcError> {
+fn check_header_params(entry: &ToolEntry, arguments: Raw<'_>, headers: &Headers) -> Result<(), RpcError> {
     let value: Value = arguments.read().map_err(|error| RpcError::invalid_params(&error))?;
-    entry.headers.check(&value, |name| headers.once(&format!("mcp-param-{name}")))
+    entry.header_params.check(&value, |name| headers.single(&format!("mcp-param-{name}")))
 }
 
-fn answer(entry: &ToolEntry, arguments: Raw<'_>, parts: &CallParts<'_>) -> Answer<CallResult> {
-    if let Some(validator) = &entry.input {
+fn call_handler(entry: &ToolEntry, arguments: Raw<'_>, parts: &CallParts<'_>) -> HandlerFuture<CallResult> {
+    if let Some(validator) = &entry.input_validator {
         let checked = match arguments.read::<Value>() {
             Ok(value) => validator.check(&value),
             Err(error) => Err(format!("invalid arguments: {error}")),
         };
         if let Err(text) = checked {
-            return failed(Failure::Tool(ToolError::new(text)));
+            return ready_error(InvocationError::Handler(HandlerError::new(text)));
         }
     }
     match &entry.tool.handler {
         Some(handler) => handler.call(parts),
-        None => failed(Failure::internal()),
+        None => ready_error(InvocationError::internal()),
     }
 }
 
 /// Checks what the tool returns against its own schema: a mistake is the server's.
-async fn checked(answer: Answer<CallResult>, entry: Arc<ToolEntry>) -> Result<CallResult, Failure> {
+async fn validate_result(answer: HandlerFuture<CallResult>, entry: Arc<ToolEntry>) -> Result<CallResult, InvocationError> {
     let result = answer.await?;
-    let Some(validator) = &entry.output else { return Ok(result) };
+    let Some(validator) = &entry.output_validator else { return Ok(result) };
     if result.is_error == Some(true) {
         return Ok(result);
     }
@@ -124,39 +124,39 @@ async fn checked(answer: Answer<CallResult>, entry: Arc<ToolEntry>) -> Result<Ca
                 error,
                 "a result does not fit its output schema"
             );
-            Err(Failure::internal())
+            Err(InvocationError::internal())
         }
     }
 }
 
 /// A call with a time limit. The clock stands while somebody takes their time to answer.
-struct Limited {
-    answer: Answer<CallResult>,
+struct ToolTimeout {
+    future: HandlerFuture<CallResult>,
     context: Context,
-    limit: Duration,
-    began: Instant,
+    timeout: Duration,
+    started: Instant,
     sleep: Pin<Box<Sleep>>,
 }
 
-impl Limited {
-    fn new(answer: Answer<CallResult>, context: Context, limit: Duration) -> Self {
-        let began = Instant::now();
-        Self { answer, context, limit, began, sleep: Box::pin(tokio::time::sleep(limit)) }
+impl ToolTimeout {
+    fn new(future: HandlerFuture<CallResult>, context: Context, timeout: Duration) -> Self {
+        let started = Instant::now();
+        Self { future, context, timeout, started, sleep: Box::pin(tokio::time::sleep(timeout)) }
     }
 }
 
-impl Future for Limited {
-    type Output = Result<CallResult, Failure>;
+impl Future for ToolTimeout {
+    type Output = Result<CallResult, InvocationError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(result) = self.answer.as_mut().poll(cx) {
+        if let Poll::Ready(result) = self.future.as_mut().poll(cx) {
             return Poll::Ready(result);
         }
         while self.sleep.as_mut().poll(cx).is_ready() {
-            let left = (self.limit + self.context.paused()).saturating_sub(self.began.elapsed());
+            let left = (self.timeout + self.context.paused_time()).saturating_sub(self.started.elapsed());
             if left.is_zero() {
-                let text = format!("the tool took longer than {:?}", self.limit);
-                return Poll::Ready(Err(Failure::Tool(ToolError::new(text))));
+                let text = format!("the tool took longer than {:?}", self.timeout);
+                return Poll::Ready(Err(InvocationError::Handler(HandlerError::new(text))));
             }
             let next = Instant::now() + left;
             self.sleep.as_mut().reset(next);

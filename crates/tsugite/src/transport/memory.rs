@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tsugite_core::jsonrpc::LineReader;
 
-use crate::server::link::Link;
+use crate::server::connection::ServerConnection;
 use crate::server::{Principal, Server};
 
 /// A raw connection to a server in the same process: lines in, lines out.
@@ -24,7 +24,7 @@ use crate::server::{Principal, Server};
 /// # }
 /// ```
 pub struct Wire {
-    link: Arc<Link>,
+    link: Arc<ServerConnection>,
     lines: LineReader,
     ready: VecDeque<String>,
 }
@@ -40,8 +40,8 @@ pub fn connect_as(server: &Server, principal: Principal) -> crate::Result<Wire> 
 }
 
 fn connect_with(server: &Server, principal: Option<Principal>) -> crate::Result<Wire> {
-    server.check()?;
-    let link = Link::new(server, principal);
+    server.check_registrations()?;
+    let link = ServerConnection::new(server, principal);
     Ok(Wire { link, lines: LineReader::new(usize::MAX - 1), ready: VecDeque::new() })
 }
 
@@ -50,7 +50,7 @@ impl Wire {
     pub fn send(&mut self, line: impl AsRef<[u8]>) {
         for work in self.link.receive(line.as_ref()) {
             let task = tokio::spawn(work.future);
-            self.link.started(&work.id, work.serial, task.abort_handle());
+            self.link.register_task(&work.id, work.serial, task.abort_handle());
         }
     }
 
@@ -80,7 +80,7 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        self.link.abandon();
+        self.link.abort_all();
     }
 }
 

@@ -32,7 +32,7 @@ impl Calculator {
     }
 
     #[tool]
-    fn twice(&self, cx: Context) -> Result<i64, ToolError> {
+    fn twice(&self, cx: Context) -> Result<i64, HandlerError> {
         let _ = cx;
         Ok(self.memory.load(Ordering::Relaxed) * 2)
     }
@@ -57,7 +57,7 @@ impl Calculator {
         format!("Explain {topic}.")
     }
 
-    async fn topics(_: tsugite::server::Typing) -> Vec<String> {
+    async fn topics(_: tsugite::server::CompletionRequest) -> Vec<String> {
         vec!["sums".to_owned()]
     }
 

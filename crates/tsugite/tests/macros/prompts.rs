@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tsugite::core::protocol::prompts::PromptMessage;
 use tsugite::core::protocol::{ContentBlock, Icon, Role};
 use tsugite::prelude::*;
-use tsugite::server::Typing;
+use tsugite::server::CompletionRequest;
 
 use crate::{Request, assert_twins};
 
@@ -17,12 +17,12 @@ async fn review(
     #[arg(complete = ["rust", "ruby"], default = "rust", description = "In which language.")]
     language: String,
     #[arg(name = "lines", complete = counts)] most: Option<u32>,
-) -> Result<Vec<PromptMessage>, ToolError> {
+) -> Result<Vec<PromptMessage>, HandlerError> {
     let text = format!("Please review {most:?} lines of {language}:\n{code}");
     Ok(vec![PromptMessage::new(Role::User, ContentBlock::text(text))])
 }
 
-async fn counts(typing: Typing) -> Result<Vec<String>, ToolError> {
+async fn counts(typing: CompletionRequest) -> Result<Vec<String>, HandlerError> {
     Ok(vec![typing.argument("language").unwrap_or("none").to_owned()])
 }
 

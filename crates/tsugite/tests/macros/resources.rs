@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tsugite::core::protocol::{Annotations, Icon};
 use tsugite::prelude::*;
-use tsugite::server::Typing;
+use tsugite::server::CompletionRequest;
 
 use crate::{Request, answer, assert_twins};
 
@@ -37,7 +37,7 @@ async fn notes(
     (id < 3).then(|| format!("{owner}'s {id}, {form}"))
 }
 
-async fn ids(typing: Typing) -> Vec<String> {
+async fn ids(typing: CompletionRequest) -> Vec<String> {
     vec![format!("{}1", typing.value), format!("{}2", typing.value)]
 }
 
@@ -54,7 +54,7 @@ fn short() -> String {
 }
 
 #[resource("bytes://{+path}")]
-fn bytes(Args(it): Args<Path>) -> Result<Vec<u8>, ToolError> {
+fn bytes(Args(it): Args<Path>) -> Result<Vec<u8>, HandlerError> {
     Ok(it.path.into_bytes())
 }
 

@@ -214,7 +214,7 @@ struct Db(&'static str);
 type Cx = Context;
 type Held = State<Db>;
 type Whole = i64;
-type Outcome = std::result::Result<Whole, ToolError>;
+type Outcome = std::result::Result<Whole, HandlerError>;
 
 #[tool]
 async fn aliases(cx: Cx, State(db): Held, who: Option<Principal>, n: Whole) -> Outcome {
@@ -348,8 +348,8 @@ async fn gives_result(#[arg(default)] fails: bool) -> io::Result<Weather> {
 }
 
 #[tool]
-async fn gives_said(#[arg(default)] fails: bool) -> Result<String, ToolError> {
-    if fails { Err(ToolError::new("said")) } else { Ok("fine".to_owned()) }
+async fn gives_said(#[arg(default)] fails: bool) -> Result<String, HandlerError> {
+    if fails { Err(HandlerError::new("said")) } else { Ok("fine".to_owned()) }
 }
 
 #[tool]
@@ -426,7 +426,7 @@ fn where_it_runs() -> String {
 }
 
 #[tool]
-fn blocking(State(served_by): State<ThreadId>, n: i64) -> Result<i64, ToolError> {
+fn blocking(State(served_by): State<ThreadId>, n: i64) -> Result<i64, HandlerError> {
     assert_ne!(served_by, thread::current().id());
     Ok(n * 2)
 }

@@ -27,7 +27,7 @@ pub(crate) fn offer(server: Server) -> Server {
 
 /// Hands a text to the client's model.
 #[tool]
-async fn test_sampling(prompt: String, cx: Context) -> Result<String, ToolError> {
+async fn test_sampling(prompt: String, cx: Context) -> Result<String, HandlerError> {
     let answer = cx.sample(question(prompt)).await?;
     Ok(format!("LLM response: {}", words(answer)))
 }
@@ -42,7 +42,7 @@ struct User {
 
 /// Asks the user who they are.
 #[tool]
-async fn test_elicitation(message: String, cx: Context) -> Result<String, ToolError> {
+async fn test_elicitation(message: String, cx: Context) -> Result<String, HandlerError> {
     let User { username, email } = cx.ask(message).await?;
     Ok(format!("User response: {username}, {email}"))
 }
@@ -70,14 +70,14 @@ struct Account {
 
 /// Asks with a form that is filled in already.
 #[tool]
-async fn test_elicitation_sep1034_defaults(cx: Context) -> Result<String, ToolError> {
+async fn test_elicitation_sep1034_defaults(cx: Context) -> Result<String, HandlerError> {
     let Account { name, age, score, status, verified } = cx.ask("Please review the account.").await?;
     Ok(format!("Elicitation completed: {name}, {age}, {score}, {status:?}, {verified}"))
 }
 
 /// Asks for choices in every way to write them.
 #[tool]
-async fn test_elicitation_sep1330_enums(cx: Context) -> Result<String, ToolError> {
+async fn test_elicitation_sep1330_enums(cx: Context) -> Result<String, HandlerError> {
     let options = || ChoiceOptions::Plain(["option1", "option2", "option3"].map(String::from).into());
     let titled = |titles: [&str; 3]| {
         let option = |(value, title): (&str, &str)| TitledOption { value: value.into(), title: title.into() };
@@ -100,13 +100,13 @@ async fn test_elicitation_sep1330_enums(cx: Context) -> Result<String, ToolError
 
 /// Needs the client's model.
 #[tool]
-async fn test_missing_capability(cx: Context) -> Result<String, ToolError> {
+async fn test_missing_capability(cx: Context) -> Result<String, HandlerError> {
     Ok(words(cx.sample(question("What can you do?")).await?))
 }
 
 /// Asks the user, and says nothing else meanwhile.
 #[tool]
-async fn test_streaming_elicitation(cx: Context) -> Result<String, ToolError> {
+async fn test_streaming_elicitation(cx: Context) -> Result<String, HandlerError> {
     Ok(greeting(cx.ask(WHO).await?))
 }
 
@@ -117,19 +117,19 @@ struct Name {
 
 /// Asks the user for a name.
 #[tool]
-async fn test_input_required_result_elicitation(cx: Context) -> Result<String, ToolError> {
-    Ok(greeting(cx.ask_as("user_name", WHO).await?))
+async fn test_input_required_result_elicitation(cx: Context) -> Result<String, HandlerError> {
+    Ok(greeting(cx.ask_with_key("user_name", WHO).await?))
 }
 
 /// Asks the client's model for a capital.
 #[tool]
-async fn test_input_required_result_sampling(cx: Context) -> Result<String, ToolError> {
+async fn test_input_required_result_sampling(cx: Context) -> Result<String, HandlerError> {
     Ok(words(cx.sample(question("What is the capital of France?")).key("capital_question").await?))
 }
 
 /// Asks the client for its directories.
 #[tool]
-async fn test_input_required_result_list_roots(cx: Context) -> Result<String, ToolError> {
+async fn test_input_required_result_list_roots(cx: Context) -> Result<String, HandlerError> {
     Ok(places(&cx.roots().key("client_roots").await?))
 }
 
@@ -140,27 +140,27 @@ struct Confirm {
 
 /// Asks the user to confirm, and wants its state back.
 #[tool]
-async fn test_input_required_result_request_state(cx: Context) -> Result<String, ToolError> {
+async fn test_input_required_result_request_state(cx: Context) -> Result<String, HandlerError> {
     confirmed(cx).await
 }
 
 /// Asks the user to confirm, and notices when its state was altered.
 #[tool]
-async fn test_input_required_result_tampered_state(cx: Context) -> Result<String, ToolError> {
+async fn test_input_required_result_tampered_state(cx: Context) -> Result<String, HandlerError> {
     confirmed(cx).await
 }
 
 /// Every question has a state, and every state is sealed.
-async fn confirmed(cx: Context) -> Result<String, ToolError> {
-    let Confirm { ok } = cx.ask_as("confirm", "Please confirm").await?;
+async fn confirmed(cx: Context) -> Result<String, HandlerError> {
+    let Confirm { ok } = cx.ask_with_key("confirm", "Please confirm").await?;
     Ok(format!("state-ok, confirmed: {ok}"))
 }
 
 /// Asks the user, the model and for directories at once.
 #[tool]
-async fn test_input_required_result_multiple_inputs(cx: Context) -> Result<String, ToolError> {
+async fn test_input_required_result_multiple_inputs(cx: Context) -> Result<String, HandlerError> {
     let (name, answer, roots) = tokio::join!(
-        cx.ask_as::<Name>("user_name", WHO),
+        cx.ask_with_key::<Name>("user_name", WHO),
         cx.sample(question("Generate a greeting")).key("greeting"),
         cx.roots().key("client_roots"),
     );
@@ -174,22 +174,22 @@ struct Color {
 
 /// Asks one question after the other.
 #[tool]
-async fn test_input_required_result_multi_round(cx: Context) -> Result<String, ToolError> {
-    let Name { name } = cx.ask_as("step1", "Step 1: What is your name?").await?;
-    let Color { color } = cx.ask_as("step2", "Step 2: What is your favorite color?").await?;
+async fn test_input_required_result_multi_round(cx: Context) -> Result<String, HandlerError> {
+    let Name { name } = cx.ask_with_key("step1", "Step 1: What is your name?").await?;
+    let Color { color } = cx.ask_with_key("step2", "Step 2: What is your favorite color?").await?;
     Ok(format!("{name} likes {color}"))
 }
 
 /// Asks only what the client has declared. One that has declared nothing is refused.
 #[tool]
-async fn test_input_required_result_capabilities(cx: Context) -> Result<String, ToolError> {
+async fn test_input_required_result_capabilities(cx: Context) -> Result<String, HandlerError> {
     let can = cx.client_capabilities();
     if can.sampling.is_some() {
         Ok(words(cx.sample(question("Generate a greeting")).key("greeting").await?))
     } else if can.roots.is_some() {
         Ok(places(&cx.roots().key("client_roots").await?))
     } else {
-        Ok(greeting(cx.ask_as("user_name", WHO).await?))
+        Ok(greeting(cx.ask_with_key("user_name", WHO).await?))
     }
 }
 

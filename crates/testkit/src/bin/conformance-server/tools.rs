@@ -67,8 +67,8 @@ async fn test_multiple_content_types() -> Vec<ContentBlock> {
 
 /// Always fails.
 #[tool]
-async fn test_error_handling() -> Result<(), ToolError> {
-    Err(ToolError::new("This tool intentionally returns an error for testing"))
+async fn test_error_handling() -> Result<(), HandlerError> {
+    Err(HandlerError::new("This tool intentionally returns an error for testing"))
 }
 
 /// Logs three times while it works.
@@ -156,9 +156,9 @@ fn json_schema_2020_12_tool() -> Tool {
 
 /// Changes the list of tools.
 #[tool]
-async fn test_trigger_tool_change(cx: Context) -> Result<&'static str, ToolError> {
+async fn test_trigger_tool_change(cx: Context) -> Result<&'static str, HandlerError> {
     let passing = Tool::new(PASSING).description("Comes and goes.").handler(|| async { "here" });
-    if !cx.server().remove(Kind::Tool, PASSING) {
+    if !cx.server().remove(ListKind::Tool, PASSING) {
         cx.server().add(passing)?;
     }
     Ok("The list of tools has changed")
@@ -166,9 +166,9 @@ async fn test_trigger_tool_change(cx: Context) -> Result<&'static str, ToolError
 
 /// Changes the list of prompts.
 #[tool]
-async fn test_trigger_prompt_change(cx: Context) -> Result<&'static str, ToolError> {
+async fn test_trigger_prompt_change(cx: Context) -> Result<&'static str, HandlerError> {
     let passing = Prompt::new(PASSING).description("Comes and goes.").handler(|| async { "here" });
-    if !cx.server().remove(Kind::Prompt, PASSING) {
+    if !cx.server().remove(ListKind::Prompt, PASSING) {
         cx.server().add(passing)?;
     }
     Ok("The list of prompts has changed")

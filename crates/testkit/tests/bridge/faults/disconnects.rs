@@ -23,7 +23,7 @@ fn asks() -> (Server, oneshot::Receiver<()>) {
         async move {
             let _held = held;
             context.ask_form(FormSchema::new().required_field("name", String::field()), "Who?").await?;
-            Ok::<_, ToolError>("answered")
+            Ok::<_, HandlerError>("answered")
         }
     });
     (Server::new("asks", "1").tool(tool), over)
@@ -65,7 +65,7 @@ async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
         let (answer, ()) = tokio::join!(asked, meanwhile);
         answer?;
         context.progress(3.0, Some(3.0), None).await;
-        Ok::<_, ToolError>("done")
+        Ok::<_, HandlerError>("done")
     });
     let bridge = Bridge::to(Client::of(&Server::new("works", "1").tool(tool)).revision(HANDSHAKE));
     let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;

@@ -21,7 +21,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 use tsugite::client::Connecting;
 use tsugite::prelude::*;
-use tsugite::server::layer::{BoxError, Next, Request, Response};
+use tsugite::server::layer::{BoxError, Next, LayerRequest, LayerResponse};
 
 /// The revision of servers and clients with a handshake.
 const HANDSHAKE: Revision = Revision::V2025_11_25;
@@ -76,16 +76,16 @@ impl Layer<Next> for Mute {
     }
 }
 
-impl Service<Request> for Muted {
-    type Response = Response;
+impl Service<LayerRequest> for Muted {
+    type Response = LayerResponse;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<LayerResponse, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request) -> Self::Future {
+    fn call(&mut self, request: LayerRequest) -> Self::Future {
         if request.method() == self.0 {
             return Box::pin(std::future::pending());
         }

@@ -22,7 +22,7 @@ fn greeter() -> (Server, Arc<AtomicUsize>) {
             count.fetch_add(1, Ordering::Relaxed);
             let field = FormSchema::new().required_field("name", String::field());
             let answer = context.ask_form(field, "Who are you?").await?;
-            Ok::<_, ToolError>(format!("Hello, {}", String::read("name", answer.get("name")).unwrap()))
+            Ok::<_, HandlerError>(format!("Hello, {}", String::read("name", answer.get("name")).unwrap()))
         }
     });
     (Server::new("greeter", "1").tool(greet), called)

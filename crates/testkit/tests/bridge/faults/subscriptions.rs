@@ -33,7 +33,7 @@ async fn a_time_limit_for_calls_ends_no_stream_of_changes() {
 async fn streams_of_changes_are_counted() {
     for far in [HANDSHAKE, STATELESS] {
         let bridge = Bridge::to(Client::of(&growing()).revision(far));
-        let server = bridge.server().most_subscriptions(2);
+        let server = bridge.server().max_subscriptions(2);
         let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
         let wish = json!({"notifications": {"toolsListChanged": true}});
         let first = peer.begin("subscriptions/listen", wish.clone());

@@ -87,7 +87,7 @@ async fn the_clock_stands_while_somebody_fills_in_a_form() {
             cx.ask::<Nothing>("Sure?").await?;
             // From here on it is the server that takes its time.
             sleep(25 * SECOND).await;
-            Ok::<_, ToolError>("asked")
+            Ok::<_, HandlerError>("asked")
         });
         let asked = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&asked);

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 use tsugite::prelude::*;
-use tsugite::server::Typing;
+use tsugite::server::CompletionRequest;
 
-async fn cities(typing: Typing) -> Vec<String> {
+async fn cities(typing: CompletionRequest) -> Vec<String> {
     let cities: &[&str] = match typing.argument("country") {
         Some("Japan") => &["Kyoto", "Nara", "Tokyo"],
         Some("Norway") => &["Bergen", "Oslo"],

@@ -23,7 +23,7 @@ struct Greet {
     name: String,
 }
 
-async fn learn(Args(Learn { language, greeting }): Args<Learn>, cx: Context) -> Result<String, ToolError> {
+async fn learn(Args(Learn { language, greeting }): Args<Learn>, cx: Context) -> Result<String, HandlerError> {
     let schema = Schema::from(json!({
         "type": "object", "properties": {"name": {"type": "string", "minLength": 1}}, "required": ["name"],
     }));
@@ -31,10 +31,10 @@ async fn learn(Args(Learn { language, greeting }): Args<Learn>, cx: Context) -> 
         let greeting = greeting.clone();
         async move {
             let Greet { name } = arguments.read()?;
-            Ok::<_, ToolError>(format!("{greeting}, {name}!"))
+            Ok::<_, HandlerError>(format!("{greeting}, {name}!"))
         }
     });
-    cx.server().add(tool).map_err(|error| ToolError::new(error.to_string()))?;
+    cx.server().add(tool).map_err(|error| HandlerError::new(error.to_string()))?;
     Ok(format!("learnt {language}"))
 }
 
@@ -43,7 +43,7 @@ pub fn server() -> Server {
         Tool::new("learn").description("Teaches the server to greet in another language.").handler(learn);
     let forget = Tool::new("forget").description("Forgets a language.").destructive(true).handler(
         |Args(Forget { language }): Args<Forget>, cx: Context| async move {
-            cx.server().remove(Kind::Tool, &language)
+            cx.server().remove(ListKind::Tool, &language)
         },
     );
     Server::new("dynamic", "1.0.0").tool(learn).tool(forget)

@@ -27,7 +27,7 @@ struct Path {
     path: String,
 }
 
-async fn delete(Args(Path { path }): Args<Path>, cx: Context) -> Result<String, ToolError> {
+async fn delete(Args(Path { path }): Args<Path>, cx: Context) -> Result<String, HandlerError> {
     let files = cx.once("count", count(&path)).await?;
     if files > 0 && !cx.ask::<Confirm>(format!("{path} holds {files} files.")).await?.sure {
         return Ok("kept".into());
@@ -71,7 +71,7 @@ impl Form for Order {
     }
 }
 
-async fn order(cx: Context) -> Result<String, ToolError> {
+async fn order(cx: Context) -> Result<String, HandlerError> {
     match cx.ask::<Order>("What shall it be?").await {
         Ok(Order { large, count, receipt }) => {
             let size = if large { "large" } else { "small" };

@@ -11,7 +11,7 @@ struct Summarize {
     text: String,
 }
 
-async fn summarize(Args(Summarize { text }): Args<Summarize>, cx: Context) -> Result<String, ToolError> {
+async fn summarize(Args(Summarize { text }): Args<Summarize>, cx: Context) -> Result<String, HandlerError> {
     let question = SamplingMessage::new(Role::User, SamplingBlock::text(format!("Summarize: {text}")));
     let answer = cx.sample(CreateMessageParams::new([question], 100_u64).system_prompt("Be brief.")).await?;
     let words = answer.content.into_vec().into_iter().filter_map(|block| match block {
@@ -21,7 +21,7 @@ async fn summarize(Args(Summarize { text }): Args<Summarize>, cx: Context) -> Re
     Ok(words.collect())
 }
 
-async fn places(cx: Context) -> Result<Json<Vec<String>>, ToolError> {
+async fn places(cx: Context) -> Result<Json<Vec<String>>, HandlerError> {
     Ok(Json(cx.roots().await?.into_iter().map(|root| root.uri).collect()))
 }
 

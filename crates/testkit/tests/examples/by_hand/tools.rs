@@ -34,10 +34,10 @@ struct Basket {
     discount: u8,
 }
 
-async fn price(Args(basket): Args<Basket>, State(shop): State<Shop>) -> Result<Json<Bill>, ToolError> {
+async fn price(Args(basket): Args<Basket>, State(shop): State<Shop>) -> Result<Json<Bill>, HandlerError> {
     let discount = basket.discount;
     if discount > 100 {
-        return Err(ToolError::new(format!("nobody gets {discount} % off")));
+        return Err(HandlerError::new(format!("nobody gets {discount} % off")));
     }
     let pieces: u32 = basket.items.iter().map(|item| item.count * item.name.len() as u32).sum();
     let total = f64::from(pieces) * f64::from(100 - discount) / 100.0;

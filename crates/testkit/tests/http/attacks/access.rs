@@ -366,7 +366,7 @@ async fn a_client_that_reads_nothing_is_not_waited_for() {
     let endless = Tool::new("endless").handler(move |cx: Context| {
         let stops = Stops(stops.clone());
         async move {
-            while !cx.cancelled().is_cancelled() {
+            while !cx.cancellation_token().is_cancelled() {
                 cx.log(Level::Error, &"x".repeat(100_000)).await;
             }
             drop(stops);

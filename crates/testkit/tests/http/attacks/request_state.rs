@@ -23,13 +23,13 @@ struct Path {
 fn server() -> Server {
     let ask = |name: &str| {
         Tool::new(name).handler(|Args(Path { path }): Args<Path>, cx: Context| async move {
-            let sure = cx.ask_as::<Sure>("sure", "Sure?").await?.sure;
-            Ok::<_, ToolError>(format!("{path} {sure}"))
+            let sure = cx.ask_with_key::<Sure>("sure", "Sure?").await?.sure;
+            Ok::<_, HandlerError>(format!("{path} {sure}"))
         })
     };
     let visit = Tool::new("visit").handler(|cx: Context| async move {
-        cx.visit("Go.", "https://example.com/")?.ask().await?;
-        Ok::<_, ToolError>("went")
+        cx.url_elicitation("Go.", "https://example.com/")?.ask().await?;
+        Ok::<_, HandlerError>("went")
     });
     Server::new("s", "1").tool(ask("delete")).tool(ask("erase")).tool(visit)
 }
@@ -116,7 +116,7 @@ async fn a_state_is_of_use_only_to_whoever_it_was_made_for() {
 #[tokio::test]
 async fn a_state_that_is_too_old_is_refused() {
     // M-03
-    let guarded = Guarded::start(&server().state_age(Duration::ZERO)).await;
+    let guarded = Guarded::start(&server().state_ttl(Duration::ZERO)).await;
     let sealed = state(&guarded.send(asks("delete", "/a", None, None)).await);
     let answer = guarded.send(asks("delete", "/a", Some(&sealed), sure())).await;
     assert_eq!(refused(&answer), (200, -32602));

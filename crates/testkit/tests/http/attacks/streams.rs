@@ -243,8 +243,8 @@ async fn a_listener_hears_what_it_asked_for_and_nothing_else() {
     let mut loud = call("logs", json!({}));
     loud["params"]["_meta"] = json!({"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"});
     assert_eq!(serving.send(Request::stateless(loud)).await.events().len(), 3);
-    server.updated("text://b");
-    server.updated("text://a");
+    server.notify_resource_updated("text://b");
+    server.notify_resource_updated("text://a");
     server.add(Tool::new("more").handler(|| async { "more" })).unwrap();
     let heard = pages.message().await.unwrap();
     assert_eq!(

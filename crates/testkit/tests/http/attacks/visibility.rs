@@ -93,8 +93,8 @@ async fn nobody_hears_of_changes_to_what_they_may_not_read() {
         let answer = guarded.send(by("eve", Request::post(&subscribe).session(&session))).await;
         assert_eq!(refused(&answer), (200, -32002), "{revision}");
     }
-    server.updated("text://secret");
-    server.updated("text://open");
+    server.notify_resource_updated("text://secret");
+    server.notify_resource_updated("text://open");
     assert_eq!(streams[1].message().await.unwrap()["params"]["uri"], "text://secret");
     assert_eq!(streams[0].message().await.unwrap()["params"]["uri"], "text://open");
 }

@@ -178,7 +178,7 @@ fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_ag
         // Told from another thread, at any time.
         let told = tokio::spawn(async move {
             for number in 0..200 {
-                server.updated(&format!("test://{number}"));
+                server.notify_resource_updated(&format!("test://{number}"));
                 tokio::task::yield_now().await;
             }
         });
@@ -226,12 +226,12 @@ fn what_the_stream_before_took_while_the_next_one_was_asked_for_comes_on_the_nex
         let mut next = serving.connect().await;
         next.begin(&client.after(&primed)).await;
         seen.wait_for(|logs| logs.contains_key(READ)).await.unwrap();
-        stage.server.updated("test://1");
+        stage.server.notify_resource_updated("test://1");
         assert_eq!(before.message().await.unwrap()["params"]["uri"], "test://1");
         gate.lock().unwrap().take().unwrap().add_permits(1);
         assert_eq!(next.head().await.unwrap().status, 200);
         assert_eq!(next.message().await.unwrap()["params"]["uri"], "test://1");
-        stage.server.updated("test://2");
+        stage.server.notify_resource_updated("test://2");
         assert_eq!(next.message().await.unwrap()["params"]["uri"], "test://2");
         assert_eq!(before.message().await, None);
         serving.stop().await.unwrap();

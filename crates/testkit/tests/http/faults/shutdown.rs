@@ -14,7 +14,7 @@ use super::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
 fn what_is_under_way_finishes_and_nothing_new_begins() {
     run(async || {
         let mut stage = Stage::new(Http::new());
-        stage.server = stage.server.grace(Duration::from_secs(600));
+        stage.server = stage.server.shutdown_grace(Duration::from_secs(600));
         let mut serving = stage.serve().await;
         let clients = Client::both(&serving).await;
         let (mut waiting, mut talking, mut streams) = (Vec::new(), Vec::new(), Vec::new());
@@ -88,7 +88,7 @@ fn whoever_has_said_nothing_yet_holds_nobody_up() {
     run(async || {
         let long = Duration::from_secs(600);
         let mut stage = Stage::new(Http::new().time_limits(long, long, long));
-        stage.server = stage.server.grace(long);
+        stage.server = stage.server.shutdown_grace(long);
         let serving = stage.serve().await;
         let mut silent = serving.connect().await;
         // The server has both when it has answered the second.
@@ -102,7 +102,7 @@ fn whoever_has_said_nothing_yet_holds_nobody_up() {
 fn what_takes_longer_than_the_grace_is_cut_off() {
     run(async || {
         let mut stage = Stage::new(Http::new());
-        stage.server = stage.server.grace(Duration::from_millis(50));
+        stage.server = stage.server.shutdown_grace(Duration::from_millis(50));
         let serving = stage.serve().await;
         let clients = Client::both(&serving).await;
         let mut connections = Vec::new();

@@ -42,16 +42,16 @@ fn house() -> House {
     });
     let asks = Tool::new("asks").handler(|cx: Context| async move {
         let roots = cx.roots().await?;
-        Ok::<_, ToolError>(format!("{} roots", roots.len()))
+        Ok::<_, HandlerError>(format!("{} roots", roots.len()))
     });
     let tells_and_asks = Tool::new("tells_and_asks").handler(|cx: Context| async move {
         cx.progress(1.0, None, None).await;
         tokio::task::yield_now().await;
         let roots = cx.roots().await?;
-        Ok::<_, ToolError>(format!("{} roots", roots.len()))
+        Ok::<_, HandlerError>(format!("{} roots", roots.len()))
     });
     let hides = Tool::new("hides").handler(|cx: Context| async move {
-        cx.server().disable(Kind::Tool, "hides");
+        cx.server().disable(ListKind::Tool, "hides");
         "hidden"
     });
     let waiting = |name: &str, leaves: bool| {

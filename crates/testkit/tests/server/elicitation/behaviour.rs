@@ -83,7 +83,7 @@ fn delete() -> (Server, Arc<AtomicUsize>) {
                 if files > 0 && !cx.ask::<Confirm>(format!("{path} holds {files} files.")).await?.sure {
                     return Ok("kept".to_owned());
                 }
-                Ok::<_, ToolError>(format!("deleted {path}"))
+                Ok::<_, HandlerError>(format!("deleted {path}"))
             }
         });
     (Server::new("files", "1.0.0").tool(delete), counted)
@@ -175,19 +175,19 @@ fn host(method: &str, params: &Value) -> Value {
 fn curious() -> Server {
     let all = Tool::new("all").handler(|cx: Context| async move {
         let (name, model, roots) =
-            tokio::join!(cx.ask_as::<Name>("user_name", "Who?"), cx.sample(sampling("Hi")), cx.roots());
+            tokio::join!(cx.ask_with_key::<Name>("user_name", "Who?"), cx.sample(sampling("Hi")), cx.roots());
         let said = match &model?.content.as_slice()[0] {
             SamplingBlock::Text(text) => text.text.clone(),
             other => format!("{other:?}"),
         };
-        Ok::<_, ToolError>(format!("{} {said} {}", name?.name, roots?[0].uri))
+        Ok::<_, HandlerError>(format!("{} {said} {}", name?.name, roots?[0].uri))
     });
     let steps = Tool::new("steps").handler(|cx: Context| async move {
         let first = cx.ask::<Name>("first").await?.name;
         tokio::task::yield_now().await;
         let second = cx.ask::<Name>("second").await?.name;
         let third = cx.ask::<Name>("second").await?.name;
-        Ok::<_, ToolError>(format!("{first} {second} {third}"))
+        Ok::<_, HandlerError>(format!("{first} {second} {third}"))
     });
     Server::new("curious", "1").tool(all).tool(steps)
 }
@@ -284,7 +284,7 @@ async fn a_state_opens_only_for_the_request_and_the_caller_it_was_made_for() {
 async fn a_state_that_is_too_old_is_refused_and_says_so() {
     // MRTR-012, M-03
     let (server, _) = delete();
-    let server = server.state_age(Duration::ZERO);
+    let server = server.state_ttl(Duration::ZERO);
     let mut peer =
         Peer::connect(&server, STATELESS, elicits()).await.answering(|_, _| accept(json!({"sure": true})));
     let refused = peer.call("delete", json!({"path": "x"})).await;
@@ -330,11 +330,11 @@ async fn answers_that_are_none_are_refused_and_those_that_are_missing_are_asked_
 async fn answers_without_a_state_count_for_what_is_asked_and_nothing_else_travels_on() {
     // MRTR-022
     let tool = Tool::new("introduce").handler(|cx: Context| async move {
-        let first = cx.ask_as::<Name>("first", "Who are you?").await?;
-        let second = cx.ask_as::<Name>("second", "And who else?").await?;
+        let first = cx.ask_with_key::<Name>("first", "Who are you?").await?;
+        let second = cx.ask_with_key::<Name>("second", "And who else?").await?;
         Ok::<_, AskError>(format!("{} and {}", first.name, second.name))
     });
-    let server = Server::new("s", "1").tool(tool).state_size(1000);
+    let server = Server::new("s", "1").tool(tool).max_state_bytes(1000);
     let mut peer = Peer::connect(&server, STATELESS, elicits()).await;
     let call = |answers: Value| json!({"name": "introduce", "arguments": {}, "inputResponses": answers});
     let both = json!({"first": accept(json!({"name": "Ann"})), "second": accept(json!({"name": "Bob"})), "third": 3});
@@ -364,9 +364,9 @@ async fn a_handler_that_asks_something_else_than_before_is_a_clear_error() {
         async move {
             let late = async {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                cx.ask_as::<Name>("late", "late").await
+                cx.ask_with_key::<Name>("late", "late").await
             };
-            let early = cx.ask_as::<Name>(format!("early {}", run.min(1)), "early");
+            let early = cx.ask_with_key::<Name>(format!("early {}", run.min(1)), "early");
             let (early, late) = tokio::join!(early, late);
             Ok::<_, AskError>(format!("{} {}", early?.name, late?.name))
         }
@@ -389,15 +389,15 @@ async fn rounds_have_a_limit_and_so_has_what_they_carry() {
             round += 1;
             cx.ask::<Name>(format!("{round}")).await?;
             if false {
-                return Ok::<_, ToolError>("never");
+                return Ok::<_, HandlerError>("never");
             }
         }
     });
     let heavy = Tool::new("heavy").handler(|cx: Context| async move {
-        cx.once("blob", async { Ok::<_, ToolError>("x".repeat(100_000)) }).await?;
-        cx.ask::<Name>("?").await.map(|name| name.name).map_err(ToolError::from)
+        cx.once("blob", async { Ok::<_, HandlerError>("x".repeat(100_000)) }).await?;
+        cx.ask::<Name>("?").await.map(|name| name.name).map_err(HandlerError::from)
     });
-    let server = Server::new("s", "1").tool(endless).tool(heavy).most_rounds(3);
+    let server = Server::new("s", "1").tool(endless).tool(heavy).max_rounds(3);
     let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
     let refused = peer.call("endless", json!({})).await;
     assert_eq!((refused["error"]["code"].clone(), peer.rounds), (json!(-32603), 4), "{refused}");
@@ -408,15 +408,15 @@ async fn rounds_have_a_limit_and_so_has_what_they_carry() {
 #[tokio::test(start_paused = true)]
 async fn once_and_ask_are_refused_where_they_make_no_sense() {
     let twice = Tool::new("twice").handler(|cx: Context| async move {
-        cx.once("k", async { Ok::<_, ToolError>(1) }).await?;
-        cx.once("k", async { Ok::<_, ToolError>(2) }).await
+        cx.once("k", async { Ok::<_, HandlerError>(1) }).await?;
+        cx.once("k", async { Ok::<_, HandlerError>(2) }).await
     });
     let nested = Tool::new("nested").handler(|cx: Context| async move {
         let inner = cx.clone();
         cx.once("k", async move { inner.ask::<Name>("?").await.map(|name| name.name) }).await
     });
     let same_key = Tool::new("same_key").handler(|cx: Context| async move {
-        let (a, b) = tokio::join!(cx.ask_as::<Name>("k", "a"), cx.ask_as::<Name>("k", "b"));
+        let (a, b) = tokio::join!(cx.ask_with_key::<Name>("k", "a"), cx.ask_with_key::<Name>("k", "b"));
         Ok::<_, AskError>(format!("{} {}", a?.name, b?.name))
     });
     struct Secret;
@@ -520,7 +520,7 @@ async fn prompts_and_resources_can_ask_too() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_answers_is_not_waited_for_for_ever_and_is_told() {
     let patient = Tool::new("patient").handler(|cx: Context| async move {
-        cx.ask::<Name>("?").within(Duration::from_secs(5)).await.map(|name| name.name)
+        cx.ask::<Name>("?").timeout(Duration::from_secs(5)).await.map(|name| name.name)
     });
     let server = Server::new("s", "1").tool(patient);
     let mut peer = Peer::connect(&server, "2025-11-25".parse().unwrap(), elicits()).await;

@@ -13,7 +13,7 @@ use tsugite::core::protocol::sampling::{
 };
 use tsugite::core::protocol::{Role, Schema, tools};
 use tsugite::prelude::*;
-use tsugite::server::Visit;
+use tsugite::server::UrlElicitation;
 use tsugite_testkit::peer::Peer;
 
 const STATELESS: Revision = Revision::NEWEST;
@@ -61,7 +61,7 @@ fn sampler(name: &str, params: CreateMessageParams) -> Tool {
         let params = params.clone();
         async move {
             let answer = cx.sample(params).await?;
-            Ok::<_, ToolError>(answer.model)
+            Ok::<_, HandlerError>(answer.model)
         }
     })
 }
@@ -72,7 +72,7 @@ fn form(name: &str, form: FormSchema) -> Tool {
         let form = form.clone();
         async move {
             let content = cx.ask_form(form, "Please fill in.").await?;
-            Ok::<_, ToolError>(format!("{}", content.get("x").is_some()))
+            Ok::<_, HandlerError>(format!("{}", content.get("x").is_some()))
         }
     })
 }
@@ -215,16 +215,16 @@ async fn what_a_model_says_is_checked() {
 }
 
 /// Sends the user to a page; notes down each visit.
-fn visiting() -> (Server, Arc<Mutex<Vec<Visit>>>) {
-    let visits: Arc<Mutex<Vec<Visit>>> = Arc::default();
+fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
+    let visits: Arc<Mutex<Vec<UrlElicitation>>> = Arc::default();
     let kept = visits.clone();
     let login = Tool::new("login").handler(move |cx: Context| {
         let kept = kept.clone();
         async move {
-            let visit = cx.visit("Please log in.", "https://example.com/login")?;
+            let visit = cx.url_elicitation("Please log in.", "https://example.com/login")?;
             kept.lock().unwrap().push(visit.clone());
             visit.ask().await?;
-            Ok::<_, ToolError>("agreed")
+            Ok::<_, HandlerError>("agreed")
         }
     });
     (Server::new("s", "1").tool(login).tool(form("form", simple())), visits)
@@ -310,7 +310,7 @@ async fn whoever_says_no_or_never_comes_back_is_not_taken_to_have_said_yes() {
         async move {
             cx.ask_form(simple(), "Really?").await?;
             counter.fetch_add(1, Ordering::SeqCst);
-            Ok::<_, ToolError>("done")
+            Ok::<_, HandlerError>("done")
         }
     });
     let server = Server::new("s", "1").tool(asks);
@@ -343,11 +343,11 @@ async fn agreeing_to_visit_a_page_is_not_having_been_there() {
         async move {
             for _ in 0..3 {
                 if been.load(Ordering::SeqCst) {
-                    return Ok::<_, ToolError>("logged in");
+                    return Ok::<_, HandlerError>("logged in");
                 }
-                cx.visit("Please log in.", "https://example.com/login")?.ask().await?;
+                cx.url_elicitation("Please log in.", "https://example.com/login")?.ask().await?;
             }
-            Err(ToolError::new("not there yet"))
+            Err(HandlerError::new("not there yet"))
         }
     });
     let server = Server::new("s", "1").tool(login);
@@ -414,7 +414,7 @@ async fn what_a_user_fills_in_is_checked_against_the_form() {
 fn places() -> Server {
     Server::new("s", "1").tool(Tool::new("places").handler(|cx: Context| async move {
         let roots = cx.roots().await?;
-        Ok::<_, ToolError>(roots.iter().map(|root| root.uri.clone()).collect::<Vec<_>>().join(" "))
+        Ok::<_, HandlerError>(roots.iter().map(|root| root.uri.clone()).collect::<Vec<_>>().join(" "))
     }))
 }
 
@@ -463,7 +463,7 @@ async fn a_state_that_does_not_hold_is_an_error_and_a_missing_answer_is_not() {
     let answer = peer.request_once("tools/call", missing).await;
     assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
     assert_eq!(text(&peer.request_once("tools/call", again(&call, &asked, yes())).await), "true");
-    let mut peer = Peer::connect(&server.state_age(Duration::ZERO), STATELESS, able()).await;
+    let mut peer = Peer::connect(&server.state_ttl(Duration::ZERO), STATELESS, able()).await;
     let asked = peer.request_once("tools/call", call.clone()).await;
     let answer = peer.request_once("tools/call", again(&call, &asked, yes())).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -480,7 +480,7 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
         let asked = ada.request_once("tools/call", call.clone()).await;
         let retry = again(&call, &asked, accept(json!({"x": "yes"})));
         states.push(asked["result"]["requestState"].as_str().unwrap().to_owned());
-        for other in [Principal::new("eve"), Principal::of("elsewhere", "ada", ["admin"])] {
+        for other in [Principal::new("eve"), Principal::from_issuer("elsewhere", "ada", ["admin"])] {
             let mut other = Peer::connect_as(&server, other, STATELESS, able()).await;
             let answer = other.request_once("tools/call", retry.clone()).await;
             assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -494,11 +494,11 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
     let guarded = Server::new("s", "1")
         .tool(form("form", simple()).tag("admin"))
         .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")));
-    let admin = Principal::of("i", "ada", ["admin"]);
+    let admin = Principal::from_issuer("i", "ada", ["admin"]);
     let mut ada = Peer::connect_as(&guarded, admin, STATELESS, able()).await;
     let asked = ada.request_once("tools/call", call.clone()).await;
     let retry = again(&call, &asked, accept(json!({"x": "yes"})));
-    let demoted = Principal::of::<&str>("i", "ada", []);
+    let demoted = Principal::from_issuer::<&str>("i", "ada", []);
     let mut demoted = Peer::connect_as(&guarded, demoted, STATELESS, able()).await;
     let answer = demoted.request_once("tools/call", retry).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -691,8 +691,8 @@ async fn wishes_for_a_model_lie_between_0_and_1() {
 async fn a_page_is_named_in_no_refusal_to_who_cannot_open_one() {
     // ELIC-004, LIFE-016
     let server = Server::new("s", "1").tool(Tool::new("login").handler(|cx: Context| async move {
-        let page = cx.visit("Please log in.", "https://example.com/login")?;
-        Err::<(), ToolError>(page.refusal())
+        let page = cx.url_elicitation("Please log in.", "https://example.com/login")?;
+        Err::<(), HandlerError>(page.required_error())
     }));
     for revision in newer() {
         for capabilities in [json!({}), json!({"elicitation": {}}), json!({"elicitation": {"form": {}}})] {

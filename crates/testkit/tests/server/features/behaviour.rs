@@ -12,8 +12,8 @@ use tower_service::Service;
 use tsugite::core::protocol::caching::CacheScope;
 use tsugite::core::revision::RpcError;
 use tsugite::prelude::*;
-use tsugite::server::Typing;
-use tsugite::server::layer::{self, ConcurrencyLimit, Next, RateLimit, TimeLimit};
+use tsugite::server::CompletionRequest;
+use tsugite::server::layer::{self, ConcurrencyLimit, Next, RateLimit, Timeout};
 use tsugite::transport::memory;
 use tsugite_testkit::peer::Peer;
 
@@ -172,7 +172,7 @@ fn prompts() -> Server {
     let review = Prompt::new("review")
         .title("Review")
         .description("Reviews code.")
-        .complete("code", |typing: Typing| async move {
+        .complete("code", |typing: CompletionRequest| async move {
             let many = typing.argument("remarks") == Some("255");
             (0..if many { 250 } else { 2 }).map(|n| format!("{}{n}", typing.value)).collect::<Vec<_>>()
         })
@@ -288,7 +288,7 @@ async fn lists_come_in_pages_and_cursors_cannot_be_made_up() {
     let mut peer = peer(&server, STATELESS).await;
     let cursor = peer.request("tools/list", json!({})).await["result"]["nextCursor"].clone();
     assert_eq!(peer.request("prompts/list", json!({"cursor": cursor})).await["error"]["code"], -32602);
-    assert!(server.remove(Kind::Tool, "t0"));
+    assert!(server.remove(ListKind::Tool, "t0"));
     let page = peer.request("tools/list", json!({"cursor": cursor})).await;
     assert_eq!(names(&page, "tools", "name"), ["t2", "t3"]);
 }
@@ -296,7 +296,7 @@ async fn lists_come_in_pages_and_cursors_cannot_be_made_up() {
 #[tokio::test(start_paused = true)]
 async fn whoever_is_connected_hears_of_changes_once_for_each_list() {
     for revision in revisions() {
-        let server = Server::new("s", "1").tool(tool("a")).tool(tool("b")).offers_later();
+        let server = Server::new("s", "1").tool(tool("a")).tool(tool("b")).declare_all_capabilities();
         let mut peer = peer(&server, revision).await;
         let mut subscription = Value::Null;
         if revision.is_stateless() {
@@ -317,8 +317,8 @@ async fn whoever_is_connected_hears_of_changes_once_for_each_list() {
         server
             .change(|changes| {
                 changes.add(tool("c"))?;
-                changes.remove(Kind::Tool, "a");
-                changes.disable(Kind::Tool, "b");
+                changes.remove(ListKind::Tool, "a");
+                changes.disable(ListKind::Tool, "b");
                 changes.add(Prompt::new("p").handler(|| async { "p" }))?;
                 changes.add(Resource::text("x:y", "z"))
             })
@@ -339,7 +339,7 @@ async fn whoever_is_connected_hears_of_changes_once_for_each_list() {
         assert_eq!(names(&list, "tools", "name"), ["c"], "nothing else was said before the answer");
         let call = peer.call("b", json!({})).await;
         assert_eq!(call["error"]["code"], -32602, "what is disabled cannot be called: {call}");
-        assert!(server.enable(Kind::Tool, "b") && !server.enable(Kind::Tool, "b"));
+        assert!(server.enable(ListKind::Tool, "b") && !server.enable(ListKind::Tool, "b"));
         assert_eq!(peer.next().await["method"], "notifications/tools/list_changed");
         assert!(peer.call("b", json!({})).await.get("result").is_some());
         // Adding the same thing twice fails and changes nothing.
@@ -354,15 +354,15 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
     for revision in revisions() {
         let server = library();
         let mut peer = peer(&server, revision).await;
-        server.updated("notes://motto");
+        server.notify_resource_updated("notes://motto");
         if revision.is_stateless() {
             let wish =
                 json!({"resourceSubscriptions": ["notes://motto", "notes://ada/1", "notes://nothing"]});
             let id = peer.begin("subscriptions/listen", json!({"notifications": wish}));
             let granted = &peer.next().await["params"]["notifications"];
             assert_eq!(granted, &json!({"resourceSubscriptions": ["notes://motto", "notes://ada/1"]}));
-            server.updated("notes://seal");
-            server.updated("notes://ada/1");
+            server.notify_resource_updated("notes://seal");
+            server.notify_resource_updated("notes://ada/1");
             let news = peer.next().await;
             assert_eq!(
                 (&news["method"], &news["params"]["uri"]),
@@ -372,7 +372,7 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
             peer.close();
             let ended = peer.response(id).await;
             assert_eq!(ended["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
-            server.updated("notes://ada/1");
+            server.notify_resource_updated("notes://ada/1");
             assert!(peer.heard.is_empty());
         } else {
             assert!(
@@ -383,8 +383,8 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
             );
             let refused = peer.request("resources/subscribe", json!({"uri": "notes://nothing"})).await;
             assert_eq!(refused["error"]["code"], -32002);
-            server.updated("notes://seal");
-            server.updated("notes://motto");
+            server.notify_resource_updated("notes://seal");
+            server.notify_resource_updated("notes://motto");
             let news = peer.next().await;
             assert_eq!(
                 (&news["method"], &news["params"]["uri"]),
@@ -396,7 +396,7 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
                     .get("result")
                     .is_some()
             );
-            server.updated("notes://motto");
+            server.notify_resource_updated("notes://motto");
             assert!(peer.request("ping", json!({})).await.get("result").is_some());
             assert!(peer.heard.is_empty());
         }
@@ -417,7 +417,7 @@ async fn a_cancelled_subscription_is_over_without_an_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn subscriptions_are_counted() {
-    let server = library().most_subscriptions(2);
+    let server = library().max_subscriptions(2);
     let mut modern = peer(&server, STATELESS).await;
     for _ in 0..2 {
         modern.begin("subscriptions/listen", json!({"notifications": {}}));
@@ -441,7 +441,7 @@ async fn a_client_that_never_reads_gets_the_same_news_once() {
     peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
     // Far more than anybody keeps for a peer that does not read.
     for _ in 0..100_000 {
-        server.updated("x:y");
+        server.notify_resource_updated("x:y");
     }
     let id = peer.begin("ping", json!({}));
     peer.response(id).await;
@@ -501,7 +501,7 @@ async fn a_mounted_server_is_offered_under_its_prefix_and_stays_alive() {
             peer.request("resources/subscribe", json!({"uri": "config://weather/app"})).await;
             weather.add(tool("storm")).unwrap();
             assert_eq!(peer.next().await["method"], "notifications/tools/list_changed");
-            weather.updated("config://app");
+            weather.notify_resource_updated("config://app");
             assert_eq!(peer.next().await["params"]["uri"], "config://weather/app");
             assert!(peer.call("weather_storm", json!({})).await.get("result").is_some());
         }
@@ -560,7 +560,7 @@ fn office() -> Server {
 async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
     // TOOL-005, CACH-019, F-24, F-27, F-28
     let server = office();
-    let admin = || Principal::of("issuer", "root", ["admin"]);
+    let admin = || Principal::from_issuer("issuer", "root", ["admin"]);
     for revision in revisions() {
         let mut boss = Peer::connect_as(&server, admin(), revision, json!({})).await;
         let mut guest = Peer::connect_as(&server, Principal::new("guest"), revision, json!({})).await;
@@ -607,7 +607,7 @@ async fn what_a_mounted_server_hides_is_hidden_in_the_outer_one() {
     // TOOL-005
     for revision in revisions() {
         let outer = Server::new("outer", "1").tool(tool("own"));
-        let admin = Principal::of("issuer", "root", ["admin"]);
+        let admin = Principal::from_issuer("issuer", "root", ["admin"]);
         let mut boss = Peer::connect_as(&outer, admin, revision, json!({})).await;
         let mut guest = Peer::connect_as(&outer, Principal::new("guest"), revision, json!({})).await;
         for peer in [&mut boss, &mut guest] {
@@ -663,7 +663,7 @@ async fn layers_stand_around_every_request() {
         .tool(slow)
         .tool(panics)
         .layer(ConcurrencyLimit::new(8))
-        .layer(TimeLimit::new(Duration::from_secs(30)));
+        .layer(Timeout::new(Duration::from_secs(30)));
     for revision in revisions() {
         let mut peer = peer(&server, revision).await;
         let fast = peer.call("fast", json!({})).await;
@@ -682,16 +682,16 @@ async fn layers_stand_around_every_request() {
 #[derive(Clone)]
 struct Noted(Arc<Mutex<Vec<String>>>, Next);
 
-impl Service<layer::Request> for Noted {
-    type Response = layer::Response;
+impl Service<layer::LayerRequest> for Noted {
+    type Response = layer::LayerResponse;
     type Error = RpcError;
-    type Future = <Next as Service<layer::Request>>::Future;
+    type Future = <Next as Service<layer::LayerRequest>>::Future;
 
     fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Result<(), RpcError>> {
         self.1.poll_ready(cx)
     }
 
-    fn call(&mut self, request: layer::Request) -> Self::Future {
+    fn call(&mut self, request: layer::LayerRequest) -> Self::Future {
         self.0.lock().unwrap().push(request.method().to_owned());
         let answer = self.1.call(request);
         Box::pin(async move {
@@ -760,7 +760,7 @@ async fn concurrent_calls_wait_for_their_turn() {
     });
     for server in [
         Server::new("s", "1").tool(busy.clone()).layer(ConcurrencyLimit::new(3)),
-        Server::new("s", "1").tool(busy).concurrency(3),
+        Server::new("s", "1").tool(busy).max_concurrent_handlers(3),
     ] {
         most.store(0, Ordering::SeqCst);
         let mut peer = peer(&server, STATELESS).await;
@@ -790,7 +790,7 @@ async fn a_tool_with_a_time_limit_is_ended_and_says_so_but_not_while_somebody_th
     });
     let asks = Tool::new("asks").timeout(Duration::from_secs(5)).handler(|cx: Context| async move {
         cx.ask::<Name>("?").await?;
-        Ok::<_, ToolError>("answered")
+        Ok::<_, HandlerError>("answered")
     });
     let server = Server::new("s", "1").tool(slow).tool(asks);
     let mut peer = Peer::connect(&server, revision("2025-11-25"), json!({"elicitation": {}})).await;

@@ -11,7 +11,7 @@ use tsugite::core::protocol::caching::CacheScope;
 use tsugite::core::protocol::content::ResourceContents;
 use tsugite::core::protocol::prompts::PromptArgument;
 use tsugite::prelude::*;
-use tsugite::server::Typing;
+use tsugite::server::CompletionRequest;
 use tsugite::server::layer::RateLimit;
 use tsugite::transport::memory;
 use tsugite_testkit::peer::Peer;
@@ -109,7 +109,7 @@ async fn what_a_server_offers_it_declares() {
 #[tokio::test(start_paused = true)]
 async fn lists_belong_to_the_caller_and_the_time_and_may_be_empty() {
     // TOOL-003, TOOL-004, RSRC-003, PRMT-003
-    let server = Server::new("s", "1").offers_later();
+    let server = Server::new("s", "1").declare_all_capabilities();
     let mut first = peer(&server, STATELESS).await;
     for (method, list, _) in LISTS {
         assert_eq!(first.request(method, json!({})).await["result"][list], json!([]), "{method}");
@@ -142,7 +142,7 @@ async fn lists_belong_to_the_caller_and_the_time_and_may_be_empty() {
             "{method}"
         );
     }
-    server.remove(Kind::Tool, "t0");
+    server.remove(ListKind::Tool, "t0");
     let list = first.request("tools/list", json!({})).await;
     assert_eq!(names(&list, "tools", "name"), ["t1", "t2", "t3", "t4", "odd"]);
 }
@@ -162,7 +162,7 @@ async fn tools_are_listed_in_one_order_while_they_stay_the_same() {
     assert_eq!(seen[0].as_array().unwrap().len(), 50);
     assert!(seen.iter().all(|list| list == &seen[0]));
     // Taking one away does not shuffle the others.
-    server.remove(Kind::Tool, "t7");
+    server.remove(ListKind::Tool, "t7");
     let mut left = seen[0].as_array().unwrap().clone();
     left.retain(|tool| tool["name"] != "t7");
     let list = peer(&server, STATELESS).await.request("tools/list", json!({})).await;
@@ -179,7 +179,7 @@ struct Count {
 async fn a_tool_that_fails_says_so_in_its_result_and_one_that_is_not_there_is_an_error() {
     // TOOL-009, TOOL-010, TOOL-012, TOOL-013
     let server = Server::new("s", "1")
-        .tool(Tool::new("fails").handler(|| async { Err::<(), _>(ToolError::new("the market is closed")) }))
+        .tool(Tool::new("fails").handler(|| async { Err::<(), _>(HandlerError::new("the market is closed")) }))
         .tool(Tool::new("counts").handler(|Args(count): Args<Count>| async move { count.count }));
     for revision in revisions() {
         let mut with = peer(&server, revision).await;
@@ -242,7 +242,7 @@ async fn calls_are_checked_guarded_and_counted_and_failures_keep_their_secrets()
         }))
         .tool(tool("fire").tag("admin"))
         .tool(Tool::new("leaks").handler(|| async {
-            Err::<(), ToolError>(std::io::Error::other("the password is swordfish").into())
+            Err::<(), HandlerError>(std::io::Error::other("the password is swordfish").into())
         }))
         .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")))
         .layer(RateLimit::new(5, Duration::from_secs(60)));
@@ -436,7 +436,7 @@ struct Code {
 async fn prompts_and_completions_that_fail_have_the_right_number() {
     // PRMT-012, CMPL-006
     let fails = Prompt::new("fails")
-        .complete("code", |_: Typing| async {
+        .complete("code", |_: CompletionRequest| async {
             Err::<Vec<String>, _>(std::io::Error::other("the index is gone"))
         })
         .handler(|Args(code): Args<Code>| async move {
@@ -510,7 +510,7 @@ async fn completion_is_checked_counted_and_tells_nobody_what_they_may_not_see() 
         // What earlier sessions used up comes back.
         tokio::time::advance(Duration::from_secs(600)).await;
         let mut boss =
-            Peer::connect_as(&server, Principal::of("i", "boss", ["admin"]), revision, json!({})).await;
+            Peer::connect_as(&server, Principal::from_issuer("i", "boss", ["admin"]), revision, json!({})).await;
         let mut guest = Peer::connect_as(&server, Principal::new("guest"), revision, json!({})).await;
         tokio::time::advance(Duration::from_secs(600)).await;
         let told = boss.request("completion/complete", ask("secret", who.clone())).await;
@@ -589,7 +589,7 @@ async fn what_only_some_may_read_is_not_shared_with_others() {
         .tool(tool("t"))
         .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")))
         .cache(Duration::from_secs(60), CacheScope::Public);
-    let boss = Principal::of("issuer", "boss", ["admin"]);
+    let boss = Principal::from_issuer("issuer", "boss", ["admin"]);
     let mut boss = Peer::connect_as(&server, boss, STATELESS, json!({})).await;
     for (method, params) in [
         ("tools/list", json!({})),

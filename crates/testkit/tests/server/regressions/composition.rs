@@ -63,7 +63,7 @@ async fn a_deep_schema_does_not_empty_the_list() {
     let odd = Tool::new("odd")
         .handler(|| async { "x" })
         .output_schema(Schema::from(json!({"type": "object", "x-note": deep(130)})));
-    let server = Server::new("s", "1").check_output(false).tool(tool("fine")).tool(odd);
+    let server = Server::new("s", "1").validate_output(false).tool(tool("fine")).tool(odd);
     let wire = memory::connect(&server);
     let Ok(mut wire) = wire else { return };
     wire.send(json!({"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}).to_string());
@@ -175,7 +175,7 @@ async fn a_cached_list_never_shows_somebody_elses_definition() {
         _ => item.has_tag("guest"),
     });
     let mut admin =
-        Peer::connect_as(&outer, Principal::of("", "root", ["admin"]), STATELESS, json!({})).await;
+        Peer::connect_as(&outer, Principal::from_issuer("", "root", ["admin"]), STATELESS, json!({})).await;
     let mut guest = plain(&outer, STATELESS).await;
     let seen = admin.request("tools/list", json!({})).await;
     assert!(seen["result"]["tools"][0]["description"].as_str().unwrap().contains("admins"), "{seen}");
@@ -186,7 +186,7 @@ async fn a_cached_list_never_shows_somebody_elses_definition() {
 #[tokio::test(start_paused = true)]
 async fn a_mounted_handler_reaches_its_own_server() {
     let touch = Tool::new("touch").handler(|cx: Context| async move {
-        cx.server().updated("config://app");
+        cx.server().notify_resource_updated("config://app");
         "touched"
     });
     let inner = Server::new("inner", "1").tool(touch).resource(Resource::text("config://app", "x"));
@@ -258,7 +258,7 @@ async fn nothing_is_announced_that_was_not_declared() {
 
 #[tokio::test(start_paused = true)]
 async fn subscribing_again_is_not_one_more() {
-    let server = Server::new("s", "1").resource(Resource::text("x:y", "z")).most_subscriptions(1);
+    let server = Server::new("s", "1").resource(Resource::text("x:y", "z")).max_subscriptions(1);
     let mut peer = plain(&server, rev("2025-06-18")).await;
     for _ in 0..2 {
         let answer = peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
@@ -299,7 +299,7 @@ async fn the_outer_server_says_how_long_a_question_takes() {
     let asks = Tool::new("asks")
         .handler(|cx: Context| async move { cx.ask::<Name>("?").await.map(|name| name.name) });
     let inner = Server::new("inner", "1").tool(asks);
-    let server = Server::new("outer", "1").mount("in", inner).ask_time(Duration::from_secs(5));
+    let server = Server::new("outer", "1").mount("in", inner).ask_timeout(Duration::from_secs(5));
     let mut peer = Peer::connect(&server, rev("2025-11-25"), elicits()).await;
     let began = tokio::time::Instant::now();
     let id = peer.begin("tools/call", json!({"name": "in_asks"}));
@@ -314,7 +314,7 @@ fn an_output_schema_that_is_none_is_refused() {
     for schema in [json!({"type": "object", "properties": 7}), json!({"$schema": "https://example.com/own"})]
     {
         let tool = Tool::new("t").output_schema(Schema::from(schema)).raw_handler(|_, _| async { "x" });
-        assert!(memory::connect(&Server::new("s", "1").check_output(false).tool(tool)).is_err());
+        assert!(memory::connect(&Server::new("s", "1").validate_output(false).tool(tool)).is_err());
     }
 }
 

@@ -10,7 +10,7 @@ async fn once_in_a_spawned_task_does_not_hang_the_round() {
             inner
                 .once("k", async {
                     tokio::time::sleep(Duration::from_millis(50)).await;
-                    Ok::<_, ToolError>(1)
+                    Ok::<_, HandlerError>(1)
                 })
                 .await
         });
@@ -29,17 +29,17 @@ async fn an_answer_used_in_a_spawned_task_counts_at_once() {
         let inner = cx.clone();
         let task = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            inner.ask_as::<Name>("a", "a").await.map(|n| n.name)
+            inner.ask_with_key::<Name>("a", "a").await.map(|n| n.name)
         });
         // `b` is only asked once `a` was seen in an earlier round.
         cx.once("wait", async {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            Ok::<_, ToolError>(1)
+            Ok::<_, HandlerError>(1)
         })
         .await?;
-        let b = cx.ask_as::<Name>("b", "b").await?;
+        let b = cx.ask_with_key::<Name>("b", "b").await?;
         let a = task.await.unwrap()?;
-        Ok::<_, ToolError>(format!("{a} {}", b.name))
+        Ok::<_, HandlerError>(format!("{a} {}", b.name))
     });
     let server = Server::new("s", "1").tool(spawning);
     let mut peer = Peer::connect(&server, STATELESS, elicits()).await;
@@ -105,7 +105,7 @@ async fn a_question_of_a_task_that_outlives_a_prompt_handler_ends() {
 async fn a_long_state_age_still_lets_handlers_ask() {
     let asks =
         Tool::new("asks").handler(|cx: Context| async move { cx.ask::<Name>("?").await.map(|n| n.name) });
-    let server = Server::new("s", "1").tool(asks).state_age(Duration::MAX);
+    let server = Server::new("s", "1").tool(asks).state_ttl(Duration::MAX);
     let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
     let answer = peer.call("asks", json!({})).await;
     assert!(answer.get("result").is_some(), "{answer}");
@@ -124,7 +124,7 @@ fn questions_are_asked_by_many_threads_at_once() {
                     for _ in 0..n {
                         tokio::task::yield_now().await;
                     }
-                    inner.ask_as::<Name>(format!("task {n}"), "?").await.map(|x| x.name)
+                    inner.ask_with_key::<Name>(format!("task {n}"), "?").await.map(|x| x.name)
                 });
             }
             let mut many = FuturesUnordered::new();
@@ -134,12 +134,12 @@ fn questions_are_asked_by_many_threads_at_once() {
                     if n == 1 {
                         tokio::task::spawn_blocking(|| ()).await.unwrap();
                     }
-                    cx.ask_as::<Name>(format!("many {n}"), "?").await.map(|x| x.name)
+                    cx.ask_with_key::<Name>(format!("many {n}"), "?").await.map(|x| x.name)
                 });
             }
             let once = cx.once("k", async {
                 tokio::task::spawn_blocking(std::thread::yield_now).await.unwrap();
-                Ok::<_, ToolError>(1)
+                Ok::<_, HandlerError>(1)
             });
             let all = async {
                 let mut k = 0;
@@ -158,7 +158,7 @@ fn questions_are_asked_by_many_threads_at_once() {
                 Ok::<_, AskError>(k)
             };
             let (once, all, tasks) = tokio::join!(once, all, tasks);
-            Ok::<_, ToolError>(format!("{} {} {}", once?, all?, tasks?))
+            Ok::<_, HandlerError>(format!("{} {} {}", once?, all?, tasks?))
         });
         for layered in [false, true] {
             let mut server = Server::new("s", "1").tool(mixed.clone());

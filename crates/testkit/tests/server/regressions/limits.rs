@@ -17,7 +17,7 @@ fn a_change_inside_a_change_does_not_hang() {
     assert!(
         ends(move || {
             let again = server.clone();
-            server.change(|_| again.disable(Kind::Tool, "a"));
+            server.change(|_| again.disable(ListKind::Tool, "a"));
         }),
         "deadlock"
     );
@@ -29,7 +29,7 @@ fn a_rule_may_change_the_server() {
     let inside = server.clone();
     let server = server.visible(move |_, item| {
         if item.name == "a" {
-            inside.disable(Kind::Tool, "b");
+            inside.disable(ListKind::Tool, "b");
         }
         true
     });
@@ -79,7 +79,7 @@ async fn answers_wait_for_a_peer_that_does_not_read() {
             "x".repeat(100_000)
         }
     });
-    let server = Server::new("s", "1").tool(heavy).concurrency(16);
+    let server = Server::new("s", "1").tool(heavy).max_concurrent_handlers(16);
     let mut peer = plain(&server, rev("2025-06-18")).await;
     for _ in 0..1000 {
         peer.begin("tools/call", json!({"name": "heavy"}));
@@ -131,7 +131,7 @@ async fn a_state_is_bound_to_large_numbers_too() {
     let asks = Tool::new("asks").input_schema(Schema::from(json!({"type": "object"}))).raw_handler(
         |raw: RawJson, cx: Context| async move {
             cx.ask::<Name>("?").await?;
-            Ok::<_, ToolError>(raw.text().to_owned())
+            Ok::<_, HandlerError>(raw.text().to_owned())
         },
     );
     let server = Server::new("s", "1").tool(asks);

@@ -17,8 +17,8 @@ use tsugite::core::protocol::caching::CacheScope;
 use tsugite::core::protocol::form::FormSchema;
 use tsugite::core::protocol::{OrderedMap, Schema};
 use tsugite::prelude::*;
-use tsugite::server::layer::{ConcurrencyLimit, RateLimit, TimeLimit};
-use tsugite::server::{CallParts, Failure, FieldValue, FormField, FromCall};
+use tsugite::server::layer::{ConcurrencyLimit, RateLimit, Timeout};
+use tsugite::server::{CallParts, InvocationError, FieldValue, FormField, FromCall};
 use tsugite::transport::memory;
 use tsugite_testkit::peer::Peer;
 

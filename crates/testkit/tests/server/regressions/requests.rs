@@ -24,7 +24,7 @@ async fn nothing_is_said_about_a_request_that_was_cancelled_or_timed_out() {
     peer.request("ping", json!({})).await;
     let after_cancel = std::mem::take(&mut peer.heard);
     // Timed out by a layer.
-    let server = Server::new("s", "1").tool(spawns).layer(TimeLimit::new(Duration::from_secs(1)));
+    let server = Server::new("s", "1").tool(spawns).layer(Timeout::new(Duration::from_secs(1)));
     let mut peer = plain(&server, rev("2025-06-18")).await;
     let late = peer.request("tools/call", json!({"name": "spawns", "_meta": {"progressToken": "t"}})).await;
     assert!(late.get("error").is_some());
@@ -63,7 +63,7 @@ async fn a_task_that_logs_to_a_peer_that_is_gone_ends() {
 
 struct Panics;
 impl FromCall for Panics {
-    fn from_call(_: &CallParts<'_>) -> Result<Self, Failure> {
+    fn from_call(_: &CallParts<'_>) -> Result<Self, InvocationError> {
         panic!("a parameter panics")
     }
 }
@@ -101,7 +101,7 @@ async fn a_panic_before_the_first_await_is_an_answer() {
 #[tokio::test(start_paused = true)]
 async fn odd_settings_do_not_panic() {
     let mut bad = Vec::new();
-    let server = Server::new("s", "1").tool(tool("t")).concurrency(usize::MAX);
+    let server = Server::new("s", "1").tool(tool("t")).max_concurrent_handlers(usize::MAX);
     if catch_unwind(AssertUnwindSafe(|| memory::connect(&server).unwrap())).is_err() {
         bad.push("concurrency(usize::MAX)");
     }
@@ -112,7 +112,7 @@ async fn odd_settings_do_not_panic() {
         bad.push("RateLimit(1, MAX)");
     }
     let _tiny = Server::new("s", "1").tool(tool("t")).layer(RateLimit::new(1000, Duration::from_nanos(999)));
-    let server2 = Server::new("s", "1").tool(tool("t").timeout(Duration::MAX)).grace(Duration::MAX);
+    let server2 = Server::new("s", "1").tool(tool("t").timeout(Duration::MAX)).shutdown_grace(Duration::MAX);
     let mut peer = plain(&server2, STATELESS).await;
     assert!(peer.call("t", json!({})).await.get("result").is_some());
     assert!(bad.is_empty(), "{bad:?}");
@@ -126,7 +126,7 @@ async fn a_rate_limit_counts_a_caller_once_whatever_its_scopes() {
     let mut served = 0;
     for scope in ["a", "b", "c", "d"] {
         let mut peer =
-            Peer::connect_as(&server, Principal::of("issuer", "eve", [scope]), STATELESS, json!({})).await;
+            Peer::connect_as(&server, Principal::from_issuer("issuer", "eve", [scope]), STATELESS, json!({})).await;
         served += usize::from(peer.call("t", json!({})).await.get("result").is_some());
     }
     assert_eq!(served, 1);
@@ -216,7 +216,7 @@ async fn a_request_that_is_refused_for_lack_of_room_did_nothing() {
             "done"
         }
     });
-    let server = Server::new("s", "1").tool(acts).most_waiting(1);
+    let server = Server::new("s", "1").tool(acts).max_pending_requests(1);
     let mut peer = plain(&server, STATELESS).await;
     peer.begin("tools/call", json!({"name": "acts"}));
     let refused = peer.request("tools/call", json!({"name": "acts"})).await;
@@ -237,7 +237,7 @@ fn cancelled_blocking_calls_still_count() {
             let _ = released.lock().unwrap().recv();
             "done"
         });
-        let server = Server::new("s", "1").tool(blocks).concurrency(2);
+        let server = Server::new("s", "1").tool(blocks).max_concurrent_handlers(2);
         let mut peer = plain(&server, rev("2025-06-18")).await;
         for call in 0..40 {
             let id = peer.begin("tools/call", json!({"name": "blocks"}));

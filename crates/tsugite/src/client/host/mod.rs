@@ -21,7 +21,7 @@ pub use permissions::Permissions;
 use super::servers::{BadServersFile, ServersFile, UrlTransport, Way};
 use super::{Client, Command, Connecting, Error, Kind, Listing, Pages, Result};
 use crate::lock::lock;
-use crate::server::Kind as Of;
+use crate::server::ListKind as Of;
 use crate::server::registry::{inner_name, outer_name};
 use changes::Feed;
 
@@ -36,7 +36,7 @@ use changes::Feed;
 /// use tsugite::client::{Client, Host, Permissions};
 /// use tsugite::prelude::*;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
 /// # let calculator = Server::new("c", "1").tool(Tool::new("one").handler(async || 1));
 /// # let weather = Server::new("w", "1").tool(Tool::new("forecast").handler(async || "rain"));
 /// let host = Host::builder()

@@ -65,10 +65,10 @@ pub trait FormChoice: Sized {
     fn options() -> ChoiceOptions;
 
     /// The variant of a value.
-    fn chosen(value: &str) -> Option<Self>;
+    fn from_value(value: &str) -> Option<Self>;
 }
 
-fn unfit<T>(name: &str, expected: &str, value: Option<&FieldValue>) -> Result<T, String> {
+fn invalid_field<T>(name: &str, expected: &str, value: Option<&FieldValue>) -> Result<T, String> {
     match value {
         None => Err(format!("`{name}` is missing")),
         Some(_) => Err(format!("`{name}`: expected {expected}")),
@@ -83,7 +83,7 @@ impl FormField for String {
     fn read(name: &str, value: Option<&FieldValue>) -> Result<Self, String> {
         match value {
             Some(FieldValue::Text(text)) => Ok(text.clone()),
-            other => unfit(name, "text", other),
+            other => invalid_field(name, "text", other),
         }
     }
 }
@@ -96,7 +96,7 @@ impl FormField for bool {
     fn read(name: &str, value: Option<&FieldValue>) -> Result<Self, String> {
         match value {
             Some(FieldValue::Boolean(flag)) => Ok(*flag),
-            other => unfit(name, "yes or no", other),
+            other => invalid_field(name, "yes or no", other),
         }
     }
 }
@@ -113,9 +113,9 @@ macro_rules! numbers {
                 match value {
                     Some(FieldValue::Number(number)) => match read(number) {
                         Some(number) => Ok(number),
-                        None => unfit(name, $what, value),
+                        None => invalid_field(name, $what, value),
                     },
-                    other => unfit(name, $what, other),
+                    other => invalid_field(name, $what, other),
                 }
             }
         }
@@ -123,20 +123,20 @@ macro_rules! numbers {
 }
 
 /// `42.0` is a whole number.
-fn whole(number: &Number) -> Option<i64> {
+fn as_whole(number: &Number) -> Option<i64> {
     let float = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9.0e15);
     number.as_i64().or_else(|| float().map(|float| float as i64))
 }
 
 numbers! {
-    i8 = integer, "a whole number", |number| whole(number)?.try_into().ok();
-    i16 = integer, "a whole number", |number| whole(number)?.try_into().ok();
-    i32 = integer, "a whole number", |number| whole(number)?.try_into().ok();
-    i64 = integer, "a whole number", |number| whole(number);
-    u8 = integer, "a whole number, not negative", |number| whole(number)?.try_into().ok();
-    u16 = integer, "a whole number, not negative", |number| whole(number)?.try_into().ok();
-    u32 = integer, "a whole number, not negative", |number| whole(number)?.try_into().ok();
-    u64 = integer, "a whole number, not negative", |number| number.as_u64().or_else(|| whole(number)?.try_into().ok());
+    i8 = integer, "a whole number", |number| as_whole(number)?.try_into().ok();
+    i16 = integer, "a whole number", |number| as_whole(number)?.try_into().ok();
+    i32 = integer, "a whole number", |number| as_whole(number)?.try_into().ok();
+    i64 = integer, "a whole number", |number| as_whole(number);
+    u8 = integer, "a whole number, not negative", |number| as_whole(number)?.try_into().ok();
+    u16 = integer, "a whole number, not negative", |number| as_whole(number)?.try_into().ok();
+    u32 = integer, "a whole number, not negative", |number| as_whole(number)?.try_into().ok();
+    u64 = integer, "a whole number, not negative", |number| number.as_u64().or_else(|| as_whole(number)?.try_into().ok());
     f32 = number, "a number", |number| number.as_f64().map(|float| float as f32);
     f64 = number, "a number", Number::as_f64;
 }
@@ -162,9 +162,9 @@ impl<T: FormChoice> FormField for Vec<T> {
     }
 
     fn read(name: &str, value: Option<&FieldValue>) -> Result<Self, String> {
-        let Some(FieldValue::List(chosen)) = value else { return unfit(name, "several choices", value) };
+        let Some(FieldValue::List(chosen)) = value else { return invalid_field(name, "several choices", value) };
         let one =
-            |value: &String| T::chosen(value).ok_or_else(|| format!("`{name}`: not one of the choices"));
+            |value: &String| T::from_value(value).ok_or_else(|| format!("`{name}`: not one of the choices"));
         chosen.iter().map(one).collect()
     }
 }
@@ -178,8 +178,8 @@ pub fn choice<T: FormChoice>() -> Field {
 pub fn read_choice<T: FormChoice>(name: &str, value: Option<&FieldValue>) -> Result<T, String> {
     match value {
         Some(FieldValue::Text(text)) => {
-            T::chosen(text).ok_or_else(|| format!("`{name}`: not one of the choices"))
+            T::from_value(text).ok_or_else(|| format!("`{name}`: not one of the choices"))
         }
-        other => unfit(name, "one of the choices", other),
+        other => invalid_field(name, "one of the choices", other),
     }
 }

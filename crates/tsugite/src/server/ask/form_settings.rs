@@ -11,9 +11,9 @@ use super::form::{FormChoice, FormField};
     message = "a field of type `{Of}` cannot have the default `{Self}`",
     label = "no default of `{Of}`"
 )]
-pub trait Preset<Of> {
+pub trait FieldDefault<Of> {
     /// As it is filled in.
-    fn preset(self) -> FieldValue;
+    fn into_field_value(self) -> FieldValue;
 }
 
 /// What a number in a field of type `Of` can be compared with.
@@ -41,65 +41,65 @@ pub trait TextField: FormField {}
 pub trait ChoicesField: FormField {}
 
 /// A variant that knows its value, for `#[derive(Form)]` on an enum.
-pub trait Chosen: FormChoice {
+pub trait ChoiceValue: FormChoice {
     /// What stands for it.
     fn value(&self) -> &'static str;
 }
 
 #[diagnostic::do_not_recommend]
-impl Preset<String> for String {
-    fn preset(self) -> FieldValue {
+impl FieldDefault<String> for String {
+    fn into_field_value(self) -> FieldValue {
         FieldValue::Text(self)
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl Preset<String> for &str {
-    fn preset(self) -> FieldValue {
+impl FieldDefault<String> for &str {
+    fn into_field_value(self) -> FieldValue {
         FieldValue::Text(self.to_owned())
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl Preset<bool> for bool {
-    fn preset(self) -> FieldValue {
+impl FieldDefault<bool> for bool {
+    fn into_field_value(self) -> FieldValue {
         FieldValue::Boolean(self)
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Chosen> Preset<T> for T {
-    fn preset(self) -> FieldValue {
+impl<T: ChoiceValue> FieldDefault<T> for T {
+    fn into_field_value(self) -> FieldValue {
         FieldValue::Text(self.value().to_owned())
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Chosen> Preset<Vec<T>> for Vec<T> {
-    fn preset(self) -> FieldValue {
+impl<T: ChoiceValue> FieldDefault<Vec<T>> for Vec<T> {
+    fn into_field_value(self) -> FieldValue {
         FieldValue::List(self.iter().map(|chosen| chosen.value().to_owned()).collect())
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Chosen, const N: usize> Preset<Vec<T>> for [T; N] {
-    fn preset(self) -> FieldValue {
-        Preset::<Vec<T>>::preset(Vec::from(self))
+impl<T: ChoiceValue, const N: usize> FieldDefault<Vec<T>> for [T; N] {
+    fn into_field_value(self) -> FieldValue {
+        FieldDefault::<Vec<T>>::into_field_value(Vec::from(self))
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<T, V: Preset<T>> Preset<Option<T>> for V {
-    fn preset(self) -> FieldValue {
-        Preset::<T>::preset(self)
+impl<T, V: FieldDefault<T>> FieldDefault<Option<T>> for V {
+    fn into_field_value(self) -> FieldValue {
+        FieldDefault::<T>::into_field_value(self)
     }
 }
 
 macro_rules! numbers {
     ($($name:ty, $number:expr;)*) => {$(
         #[diagnostic::do_not_recommend]
-        impl Preset<$name> for $name {
-            fn preset(self) -> FieldValue {
+        impl FieldDefault<$name> for $name {
+            fn into_field_value(self) -> FieldValue {
                 // What is no number is refused when it is read.
                 Limit::<$name>::limit(self).map_or_else(|| FieldValue::Text(self.to_string()), FieldValue::Number)
             }
@@ -148,8 +148,8 @@ impl<T: FormChoice> ChoicesField for Vec<T> {}
 impl<T: ChoicesField> ChoicesField for Option<T> {}
 
 /// What stands first in a field of type `T`.
-pub fn preset<T: FormField, V: Preset<T>>(value: V) -> FieldValue {
-    Preset::<T>::preset(value)
+pub fn default_value<T: FormField, V: FieldDefault<T>>(value: V) -> FieldValue {
+    FieldDefault::<T>::into_field_value(value)
 }
 
 /// `default = …`
@@ -161,7 +161,7 @@ pub fn default(mut field: Field, value: FieldValue) -> Field {
         (FieldKind::Number { default, .. }, FieldValue::Number(number)) => *default = Some(number),
         (FieldKind::Boolean { default }, FieldValue::Boolean(flag)) => *default = Some(flag),
         (FieldKind::MultipleChoice { default, .. }, FieldValue::List(chosen)) => *default = Some(chosen),
-        (_, value) => no_number("default", &value),
+        (_, value) => log_non_finite("default", &value),
     }
     field
 }
@@ -170,7 +170,7 @@ pub fn default(mut field: Field, value: FieldValue) -> Field {
 pub fn min<T: FormField, V: Limit<T>>(mut field: Field, least: V) -> Field {
     match (&mut field.kind, Limit::<T>::limit(least)) {
         (FieldKind::Number { minimum, .. }, Some(least)) => *minimum = Some(least),
-        (_, least) => no_number("min", &least),
+        (_, least) => log_non_finite("min", &least),
     }
     field
 }
@@ -179,7 +179,7 @@ pub fn min<T: FormField, V: Limit<T>>(mut field: Field, least: V) -> Field {
 pub fn max<T: FormField, V: Limit<T>>(mut field: Field, most: V) -> Field {
     match (&mut field.kind, Limit::<T>::limit(most)) {
         (FieldKind::Number { maximum, .. }, Some(most)) => *maximum = Some(most),
-        (_, most) => no_number("max", &most),
+        (_, most) => log_non_finite("max", &most),
     }
     field
 }
@@ -225,6 +225,6 @@ pub fn max_items<T: ChoicesField>(mut field: Field, most: u64) -> Field {
 }
 
 /// Only an infinity comes here: the types of everything else were checked when it was compiled.
-fn no_number(setting: &str, value: &dyn std::fmt::Debug) {
+fn log_non_finite(setting: &str, value: &dyn std::fmt::Debug) {
     tracing::error!("`{setting}` of a form is no number that JSON can write: {value:?}");
 }

@@ -4,15 +4,15 @@
 //! waited for (`questions`). On 2026-07-28 the question is noted down (`round`), the handler is dropped once it rests
 //! (`drive`), and what was learnt so far travels sealed to the client and back (`request_state`).
 
-mod drive;
-mod error;
+mod driver;
+mod ask_error;
 mod form;
 pub mod form_settings;
-mod questions;
+mod outgoing_requests;
 mod request_state;
 mod round;
 mod sampling;
-mod visit;
+mod url_elicitation;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -34,23 +34,23 @@ use tsugite_core::protocol::tasks::MaybeTask;
 use tsugite_core::protocol::{ClientCapabilities, Method, NoParams, Object, OrderedMap};
 use tsugite_core::revision::{InferResultType, Revision, Translate, read_input_response, read_result};
 
-pub(crate) use drive::{Drive, Driven};
-pub use error::AskError;
+pub(crate) use driver::{HandlerDriver, DriveOutcome};
+pub use ask_error::AskError;
 pub use form::{Form, FormChoice, FormField, choice, read_choice};
-pub(crate) use questions::{Questions, ask_raw};
-pub(crate) use request_state::{Binding, ask_back, resume, seal, unseal};
+pub(crate) use outgoing_requests::{OutgoingRequests, send_raw_request};
+pub(crate) use request_state::{StateBinding, build_input_required, resume_round, seal_state, unseal_state};
 pub(crate) use round::Round;
-pub use visit::Visit;
+pub use url_elicitation::UrlElicitation;
 
 use super::context::Context;
-use super::failure::ToolError;
-use round::{Begun, InOnce};
+use super::handler_error::HandlerError;
+use round::{OnceLookup, OnceFuture};
 
 impl Context {
     /// Asks the user to fill in a form.
     ///
     /// Fails with [`AskError::Unavailable`] when the client cannot show forms, [`AskError::Declined`] when the user says
-    /// no and [`AskError::Cancelled`] when they go away. On 2026-07-28 the handler runs again from the top once the
+    /// no and [`AskError::CancellationToken`] when they go away. On 2026-07-28 the handler runs again from the top once the
     /// answer is there: what must not happen twice belongs into [`Context::once`].
     ///
     /// ```
@@ -62,19 +62,19 @@ impl Context {
     ///     name: String,
     /// }
     ///
-    /// async fn greet(cx: Context) -> Result<String, ToolError> {
+    /// async fn greet(cx: Context) -> Result<String, HandlerError> {
     ///     let Name { name } = cx.ask("Who are you?").await?;
     ///     Ok(format!("Hello, {name}!"))
     /// }
     /// # let _ = greet;
     /// ```
     pub fn ask<F: Form>(&self, message: impl Into<String>) -> Ask<F> {
-        self.ask_form(F::schema(), message).map(read_form::<F>)
+        self.ask_form(F::schema(), message).and_then(read_form::<F>)
     }
 
     /// Like [`Context::ask`], under a key of one's own: it stands in `inputRequests` and stays the same when the message
     /// changes from round to round.
-    pub fn ask_as<F: Form>(&self, key: impl Into<String>, message: impl Into<String>) -> Ask<F> {
+    pub fn ask_with_key<F: Form>(&self, key: impl Into<String>, message: impl Into<String>) -> Ask<F> {
         self.ask(message).key(key)
     }
 
@@ -89,7 +89,7 @@ impl Context {
     /// Fails with [`AskError::Unavailable`] when the client has none to offer, or none that takes tools.
     pub fn sample(&self, params: CreateMessageParams) -> Ask<CreateMessageResult> {
         Ask::new(self, InputRequest::Sample(params), |raw, asked| {
-            promised(read::<CreateMessage>(raw, asked.revision)?)
+            require_complete(decode_answer::<CreateMessage>(raw, asked.revision)?)
         })
     }
 
@@ -106,28 +106,28 @@ impl Context {
         &self,
         key: impl Into<String>,
         work: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, ToolError>
+    ) -> Result<T, HandlerError>
     where
         T: Serialize + DeserializeOwned,
-        E: Into<ToolError>,
+        E: Into<HandlerError>,
     {
         let key = key.into();
         let round = self.round();
         let guard = match round.once(self, &key)? {
-            Begun::Kept(json) => {
+            OnceLookup::Stored(json) => {
                 return json.read().map_err(|error| {
                     AskError::misused(format!("what `once({key:?})` brought cannot be read back: {error}"))
                         .into()
                 });
             }
-            Begun::Run(guard) => guard,
+            OnceLookup::Run(guard) => guard,
         };
-        let value = InOnce::new(work).await.map_err(Into::into)?;
+        let value = OnceFuture::new(work).await.map_err(Into::into)?;
         if self.revision().is_stateless() {
             let json = RawJson::from_value(&value).map_err(|error| {
                 AskError::misused(format!("what `once({key:?})` brought has no JSON: {error}"))
             })?;
-            guard.keep(json);
+            guard.store(json);
         }
         Ok(value)
     }
@@ -138,25 +138,25 @@ pub use tsugite_core::protocol::elicitation::FieldValue;
 /// A question to whoever called. Asked when first polled; dropping it withdraws it.
 #[must_use = "a question is asked when it is awaited"]
 pub struct Ask<T> {
-    asking: Option<Asking>,
-    read: Reader<T>,
-    running: Option<Running>,
+    request: Option<AskRequest>,
+    reader: AnswerReader<T>,
+    future: Option<AskFuture>,
 }
 
 /// Reads an answer.
-type Reader<T> = Box<dyn Fn(&RawJson, &Asked) -> Result<T, AskError> + Send + Sync>;
+type AnswerReader<T> = Box<dyn Fn(&RawJson, &AnswerContext) -> Result<T, AskError> + Send + Sync>;
 
-type Running = Pin<Box<dyn Future<Output = (Result<RawJson, AskError>, Asked)> + Send>>;
+type AskFuture = Pin<Box<dyn Future<Output = (Result<RawJson, AskError>, AnswerContext)> + Send>>;
 
-struct Asking {
+struct AskRequest {
     context: Context,
     request: InputRequest,
     key: Option<String>,
-    within: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
 /// What was asked, for whoever reads the answer.
-pub(crate) struct Asked {
+pub(crate) struct AnswerContext {
     pub(crate) revision: Revision,
     pub(crate) form: Option<FormSchema>,
 }
@@ -165,15 +165,15 @@ impl<T> Ask<T> {
     pub(crate) fn new(
         context: &Context,
         request: InputRequest,
-        read: impl Fn(&RawJson, &Asked) -> Result<T, AskError> + Send + Sync + 'static,
+        read: impl Fn(&RawJson, &AnswerContext) -> Result<T, AskError> + Send + Sync + 'static,
     ) -> Self {
-        let asking = Asking { context: context.clone(), request, key: None, within: None };
-        Self { asking: Some(asking), read: Box::new(read), running: None }
+        let asking = AskRequest { context: context.clone(), request, key: None, timeout: None };
+        Self { request: Some(asking), reader: Box::new(read), future: None }
     }
 
-    /// Asks under a key of one's own; see [`Context::ask_as`].
+    /// Asks under a key of one's own; see [`Context::ask_with_key`].
     pub fn key(mut self, key: impl Into<String>) -> Self {
-        if let Some(asking) = &mut self.asking {
+        if let Some(asking) = &mut self.request {
             asking.key = Some(key.into());
         }
         self
@@ -182,22 +182,22 @@ impl<T> Ask<T> {
     /// Gives up with [`AskError::TimedOut`] when there is no answer within this time; unless told otherwise, within that of
     /// [`Server::ask_time`](super::Server::ask_time).
     /// On 2026-07-28 nobody waits meanwhile, and the age of the sealed state is what counts.
-    pub fn within(mut self, time: Duration) -> Self {
-        if let Some(asking) = &mut self.asking {
-            asking.within = Some(time);
+    pub fn timeout(mut self, time: Duration) -> Self {
+        if let Some(asking) = &mut self.request {
+            asking.timeout = Some(time);
         }
         self
     }
 
-    fn map<U>(self, then: impl Fn(T) -> Result<U, AskError> + Send + Sync + 'static) -> Ask<U>
+    fn and_then<U>(self, then: impl Fn(T) -> Result<U, AskError> + Send + Sync + 'static) -> Ask<U>
     where
         T: 'static,
     {
-        let read = self.read;
+        let read = self.reader;
         Ask {
-            asking: self.asking,
-            read: Box::new(move |raw, asked| then(read(raw, asked)?)),
-            running: self.running,
+            request: self.request,
+            reader: Box::new(move |raw, asked| then(read(raw, asked)?)),
+            future: self.future,
         }
     }
 }
@@ -206,16 +206,16 @@ impl<T> Future for Ask<T> {
     type Output = Result<T, AskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
-        if let Some(asking) = self.asking.take() {
+        if let Some(asking) = self.request.take() {
             if round::is_in_once() {
                 return Poll::Ready(Err(AskError::misused("a question was asked inside `once`")));
             }
-            self.running = Some(Box::pin(asking.ask()));
+            self.future = Some(Box::pin(asking.ask()));
         }
-        let Some(running) = &mut self.running else { return Poll::Pending };
+        let Some(running) = &mut self.future else { return Poll::Pending };
         let Poll::Ready((answer, asked)) = running.as_mut().poll(cx) else { return Poll::Pending };
-        self.running = None;
-        Poll::Ready(answer.and_then(|raw| (self.read)(&raw, &asked)))
+        self.future = None;
+        Poll::Ready(answer.and_then(|raw| (self.reader)(&raw, &asked)))
     }
 }
 
@@ -225,33 +225,33 @@ impl<T> std::fmt::Debug for Ask<T> {
     }
 }
 
-impl Asking {
-    async fn ask(self) -> (Result<RawJson, AskError>, Asked) {
+impl AskRequest {
+    async fn ask(self) -> (Result<RawJson, AskError>, AnswerContext) {
         let revision = self.context.revision();
         let form = match &self.request {
             InputRequest::Elicit(ElicitParams::Form(form)) => Some(form.requested_schema.clone()),
             _ => None,
         };
-        let asked = Asked { revision, form };
+        let asked = AnswerContext { revision, form };
         if let Err(error) = self.check() {
             return (Err(error), asked);
         }
-        let Asking { context, request, key, within } = self;
+        let AskRequest { context, request, key, timeout: within } = self;
         let answer = if revision.is_stateless() {
-            let check = checker(&request);
+            let check = answer_validator(&request);
             let round = context.round();
-            let answer = round::asked(&context, &round, key, request).await;
+            let answer = round::request_input(&context, &round, key, request).await;
             // A client that sends an answer of the wrong shape has made a mistake, and the request fails.
             match answer {
                 Ok((key, raw)) => match check(&raw, &asked) {
                     Ok(()) => Ok(raw),
-                    Err(text) => return round.refuse_answer(&context, &key, &text).await,
+                    Err(text) => return round.fail_invalid_answer(&context, &key, &text).await,
                 },
                 Err(error) => Err(error),
             }
         } else {
-            let waiting = context.pause();
-            let answer = questions::ask(&context, request, within).await;
+            let waiting = context.pause_timeout();
+            let answer = outgoing_requests::send_request(&context, request, within).await;
             drop(waiting);
             answer
         };
@@ -285,7 +285,7 @@ impl Asking {
             .then(|| ClientCapabilities::new().elicitation(ElicitationCapability::new().url(Object::new()))),
             InputRequest::Sample(params) => {
                 sampling::check(params).map_err(AskError::misused)?;
-                lacks_sampling(params, can)
+                missing_sampling_capability(params, can)
             }
             InputRequest::Roots(_) => {
                 can.roots.is_none().then(|| ClientCapabilities::new().roots(RootsCapability::new()))
@@ -299,7 +299,7 @@ impl Asking {
     }
 }
 
-fn lacks_sampling(params: &CreateMessageParams, can: &ClientCapabilities) -> Option<ClientCapabilities> {
+fn missing_sampling_capability(params: &CreateMessageParams, can: &ClientCapabilities) -> Option<ClientCapabilities> {
     let (has, mut needs) = (can.sampling.as_ref(), SamplingCapability::new());
     if params.tools.is_some() || params.tool_choice.is_some() {
         needs.tools = Some(Object::new());
@@ -314,14 +314,14 @@ fn lacks_sampling(params: &CreateMessageParams, can: &ClientCapabilities) -> Opt
 }
 
 /// Says of an answer whether it is one to what was asked.
-fn checker(request: &InputRequest) -> fn(&RawJson, &Asked) -> Result<(), String> {
+fn answer_validator(request: &InputRequest) -> fn(&RawJson, &AnswerContext) -> Result<(), String> {
     match request {
-        InputRequest::Elicit(_) => |raw, asked| match read_elicited(raw, asked) {
+        InputRequest::Elicit(_) => |raw, asked| match read_elicit_result(raw, asked) {
             Err(AskError::Malformed(text)) => Err(text),
             _ => Ok(()),
         },
         InputRequest::Sample(_) => |raw, asked| {
-            read::<CreateMessage>(raw, asked.revision).map(drop).map_err(|error| error.to_string())
+            decode_answer::<CreateMessage>(raw, asked.revision).map(drop).map_err(|error| error.to_string())
         },
         _ => |raw, asked| match read_roots(raw, asked) {
             Err(AskError::Malformed(text)) => Err(text),
@@ -330,22 +330,22 @@ fn checker(request: &InputRequest) -> fn(&RawJson, &Asked) -> Result<(), String>
     }
 }
 
-fn read<M: Method>(raw: &RawJson, revision: Revision) -> Result<M::Output, JsonError>
+fn decode_answer<M: Method>(raw: &RawJson, revision: Revision) -> Result<M::Output, JsonError>
 where
     M::Output: Translate + InferResultType,
 {
     if revision.is_stateless() { read_input_response::<M>(raw) } else { read_result::<M>(Raw::from(raw), revision) }
 }
 
-fn promised<T>(output: MaybeTask<T>) -> Result<T, AskError> {
+fn require_complete<T>(output: MaybeTask<T>) -> Result<T, AskError> {
     match output {
         MaybeTask::Complete(result) => Ok(result),
         _ => Err(AskError::Malformed("a task was promised though none was asked for".to_owned())),
     }
 }
 
-fn read_roots(raw: &RawJson, asked: &Asked) -> Result<Vec<Root>, AskError> {
-    let roots = read::<roots::List>(raw, asked.revision)?.roots;
+fn read_roots(raw: &RawJson, asked: &AnswerContext) -> Result<Vec<Root>, AskError> {
+    let roots = decode_answer::<roots::List>(raw, asked.revision)?.roots;
     match roots.iter().all(|root| root.uri.starts_with("file://")) {
         true => Ok(roots),
         false => Err(AskError::Malformed("a root must be a `file://` URI".to_owned())),
@@ -353,8 +353,8 @@ fn read_roots(raw: &RawJson, asked: &Asked) -> Result<Vec<Root>, AskError> {
 }
 
 /// What the user did with a form or a page, and what they filled in.
-fn read_elicited(raw: &RawJson, asked: &Asked) -> Result<ElicitResult, AskError> {
-    let mut result = promised(read::<Create>(raw, asked.revision)?)?;
+fn read_elicit_result(raw: &RawJson, asked: &AnswerContext) -> Result<ElicitResult, AskError> {
+    let mut result = require_complete(decode_answer::<Create>(raw, asked.revision)?)?;
     if let (Action::Accept, Some(form)) = (result.action, &asked.form) {
         let content = form.with_defaults(result.content.take().unwrap_or_default());
         form.check(&content)?;
@@ -363,7 +363,7 @@ fn read_elicited(raw: &RawJson, asked: &Asked) -> Result<ElicitResult, AskError>
     Ok(result)
 }
 
-fn accepted(result: ElicitResult) -> Result<OrderedMap<FieldValue>, AskError> {
+fn into_accepted_content(result: ElicitResult) -> Result<OrderedMap<FieldValue>, AskError> {
     match result.action {
         Action::Accept => Ok(result.content.unwrap_or_default()),
         Action::Decline => Err(AskError::Declined),
@@ -371,8 +371,8 @@ fn accepted(result: ElicitResult) -> Result<OrderedMap<FieldValue>, AskError> {
     }
 }
 
-fn read_content(raw: &RawJson, asked: &Asked) -> Result<OrderedMap<FieldValue>, AskError> {
-    accepted(read_elicited(raw, asked)?)
+fn read_content(raw: &RawJson, asked: &AnswerContext) -> Result<OrderedMap<FieldValue>, AskError> {
+    into_accepted_content(read_elicit_result(raw, asked)?)
 }
 
 fn read_form<F: Form>(content: OrderedMap<FieldValue>) -> Result<F, AskError> {

@@ -10,20 +10,20 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequests, InputRequired, InputResponses};
 use tsugite_core::revision::RpcError;
 
-use super::round::{Known, Round};
+use super::round::{RoundHistory, Round};
 use crate::server::Config;
 use crate::server::principal::Principal;
-use crate::server::seal::Unsealable;
+use crate::server::seal::SealError;
 
 /// What a state is bound to: with anything else it does not open.
-pub(crate) struct Binding {
+pub(crate) struct StateBinding {
     pub(crate) method: Cow<'static, str>,
     pub(crate) name: String,
     pub(crate) arguments: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct RequestState {
     rounds: u32,
     /// What was asked last, so that only an answer to it counts as one.
     asked: Vec<String>,
@@ -32,32 +32,32 @@ struct Kept {
 }
 
 /// The answer that asks back. Fails when there were too many rounds, or too much was learnt.
-pub(crate) fn ask_back(
+pub(crate) fn build_input_required(
     config: &Config,
     principal: Option<&Principal>,
-    binding: &Binding,
+    binding: &StateBinding,
     asked: InputRequests,
-    known: Known,
+    known: RoundHistory,
 ) -> Result<InputRequired, RpcError> {
-    if known.rounds >= config.rounds {
+    if known.rounds >= config.max_rounds {
         tracing::error!(name = binding.name, rounds = known.rounds, "a call has asked back too often");
         return Err(RpcError::internal_with_message("Internal error: the call has asked back too often"));
     }
-    let kept = Kept {
+    let kept = RequestState {
         rounds: known.rounds + 1,
         asked: asked.iter().map(|(key, _)| key.to_owned()).collect(),
         answers: known.answers,
-        once: known.once,
+        once: known.once_results,
     };
     let sealed = RawJson::from_value(&kept)
         .ok()
-        .and_then(|plain| seal(config, principal, binding, plain.text().as_bytes(), config.state_age));
+        .and_then(|plain| seal_state(config, principal, binding, plain.text().as_bytes(), config.state_ttl));
     match sealed {
-        Some(sealed) if sealed.len() <= config.state_bytes => {
+        Some(sealed) if sealed.len() <= config.max_state_bytes => {
             Ok(InputRequired::new().input_requests(asked).request_state(sealed))
         }
         Some(sealed) => {
-            let (bytes, most) = (sealed.len(), config.state_bytes);
+            let (bytes, most) = (sealed.len(), config.max_state_bytes);
             tracing::error!(
                 tool = binding.name,
                 bytes,
@@ -72,10 +72,10 @@ pub(crate) fn ask_back(
 
 /// Takes a call up again: opens its state and reads the answers that came. Answers to nothing that was asked are
 /// ignored. Without a state nobody knows what was asked; then an answer counts if the handler comes to its question.
-pub(crate) fn resume(
+pub(crate) fn resume_round(
     config: &Config,
     principal: Option<&Principal>,
-    binding: &Binding,
+    binding: &StateBinding,
     state: Option<Raw<'_>>,
     answers: Option<Raw<'_>>,
 ) -> Result<Option<Round>, RpcError> {
@@ -88,63 +88,63 @@ pub(crate) fn resume(
     let Some(state) = state else {
         // None of them is fresh: a handler that does not come to their questions has not strayed.
         let answers: HashMap<String, RawJson> = answers.into_iter().collect();
-        return Ok((!answers.is_empty()).then(|| Round::knowing(Known { answers, ..Known::default() })));
+        return Ok((!answers.is_empty()).then(|| Round::with_history(RoundHistory { answers, ..RoundHistory::default() })));
     };
     let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
-    let plain = unseal(config, principal, binding, &state)?;
-    let kept: Kept = std::str::from_utf8(&plain)
+    let plain = unseal_state(config, principal, binding, &state)?;
+    let kept: RequestState = std::str::from_utf8(&plain)
         .ok()
         .and_then(|plain| serde_json::from_str(plain).ok())
         .ok_or_else(|| bad("`requestState` is none of this request"))?;
     let mut known =
-        Known { rounds: kept.rounds, answers: kept.answers, fresh: HashSet::new(), once: kept.once };
+        RoundHistory { rounds: kept.rounds, answers: kept.answers, new_answers: HashSet::new(), once_results: kept.once };
     for (key, answer) in answers {
         if kept.asked.contains(&key) {
-            known.fresh.insert(key.clone());
+            known.new_answers.insert(key.clone());
             known.answers.insert(key, answer);
         }
     }
-    Ok(Some(Round::knowing(known)))
+    Ok(Some(Round::with_history(known)))
 }
 
 /// Seals a state that `binding` alone opens, for as long as `age`.
-pub(crate) fn seal(
+pub(crate) fn seal_state(
     config: &Config,
     principal: Option<&Principal>,
-    binding: &Binding,
+    binding: &StateBinding,
     plain: &[u8],
     age: Duration,
 ) -> Option<String> {
     // An age without end ends some day.
     let expires = SystemTime::now() + age.min(Duration::from_secs(1 << 33));
     let parts = binding.parts(principal);
-    let sealed = config.keys.ring().and_then(|ring| ring.seal(plain, &slices(&parts), expires));
+    let sealed = config.key_ring.ring().and_then(|ring| ring.seal(plain, &slices(&parts), expires));
     sealed.inspect_err(|error| tracing::error!(%error, "a state could not be sealed")).ok()
 }
 
 /// Opens a state, or says why it does not.
-pub(crate) fn unseal(
+pub(crate) fn unseal_state(
     config: &Config,
     principal: Option<&Principal>,
-    binding: &Binding,
+    binding: &StateBinding,
     state: &str,
 ) -> Result<Vec<u8>, RpcError> {
     let bad = |text: &str| RpcError::InvalidParams(format!("Invalid params: {text}").into());
     let parts = binding.parts(principal);
-    let ring = config.keys.ring();
+    let ring = config.key_ring.ring();
     let plain =
-        ring.and_then(|ring| ring.open(state, &slices(&parts), SystemTime::now(), config.state_bytes));
+        ring.and_then(|ring| ring.open(state, &slices(&parts), SystemTime::now(), config.max_state_bytes));
     plain.map_err(|error| match error {
-        Unsealable::Expired => bad("`requestState` has expired; call again without it"),
-        Unsealable::TooLarge => bad("`requestState` is too large"),
+        SealError::Expired => bad("`requestState` has expired; call again without it"),
+        SealError::TooLarge => bad("`requestState` is too large"),
         _ => bad("`requestState` is none of this request"),
     })
 }
 
-impl Binding {
+impl StateBinding {
     fn parts(&self, principal: Option<&Principal>) -> Vec<Vec<u8>> {
         let text = |text: Option<&str>| text.unwrap_or_default().as_bytes().to_vec();
-        let digest = ring::digest::digest(&ring::digest::SHA256, canonical(&self.arguments).as_bytes());
+        let digest = ring::digest::digest(&ring::digest::SHA256, canonical_arguments(&self.arguments).as_bytes());
         vec![
             vec![u8::from(principal.is_some())],
             text(principal.map(Principal::issuer)),
@@ -162,7 +162,7 @@ fn slices(parts: &[Vec<u8>]) -> Vec<&[u8]> {
 
 /// Arguments in one spelling: a client may write the same object in another order when it calls again. Numbers stay as
 /// they were written: two that round to the same are not the same.
-fn canonical(arguments: &str) -> String {
+fn canonical_arguments(arguments: &str) -> String {
     fn write(json: &RawValue, out: &mut String) -> Result<(), serde_json::Error> {
         match json.get().as_bytes().first() {
             Some(b'{') => {

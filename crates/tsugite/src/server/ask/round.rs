@@ -18,78 +18,78 @@ use crate::server::context::Context;
 
 /// One run of a handler.
 #[derive(Default)]
-pub(crate) struct Round(Mutex<Inner>);
+pub(crate) struct Round(Mutex<RoundInner>);
 
 /// What earlier rounds have learnt, and what came with this one.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct RoundHistory {
     /// How many rounds there were before.
     pub(crate) rounds: u32,
     /// Answers by key.
     pub(crate) answers: HashMap<String, RawJson>,
     /// Which of them came with this request, to something that was asked.
-    pub(crate) fresh: HashSet<String>,
+    pub(crate) new_answers: HashSet<String>,
     /// What was done once.
-    pub(crate) once: HashMap<String, RawJson>,
+    pub(crate) once_results: HashMap<String, RawJson>,
 }
 
 #[derive(Default)]
-struct Inner {
-    known: Known,
+struct RoundInner {
+    history: RoundHistory,
     /// Whether an answer that came with this request was taken.
-    fresh_used: bool,
+    new_answer_used: bool,
     /// Questions without an answer, in the order they were asked.
-    open: IndexMap<String, InputRequest>,
+    open_requests: IndexMap<String, InputRequest>,
     /// Keys of questions that are open or were answered in this run.
     keys: HashSet<String>,
     once_keys: HashSet<String>,
     once_running: usize,
-    refusal: Option<RpcError>,
-    over: bool,
+    error: Option<RpcError>,
+    ended: bool,
     /// Questions asked by tasks of their own, to be woken when the round ends.
     wakers: Vec<Waker>,
 }
 
 /// How a run stands when its handler rests.
-pub(crate) enum Standing {
+pub(crate) enum RoundState {
     /// It may be dropped: questions are open and nothing else holds it.
-    Asks,
+    AwaitingInput,
     /// Questions are open, but not one answer that came was taken: perhaps the handler is not there yet.
-    Strays,
+    Diverged,
     /// The client sent an answer that is none.
-    Refused(RpcError),
+    Failed(RpcError),
     /// It works.
-    Works,
+    Running,
 }
 
 impl Round {
     /// A run that knows what earlier ones learnt.
-    pub(crate) fn knowing(known: Known) -> Self {
-        Self(Mutex::new(Inner { known, ..Inner::default() }))
+    pub(crate) fn with_history(known: RoundHistory) -> Self {
+        Self(Mutex::new(RoundInner { history: known, ..RoundInner::default() }))
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn state(&self) -> RoundState {
         let mut inner = self.lock();
-        if let Some(refusal) = inner.refusal.take() {
-            return Standing::Refused(refusal);
+        if let Some(refusal) = inner.error.take() {
+            return RoundState::Failed(refusal);
         }
-        if inner.open.is_empty() || inner.once_running > 0 {
-            return Standing::Works;
+        if inner.open_requests.is_empty() || inner.once_running > 0 {
+            return RoundState::Running;
         }
-        if inner.fresh_used || inner.known.fresh.is_empty() { Standing::Asks } else { Standing::Strays }
+        if inner.new_answer_used || inner.history.new_answers.is_empty() { RoundState::AwaitingInput } else { RoundState::Diverged }
     }
 
     /// How many questions are open.
-    pub(crate) fn questions(&self) -> usize {
-        self.lock().open.len()
+    pub(crate) fn open_count(&self) -> usize {
+        self.lock().open_requests.len()
     }
 
     /// Ends the run: gives what was asked and what is known by now. Questions of tasks of their own end too.
-    pub(crate) fn end(&self) -> (InputRequests, Known) {
+    pub(crate) fn end(&self) -> (InputRequests, RoundHistory) {
         let mut inner = self.lock();
-        inner.over = true;
-        let open = std::mem::take(&mut inner.open).into_iter().collect();
-        let mut known = std::mem::take(&mut inner.known);
+        inner.ended = true;
+        let open = std::mem::take(&mut inner.open_requests).into_iter().collect();
+        let mut known = std::mem::take(&mut inner.history);
         // Answers that came without a state may answer anything; what nobody asked does not travel on.
         if known.rounds == 0 {
             known.answers.retain(|key, _| inner.keys.contains(key));
@@ -106,37 +106,37 @@ impl Round {
     }
 
     /// Looks whether `key` was done in an earlier round.
-    pub(super) fn once(self: &Arc<Self>, context: &Context, key: &str) -> Result<Begun, AskError> {
+    pub(super) fn once(self: &Arc<Self>, context: &Context, key: &str) -> Result<OnceLookup, AskError> {
         let mut inner = self.lock();
         if !inner.once_keys.insert(key.to_owned()) {
             drop(inner);
             return Err(AskError::misused(format!("`once` was used twice with the key {key:?}")));
         }
-        if let Some(json) = inner.known.once.get(key) {
-            return Ok(Begun::Kept(json.clone()));
+        if let Some(json) = inner.history.once_results.get(key) {
+            return Ok(OnceLookup::Stored(json.clone()));
         }
         inner.once_running += 1;
         drop(inner);
-        Ok(Begun::Run(OnceGuard { round: self.clone(), context: context.clone(), key: key.to_owned() }))
+        Ok(OnceLookup::Run(OnceGuard { round: self.clone(), context: context.clone(), key: key.to_owned() }))
     }
 
     /// Fails the request: an answer is not one to what was asked. Never ends; the driver drops the handler.
-    pub(super) async fn refuse_answer<T>(&self, context: &Context, key: &str, text: &str) -> T {
+    pub(super) async fn fail_invalid_answer<T>(&self, context: &Context, key: &str, text: &str) -> T {
         let key: String = key.chars().take(60).collect();
         let refusal =
             RpcError::InvalidParams(format!("Invalid params: `inputResponses` {key:?}: {text}").into());
-        self.lock().refusal = Some(refusal);
+        self.lock().error = Some(refusal);
         context.wake_driver();
         std::future::pending().await
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, RoundInner> {
         lock(&self.0)
     }
 }
 
 /// Asks: gives the answer if it is known, and otherwise stays until the run is over.
-pub(super) async fn asked(
+pub(super) async fn request_input(
     context: &Context,
     round: &Arc<Round>,
     key: Option<String>,
@@ -150,15 +150,15 @@ pub(super) async fn asked(
                 return Err(AskError::misused(format!("two questions have the key {key:?}")));
             }
             Some(key) => key,
-            None => free_key(&inner, &request)?,
+            None => unique_key(&inner, &request)?,
         };
-        if inner.over {
+        if inner.ended {
             return Err(AskError::Suspended);
         }
         inner.keys.insert(key.clone());
-        if let Some(answer) = inner.known.answers.get(&key).cloned() {
-            let first = !inner.fresh_used && inner.known.fresh.contains(&key);
-            inner.fresh_used |= first;
+        if let Some(answer) = inner.history.answers.get(&key).cloned() {
+            let first = !inner.new_answer_used && inner.history.new_answers.contains(&key);
+            inner.new_answer_used |= first;
             drop(inner);
             if first {
                 // The run may have waited for somebody to take it.
@@ -166,14 +166,14 @@ pub(super) async fn asked(
             }
             return Ok((key, answer));
         }
-        inner.open.insert(key.clone(), request);
+        inner.open_requests.insert(key.clone(), request);
         key
     };
-    let _open = OpenGuard { round, key };
+    let _open = OpenRequestGuard { round, key };
     context.wake_driver();
     poll_fn(|cx| {
         let mut inner = round.lock();
-        if inner.over {
+        if inner.ended {
             return Poll::Ready(());
         }
         // The driver drops the handler when the run is over; only tasks of their own have to hear of it.
@@ -188,7 +188,7 @@ pub(super) async fn asked(
 
 /// A key made of what is asked, and of how often the same was asked before. Never of the position, which `select!` and
 /// the order of events would shuffle.
-fn free_key(inner: &Inner, request: &InputRequest) -> Result<String, AskError> {
+fn unique_key(inner: &RoundInner, request: &InputRequest) -> Result<String, AskError> {
     let text = RawJson::from_value(request)
         .map_err(|error| AskError::misused(format!("a question has no JSON: {error}")))?;
     let digest = ring::digest::digest(&ring::digest::SHA256, text.text().as_bytes());
@@ -207,23 +207,23 @@ fn free_key(inner: &Inner, request: &InputRequest) -> Result<String, AskError> {
 }
 
 /// A question that is open; dropped, it is withdrawn and its key is free again.
-struct OpenGuard<'a> {
+struct OpenRequestGuard<'a> {
     round: &'a Round,
     key: String,
 }
 
-impl Drop for OpenGuard<'_> {
+impl Drop for OpenRequestGuard<'_> {
     fn drop(&mut self) {
         let mut inner = self.round.lock();
-        inner.open.shift_remove(&self.key);
+        inner.open_requests.shift_remove(&self.key);
         inner.keys.remove(&self.key);
     }
 }
 
-/// What `once` found.
-pub(super) enum Begun {
+/// What `once_results` found.
+pub(super) enum OnceLookup {
     /// An earlier round did it.
-    Kept(RawJson),
+    Stored(RawJson),
     /// It is to be done.
     Run(OnceGuard),
 }
@@ -236,8 +236,8 @@ pub(super) struct OnceGuard {
 }
 
 impl OnceGuard {
-    pub(super) fn keep(self, json: RawJson) {
-        self.round.lock().known.once.insert(self.key.clone(), json);
+    pub(super) fn store(self, json: RawJson) {
+        self.round.lock().history.once_results.insert(self.key.clone(), json);
     }
 }
 
@@ -255,32 +255,32 @@ thread_local! {
     static IN_ONCE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether what is being polled is the work of a `once`.
+/// Whether what is being polled is the work of a `once_results`.
 pub(super) fn is_in_once() -> bool {
     IN_ONCE.get()
 }
 
-/// The work of a `once`: questions polled inside notice.
-pub(super) struct InOnce<F>(Pin<Box<F>>);
+/// The work of a `once_results`: questions polled inside notice.
+pub(super) struct OnceFuture<F>(Pin<Box<F>>);
 
-impl<F: Future> InOnce<F> {
+impl<F: Future> OnceFuture<F> {
     pub(super) fn new(work: F) -> Self {
         Self(Box::pin(work))
     }
 }
 
-impl<F: Future> Future for InOnce<F> {
+impl<F: Future> Future for OnceFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<F::Output> {
         /// Put back also when the work panics.
-        struct Before(bool);
-        impl Drop for Before {
+        struct ResetOnDrop(bool);
+        impl Drop for ResetOnDrop {
             fn drop(&mut self) {
                 IN_ONCE.set(self.0);
             }
         }
-        let _before = Before(IN_ONCE.replace(true));
+        let _before = ResetOnDrop(IN_ONCE.replace(true));
         self.0.as_mut().poll(cx)
     }
 }

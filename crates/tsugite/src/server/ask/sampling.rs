@@ -16,14 +16,14 @@ pub(super) fn check(params: &CreateMessageParams) -> Result<(), String> {
     }
     let mut open: HashSet<&str> = HashSet::new();
     for message in &params.messages {
-        let answered = results(message)?;
+        let answered = tool_result_ids(message)?;
         if answered != open {
             return Err(
                 "each use of a tool is answered by a result in the next message, and by nothing else"
                     .to_owned(),
             );
         }
-        open = uses(message)?;
+        open = tool_use_ids(message)?;
     }
     match open.is_empty() {
         true => Ok(()),
@@ -32,9 +32,9 @@ pub(super) fn check(params: &CreateMessageParams) -> Result<(), String> {
 }
 
 /// The uses that a message answers. One that answers any says nothing else, and is the user's.
-fn results(message: &SamplingMessage) -> Result<HashSet<&str>, String> {
+fn tool_result_ids(message: &SamplingMessage) -> Result<HashSet<&str>, String> {
     let blocks = message.content.as_slice();
-    let answered: Vec<&str> = blocks.iter().filter_map(answered_use).collect();
+    let answered: Vec<&str> = blocks.iter().filter_map(tool_result_id).collect();
     if !answered.is_empty() && (answered.len() < blocks.len() || message.role != Role::User) {
         return Err("a message with results of tools holds nothing else, and is the user's".to_owned());
     }
@@ -45,7 +45,7 @@ fn results(message: &SamplingMessage) -> Result<HashSet<&str>, String> {
     }
 }
 
-fn answered_use(block: &SamplingBlock) -> Option<&str> {
+fn tool_result_id(block: &SamplingBlock) -> Option<&str> {
     match block {
         SamplingBlock::ToolResult(result) => Some(&result.tool_use_id),
         _ => None,
@@ -53,7 +53,7 @@ fn answered_use(block: &SamplingBlock) -> Option<&str> {
 }
 
 /// The tools that a message wants used: only the assistant does.
-fn uses(message: &SamplingMessage) -> Result<HashSet<&str>, String> {
+fn tool_use_ids(message: &SamplingMessage) -> Result<HashSet<&str>, String> {
     let ids = message.content.as_slice().iter().filter_map(|block| match block {
         SamplingBlock::ToolUse(tool) => Some(tool.id.as_str()),
         _ => None,

@@ -14,18 +14,18 @@ use tower_service::Service;
 use tsugite_core::jsonrpc::{ErrorObject, code};
 use tsugite_core::revision::RpcError;
 
-use super::{BoxError, Request, Response};
+use super::{BoxError, LayerRequest, LayerResponse};
 use crate::lock::lock;
 use crate::server::principal::Principal;
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response, BoxError>> + Send>>;
+type LimitFuture = Pin<Box<dyn Future<Output = Result<LayerResponse, BoxError>> + Send>>;
 
 /// Ends requests that take longer, with an error that says so. The time somebody takes to answer a question counts too;
 /// [`Tool::timeout`](crate::server::Tool::timeout) leaves it out.
 #[derive(Debug, Clone, Copy)]
-pub struct TimeLimit(Duration);
+pub struct Timeout(Duration);
 
-impl TimeLimit {
+impl Timeout {
     /// At most `limit`.
     pub fn new(limit: Duration) -> Self {
         Self(limit)
@@ -55,9 +55,9 @@ pub struct RateLimit {
 /// When the bucket of each caller would be empty again.
 #[derive(Debug, Default)]
 struct Buckets {
-    empty: HashMap<Option<(String, String)>, Instant>,
+    empty_at: HashMap<Option<(String, String)>, Instant>,
     /// At how many callers those who rest are forgotten.
-    sweep: usize,
+    sweep_threshold: usize,
 }
 
 impl RateLimit {
@@ -77,23 +77,23 @@ impl RateLimit {
     ///
     /// A bucket is the instant at which it would be empty again: each request moves that instant on by its share of the
     /// period, and it may lie at most a period ahead.
-    fn take(&self, who: Option<&Principal>) -> Result<(), Duration> {
+    fn acquire(&self, who: Option<&Principal>) -> Result<(), Duration> {
         let now = Instant::now();
         let share = (self.period / self.requests).max(Duration::from_nanos(1));
         let mut buckets = lock(&self.buckets);
-        if buckets.empty.len() >= buckets.sweep.max(MOST_BUCKETS) {
-            buckets.empty.retain(|_, empty| *empty > now);
-            buckets.sweep = 2 * buckets.empty.len();
+        if buckets.empty_at.len() >= buckets.sweep_threshold.max(MAX_BUCKETS) {
+            buckets.empty_at.retain(|_, empty| *empty > now);
+            buckets.sweep_threshold = 2 * buckets.empty_at.len();
         }
         let who = who.filter(|_| self.per_principal);
         let key = who.map(|who| (who.issuer().to_owned(), who.subject().to_owned()));
-        let empty = buckets.empty.entry(key).or_insert(now);
+        let empty = buckets.empty_at.entry(key).or_insert(now);
         // A period that ends after all time is a limit all the same.
         let Some(next) = (*empty).max(now).checked_add(share) else {
             return if *empty > now {
                 Err(self.period)
             } else {
-                *empty = far(now);
+                *empty = far_future(now);
                 Ok(())
             };
         };
@@ -108,14 +108,14 @@ impl RateLimit {
 }
 
 /// An instant that will not come soon.
-fn far(now: Instant) -> Instant {
+fn far_future(now: Instant) -> Instant {
     now + Duration::from_secs(1 << 30)
 }
 
 /// How many callers are counted before those who rest are forgotten.
-const MOST_BUCKETS: usize = 10_000;
+const MAX_BUCKETS: usize = 10_000;
 
-macro_rules! limited {
+macro_rules! limit_service {
     ($(#[$doc:meta])* $layer:ident => $service:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone)]
@@ -132,58 +132,58 @@ macro_rules! limited {
             }
         }
 
-        impl<S> Service<Request> for $service<S>
+        impl<S> Service<LayerRequest> for $service<S>
         where
-            S: Service<Request, Response = Response> + Clone + Send + 'static,
+            S: Service<LayerRequest, Response = LayerResponse> + Clone + Send + 'static,
             S::Error: Into<BoxError>,
             S::Future: Send + 'static,
         {
-            type Response = Response;
+            type Response = LayerResponse;
             type Error = BoxError;
-            type Future = Answering;
+            type Future = LimitFuture;
 
             fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
                 self.inner.poll_ready(cx).map_err(Into::into)
             }
 
-            fn call(&mut self, request: Request) -> Answering {
-                if request.is_stream() {
+            fn call(&mut self, request: LayerRequest) -> LimitFuture {
+                if request.is_listen() {
                     let answer = self.inner.call(request);
                     return Box::pin(async move { answer.await.map_err(Into::into) });
                 }
-                self.limited(request)
+                self.call_limited(request)
             }
         }
     };
 }
 
-limited! {
-    /// Under a [`TimeLimit`].
-    TimeLimit => TimeLimited
+limit_service! {
+    /// Under a [`Timeout`].
+    Timeout => TimeoutService
 }
 
-limited! {
+limit_service! {
     /// Under a [`ConcurrencyLimit`].
     ConcurrencyLimit => ConcurrencyLimited
 }
 
-limited! {
+limit_service! {
     /// Under a [`RateLimit`].
     RateLimit => RateLimited
 }
 
-impl<S> TimeLimited<S>
+impl<S> TimeoutService<S>
 where
-    S: Service<Request, Response = Response>,
+    S: Service<LayerRequest, Response = LayerResponse>,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
 {
-    fn limited(&mut self, request: Request) -> Answering {
+    fn call_limited(&mut self, request: LayerRequest) -> LimitFuture {
         let (limit, answer) = (self.limit.0, self.inner.call(request));
         Box::pin(async move {
             match tokio::time::timeout(limit, answer).await {
                 Ok(outcome) => outcome.map_err(Into::into),
-                Err(_) => Err(told(format!("The request took longer than {limit:?}"), None).into()),
+                Err(_) => Err(limit_error(format!("The request took longer than {limit:?}"), None).into()),
             }
         })
     }
@@ -191,11 +191,11 @@ where
 
 impl<S> ConcurrencyLimited<S>
 where
-    S: Service<Request, Response = Response> + Clone + Send + 'static,
+    S: Service<LayerRequest, Response = LayerResponse> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
 {
-    fn limited(&mut self, request: Request) -> Answering {
+    fn call_limited(&mut self, request: LayerRequest) -> LimitFuture {
         // The one that is ready goes with the request, and nothing of it begins before its turn.
         let next = self.inner.clone();
         let (permits, mut inner) = (self.limit.0.clone(), std::mem::replace(&mut self.inner, next));
@@ -208,13 +208,13 @@ where
 
 impl<S> RateLimited<S>
 where
-    S: Service<Request, Response = Response>,
+    S: Service<LayerRequest, Response = LayerResponse>,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
 {
-    fn limited(&mut self, request: Request) -> Answering {
-        if let Err(wait) = self.limit.take(request.principal()) {
-            let refusal = told("Too many requests".to_owned(), Some(wait));
+    fn call_limited(&mut self, request: LayerRequest) -> LimitFuture {
+        if let Err(wait) = self.limit.acquire(request.principal()) {
+            let refusal = limit_error("Too many requests".to_owned(), Some(wait));
             return Box::pin(std::future::ready(Err(refusal.into())));
         }
         let answer = self.inner.call(request);
@@ -222,7 +222,7 @@ where
     }
 }
 
-fn told(text: String, wait: Option<Duration>) -> RpcError {
+fn limit_error(text: String, wait: Option<Duration>) -> RpcError {
     let error = ErrorObject::new(code::INTERNAL_ERROR, text);
     RpcError::Other(match wait {
         Some(wait) => error.data(&serde_json::json!({"retryAfterMs": wait.as_millis() as u64})),

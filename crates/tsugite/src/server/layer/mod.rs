@@ -6,11 +6,11 @@
 //! ```
 //! use std::time::Duration;
 //! use tsugite::prelude::*;
-//! use tsugite::server::layer::{ConcurrencyLimit, RateLimit, TimeLimit};
+//! use tsugite::server::layer::{ConcurrencyLimit, RateLimit, Timeout};
 //!
 //! let server = Server::new("careful", "1.0.0")
 //!     .layer(ConcurrencyLimit::new(32))
-//!     .layer(TimeLimit::new(Duration::from_secs(30)))
+//!     .layer(Timeout::new(Duration::from_secs(30)))
 //!     .layer(RateLimit::new(100, Duration::from_secs(1)).per_principal());
 //! # let _ = server;
 //! ```
@@ -31,42 +31,42 @@ use tsugite_core::protocol::{Method, subscriptions};
 use tsugite_core::revision::{RpcError, Revision, canonical_method};
 use tsugite_core::session::{RequestMeta, ClientMetaPresence};
 
-pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, TimeLimit, TimeLimited};
+pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, Timeout, TimeoutService};
 
 use super::Server;
-use super::context::Cancelled;
-use super::lifecycle::Declared;
-use super::link::{Asked, Caller, Link, Tables, Work};
-use super::panic::{CatchPanic, Panicked};
+use super::context::CancellationToken;
+use super::lifecycle::DeclaredCapabilities;
+use super::connection::{IncomingRequest, Caller, ServerConnection, Tracking, PendingRequest};
+use super::panic::{CatchPanic, PanicError};
 use super::principal::{Headers, Principal};
-use super::reply::Reply;
+use super::response_writer::ResponseWriter;
 use crate::error::Chain;
 use crate::transport::outbox::Outbox;
 
 /// A request, as layers see it.
-pub struct Request {
+pub struct LayerRequest {
     method: String,
-    job: Job,
+    parts: RequestParts,
 }
 
 /// What is needed to answer it.
-pub(crate) struct Job {
-    pub(crate) link: Arc<Link>,
+pub(crate) struct RequestParts {
+    pub(crate) connection: Arc<ServerConnection>,
     pub(crate) id: Id<'static>,
     pub(crate) params: RawJson,
     pub(crate) name: Option<String>,
     /// What `_meta` says of whoever sends it.
-    pub(crate) stamp: ClientMetaPresence,
+    pub(crate) sender_meta: ClientMetaPresence,
     /// The token under which progress is wanted.
-    pub(crate) token: Option<Id<'static>>,
+    pub(crate) progress_token: Option<Id<'static>>,
     pub(crate) revision: Revision,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) caller: Caller,
-    declared: Declared,
-    cancelled: Cancelled,
+    declared: DeclaredCapabilities,
+    cancellation: CancellationToken,
 }
 
-impl Request {
+impl LayerRequest {
     /// The method.
     pub fn method(&self) -> &str {
         &self.method
@@ -74,52 +74,52 @@ impl Request {
 
     /// The name of the tool or prompt, or the URI of the resource.
     pub fn name(&self) -> Option<&str> {
-        self.job.name.as_deref()
+        self.parts.name.as_deref()
     }
 
     /// Who calls, if the transport has authenticated them.
     pub fn principal(&self) -> Option<&Principal> {
-        self.job.caller.principal.as_ref()
+        self.parts.caller.principal.as_ref()
     }
 
     /// The headers of the request; empty where there are none.
     pub fn headers(&self) -> &Headers {
-        &self.job.caller.headers
+        &self.parts.caller.headers
     }
 
     /// The revision the client speaks.
     pub fn revision(&self) -> Revision {
-        self.job.revision
+        self.parts.revision
     }
 
     /// The params as they came.
     pub fn params(&self) -> &RawJson {
-        &self.job.params
+        &self.parts.params
     }
 
     /// What is needed to answer it in another way than the server would.
-    pub(crate) fn into_job(self) -> (String, Job) {
-        (self.method, self.job)
+    pub(crate) fn into_parts(self) -> (String, RequestParts) {
+        (self.method, self.parts)
     }
 
     /// Whether it is a stream of changes, which stays open for as long as the client wants it.
-    pub fn is_stream(&self) -> bool {
+    pub fn is_listen(&self) -> bool {
         self.method == subscriptions::Listen::NAME
     }
 }
 
-impl fmt::Debug for Request {
+impl fmt::Debug for LayerRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("method", &self.method)
-            .field("name", &self.job.name)
+            .field("name", &self.parts.name)
             .finish_non_exhaustive()
     }
 }
 
 /// A result, as layers see it: the way it will be sent.
 #[derive(Debug, Clone)]
-pub struct Response {
+pub struct LayerResponse {
     /// The result.
     pub result: RawJson,
 }
@@ -127,21 +127,21 @@ pub struct Response {
 /// What layers may fail with. A [`RpcError`] is what the client hears; anything else stays in the log.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, RpcError>> + Send>>;
+pub(crate) type LayerFuture = Pin<Box<dyn Future<Output = Result<LayerResponse, RpcError>> + Send>>;
 
 /// Something that answers requests, whatever it is made of.
-pub(crate) trait Layered: Send + Sync {
-    fn call(&self, request: Request) -> Answering;
+pub(crate) trait DynService: Send + Sync {
+    fn call(&self, request: LayerRequest) -> LayerFuture;
 }
 
 /// Something that hears what a client says that is no request, and nothing of the protocol's own machinery.
-pub(crate) trait Hearer: Send + Sync {
-    fn hear(&self, link: &Arc<Link>, method: &str, params: Option<Raw<'_>>);
+pub(crate) trait NotificationHandler: Send + Sync {
+    fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>);
 }
 
 /// What a layer stands around.
 #[derive(Clone)]
-pub struct Next(Arc<dyn Layered>);
+pub struct Next(Arc<dyn DynService>);
 
 impl fmt::Debug for Next {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,16 +149,16 @@ impl fmt::Debug for Next {
     }
 }
 
-impl Service<Request> for Next {
-    type Response = Response;
+impl Service<LayerRequest> for Next {
+    type Response = LayerResponse;
     type Error = RpcError;
-    type Future = Answering;
+    type Future = LayerFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), RpcError>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request) -> Answering {
+    fn call(&mut self, request: LayerRequest) -> LayerFuture {
         self.0.call(request)
     }
 }
@@ -169,35 +169,35 @@ impl Server {
     pub fn layer<L>(self, layer: L) -> Self
     where
         L: Layer<Next>,
-        L::Service: Service<Request, Response = Response> + Clone + Send + Sync + 'static,
-        <L::Service as Service<Request>>::Error: Into<BoxError>,
-        <L::Service as Service<Request>>::Future: Send,
+        L::Service: Service<LayerRequest, Response = LayerResponse> + Clone + Send + Sync + 'static,
+        <L::Service as Service<LayerRequest>>::Error: Into<BoxError>,
+        <L::Service as Service<LayerRequest>>::Future: Send,
     {
         self.configure(|config| {
-            let inner = config.layers.take().unwrap_or_else(|| Arc::new(Innermost));
-            config.layers = Some(Arc::new(Erased(layer.layer(Next(inner)))));
+            let inner = config.layers.take().unwrap_or_else(|| Arc::new(RouterService));
+            config.layers = Some(Arc::new(ServiceAdapter(layer.layer(Next(inner)))));
         })
     }
 }
 
-struct Erased<S>(S);
+struct ServiceAdapter<S>(S);
 
-impl<S> Layered for Erased<S>
+impl<S> DynService for ServiceAdapter<S>
 where
-    S: Service<Request, Response = Response> + Clone + Send + Sync + 'static,
+    S: Service<LayerRequest, Response = LayerResponse> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
-    fn call(&self, request: Request) -> Answering {
+    fn call(&self, request: LayerRequest) -> LayerFuture {
         let mut service = self.0.clone();
         Box::pin(async move {
-            poll_fn(|cx| service.poll_ready(cx)).await.map_err(refusal)?;
-            service.call(request).await.map_err(refusal)
+            poll_fn(|cx| service.poll_ready(cx)).await.map_err(into_rpc_error)?;
+            service.call(request).await.map_err(into_rpc_error)
         })
     }
 }
 
-fn refusal(error: impl Into<BoxError>) -> RpcError {
+fn into_rpc_error(error: impl Into<BoxError>) -> RpcError {
     match error.into().downcast::<RpcError>() {
         Ok(refusal) => *refusal,
         Err(error) => {
@@ -208,17 +208,17 @@ fn refusal(error: impl Into<BoxError>) -> RpcError {
 }
 
 /// The server itself.
-struct Innermost;
+struct RouterService;
 
-impl Layered for Innermost {
-    fn call(&self, request: Request) -> Answering {
+impl DynService for RouterService {
+    fn call(&self, request: LayerRequest) -> LayerFuture {
         Box::pin(async move {
-            let (captured, work) = begin(&request);
+            let (captured, work) = route_captured(&request);
             if let Some(work) = work {
                 work.future.await;
             }
-            match captured.taken() {
-                Some(outcome) => outcome.map(|result| Response { result }),
+            match captured.take_captured() {
+                Some(outcome) => outcome.map(|result| LayerResponse { result }),
                 None => Err(RpcError::Internal),
             }
         })
@@ -226,61 +226,61 @@ impl Layered for Innermost {
 }
 
 /// Begins to answer a request into a place of its own.
-fn begin(request: &Request) -> (Reply, Option<Work>) {
-    let Request { method, job, .. } = request;
-    let captured = Reply::capture(job.outbox.clone());
+fn route_captured(request: &LayerRequest) -> (ResponseWriter, Option<PendingRequest>) {
+    let LayerRequest { method, parts: job, .. } = request;
+    let captured = ResponseWriter::capture(job.outbox.clone());
     let message = jsonrpc::Request {
         id: job.id.clone(),
         method: Cow::Borrowed(method),
         params: Some(Raw::from(&job.params)),
     };
     let Ok(peek) = RequestMeta::from_params(message.params()) else { return (captured, None) };
-    let (caller, tables) = (&job.caller, Tables::Around(&job.cancelled));
+    let (caller, tables) = (&job.caller, Tracking::Layer(&job.cancellation));
     let (revision, declared, reply) = (job.revision, job.declared, &captured);
-    let asked = Asked { request: &message, peek: &peek, revision, reply, caller, declared, tables };
-    let work = job.link.answer(asked);
+    let asked = IncomingRequest { request: &message, meta: &peek, revision, writer: reply, caller, declared, tracking: tables };
+    let work = job.connection.route_request(asked);
     (captured, work)
 }
 
 /// Answers a request through the layers.
-pub(crate) fn serve(link: &Arc<Link>, layers: &Arc<dyn Layered>, asked: Asked<'_>) -> Option<Work> {
+pub(crate) fn serve(link: &Arc<ServerConnection>, layers: &Arc<dyn DynService>, asked: IncomingRequest<'_>) -> Option<PendingRequest> {
     let method = canonical_method(&asked.request.method);
-    let cancelled = Cancelled::default();
-    let request = Request {
+    let cancelled = CancellationToken::default();
+    let request = LayerRequest {
         method: method.to_owned(),
-        job: Job {
-            link: link.clone(),
+        parts: RequestParts {
+            connection: link.clone(),
             id: asked.request.id.clone().into_owned(),
             params: asked.request.params().to_owned(),
-            name: asked.peek.mcp_name(method).flatten().map(str::to_owned),
-            stamp: asked.peek.client_meta_presence(),
-            token: asked.peek.progress_token(),
+            name: asked.meta.mcp_name(method).flatten().map(str::to_owned),
+            sender_meta: asked.meta.client_meta_presence(),
+            progress_token: asked.meta.progress_token(),
             revision: asked.revision,
-            outbox: asked.reply.outbox.clone(),
+            outbox: asked.writer.outbox.clone(),
             caller: asked.caller.clone(),
             declared: asked.declared,
-            cancelled: cancelled.clone(),
+            cancellation: cancelled.clone(),
         },
     };
     let mut answer = CatchPanic::new(layers.call(request));
     if let Poll::Ready(outcome) = Pin::new(&mut answer).poll(&mut Context::from_waker(Waker::noop())) {
-        say(asked.reply, &asked.request.id, asked.revision, outcome);
+        send_response(asked.writer, &asked.request.id, asked.revision, outcome);
         return None;
     }
-    let (id, revision, reply) = (asked.request.id.clone().into_owned(), asked.revision, asked.reply.clone());
-    link.pend(asked, cancelled, async move {
+    let (id, revision, reply) = (asked.request.id.clone().into_owned(), asked.revision, asked.writer.clone());
+    link.register_pending(asked, cancelled, async move {
         let outcome = answer.await;
-        move || say(&reply, &id, revision, outcome)
+        move || send_response(&reply, &id, revision, outcome)
     })
 }
 
-fn say(reply: &Reply, id: &Id<'_>, revision: Revision, outcome: Result<Result<Response, RpcError>, Panicked>) {
+fn send_response(reply: &ResponseWriter, id: &Id<'_>, revision: Revision, outcome: Result<Result<LayerResponse, RpcError>, PanicError>) {
     match outcome {
-        Ok(Ok(response)) => reply.raw_result(id, &response.result, revision),
-        Ok(Err(refusal)) => reply.refusal(Some(id), &refusal, revision),
-        Err(Panicked) => {
+        Ok(Ok(response)) => reply.send_raw_result(id, &response.result, revision),
+        Ok(Err(refusal)) => reply.send_error(Some(id), &refusal, revision),
+        Err(PanicError) => {
             tracing::error!(%id, "a layer panicked");
-            reply.refusal(Some(id), &RpcError::Internal, revision);
+            reply.send_error(Some(id), &RpcError::Internal, revision);
         }
     }
 }

@@ -4,57 +4,57 @@
 //! - [`beyond_types`]: whether a schema says more than the type it was made from.
 //! - [`Plain`]: what it says more, where that only counts and compares.
 //! - [`Validator`]: a compiled schema, for everything else. Without the cargo feature `validate` none can be compiled, and
-//!   the error says which keyword asked for it. It is large, so whoever needs it says so with a [`Compile`], and a server
+//!   the error says which keyword asked for it. It is large, so whoever needs it says so with a [`CompileFn`], and a server
 //!   that has no use for it does not carry it.
 //! - `places`: where schemas stand inside a schema. `bounds`: how much work a schema may cause. `sentences`: what is
 //!   said about a value that does not fit.
 
-mod beyond;
+mod unenforced;
 #[cfg(feature = "validate")]
 mod bounds;
-mod places;
-mod plain;
+mod subschemas;
+mod simple;
 #[cfg(feature = "validate")]
-mod sentences;
+mod messages;
 #[cfg(feature = "validate")]
-mod with;
+mod validator;
 #[cfg(not(feature = "validate"))]
 mod without;
 
 use serde_json::Value;
 use tsugite_core::protocol::Schema;
 
-pub(crate) use beyond::beyond_types;
-pub(crate) use plain::Plain;
+pub(crate) use unenforced::unenforced_keyword;
+pub(crate) use simple::SimpleValidator;
 #[cfg(feature = "validate")]
-pub(crate) use with::{IS_THERE, Validator};
+pub(crate) use validator::{AVAILABLE, Validator};
 #[cfg(not(feature = "validate"))]
 pub(crate) use without::{IS_THERE, Validator};
 
 /// How a schema is compiled. Only what holds one keeps the validator in the executable.
-pub(crate) type Compile = fn(&Schema) -> Result<Validator, String>;
+pub(crate) type CompileFn = fn(&Schema) -> Result<Validator, String>;
 
 /// Checks arguments.
 #[derive(Clone)]
-pub(crate) enum Check {
-    Plain(Plain),
+pub(crate) enum ArgumentValidator {
+    Simple(SimpleValidator),
     Full(Validator),
 }
 
-impl Check {
+impl ArgumentValidator {
     /// What checks the arguments of a tool; nothing where reading them into their type does. Fails where that takes the
     /// validator and there is no `compile`.
-    pub(crate) fn arguments(
+    pub(crate) fn for_arguments(
         schema: &Schema,
         typed: bool,
-        compile: Option<Compile>,
+        compile: Option<CompileFn>,
     ) -> Result<Option<Self>, String> {
-        if typed && beyond_types(schema).is_none() || is_any_object(schema) {
+        if typed && unenforced_keyword(schema).is_none() || is_any_object(schema) {
             return Ok(None);
         }
-        match (typed.then(|| Plain::of(schema)), compile) {
-            (Some(Ok(plain)), _) => Ok(Some(Check::Plain(plain))),
-            (_, Some(compile)) => compile(schema).map(|validator| Some(Check::Full(validator))),
+        match (typed.then(|| SimpleValidator::from_schema(schema)), compile) {
+            (Some(Ok(plain)), _) => Ok(Some(ArgumentValidator::Simple(plain))),
+            (_, Some(compile)) => compile(schema).map(|validator| Some(ArgumentValidator::Full(validator))),
             (Some(Err(found)), None) => Err(format!(
                 "{found} is checked by the validator of JSON Schema alone: say `#[tool(validated)]` or `.validated(true)`"
             )),
@@ -67,8 +67,8 @@ impl Check {
     /// Whether `instance` fits. The error is at most three sentences about what does not.
     pub(crate) fn check(&self, instance: &Value) -> Result<(), String> {
         match self {
-            Check::Plain(plain) => plain.check(instance),
-            Check::Full(validator) => validator.check(instance),
+            ArgumentValidator::Simple(plain) => plain.check(instance),
+            ArgumentValidator::Full(validator) => validator.check(instance),
         }
     }
 }

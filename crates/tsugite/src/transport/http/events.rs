@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep};
 use super::hub::Hub;
 use super::session::InUse;
 use super::track::{Appending, Track, plain, poll_kept};
-use crate::server::room::OpenStream;
+use crate::server::handler_limits::StreamPermit;
 use crate::store::{self, Soon};
 use crate::transport::outbox::Outbox;
 
@@ -301,7 +301,7 @@ pub(super) struct Standalone {
     reading: Option<Reading>,
     appending: Option<Appending>,
     beat: Beat,
-    _open: OpenStream,
+    _open: StreamPermit,
 }
 
 impl Standalone {
@@ -312,7 +312,7 @@ impl Standalone {
         track: Arc<Track>,
         first: Option<Bytes>,
         after: Option<u64>,
-        open: OpenStream,
+        open: StreamPermit,
     ) -> Self {
         let (reader, outbox, beat) = (track.take_over(), session.link.outbox().clone(), Beat::new(&hub));
         let (reading, appending) = (None, None);

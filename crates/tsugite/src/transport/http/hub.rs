@@ -20,9 +20,9 @@ use super::sse::OldSessions;
 use super::track::Track;
 use crate::bus::News;
 use crate::error::Chain;
-use crate::server::link::{Link, Reach};
-use crate::server::room::{OpenStream, Room};
-use crate::server::{Config, Principal, Reply, Server};
+use crate::server::connection::{ServerConnection, ConnectionScope};
+use crate::server::handler_limits::{StreamPermit, HandlerLimits};
+use crate::server::{Config, Principal, ResponseWriter, Server};
 use crate::store::{Expect, LogBounds, Soon, Store, StoreError};
 
 pub(crate) struct Hub {
@@ -30,11 +30,11 @@ pub(crate) struct Hub {
     pub(super) config: Arc<Config>,
     pub(super) http: Arc<Http>,
     pub(super) policy: HttpPolicy,
-    pub(super) room: Arc<Room>,
+    pub(super) room: Arc<HandlerLimits>,
     /// For requests that belong to no session.
-    pub(super) lone: Arc<Link>,
+    pub(super) lone: Arc<ServerConnection>,
     /// For what is no request and gets no answer.
-    pub(super) nobody: Reply,
+    pub(super) nobody: ResponseWriter,
     pub(super) sessions: Sessions,
     pub(super) old: OldSessions,
     /// For the transport of 2024-11-05, which knows no requests of the stateless era.
@@ -55,14 +55,14 @@ impl Hub {
     pub(super) fn new(server: &Server) -> Arc<Self> {
         let config = server.shared.config();
         let http = config.http.http.clone();
-        let room = Room::new(http.most_running, http.most_streams);
-        let mut policy = HttpPolicy::new(config.served);
+        let room = HandlerLimits::new(http.most_running, http.most_streams);
+        let mut policy = HttpPolicy::new(config.revisions);
         policy.sessions = http.sessions;
         policy.allow_delete = http.delete;
         policy.http_sse = http.sse.is_some();
-        let lone = Link::reaching(Reach::Everybody, server, config.clone(), None, &room);
+        let lone = ServerConnection::with_scope(ConnectionScope::Stateless, server, config.clone(), None, &room);
         let store = config.http.store.clone();
-        let old_config = Arc::new(Config { served: config.served.handshake(), ..Config::clone(&config) });
+        let old_config = Arc::new(Config { revisions: config.revisions.handshake(), ..Config::clone(&config) });
         let hub = Arc::new(Self {
             server: server.clone(),
             old_config,
@@ -71,7 +71,7 @@ impl Hub {
             policy,
             room,
             lone,
-            nobody: Reply::nobody(),
+            nobody: ResponseWriter::discard(),
             sessions: Sessions::new(),
             old: OldSessions::default(),
             store,
@@ -95,7 +95,7 @@ impl Hub {
     /// Listens to other replicas: sessions that ended there, answers that arrived there.
     fn hear(self: &Arc<Self>) {
         let hub = Arc::downgrade(self);
-        self.server.shared.feed.carrier.hear(move |news| {
+        self.server.shared.feed.bus.hear(move |news| {
             let Some(hub) = hub.upgrade() else { return false };
             match news {
                 News::Ended { session } => {
@@ -110,7 +110,7 @@ impl Hub {
                     if let (Some(session), Ok(Incoming::Single(Message::Response(response)))) =
                         (session, parse(response.as_bytes(), &hub.config.limits))
                     {
-                        session.link.questions().answer(response);
+                        session.link.outgoing_requests().receive_response(response);
                     }
                 }
                 News::Changed { .. } | News::Updated { .. } => {}
@@ -121,7 +121,7 @@ impl Hub {
 
     /// Keeps a session where other replicas find it.
     pub(super) fn remember(&self, session: &Session) -> Soon<()> {
-        let Some((revision, hello, level)) = session.link.record() else { return Soon::Now(()) };
+        let Some((revision, hello, level)) = session.link.snapshot() else { return Soon::Now(()) };
         let who = session.link.caller.principal.as_ref();
         let kept = Kept {
             revision: revision.as_str().to_owned(),
@@ -170,7 +170,7 @@ impl Hub {
             _ => false,
         };
         let (Ok(revision), true) = (kept.revision.parse(), same) else { return };
-        let link = Link::with(&self.server, self.config.clone(), who.cloned(), &self.room);
+        let link = ServerConnection::with_limits(&self.server, self.config.clone(), who.cloned(), &self.room);
         link.restore(revision, kept.hello, kept.level);
         match self.sessions.adopt(id, link, self.http.most_sessions) {
             true => self.begin_to_sweep(),
@@ -184,13 +184,13 @@ impl Hub {
         if self.store.is_shared() {
             drop(self.store.take(&key(session.id())).wait().await);
             let session = session.id().as_str().to_owned();
-            self.server.shared.feed.carrier.tell(News::Ended { session });
+            self.server.shared.feed.bus.tell(News::Ended { session });
         }
     }
 
     /// Counts a stream that stays open; none if there are too many.
-    pub(super) fn open(&self) -> Option<OpenStream> {
-        self.room.open()
+    pub(super) fn open(&self) -> Option<StreamPermit> {
+        self.room.open_stream()
     }
 
     /// Forgets streams that nobody will ask for.
@@ -256,7 +256,7 @@ impl Hub {
         self.lone.close();
         self.sessions.each(|session| {
             session.link.close();
-            session.link.stop_listening();
+            session.link.wake_push_stream();
         });
         self.old.close();
     }

@@ -51,7 +51,7 @@ impl Server {
 
     /// The server as a `tower` service, for a listener or a router of one's own.
     pub fn http_service(&self) -> crate::Result<HttpService> {
-        self.check()?;
+        self.check_registrations()?;
         let hub = Hub::new(self);
         if !hub.http.mistakes.is_empty() {
             return Err(crate::Error::registration(hub.http.mistakes.clone()));
@@ -130,7 +130,7 @@ impl HttpListener {
         };
         tokio::select! {
             never = watch => match never {},
-            finished = tokio::time::timeout(hub.config.grace, finish) => if finished.is_err() {
+            finished = tokio::time::timeout(hub.config.shutdown_grace, finish) => if finished.is_err() {
                 tracing::warn!("some requests took longer than the grace and were cut off");
             },
         }

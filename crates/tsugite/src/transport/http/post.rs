@@ -25,8 +25,8 @@ use super::hub::Hub;
 use super::service::Rest;
 use super::session::{InUse, NoSession, Session, SessionId};
 use crate::bus::News;
-use crate::server::link::{Asked, Caller, Link, Reach, Tables, Work};
-use crate::server::{Declared, Headers, Named, Principal, Reply};
+use crate::server::connection::{IncomingRequest, Caller, ServerConnection, ConnectionScope, Tracking, PendingRequest};
+use crate::server::{DeclaredCapabilities, Headers, HeaderSource, Principal, ResponseWriter};
 use crate::transport::outbox::Outbox;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -114,7 +114,7 @@ enum Kind {
     /// Of a session that speaks this revision, or of none.
     Handshake(Revision),
     /// It opens a session.
-    Opens(Arc<Link>),
+    Opens(Arc<ServerConnection>),
 }
 
 impl Kind {
@@ -175,7 +175,7 @@ impl Way {
 }
 
 /// Opens the session that was agreed on.
-fn opened(hub: &Arc<Hub>, link: Arc<Link>, said: Vec<u8>) -> (Response<HttpBody>, Option<Arc<Session>>) {
+fn opened(hub: &Arc<Hub>, link: Arc<ServerConnection>, said: Vec<u8>) -> (Response<HttpBody>, Option<Arc<Session>>) {
     let opened = hub.sessions.open(link, hub.http.most_sessions, hub.http.most_sessions_each);
     let session = match opened {
         Ok(session) => session,
@@ -269,13 +269,13 @@ fn decide(
 ) -> Begun {
     let (session, head) = said.session(hub, who.as_ref());
     let known = head.session;
-    let caller = Caller { principal: who, headers: Headers::of(headers.clone()) };
+    let caller = Caller { principal: who, headers: Headers::from_source(headers.clone()) };
     let mut arrived = Arrived { hub, head, session, caller, said };
     let mut seen = ScannedMeta::default();
     let body = match parse_with_meta(bytes, &hub.config.limits, &mut seen) {
         Ok(body) => body,
         Err(wrong) => {
-            let spoken = known_revision(known).unwrap_or_else(|| hub.config.served.error_fallback());
+            let spoken = known_revision(known).unwrap_or_else(|| hub.config.revisions.error_fallback());
             return Begun::Answered(fault(&wrong, spoken));
         }
     };
@@ -303,17 +303,17 @@ impl Arrived<'_> {
                     return deny(&denied);
                 }
                 let reply = self.reply(false);
-                let work = self.hub.lone.through_layers(self.asked(request, peek, revision, &reply, None));
+                let work = self.hub.lone.dispatch(self.asked(request, peek, revision, &reply, None));
                 self.under_way(reply, work, None, Kind::Stateless)
             }
             PostDecision::Initialize(revision) => {
                 let (hub, who) = (self.hub, self.caller.principal.clone());
                 let link = match hub.http.sessions {
-                    true => Link::with(&hub.server, hub.config.clone(), who, &hub.room),
-                    false => Link::reaching(Reach::Once, &hub.server, hub.config.clone(), who, &hub.room),
+                    true => ServerConnection::with_limits(&hub.server, hub.config.clone(), who, &hub.room),
+                    false => ServerConnection::with_scope(ConnectionScope::SingleRequest, &hub.server, hub.config.clone(), who, &hub.room),
                 };
                 let reply = self.reply(false);
-                let work = link.through_layers(self.asked(request, peek, revision, &reply, None));
+                let work = link.dispatch(self.asked(request, peek, revision, &reply, None));
                 self.under_way(reply, work, None, Kind::Opens(link))
             }
             PostDecision::InSession(revision) => {
@@ -322,12 +322,12 @@ impl Arrived<'_> {
                 };
                 // Without an id to come back with, what is cut is lost.
                 let reply = self.reply(revision.primes_streams());
-                let work = session.link.post(self.asked(request, peek, revision, &reply, Some(&session)));
+                let work = session.link.receive_http_request(self.asked(request, peek, revision, &reply, Some(&session)));
                 self.under_way(reply, work, Some(session), Kind::Handshake(revision))
             }
             PostDecision::Sessionless(revision) => {
                 let reply = self.reply(false);
-                let work = self.alone(revision).post(self.asked(request, peek, revision, &reply, None));
+                let work = self.alone(revision).receive_http_request(self.asked(request, peek, revision, &reply, None));
                 self.under_way(reply, work, None, Kind::Handshake(revision))
             }
             PostDecision::Reject(denied) => deny(&denied),
@@ -336,9 +336,9 @@ impl Arrived<'_> {
     }
 
     /// Where one request is answered.
-    fn reply(&self, can_be_cut: bool) -> Reply {
-        let most = self.hub.config.buffer;
-        Reply::single(Arc::new(match can_be_cut {
+    fn reply(&self, can_be_cut: bool) -> ResponseWriter {
+        let most = self.hub.config.max_write_buffer_bytes;
+        ResponseWriter::single(Arc::new(match can_be_cut {
             true => Outbox::that_can_be_cut(most),
             false => Outbox::new(most),
         }))
@@ -349,16 +349,16 @@ impl Arrived<'_> {
         request: &'a Request<'a>,
         peek: &'a RequestMeta<'a>,
         revision: Revision,
-        reply: &'a Reply,
+        reply: &'a ResponseWriter,
         session: Option<&InUse>,
-    ) -> Asked<'a> {
-        let tables = if session.is_some() { Tables::Link } else { Tables::None };
-        Asked { request, peek, revision, reply, caller: &self.caller, declared: Declared::default(), tables }
+    ) -> IncomingRequest<'a> {
+        let tables = if session.is_some() { Tracking::Connection } else { Tracking::Untracked };
+        IncomingRequest { request, meta: peek, revision, writer: reply, caller: &self.caller, declared: DeclaredCapabilities::default(), tracking: tables }
     }
 
     /// What was answered at once is a response. What was not goes on in an exchange.
-    fn under_way(&self, reply: Reply, work: Option<Work>, session: Option<InUse>, kind: Kind) -> Begun {
-        let Reply { mut outbox, .. } = reply;
+    fn under_way(&self, reply: ResponseWriter, work: Option<PendingRequest>, session: Option<InUse>, kind: Kind) -> Begun {
+        let ResponseWriter { mut outbox, .. } = reply;
         if work.is_none()
             && !matches!(kind, Kind::Opens(_))
             && let Some(outbox) = Arc::get_mut(&mut outbox)
@@ -371,16 +371,16 @@ impl Arrived<'_> {
     }
 
     /// A link for one request of the handshake era that belongs to no session.
-    fn alone(&self, revision: Revision) -> Arc<Link> {
+    fn alone(&self, revision: Revision) -> Arc<ServerConnection> {
         let hub = self.hub;
-        let link = Link::reaching(
-            Reach::Once,
+        let link = ServerConnection::with_scope(
+            ConnectionScope::SingleRequest,
             &hub.server,
             hub.config.clone(),
             self.caller.principal.clone(),
             &hub.room,
         );
-        link.agreed(revision);
+        link.complete_handshake(revision);
         link
     }
 
@@ -396,7 +396,7 @@ impl Arrived<'_> {
             (PostDecision::InSession(_), Incoming::Single(message)) => {
                 if let Some(session) = &self.session {
                     // Nothing that is no request is answered.
-                    session.link.hear(Ok(message), &self.hub.nobody);
+                    session.link.receive_notification_or_response(Ok(message), &self.hub.nobody);
                 }
                 accepted()
             }
@@ -416,8 +416,8 @@ impl Arrived<'_> {
     /// An answer to a question of ours, or of another replica.
     fn deliver(&self, response: tsugite_core::jsonrpc::Response<'_>, bytes: &[u8]) {
         let Some(session) = &self.session else { return };
-        let carrier = &self.hub.server.shared.feed.carrier;
-        if !session.link.questions().answer(response) && carrier.is_there() {
+        let carrier = &self.hub.server.shared.feed.bus;
+        if !session.link.outgoing_requests().receive_response(response) && carrier.is_there() {
             let session = session.id().as_str().to_owned();
             let response = String::from_utf8_lossy(bytes).into_owned();
             carrier.tell(News::Answered { session, response });
@@ -426,31 +426,31 @@ impl Arrived<'_> {
 
     fn batch(
         mut self,
-        link: &Arc<Link>,
+        link: &Arc<ServerConnection>,
         revision: Revision,
         messages: Vec<Result<Message<'_>, tsugite_core::jsonrpc::ParseError>>,
     ) -> Begun {
         let session = self.session.take();
-        let outbox = Arc::new(Outbox::new(self.hub.config.buffer));
-        let together = Reply::batch(outbox.clone(), self.hub.config.limits.max_message_bytes.saturating_mul(2));
+        let outbox = Arc::new(Outbox::new(self.hub.config.max_write_buffer_bytes));
+        let together = ResponseWriter::batch(outbox.clone(), self.hub.config.limits.max_message_bytes.saturating_mul(2));
         let mut works = Vec::new();
         let mut asks = false;
         for message in messages {
             let Ok(Message::Request(request)) = &message else {
                 asks |= message.is_err();
-                link.hear(message, &together);
+                link.receive_notification_or_response(message, &together);
                 continue;
             };
             asks = true;
             let peek = match RequestMeta::from_params(request.params()) {
                 Ok(peek) => peek,
                 Err(error) => {
-                    together.refusal(Some(&request.id), &RpcError::invalid_params(&error), revision);
+                    together.send_error(Some(&request.id), &RpcError::invalid_params(&error), revision);
                     continue;
                 }
             };
             let asked = self.asked(request, &peek, revision, &together, session.as_ref());
-            works.extend(link.post(asked).map(cancellable));
+            works.extend(link.receive_http_request(asked).map(cancellable));
         }
         drop(together);
         if !asks {
@@ -463,12 +463,12 @@ impl Arrived<'_> {
 }
 
 /// Work that ends when it is no longer wanted.
-fn cancellable(work: Work) -> Running {
-    let Work { cancelled, future, .. } = work;
+fn cancellable(work: PendingRequest) -> Running {
+    let PendingRequest { cancellation: cancelled, future, .. } = work;
     Box::pin(async move {
         tokio::select! {
             biased;
-            () = cancelled.wait() => {}
+            () = cancelled.cancelled() => {}
             () = future => {}
         }
     })
@@ -494,8 +494,8 @@ fn known_revision(session: SessionHeader) -> Option<Revision> {
     }
 }
 
-impl Named for HeaderMap {
-    fn once(&self, name: &str) -> OptionalHeader<'_> {
+impl HeaderSource for HeaderMap {
+    fn single(&self, name: &str) -> OptionalHeader<'_> {
         let mut header = OptionalHeader::Absent;
         self.get_all(name).iter().for_each(|value| add(&mut header, value));
         header

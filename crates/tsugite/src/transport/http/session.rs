@@ -14,7 +14,7 @@ use tsugite_core::revision::Revision;
 use super::track::{Track, Tracks};
 use crate::lock::lock;
 use crate::server::Principal;
-use crate::server::link::Link;
+use crate::server::connection::ServerConnection;
 
 /// The name of a session: 192 bits of the operating system, as 32 letters.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl SessionId {
 /// One session.
 pub(super) struct Session {
     id: SessionId,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<ServerConnection>,
     /// What was agreed on when it was opened. Another `initialize` opens another session.
     pub(super) revision: Option<Revision>,
     /// When it was last used, in sweeps since the table began: no request asks the clock.
@@ -124,7 +124,7 @@ impl Sessions {
     /// Opens a session for a link that has agreed on a revision.
     pub(super) fn open(
         &self,
-        link: Arc<Link>,
+        link: Arc<ServerConnection>,
         most: usize,
         most_each: usize,
     ) -> Result<Arc<Session>, NoSession> {
@@ -149,7 +149,7 @@ impl Sessions {
     }
 
     /// Goes on with a session that began elsewhere, unless somebody else was faster; false if there are too many.
-    pub(super) fn adopt(&self, id: SessionId, link: Arc<Link>, most: usize) -> bool {
+    pub(super) fn adopt(&self, id: SessionId, link: Arc<ServerConnection>, most: usize) -> bool {
         if self.count.load(Ordering::Acquire) >= most {
             return false;
         }
@@ -174,7 +174,7 @@ impl Sessions {
         self.shard(id).get(id).cloned()
     }
 
-    fn session(&self, id: SessionId, link: Arc<Link>) -> Arc<Session> {
+    fn session(&self, id: SessionId, link: Arc<ServerConnection>) -> Arc<Session> {
         Arc::new(Session {
             id,
             revision: link.revision(),
@@ -260,7 +260,7 @@ impl Sessions {
                 }
             }
         }
-        session.link.abandon();
+        session.link.abort_all();
         session.known_tracks(Tracks::all)
     }
 

@@ -20,15 +20,15 @@ use super::hub::Hub;
 use super::post::body_of;
 use crate::lock::lock;
 use crate::server::Principal;
-use crate::server::link::Link;
-use crate::server::room::OpenStream;
+use crate::server::connection::ServerConnection;
+use crate::server::handler_limits::StreamPermit;
 
 /// The sessions of this transport: each lives as long as its stream.
 #[derive(Default)]
-pub(super) struct OldSessions(Mutex<HashMap<String, Arc<Link>>>);
+pub(super) struct OldSessions(Mutex<HashMap<String, Arc<ServerConnection>>>);
 
 impl OldSessions {
-    fn find(&self, id: &str, who: Option<&Principal>) -> Option<Arc<Link>> {
+    fn find(&self, id: &str, who: Option<&Principal>) -> Option<Arc<ServerConnection>> {
         let link = lock(&self.0).get(id).cloned()?;
         (link.caller.principal.as_ref() == who).then_some(link)
     }
@@ -37,7 +37,7 @@ impl OldSessions {
         let links: Vec<_> = lock(&self.0).values().cloned().collect();
         for link in links {
             link.close();
-            link.stop_listening();
+            link.wake_push_stream();
         }
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn stream(
     }
     let id = base64::encode_url(&bits);
     let who = parts.extensions.get::<Principal>().cloned();
-    let link = Link::with(&hub.server, hub.old_config.clone(), who, &hub.room);
+    let link = ServerConnection::with_limits(&hub.server, hub.old_config.clone(), who, &hub.room);
     link.outbox();
     lock(&hub.old.0).insert(id.clone(), link.clone());
     let first = Some(Bytes::from(format!("event: endpoint\ndata: {messages}?sessionId={id}\n\n")));
@@ -91,13 +91,13 @@ pub(super) async fn message<B: Body + Unpin>(hub: &Arc<Hub>, parts: Parts, body:
         Err(refused) => return refused.into(),
     };
     if let Err(wrong) = parse(&bytes, &hub.config.limits) {
-        return fault(&wrong, hub.config.served.error_fallback());
+        return fault(&wrong, hub.config.revisions.error_fallback());
     }
     // A client that does not read its answers is asked for no more questions.
     link.outbox().room().await;
     for work in link.receive(&bytes) {
         let task = tokio::spawn(work.future);
-        link.started(&work.id, work.serial, task.abort_handle());
+        link.register_task(&work.id, work.serial, task.abort_handle());
     }
     bare(StatusCode::ACCEPTED)
 }
@@ -105,10 +105,10 @@ pub(super) async fn message<B: Body + Unpin>(hub: &Arc<Hub>, parts: Parts, body:
 struct OldStream {
     hub: Arc<Hub>,
     id: String,
-    link: Arc<Link>,
+    link: Arc<ServerConnection>,
     first: Option<Bytes>,
     beat: Beat,
-    _open: OpenStream,
+    _open: StreamPermit,
 }
 
 impl Events for OldStream {
@@ -128,7 +128,7 @@ impl Events for OldStream {
                 }
                 return Poll::Ready(Some(Bytes::from(text)));
             }
-            if outbox.is_closed() || self.hub.is_closing() && !self.link.is_busy() {
+            if outbox.is_closed() || self.hub.is_closing() && !self.link.has_in_flight() {
                 return Poll::Ready(None);
             }
             if outbox.poll_filled(cx).is_pending() {
@@ -141,6 +141,6 @@ impl Events for OldStream {
 impl Drop for OldStream {
     fn drop(&mut self) {
         lock(&self.hub.old.0).remove(&self.id);
-        self.link.abandon();
+        self.link.abort_all();
     }
 }

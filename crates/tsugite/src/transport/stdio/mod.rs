@@ -16,7 +16,7 @@ use tsugite_core::jsonrpc::LineReader;
 
 use crate::lock::lock;
 use crate::server::Server;
-use crate::server::link::{Link, Work};
+use crate::server::connection::{ServerConnection, PendingRequest};
 use crate::transport::outbox::Outbox;
 
 use pipes::{Input, Output};
@@ -43,11 +43,11 @@ impl Server {
     }
 
     async fn serve_pipes(self) -> crate::Result<()> {
-        self.check()?;
+        self.check_registrations()?;
         super::log::fall_back_to_stderr();
         let (stdin, stdout) = pipes::take_stdio()?;
         let (input, (output, copier)) = (Input::new(stdin)?, Output::new(stdout)?);
-        let wire = Arc::new(Wire { link: Link::new(&self, None), output, leaving: Mutex::default() });
+        let wire = Arc::new(Wire { link: ServerConnection::new(&self, None), output, leaving: Mutex::default() });
         // Also if nobody waits for the end: the thread that may read must not answer then.
         let over = Over(&wire.link);
         // A task of its own, so that not every message asks whether there was a signal.
@@ -66,7 +66,7 @@ impl Server {
         let settled = match served {
             Ok(()) => {
                 wire.link.close();
-                let grace = wire.link.config.grace;
+                let grace = wire.link.config.shutdown_grace;
                 tokio::time::timeout(grace, wire.settle()).await.unwrap_or(Ok(()))
             }
             broken => broken,
@@ -90,16 +90,16 @@ impl Drop for Serving {
 }
 
 /// Stops what runs when nobody serves any more.
-struct Over<'a>(&'a Link);
+struct Over<'a>(&'a ServerConnection);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        self.0.abandon();
+        self.0.abort_all();
     }
 }
 
 struct Wire {
-    link: Arc<Link>,
+    link: Arc<ServerConnection>,
     output: Output,
     leaving: Mutex<Leaving>,
 }
@@ -163,11 +163,11 @@ impl Reading {
     }
 
     /// Receives the next message; none if there is no whole one. What is not done at once is given back.
-    fn receive(&mut self, link: &Arc<Link>) -> Option<Vec<Work>> {
+    fn receive(&mut self, link: &Arc<ServerConnection>) -> Option<Vec<PendingRequest>> {
         let work = match self.lines.next_line()? {
             Ok(line) => link.receive(line),
             Err(_) => {
-                link.receive_too_long();
+                link.reject_oversized_message();
                 Vec::new()
             }
         };
@@ -176,7 +176,7 @@ impl Reading {
     }
 
     /// Nothing more will come. What has no end of line is a message all the same.
-    fn finish(&mut self, link: &Arc<Link>) -> Vec<Work> {
+    fn finish(&mut self, link: &Arc<ServerConnection>) -> Vec<PendingRequest> {
         match self.lines.finish() {
             Some(Ok(line)) => link.receive(line),
             _ => Vec::new(),
@@ -240,10 +240,10 @@ impl Wire {
         .await
     }
 
-    fn start(&self, work: Vec<Work>) {
-        for Work { id, serial, future, .. } in work {
+    fn start(&self, work: Vec<PendingRequest>) {
+        for PendingRequest { id, serial, future, .. } in work {
             let task = tokio::spawn(future);
-            self.link.started(&id, serial, task.abort_handle());
+            self.link.register_task(&id, serial, task.abort_handle());
         }
     }
 
@@ -274,7 +274,7 @@ impl Wire {
         loop {
             let mut quiet = pin!(self.link.outbox().quiet());
             let waits = self.write()?;
-            if !waits && !self.link.is_busy() {
+            if !waits && !self.link.has_in_flight() {
                 // Something may have been said between the two looks.
                 if !self.write()? {
                     return Ok(());

@@ -21,25 +21,25 @@ use crate::transport::outbox::Outbox;
 
 /// The requests made to one client. An answer is believed only if its id is here.
 #[derive(Default)]
-pub(crate) struct Questions(Mutex<Table>);
+pub(crate) struct OutgoingRequests(Mutex<RequestTable>);
 
 #[derive(Default)]
-struct Table {
+struct RequestTable {
     outbound: OutboundRequests,
-    waiting: HashMap<Id<'static>, oneshot::Sender<Result<RawJson, ErrorObject>>>,
+    waiters: HashMap<Id<'static>, oneshot::Sender<Result<RawJson, ErrorObject>>>,
     closed: bool,
 }
 
-impl Questions {
+impl OutgoingRequests {
     /// An answer has come. One that nobody waits for is late or a mistake, and is dropped; false then.
-    pub(crate) fn answer(&self, response: Response<'_>) -> bool {
+    pub(crate) fn receive_response(&self, response: Response<'_>) -> bool {
         let Some(id) = response.id else { return false };
         let id = id.into_owned();
         let mut table = self.lock();
         if table.outbound.receive_response(&id) == Correlation::Unmatched {
             return false;
         }
-        let Some(waiting) = table.waiting.remove(&id) else { return false };
+        let Some(waiting) = table.waiters.remove(&id) else { return false };
         drop(table);
         // Whoever asked may have gone meanwhile.
         drop(waiting.send(response.outcome.map(|raw| raw.to_owned())));
@@ -51,7 +51,7 @@ impl Questions {
         let mut table = self.lock();
         table.closed = true;
         table.outbound.drain();
-        table.waiting.clear();
+        table.waiters.clear();
     }
 
     /// A question is asked; `None` if nobody will answer.
@@ -63,41 +63,41 @@ impl Questions {
         }
         // The time limit is kept by whoever asks, by the runtime's clock; the table only knows who waits.
         let id = table.outbound.begin(Instant::now(), method, Timeouts::new(Duration::MAX));
-        table.waiting.insert(id.clone(), sender);
+        table.waiters.insert(id.clone(), sender);
         Some((id, answer))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, RequestTable> {
         lock(&self.0)
     }
 }
 
 /// Asks what somebody else wants to know, in that one's words. `None` when the client is gone. Dropping the future tells the
 /// client that nobody waits any more.
-pub(crate) async fn ask_raw(
-    questions: &Arc<Questions>,
+pub(crate) async fn send_raw_request(
+    questions: &Arc<OutgoingRequests>,
     outbox: &Arc<Outbox>,
     revision: Revision,
     method: &str,
     params: &RawJson,
 ) -> Option<Result<RawJson, ErrorObject>> {
     let (id, answer) = questions.begin(method)?;
-    let mut open = Open { questions: questions.clone(), outbox: outbox.clone(), revision, id, told: false };
+    let mut open = OutgoingRequestGuard { requests: questions.clone(), outbox: outbox.clone(), revision, id, sent: false };
     outbox.room().await;
     outbox.push(|out| drop(write::request(out, &open.id, method, Some(params))));
-    open.told = true;
+    open.sent = true;
     answer.await.ok()
 }
 
 /// Asks on the stream of the call and waits. Dropping the future tells the client that nobody waits any more.
-pub(super) async fn ask(
+pub(super) async fn send_request(
     context: &Context,
     request: InputRequest,
     within: Option<Duration>,
 ) -> Result<RawJson, AskError> {
-    let (questions, outbox, revision) = (context.questions(), context.outbox(), context.revision());
+    let (questions, outbox, revision) = (context.outgoing_requests(), context.outbox(), context.revision());
     let (id, answer) = questions.begin(request.method()).ok_or(AskError::Closed)?;
-    let mut open = Open { questions: questions.clone(), outbox: outbox.clone(), revision, id, told: false };
+    let mut open = OutgoingRequestGuard { requests: questions.clone(), outbox: outbox.clone(), revision, id, sent: false };
     outbox.room().await;
     let mut written = Ok(());
     outbox.push(|out| {
@@ -109,31 +109,31 @@ pub(super) async fn ask(
         };
     });
     written?;
-    open.told = true;
-    match tokio::time::timeout(within.unwrap_or_else(|| context.ask_time()), answer).await {
+    open.sent = true;
+    match tokio::time::timeout(within.unwrap_or_else(|| context.ask_timeout()), answer).await {
         Err(_) => Err(AskError::TimedOut),
         Ok(Err(_)) => Err(AskError::Closed),
-        Ok(Ok(Err(error))) => Err(AskError::Refused(error)),
+        Ok(Ok(Err(error))) => Err(AskError::ErrorResponse(error)),
         Ok(Ok(Ok(result))) => Ok(result),
     }
 }
 
 /// A question that has no answer yet; dropped without one, it is withdrawn.
-struct Open {
-    questions: Arc<Questions>,
+struct OutgoingRequestGuard {
+    requests: Arc<OutgoingRequests>,
     outbox: Arc<Outbox>,
     revision: Revision,
     id: Id<'static>,
-    told: bool,
+    sent: bool,
 }
 
-impl Drop for Open {
+impl Drop for OutgoingRequestGuard {
     fn drop(&mut self) {
-        let mut table = self.questions.lock();
-        table.waiting.remove(&self.id);
+        let mut table = self.requests.lock();
+        table.waiters.remove(&self.id);
         let open = table.outbound.cancel(&self.id);
         drop(table);
-        if open && self.told {
+        if open && self.sent {
             let params = CancelledParams::default().request_id(self.id.clone());
             self.outbox.push(|out| drop(write_notification::<Cancelled>(out, params, self.revision)));
         }

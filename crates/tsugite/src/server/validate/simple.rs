@@ -7,18 +7,18 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 use tsugite_core::protocol::Schema;
 
-use super::beyond::{enforced, first_beyond};
-use super::places::{clip, named_path, shown};
+use super::unenforced::{is_enforced, first_unenforced};
+use super::subschemas::{truncate, format_path, summarize};
 
 /// A schema of a Rust type that says nothing more than the type does, but for keywords that count and compare.
 #[derive(Clone)]
-pub(crate) struct Plain(Value);
+pub(crate) struct SimpleValidator(Value);
 
-impl Plain {
+impl SimpleValidator {
     /// Fails with what else it says, and where.
-    pub(crate) fn of(schema: &Schema) -> Result<Self, String> {
+    pub(crate) fn from_schema(schema: &Schema) -> Result<Self, String> {
         let root = Value::Object(schema.keywords().clone());
-        match not_plain(&root, "#") {
+        match first_unsupported(&root, "#") {
             Some(found) => Err(found),
             None => Ok(Self(root)),
         }
@@ -27,33 +27,33 @@ impl Plain {
     /// Whether what counts and compares fits. The error is at most three sentences.
     pub(crate) fn check(&self, instance: &Value) -> Result<(), String> {
         let mut told = Vec::new();
-        look(&self.0, instance, &mut Vec::new(), &mut told);
+        check_value(&self.0, instance, &mut Vec::new(), &mut told);
         if told.is_empty() { Ok(()) } else { Err(told.join("; ")) }
     }
 }
 
 /// The first keyword that is neither enforced by the type nor checked here. Below alternatives and in definitions
 /// nothing is checked here: whether it applies there depends on more.
-fn not_plain(schema: &Value, place: &str) -> Option<String> {
+fn first_unsupported(schema: &Value, place: &str) -> Option<String> {
     let Value::Object(keywords) = schema else { return None };
     for (keyword, value) in keywords {
         let inner = format!("{place}/{keyword}");
         let found = match keyword.as_str() {
             "properties" => {
                 let members = value.as_object()?;
-                members.iter().find_map(|(name, schema)| not_plain(schema, &format!("{inner}/{name}")))
+                members.iter().find_map(|(name, schema)| first_unsupported(schema, &format!("{inner}/{name}")))
             }
             "prefixItems" => {
                 let items = value.as_array()?;
-                items.iter().enumerate().find_map(|(at, schema)| not_plain(schema, &format!("{inner}/{at}")))
+                items.iter().enumerate().find_map(|(at, schema)| first_unsupported(schema, &format!("{inner}/{at}")))
             }
-            "items" | "additionalProperties" => not_plain(value, &inner),
-            _ if COUNTS.contains(&keyword.as_str()) => None,
-            _ if enforced(keywords, keyword, value) => {
+            "items" | "additionalProperties" => first_unsupported(value, &inner),
+            _ if SUPPORTED_KEYWORDS.contains(&keyword.as_str()) => None,
+            _ if is_enforced(keywords, keyword, value) => {
                 let alone = Map::from_iter([(keyword.clone(), value.clone())]);
-                first_beyond(&alone, place)
+                first_unenforced(&alone, place)
             }
-            _ => Some(format!("`{}` at `{}`", clip(keyword), clip(place))),
+            _ => Some(format!("`{}` at `{}`", truncate(keyword), truncate(place))),
         };
         if found.is_some() {
             return found;
@@ -62,17 +62,17 @@ fn not_plain(schema: &Value, place: &str) -> Option<String> {
     None
 }
 
-fn look<'a>(schema: &'a Value, value: &'a Value, path: &mut Vec<Step<'a>>, told: &mut Vec<String>) {
+fn check_value<'a>(schema: &'a Value, value: &'a Value, path: &mut Vec<PathSegment<'a>>, told: &mut Vec<String>) {
     let Value::Object(keywords) = schema else { return };
     for (keyword, bound) in keywords {
-        if told.len() == TOLD {
+        if told.len() == MAX_ERRORS {
             return;
         }
-        if let Some(what) = broken(keyword, bound, value) {
-            let (came, place) = (shown(value), named_path(path.iter().map(Step::segment)));
+        if let Some(what) = violation(keyword, bound, value) {
+            let (came, place) = (summarize(value), format_path(path.iter().map(PathSegment::segment)));
             told.push(match place.as_str() {
                 "" => format!("invalid arguments: {came} {what}"),
-                place => format!("invalid argument `{}`: {came} {what}", clip(place)),
+                place => format!("invalid argument `{}`: {came} {what}", truncate(place)),
             });
         }
     }
@@ -82,8 +82,8 @@ fn look<'a>(schema: &'a Value, value: &'a Value, path: &mut Vec<Step<'a>>, told:
             let schemas = first.iter().map(Some).chain(std::iter::repeat(keywords.get("items")));
             for ((at, item), schema) in items.iter().enumerate().zip(schemas) {
                 let Some(schema) = schema else { break };
-                path.push(Step::Item(at));
-                look(schema, item, path, told);
+                path.push(PathSegment::Item(at));
+                check_value(schema, item, path, told);
                 path.pop();
             }
         }
@@ -92,8 +92,8 @@ fn look<'a>(schema: &'a Value, value: &'a Value, path: &mut Vec<Step<'a>>, told:
             for (name, member) in members {
                 let schema = known.and_then(|known| known.get(name)).or(keywords.get("additionalProperties"));
                 let Some(schema) = schema else { continue };
-                path.push(Step::Member(name));
-                look(schema, member, path, told);
+                path.push(PathSegment::Member(name));
+                check_value(schema, member, path, told);
                 path.pop();
             }
         }
@@ -102,11 +102,11 @@ fn look<'a>(schema: &'a Value, value: &'a Value, path: &mut Vec<Step<'a>>, told:
 }
 
 /// What is wrong, as the end of a sentence that begins with the value.
-fn broken(keyword: &str, bound: &Value, value: &Value) -> Option<String> {
+fn violation(keyword: &str, bound: &Value, value: &Value) -> Option<String> {
     let limit = || bound.as_u64().map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     match value {
         Value::Number(_) => {
-            let order = compared(value, bound)?;
+            let order = compare(value, bound)?;
             let (breaks, words) = match keyword {
                 "minimum" => (order.is_lt(), "less than the minimum of"),
                 "maximum" => (order.is_gt(), "greater than the maximum of"),
@@ -120,34 +120,34 @@ fn broken(keyword: &str, bound: &Value, value: &Value) -> Option<String> {
             let length = || text.chars().count();
             match keyword {
                 "minLength" if length() < limit()? => {
-                    Some(format!("is shorter than {bound} {}", s("character", bound)))
+                    Some(format!("is shorter than {bound} {}", plural("character", bound)))
                 }
                 "maxLength" if length() > limit()? => {
-                    Some(format!("is longer than {bound} {}", s("character", bound)))
+                    Some(format!("is longer than {bound} {}", plural("character", bound)))
                 }
                 _ => None,
             }
         }
         Value::Array(items) => match keyword {
             "minItems" if items.len() < limit()? => {
-                Some(format!("has less than {bound} {}", s("item", bound)))
+                Some(format!("has less than {bound} {}", plural("item", bound)))
             }
             "maxItems" if items.len() > limit()? => {
-                Some(format!("has more than {bound} {}", s("item", bound)))
+                Some(format!("has more than {bound} {}", plural("item", bound)))
             }
             "uniqueItems" if bound == &Value::Bool(true) => {
                 let mut seen = HashSet::new();
-                let again = items.iter().find(|item| !seen.insert(canonical(item)))?;
-                Some(format!("holds {} twice", shown(again)))
+                let again = items.iter().find(|item| !seen.insert(canonical_text(item)))?;
+                Some(format!("holds {} twice", summarize(again)))
             }
             _ => None,
         },
         Value::Object(members) => match keyword {
             "minProperties" if members.len() < limit()? => {
-                Some(format!("has less than {bound} {}", s("property", bound)))
+                Some(format!("has less than {bound} {}", plural("property", bound)))
             }
             "maxProperties" if members.len() > limit()? => {
-                Some(format!("has more than {bound} {}", s("property", bound)))
+                Some(format!("has more than {bound} {}", plural("property", bound)))
             }
             _ => None,
         },
@@ -156,7 +156,7 @@ fn broken(keyword: &str, bound: &Value, value: &Value) -> Option<String> {
 }
 
 /// Whole numbers exactly, others as far as a double tells them apart.
-fn compared(value: &Value, bound: &Value) -> Option<Ordering> {
+fn compare(value: &Value, bound: &Value) -> Option<Ordering> {
     let whole = |value: &Value| value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     match (whole(value), whole(bound)) {
         (Some(value), Some(bound)) => Some(value.cmp(&bound)),
@@ -165,17 +165,17 @@ fn compared(value: &Value, bound: &Value) -> Option<Ordering> {
 }
 
 /// A text that is the same for values that JSON Schema calls equal: `1` and `1.0`, and members in any order.
-fn canonical(value: &Value) -> String {
+fn canonical_text(value: &Value) -> String {
     match value {
         Value::Number(number) => match number.as_f64() {
-            Some(float) if float.fract() == 0.0 && float.abs() < EXACT => format!("{float:.0}"),
+            Some(float) if float.fract() == 0.0 && float.abs() < MAX_EXACT_INTEGER => format!("{float:.0}"),
             _ => number.to_string(),
         },
-        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
+        Value::Array(items) => format!("[{}]", items.iter().map(canonical_text).collect::<Vec<_>>().join(",")),
         Value::Object(members) => {
             let mut texts: Vec<_> = members
                 .iter()
-                .map(|(name, member)| format!("{}:{}", Value::from(name.as_str()), canonical(member)))
+                .map(|(name, member)| format!("{}:{}", Value::from(name.as_str()), canonical_text(member)))
                 .collect();
             texts.sort();
             format!("{{{}}}", texts.join(","))
@@ -184,7 +184,7 @@ fn canonical(value: &Value) -> String {
     }
 }
 
-fn s(what: &str, bound: &Value) -> String {
+fn plural(what: &str, bound: &Value) -> String {
     match (bound.as_u64(), what) {
         (Some(1), _) => what.to_owned(),
         (_, "property") => "properties".to_owned(),
@@ -192,21 +192,21 @@ fn s(what: &str, bound: &Value) -> String {
     }
 }
 
-enum Step<'a> {
+enum PathSegment<'a> {
     Item(usize),
     Member(&'a str),
 }
 
-impl Step<'_> {
+impl PathSegment<'_> {
     fn segment(&self) -> Result<usize, &str> {
         match self {
-            Step::Item(at) => Ok(*at),
-            Step::Member(name) => Err(name),
+            PathSegment::Item(at) => Ok(*at),
+            PathSegment::Member(name) => Err(name),
         }
     }
 }
 
-const COUNTS: [&str; 11] = [
+const SUPPORTED_KEYWORDS: [&str; 11] = [
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -221,10 +221,10 @@ const COUNTS: [&str; 11] = [
 ];
 
 /// How many mistakes are told.
-const TOLD: usize = 3;
+const MAX_ERRORS: usize = 3;
 
 /// Below this, a double that is whole is that number.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 #[cfg(test)]
 #[allow(dead_code, reason = "the types are there for their schemas")]
@@ -235,10 +235,10 @@ mod tests {
 
     use super::*;
     use crate::server::schema::schema_of;
-    use crate::server::validate::{IS_THERE, Validator};
+    use crate::server::validate::{AVAILABLE, Validator};
 
-    fn plain(schema: Value) -> Result<Plain, String> {
-        Plain::of(&Schema::from(schema))
+    fn simple(schema: Value) -> Result<SimpleValidator, String> {
+        SimpleValidator::from_schema(&Schema::from(schema))
     }
 
     #[derive(JsonSchema)]
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_counts_and_compares_is_told_with_its_place() {
-        let plain = Plain::of(&schema_of::<Order>()).unwrap();
+        let plain = SimpleValidator::from_schema(&schema_of::<Order>()).unwrap();
         let fits = json!({
             "count": 10, "weight": 0.5, "code": "äöü", "lines": ["abcd", ""], "tags": ["a", "b"],
             "nested": [{"depth": 3}], "by_name": {"a b": {"depth": 0}},
@@ -329,7 +329,7 @@ mod tests {
                 json!({"a": 5, "b": 1}),
             ),
         ] {
-            let plain = plain(schema.clone()).unwrap();
+            let plain = simple(schema.clone()).unwrap();
             assert_eq!(plain.check(&fits), Ok(()), "{schema}");
             assert!(breaks.is_null() || plain.check(&breaks).is_err(), "{schema}");
         }
@@ -350,15 +350,15 @@ mod tests {
                 "`maxLength` at `#/properties/a/oneOf/0`",
             ),
         ] {
-            assert_eq!(plain(schema).err().as_deref(), Some(found));
+            assert_eq!(simple(schema).err().as_deref(), Some(found));
         }
     }
 
     #[test]
     fn it_agrees_with_the_validator() {
         let schema = schema_of::<Order>();
-        let plain = Plain::of(&schema).unwrap();
-        if !IS_THERE {
+        let plain = SimpleValidator::from_schema(&schema).unwrap();
+        if !AVAILABLE {
             return;
         }
         let full = Validator::compile(&schema).unwrap();

@@ -14,56 +14,56 @@ use tokio::time::Sleep;
 use tsugite_core::protocol::mrtr::InputRequests;
 use tsugite_core::revision::RpcError;
 
-use super::round::{Known, Standing};
+use super::round::{RoundHistory, RoundState};
 use crate::lock::lock;
 use crate::server::context::Context;
 
 /// How a run ended.
-pub(crate) enum Driven<S> {
+pub(crate) enum DriveOutcome<S> {
     /// With an answer: how to say it.
-    Done(S),
+    Complete(S),
     /// With questions.
-    Asks(InputRequests, Known),
+    InputRequired(InputRequests, RoundHistory),
     /// With a mistake of the client, or of the handler.
-    Refused(RpcError),
+    Error(RpcError),
 }
 
 /// A handler being run.
-pub(crate) struct Drive<S> {
-    answer: Pin<Box<dyn Future<Output = S> + Send>>,
+pub(crate) struct HandlerDriver<S> {
+    handler: Pin<Box<dyn Future<Output = S> + Send>>,
     context: Context,
     /// How long to wait for a handler that does not come to the question that was answered.
-    patience: Duration,
-    flag: Option<(Arc<Flag>, Waker)>,
-    trips: u32,
-    on_trip: bool,
-    waiting: Option<Pin<Box<Sleep>>>,
+    round_timeout: Duration,
+    wake_flag: Option<(Arc<WakeFlag>, Waker)>,
+    yield_count: u32,
+    yielded: bool,
+    divergence_timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Drive<S> {
+impl<S> HandlerDriver<S> {
     pub(crate) fn new(
-        answer: Pin<Box<dyn Future<Output = S> + Send>>,
+        handler: Pin<Box<dyn Future<Output = S> + Send>>,
         context: Context,
-        patience: Duration,
+        round_timeout: Duration,
     ) -> Self {
-        Self { answer, context, patience, flag: None, trips: 0, on_trip: false, waiting: None }
+        Self { handler, context, round_timeout, wake_flag: None, yield_count: 0, yielded: false, divergence_timer: None }
     }
 }
 
-impl<S> Future for Drive<S> {
-    type Output = Driven<S>;
+impl<S> Future for HandlerDriver<S> {
+    type Output = DriveOutcome<S>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Driven<S>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<DriveOutcome<S>> {
         let this = self.get_mut();
         if !this.context.revision().is_stateless() {
-            return this.answer.as_mut().poll(cx).map(Driven::Done);
+            return this.handler.as_mut().poll(cx).map(DriveOutcome::Complete);
         }
-        if this.context.known_round().is_none() {
+        if this.context.current_round().is_none() {
             this.context.set_driver(cx.waker());
-            if let Poll::Ready(done) = this.answer.as_mut().poll(cx) {
-                return Poll::Ready(Driven::Done(done));
+            if let Poll::Ready(done) = this.handler.as_mut().poll(cx) {
+                return Poll::Ready(DriveOutcome::Complete(done));
             }
-            if this.context.known_round().is_none() {
+            if this.context.current_round().is_none() {
                 return Poll::Pending;
             }
         }
@@ -71,52 +71,52 @@ impl<S> Future for Drive<S> {
     }
 }
 
-impl<S> Drive<S> {
-    fn poll_round(&mut self, cx: &mut task::Context<'_>) -> Poll<Driven<S>> {
-        let (flag, waker) = self.flag.get_or_insert_with(|| {
+impl<S> HandlerDriver<S> {
+    fn poll_round(&mut self, cx: &mut task::Context<'_>) -> Poll<DriveOutcome<S>> {
+        let (flag, waker) = self.wake_flag.get_or_insert_with(|| {
             let flag =
-                Arc::new(Flag { woken: AtomicBool::new(true), parent: Mutex::new(cx.waker().clone()) });
+                Arc::new(WakeFlag { woken: AtomicBool::new(true), parent: Mutex::new(cx.waker().clone()) });
             let waker = Waker::from(flag.clone());
             (flag, waker)
         });
-        flag.forward_to(cx.waker());
+        flag.set_parent(cx.waker());
         self.context.set_driver(waker);
         if flag.woken.swap(false, Ordering::AcqRel) {
             let mut inner = task::Context::from_waker(waker);
-            if let Poll::Ready(done) = self.answer.as_mut().poll(&mut inner) {
-                return Poll::Ready(Driven::Done(done));
+            if let Poll::Ready(done) = self.handler.as_mut().poll(&mut inner) {
+                return Poll::Ready(DriveOutcome::Complete(done));
             }
-            self.trips += u32::from(std::mem::take(&mut self.on_trip));
+            self.yield_count += u32::from(std::mem::take(&mut self.yielded));
         }
-        let Some(round) = self.context.known_round() else { return Poll::Pending };
-        match round.standing() {
-            Standing::Works => {
-                self.on_trip = false;
-                self.waiting = None;
+        let Some(round) = self.context.current_round() else { return Poll::Pending };
+        match round.state() {
+            RoundState::Running => {
+                self.yielded = false;
+                self.divergence_timer = None;
                 Poll::Pending
             }
-            Standing::Refused(refusal) => Poll::Ready(Driven::Refused(refusal)),
-            Standing::Strays => {
+            RoundState::Failed(refusal) => Poll::Ready(DriveOutcome::Error(refusal)),
+            RoundState::Diverged => {
                 // Three are ours: here, in the waker, and with the context. Whoever else can wake the handler holds
                 // another, or is a task of its own that holds the context and may still ask.
                 let can_wake = Arc::strong_count(flag) > 3
                     || flag.woken.load(Ordering::Acquire)
-                    || self.context.holders() > HOLDERS + round.questions();
-                let patience = self.patience;
-                let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+                    || self.context.strong_count() > BASE_CONTEXT_REFS + round.open_count();
+                let patience = self.round_timeout;
+                let waiting = self.divergence_timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
                 if can_wake && waiting.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
                 }
                 tracing::error!("a handler asked something else than in the round before");
                 let text = "Internal error: the handler asked something else than in the round before";
-                Poll::Ready(Driven::Refused(RpcError::internal_with_message(text)))
+                Poll::Ready(DriveOutcome::Error(RpcError::internal_with_message(text)))
             }
-            Standing::Asks if self.on_trip || self.trips >= MOST_TRIPS => {
+            RoundState::AwaitingInput if self.yielded || self.yield_count >= MAX_YIELDS => {
                 let (asked, known) = round.end();
-                Poll::Ready(Driven::Asks(asked, known))
+                Poll::Ready(DriveOutcome::InputRequired(asked, known))
             }
-            Standing::Asks => {
-                self.on_trip = true;
+            RoundState::AwaitingInput => {
+                self.yielded = true;
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -124,22 +124,22 @@ impl<S> Drive<S> {
     }
 }
 
-impl<S> Drop for Drive<S> {
+impl<S> Drop for HandlerDriver<S> {
     fn drop(&mut self) {
-        if let Some(round) = self.context.known_round() {
+        if let Some(round) = self.context.current_round() {
             round.close();
         }
     }
 }
 
 /// Notes that the handler was woken, and wakes whoever runs it.
-struct Flag {
+struct WakeFlag {
     woken: AtomicBool,
     parent: Mutex<Waker>,
 }
 
-impl Flag {
-    fn forward_to(&self, waker: &Waker) {
+impl WakeFlag {
+    fn set_parent(&self, waker: &Waker) {
         let mut parent = lock(&self.parent);
         if !parent.will_wake(waker) {
             parent.clone_from(waker);
@@ -147,7 +147,7 @@ impl Flag {
     }
 }
 
-impl Wake for Flag {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -161,7 +161,7 @@ impl Wake for Flag {
 
 /// Who holds the context of a handler at rest, beside its questions: the handler itself, and four of ours (see
 /// `Link::run`).
-const HOLDERS: usize = 5;
+const BASE_CONTEXT_REFS: usize = 5;
 
 /// A handler that wakes itself without end is not waited for.
-const MOST_TRIPS: u32 = 64;
+const MAX_YIELDS: u32 = 64;

@@ -9,86 +9,86 @@ use tsugite_core::protocol::resources::{Updated, UriParams};
 use tsugite_core::protocol::{HasMeta, Meta, NoParams, NotificationMethod, prompts, resources, tools};
 use tsugite_core::revision::{Revision, Translate, write_notification};
 
-use super::Shared;
-use super::context::Cancelled;
+use super::ServerShared;
+use super::context::CancellationToken;
 use super::principal::Principal;
-use super::registry::{Kind, outer_name};
+use super::registry::{ListKind, outer_name};
 use crate::bus::{Carrier, News};
 use crate::lock::lock;
 use crate::transport::outbox::Outbox;
 
 /// The news of one server.
 #[derive(Default)]
-pub(crate) struct Feed {
+pub(crate) struct ChangeFeed {
     /// Counts the changes, so that whoever keeps something knows whether it still holds.
     version: AtomicU64,
-    listeners: Mutex<Vec<Weak<Listener>>>,
+    listeners: Mutex<Vec<Weak<ChangeListener>>>,
     /// Servers this one is mounted in, and under which prefix.
-    outer: Mutex<Vec<(Weak<Shared>, String)>>,
+    outer_servers: Mutex<Vec<(Weak<ServerShared>, String)>>,
     /// Other replicas.
-    pub(crate) carrier: Carrier,
+    pub(crate) bus: Carrier,
 }
 
-/// Somebody who wants to hear of changes: a session, or one `subscriptions/listen`.
-pub(crate) struct Listener {
+/// Somebody who wants to hear of changes: a session, or one `subscriptions/add_listener`.
+pub(crate) struct ChangeListener {
     outbox: Arc<Outbox>,
     revision: Revision,
     /// Names the subscription, on 2026-07-28.
     id: Option<Id<'static>>,
-    who: Option<Principal>,
-    lists: HashSet<Kind>,
+    principal: Option<Principal>,
+    lists: HashSet<ListKind>,
     uris: Mutex<HashSet<String>>,
     /// Nothing is said before the handshake is over.
-    awake: AtomicBool,
+    active: AtomicBool,
     /// A subscription that was cancelled says nothing more, even if its task is still there.
-    cancelled: Cancelled,
+    cancellation: CancellationToken,
 }
 
-impl Listener {
+impl ChangeListener {
     /// A session of the handshake era: hears of the lists that were declared to it, and of the resources it subscribes
     /// to.
-    pub(crate) fn session(
+    pub(crate) fn for_session(
         outbox: Arc<Outbox>,
         revision: Revision,
-        who: Option<Principal>,
-        lists: HashSet<Kind>,
+        principal: Option<Principal>,
+        lists: HashSet<ListKind>,
     ) -> Self {
         Self {
             outbox,
             revision,
             id: None,
-            who,
+            principal,
             lists,
             uris: Mutex::default(),
-            awake: AtomicBool::new(false),
-            cancelled: Cancelled::default(),
+            active: AtomicBool::new(false),
+            cancellation: CancellationToken::default(),
         }
     }
 
     /// A subscription of 2026-07-28.
-    pub(crate) fn subscription(
+    pub(crate) fn for_subscription(
         outbox: Arc<Outbox>,
         revision: Revision,
         id: Id<'static>,
-        who: Option<Principal>,
-        lists: HashSet<Kind>,
+        principal: Option<Principal>,
+        lists: HashSet<ListKind>,
         uris: HashSet<String>,
-        cancelled: Cancelled,
+        cancellation: CancellationToken,
     ) -> Self {
         Self {
             outbox,
             revision,
             id: Some(id),
-            who,
+            principal,
             lists,
             uris: Mutex::new(uris),
-            awake: AtomicBool::new(true),
-            cancelled,
+            active: AtomicBool::new(true),
+            cancellation,
         }
     }
 
-    pub(crate) fn wake(&self) {
-        self.awake.store(true, Ordering::Release);
+    pub(crate) fn activate(&self) {
+        self.active.store(true, Ordering::Release);
     }
 
     /// Subscribes to a resource; false if there are too many already.
@@ -105,34 +105,34 @@ impl Listener {
         self.uris().remove(uri);
     }
 
-    fn list_changed(&self, kind: Kind) {
+    fn list_changed(&self, kind: ListKind) {
         if self.lists.contains(&kind) {
             match kind {
-                Kind::Tool => self.tell::<tools::ListChanged>(NoParams::new()),
-                Kind::Prompt => self.tell::<prompts::ListChanged>(NoParams::new()),
-                Kind::Resource => self.tell::<resources::ListChanged>(NoParams::new()),
+                ListKind::Tool => self.notify::<tools::ListChanged>(NoParams::new()),
+                ListKind::Prompt => self.notify::<prompts::ListChanged>(NoParams::new()),
+                ListKind::Resource => self.notify::<resources::ListChanged>(NoParams::new()),
             }
         }
     }
 
     /// Who may no longer read a resource no longer hears of it.
-    fn updated(&self, shared: &Shared, uri: &str) {
+    fn resource_updated(&self, shared: &ServerShared, uri: &str) {
         let config = shared.config();
         let may_read = || {
-            !shared.has_rules(&config)
-                || matches!(shared.find_resource(&config, self.who.as_ref(), uri), Ok(Some(_)))
+            !shared.has_visibility_rules(&config)
+                || matches!(shared.find_resource(&config, self.principal.as_ref(), uri), Ok(Some(_)))
         };
         let subscribed = self.uris().contains(uri);
         if subscribed && may_read() {
-            self.tell::<Updated>(UriParams::new(uri));
+            self.notify::<Updated>(UriParams::new(uri));
         }
     }
 
-    fn tell<N: NotificationMethod>(&self, mut params: N::Params)
+    fn notify<N: NotificationMethod>(&self, mut params: N::Params)
     where
         N::Params: Translate,
     {
-        if !self.awake.load(Ordering::Acquire) || self.cancelled.is_cancelled() {
+        if !self.active.load(Ordering::Acquire) || self.cancellation.is_cancelled() {
             return;
         }
         if let Some(id) = &self.id {
@@ -149,13 +149,13 @@ impl Listener {
     }
 }
 
-impl Feed {
+impl ChangeFeed {
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
     /// Somebody wants to hear of changes, for as long as they hold the listener.
-    pub(crate) fn listen(&self, listener: &Arc<Listener>) {
+    pub(crate) fn add_listener(&self, listener: &Arc<ChangeListener>) {
         let mut listeners = lock(&self.listeners);
         // Those who are gone are taken out when they might be half of them, so that this costs nothing on the whole.
         if listeners.len() == listeners.capacity() {
@@ -164,80 +164,80 @@ impl Feed {
         listeners.push(Arc::downgrade(listener));
     }
 
-    /// What changes here changes in `outer` too.
-    pub(crate) fn heard_by(&self, outer: &Arc<Shared>, prefix: String) {
-        let mut known = lock(&self.outer);
+    /// What changes here changes in `outer_servers` too.
+    pub(crate) fn add_outer(&self, outer: &Arc<ServerShared>, prefix: String) {
+        let mut known = lock(&self.outer_servers);
         known.retain(|(outer, _)| outer.strong_count() > 0);
         known.push((Arc::downgrade(outer), prefix));
     }
 
     /// Lists have changed. Whoever holds this server is told once, by however many ways, and so are other replicas.
-    pub(crate) fn changed(&self, kinds: &[Kind]) {
-        if self.carrier.is_there() && !kinds.is_empty() {
+    pub(crate) fn notify_list_changed(&self, kinds: &[ListKind]) {
+        if self.bus.is_there() && !kinds.is_empty() {
             let has = |kind| kinds.contains(&kind);
-            let (tools, prompts, resources) = (has(Kind::Tool), has(Kind::Prompt), has(Kind::Resource));
-            self.carrier.tell(News::Changed { tools, prompts, resources });
+            let (tools, prompts, resources) = (has(ListKind::Tool), has(ListKind::Prompt), has(ListKind::Resource));
+            self.bus.tell(News::Changed { tools, prompts, resources });
         }
-        self.changed_in_this_process(kinds);
+        self.notify_list_changed_locally(kinds);
     }
 
-    fn changed_in_this_process(&self, kinds: &[Kind]) {
-        self.changed_here(kinds);
-        let mut told: Vec<Arc<Shared>> = Vec::new();
-        let mut next: Vec<Arc<Shared>> = self.outer().into_iter().map(|(outer, _)| outer).collect();
+    fn notify_list_changed_locally(&self, kinds: &[ListKind]) {
+        self.notify_listeners(kinds);
+        let mut told: Vec<Arc<ServerShared>> = Vec::new();
+        let mut next: Vec<Arc<ServerShared>> = self.outer_servers().into_iter().map(|(outer, _)| outer).collect();
         while let Some(outer) = next.pop() {
             if told.iter().any(|known| Arc::ptr_eq(known, &outer)) {
                 continue;
             }
-            outer.feed.changed_here(kinds);
-            next.extend(outer.feed.outer().into_iter().map(|(outer, _)| outer));
+            outer.feed.notify_listeners(kinds);
+            next.extend(outer.feed.outer_servers().into_iter().map(|(outer, _)| outer));
             told.push(outer);
         }
     }
 
-    fn changed_here(&self, kinds: &[Kind]) {
+    fn notify_listeners(&self, kinds: &[ListKind]) {
         self.version.fetch_add(1, Ordering::AcqRel);
-        for listener in self.listening() {
+        for listener in self.live_listeners() {
             kinds.iter().for_each(|kind| listener.list_changed(*kind));
         }
     }
 
     /// What another replica tells.
-    pub(crate) fn heard(&self, shared: &Shared, news: &News) {
+    pub(crate) fn receive_bus_event(&self, shared: &ServerShared, news: &News) {
         match news {
             News::Changed { tools, prompts, resources } => {
-                let all = [(Kind::Tool, tools), (Kind::Prompt, prompts), (Kind::Resource, resources)];
+                let all = [(ListKind::Tool, tools), (ListKind::Prompt, prompts), (ListKind::Resource, resources)];
                 let kinds: Vec<_> = all.into_iter().filter(|(_, has)| **has).map(|(kind, _)| kind).collect();
-                self.changed_in_this_process(&kinds);
+                self.notify_list_changed_locally(&kinds);
             }
-            News::Updated { uri } => self.updated_in_this_process(shared, uri),
+            News::Updated { uri } => self.notify_resource_updated_locally(shared, uri),
             News::Ended { .. } | News::Answered { .. } => {}
         }
     }
 
     /// A resource has changed.
-    pub(crate) fn updated(&self, shared: &Shared, uri: &str) {
-        if self.carrier.is_there() {
-            self.carrier.tell(News::Updated { uri: uri.to_owned() });
+    pub(crate) fn notify_resource_updated(&self, shared: &ServerShared, uri: &str) {
+        if self.bus.is_there() {
+            self.bus.tell(News::Updated { uri: uri.to_owned() });
         }
-        self.updated_in_this_process(shared, uri);
+        self.notify_resource_updated_locally(shared, uri);
     }
 
-    fn updated_in_this_process(&self, shared: &Shared, uri: &str) {
-        for listener in self.listening() {
-            listener.updated(shared, uri);
+    fn notify_resource_updated_locally(&self, shared: &ServerShared, uri: &str) {
+        for listener in self.live_listeners() {
+            listener.resource_updated(shared, uri);
         }
-        for (outer, prefix) in self.outer() {
-            outer.feed.updated(&outer, &outer_name(Kind::Resource, &prefix, uri));
+        for (outer, prefix) in self.outer_servers() {
+            outer.feed.notify_resource_updated(&outer, &outer_name(ListKind::Resource, &prefix, uri));
         }
     }
 
-    fn listening(&self) -> Vec<Arc<Listener>> {
+    fn live_listeners(&self) -> Vec<Arc<ChangeListener>> {
         lock(&self.listeners).iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn outer(&self) -> Vec<(Arc<Shared>, String)> {
-        let outer = lock(&self.outer);
+    fn outer_servers(&self) -> Vec<(Arc<ServerShared>, String)> {
+        let outer = lock(&self.outer_servers);
         outer.iter().filter_map(|(outer, prefix)| Some((outer.upgrade()?, prefix.clone()))).collect()
     }
 }

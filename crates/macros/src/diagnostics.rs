@@ -8,15 +8,15 @@ use syn::Error;
 
 /// Mistakes found so far.
 #[derive(Default)]
-pub(crate) struct Mistakes(Option<Error>);
+pub(crate) struct Diagnostics(Option<Error>);
 
-impl Mistakes {
+impl Diagnostics {
     /// Something is wrong at `place`.
-    pub(crate) fn at(&mut self, place: impl ToTokens, text: impl Display) {
-        self.add(Error::new_spanned(place, text));
+    pub(crate) fn error_at(&mut self, place: impl ToTokens, text: impl Display) {
+        self.push(Error::new_spanned(place, text));
     }
 
-    pub(crate) fn add(&mut self, mistake: Error) {
+    pub(crate) fn push(&mut self, mistake: Error) {
         match &mut self.0 {
             Some(known) => known.combine(mistake),
             None => self.0 = Some(mistake),
@@ -28,13 +28,13 @@ impl Mistakes {
     }
 
     /// As code that does not compile and says why.
-    pub(crate) fn into_errors(self) -> TokenStream {
+    pub(crate) fn into_compile_errors(self) -> TokenStream {
         self.0.map(Error::into_compile_error).unwrap_or_default()
     }
 }
 
 /// Names in backquotes, for a person.
-pub(crate) fn listed(names: &[&str]) -> String {
+pub(crate) fn join_quoted(names: &[&str]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     match names.split_last() {
         None => "nothing".to_owned(),

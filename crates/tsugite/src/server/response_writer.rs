@@ -11,27 +11,27 @@ use crate::transport::outbox::Outbox;
 
 /// Where an answer goes.
 #[derive(Clone)]
-pub(crate) struct Reply {
+pub(crate) struct ResponseWriter {
     /// Where what is said before the answer goes.
     pub(crate) outbox: Arc<Outbox>,
-    way: Way,
+    target: ResponseTarget,
 }
 
 #[derive(Clone)]
-enum Way {
+enum ResponseTarget {
     /// Out by itself.
     Single,
     /// Into an array.
-    Batch(Arc<BatchReply>),
+    Batch(Arc<BatchWriter>),
     /// To whoever stands around the request.
-    Captured(Arc<Mutex<Option<Outcome>>>),
+    Captured(Arc<Mutex<Option<RpcResult>>>),
 }
 
 /// An answer before it is a message.
-pub(crate) type Outcome = Result<RawJson, RpcError>;
+pub(crate) type RpcResult = Result<RawJson, RpcError>;
 
 /// A result alone, the way it stands in a message.
-pub(crate) fn alone<M: Method>(
+pub(crate) fn encode_result<M: Method>(
     mut output: M::Output,
     to: Revision,
     stamp: &ServerInfoMeta,
@@ -39,67 +39,67 @@ pub(crate) fn alone<M: Method>(
 where
     M::Output: Translate,
 {
-    cut_out(&mut |out, id| write_result_in_place::<M>(out, id, &mut output, to, Some(stamp)))
+    extract_result(&mut |out, id| write_result_in_place::<M>(out, id, &mut output, to, Some(stamp)))
 }
 
-fn cut_out(write: Writing<'_>) -> Result<RawJson, UnsupportedByRevisionError> {
+fn extract_result(write: WriteResultFn<'_>) -> Result<RawJson, UnsupportedByRevisionError> {
     let mut out = Vec::new();
     write(&mut out, &Id::from(0))?;
-    let result = out.strip_prefix(BEFORE_RESULT).and_then(|rest| rest.strip_suffix(b"}"));
+    let result = out.strip_prefix(RESULT_PREFIX).and_then(|rest| rest.strip_suffix(b"}"));
     let text = result.and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default();
     Ok(RawJson::parse(text)?)
 }
 
 /// Appends a result with an id. What happens to it then is the same for all and so built once.
-type Writing<'a> = &'a mut dyn FnMut(&mut Vec<u8>, &Id<'_>) -> Result<(), UnsupportedByRevisionError>;
+type WriteResultFn<'a> = &'a mut dyn FnMut(&mut Vec<u8>, &Id<'_>) -> Result<(), UnsupportedByRevisionError>;
 
 /// What stands before the result in a message with the id 0.
-const BEFORE_RESULT: &[u8] = br#"{"jsonrpc":"2.0","id":0,"result":"#;
+const RESULT_PREFIX: &[u8] = br#"{"jsonrpc":"2.0","id":0,"result":"#;
 
 /// About how long a message is around its result.
-const AROUND: usize = 64;
+const MESSAGE_OVERHEAD: usize = 64;
 
 /// The answers to one batch. The array leaves when the last of its requests is answered, cancelled or dropped.
-pub(crate) struct BatchReply {
+pub(crate) struct BatchWriter {
     outbox: Arc<Outbox>,
-    answers: Mutex<(BatchResponse, usize)>,
+    responses: Mutex<(BatchResponse, usize)>,
     /// How many bytes the array may have; what would go beyond is refused.
-    most: usize,
+    max_bytes: usize,
 }
 
-impl Reply {
+impl ResponseWriter {
     /// Out by itself.
     pub(crate) fn single(outbox: Arc<Outbox>) -> Self {
-        Self { outbox, way: Way::Single }
+        Self { outbox, target: ResponseTarget::Single }
     }
 
     /// For a batch.
     pub(crate) fn batch(outbox: Arc<Outbox>, most: usize) -> Self {
-        let batch = BatchReply { outbox: outbox.clone(), answers: Mutex::default(), most };
-        Self { outbox, way: Way::Batch(Arc::new(batch)) }
+        let batch = BatchWriter { outbox: outbox.clone(), responses: Mutex::default(), max_bytes: most };
+        Self { outbox, target: ResponseTarget::Batch(Arc::new(batch)) }
     }
 
     /// For whoever stands around the request. What comes before the answer goes out all the same.
     pub(crate) fn capture(outbox: Arc<Outbox>) -> Self {
-        Self { outbox, way: Way::Captured(Arc::default()) }
+        Self { outbox, target: ResponseTarget::Captured(Arc::default()) }
     }
 
     /// For what nobody waits for.
-    pub(crate) fn nobody() -> Self {
+    pub(crate) fn discard() -> Self {
         Self::capture(Arc::new(Outbox::new(0)))
     }
 
     /// What was captured, if there was an answer.
-    pub(crate) fn taken(&self) -> Option<Outcome> {
-        match &self.way {
-            Way::Captured(outcome) => lock(outcome).take(),
+    pub(crate) fn take_captured(&self) -> Option<RpcResult> {
+        match &self.target {
+            ResponseTarget::Captured(outcome) => lock(outcome).take(),
             _ => None,
         }
     }
 
     /// Answers with a result, which is of no other use then. One that cannot be written is our mistake and becomes an
     /// internal error.
-    pub(crate) fn result<M: Method>(
+    pub(crate) fn send_result<M: Method>(
         &self,
         id: &Id<'_>,
         output: &mut M::Output,
@@ -108,18 +108,18 @@ impl Reply {
     ) where
         M::Output: Translate,
     {
-        self.write(id, M::NAME, to, &mut |out, id| {
+        self.write_result(id, M::NAME, to, &mut |out, id| {
             write_result_in_place::<M>(out, id, output, to, Some(stamp))
         });
     }
 
-    fn write(&self, id: &Id<'_>, method: &'static str, to: Revision, write: Writing<'_>) {
+    fn write_result(&self, id: &Id<'_>, method: &'static str, to: Revision, write: WriteResultFn<'_>) {
         let could_not = |error: UnsupportedByRevisionError| {
             tracing::error!(%error, method, revision = %to, "an answer could not be written");
             RpcError::Internal
         };
-        if let Way::Captured(outcome) = &self.way {
-            *lock(outcome) = Some(cut_out(write).map_err(could_not));
+        if let ResponseTarget::Captured(outcome) = &self.target {
+            *lock(outcome) = Some(extract_result(write).map_err(could_not));
             return;
         }
         self.push(Some(id), to, |out| {
@@ -130,8 +130,8 @@ impl Reply {
     }
 
     /// Answers with a result that was written before.
-    pub(crate) fn raw_result(&self, id: &Id<'_>, result: &RawJson, to: Revision) {
-        if let Way::Captured(outcome) = &self.way {
+    pub(crate) fn send_raw_result(&self, id: &Id<'_>, result: &RawJson, to: Revision) {
+        if let ResponseTarget::Captured(outcome) = &self.target {
             *lock(outcome) = Some(Ok(result.clone()));
             return;
         }
@@ -139,46 +139,46 @@ impl Reply {
     }
 
     /// The same with a result that has no newline in it.
-    pub(crate) fn raw_line(&self, id: &Id<'_>, result: &RawJson, to: Revision) {
-        match &self.way {
+    pub(crate) fn send_raw_line(&self, id: &Id<'_>, result: &RawJson, to: Revision) {
+        match &self.target {
             // With room for what stands around it.
-            Way::Single => {
-                let bytes = result.text().len() + AROUND;
+            ResponseTarget::Single => {
+                let bytes = result.text().len() + MESSAGE_OVERHEAD;
                 self.outbox.push_line(bytes, |out| write::raw_result(out, id, result));
             }
-            _ => self.raw_result(id, result, to),
+            _ => self.send_raw_result(id, result, to),
         }
     }
 
     /// Answers with an error.
-    pub(crate) fn refusal(&self, id: Option<&Id<'_>>, refusal: &RpcError, to: Revision) {
-        if let Way::Captured(outcome) = &self.way {
+    pub(crate) fn send_error(&self, id: Option<&Id<'_>>, refusal: &RpcError, to: Revision) {
+        if let ResponseTarget::Captured(outcome) = &self.target {
             *lock(outcome) = Some(Err(refusal.clone()));
             return;
         }
-        self.error(id, &refusal.to_error_object(to), to);
+        self.send_error_object(id, &refusal.to_error_object(to), to);
     }
 
     /// Answers what could not be read, if it wants an answer.
-    pub(crate) fn fault(&self, fault: &ParseError, to: Revision) {
+    pub(crate) fn send_parse_error(&self, fault: &ParseError, to: Revision) {
         if let Some((id, error)) = fault.error_response() {
-            self.error(id, &error, to);
+            self.send_error_object(id, &error, to);
         }
     }
 
-    fn error(&self, id: Option<&Id<'_>>, error: &ErrorObject, to: Revision) {
-        if let Way::Single = self.way {
+    fn send_error_object(&self, id: Option<&Id<'_>>, error: &ErrorObject, to: Revision) {
+        if let ResponseTarget::Single = self.target {
             self.outbox.refuse(i32::try_from(error.code).unwrap_or(i32::MIN));
         }
         self.push(id, to, |out| write::error(out, id, to.writes_null_id(), error));
     }
 
     fn push(&self, id: Option<&Id<'_>>, to: Revision, write: impl FnOnce(&mut Vec<u8>)) {
-        match &self.way {
-            Way::Single => self.outbox.push(write),
+        match &self.target {
+            ResponseTarget::Single => self.outbox.push(write),
             // Faults are found before anything stands around a request.
-            Way::Captured(_) => {}
-            Way::Batch(batch) => {
+            ResponseTarget::Captured(_) => {}
+            ResponseTarget::Batch(batch) => {
                 let mut message = Vec::new();
                 write(&mut message);
                 batch.push(id, to, message);
@@ -187,10 +187,10 @@ impl Reply {
     }
 }
 
-impl BatchReply {
+impl BatchWriter {
     fn push(&self, id: Option<&Id<'_>>, to: Revision, mut message: Vec<u8>) {
-        let mut answers = lock(&self.answers);
-        if answers.1 + message.len() > self.most {
+        let mut answers = lock(&self.responses);
+        if answers.1 + message.len() > self.max_bytes {
             let refusal = RpcError::TooLarge("The answers to this batch are too large together".into());
             message.clear();
             write::error(&mut message, id, to.writes_null_id(), &refusal.to_error_object(to));
@@ -200,9 +200,9 @@ impl BatchReply {
     }
 }
 
-impl Drop for BatchReply {
+impl Drop for BatchWriter {
     fn drop(&mut self) {
-        let (answers, _) = self.answers.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (answers, _) = self.responses.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(array) = std::mem::take(answers).finish() {
             self.outbox.push(|out| out.extend_from_slice(&array));
         }

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 ///
 /// The text is JSON. What was read last before the position is meant: a value, the name of a member, or what has just been
 /// opened.
-pub(super) fn path(text: &str, line: usize, column: usize) -> String {
+pub(super) fn path_at(text: &str, line: usize, column: usize) -> String {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let end = text.len().min(before.saturating_add(column));
-    let mut open: Vec<Step<'_>> = Vec::new();
+    let mut open: Vec<PathStep<'_>> = Vec::new();
     let (mut at, mut named) = (0, false);
     while let Some(byte) = text.as_bytes().get(at).filter(|_| at < end) {
         let start = at;
@@ -20,18 +20,18 @@ pub(super) fn path(text: &str, line: usize, column: usize) -> String {
         match (byte, open.last_mut()) {
             (b' ' | b'\t' | b'\r' | b'\n', _) => continue,
             (b'}' | b']', _) => drop(open.pop()),
-            (b',', Some(Step::Item(_, number))) => *number += 1,
-            (b',', Some(Step::Member(_))) => named = false,
+            (b',', Some(PathStep::Item(_, number))) => *number += 1,
+            (b',', Some(PathStep::Member(_))) => named = false,
             (b':', _) => {}
-            (b'"', Some(Step::Member(name))) if !named => {
+            (b'"', Some(PathStep::Member(name))) if !named => {
                 (*name, named) = (text.get(start..at.min(end)), true);
             }
-            (_, Some(Step::Item(begun, _))) => *begun = true,
+            (_, Some(PathStep::Item(begun, _))) => *begun = true,
             _ => {}
         }
         match byte {
-            b'{' => open.push(Step::Member(None)),
-            b'[' => open.push(Step::Item(false, 0)),
+            b'{' => open.push(PathStep::Member(None)),
+            b'[' => open.push(PathStep::Item(false, 0)),
             _ => continue,
         }
         named = false;
@@ -39,22 +39,22 @@ pub(super) fn path(text: &str, line: usize, column: usize) -> String {
     let mut path = String::new();
     for step in open {
         match step {
-            Step::Member(Some(quoted)) => {
+            PathStep::Member(Some(quoted)) => {
                 let name: String =
                     serde_json::from_str(quoted).unwrap_or_else(|_| quoted.trim_matches('"').to_owned());
                 let dot = if path.is_empty() { "" } else { "." };
                 // A text takes everything.
                 let _ = write!(path, "{dot}{name}");
             }
-            Step::Item(true, number) => drop(write!(path, "[{number}]")),
-            Step::Member(None) | Step::Item(false, _) => {}
+            PathStep::Item(true, number) => drop(write!(path, "[{number}]")),
+            PathStep::Member(None) | PathStep::Item(false, _) => {}
         }
     }
     path
 }
 
 /// Into what is open.
-enum Step<'a> {
+enum PathStep<'a> {
     /// A member, by its name in quotes.
     Member(Option<&'a str>),
     /// An item by its number; whether there was one yet.
@@ -130,7 +130,7 @@ mod tests {
             (r#"{"count":1,"items":[],"colour":"red"}"#, "colour"),
         ] {
             let error = serde_json::from_str::<Order>(text).err().unwrap();
-            assert_eq!(path(text, error.line(), error.column()), expected, "{text}: {error}");
+            assert_eq!(path_at(text, error.line(), error.column()), expected, "{text}: {error}");
         }
     }
 
@@ -140,7 +140,7 @@ mod tests {
             for (line, column) in
                 [(0, 0), (0, 9), (1, 0), (1, 4), (1, 5), (2, 1), (9, 9), (usize::MAX, usize::MAX)]
             {
-                path(text, line, column);
+                path_at(text, line, column);
             }
         }
     }

@@ -8,24 +8,24 @@ use jsonschema::{Draft, PatternOptions, ValidationError};
 use serde_json::Value;
 use tsugite_core::protocol::Schema;
 
-use super::bounds::Bounded;
-use super::places::{clip, shown};
-use super::sentences::sentence;
+use super::bounds::BoundedSchema;
+use super::subschemas::{truncate, summarize};
+use super::messages::error_message;
 
 /// Whether schemas can be compiled.
-pub(crate) const IS_THERE: bool = true;
+pub(crate) const AVAILABLE: bool = true;
 
 /// A compiled schema. Clones are the same one. What checks with it is known to what compiles alone, so that a server that
 /// compiles none does not carry it either.
 #[derive(Clone)]
-pub(crate) struct Validator(Arc<dyn Judge>);
+pub(crate) struct Validator(Arc<dyn DynValidator>);
 
-trait Judge: Send + Sync {
+trait DynValidator: Send + Sync {
     fn check(&self, instance: &Value) -> Result<(), String>;
 }
 
-struct Compiled {
-    bounds: Bounded,
+struct CompiledValidator {
+    bounds: BoundedSchema,
     validator: jsonschema::Validator,
 }
 
@@ -33,7 +33,7 @@ impl Validator {
     /// Compiles a schema of draft 2020-12, or of the one it names. Fails, saying why, if it is no schema, refers to
     /// something outside of itself, has a pattern that cannot be matched in linear time, or could cause too much work.
     pub(crate) fn compile(schema: &Schema) -> Result<Self, String> {
-        let bounds = Bounded::new(schema)?;
+        let bounds = BoundedSchema::new(schema)?;
         let patterns = PatternOptions::regex().size_limit(1 << 20).dfa_size_limit(1 << 18);
         let validator = jsonschema::options()
             .with_draft(draft(bounds.root().get("$schema"))?)
@@ -41,8 +41,8 @@ impl Validator {
             .should_validate_formats(false)
             .offline()
             .build(bounds.root())
-            .map_err(|error| refused(&error))?;
-        Ok(Self(Arc::new(Compiled { bounds, validator })))
+            .map_err(|error| compile_error(&error))?;
+        Ok(Self(Arc::new(CompiledValidator { bounds, validator })))
     }
 
     /// Whether `instance` fits. The error is at most three sentences about what does not.
@@ -51,16 +51,16 @@ impl Validator {
     }
 }
 
-impl Judge for Compiled {
+impl DynValidator for CompiledValidator {
     fn check(&self, instance: &Value) -> Result<(), String> {
-        let Compiled { bounds, validator } = self;
-        bounds.admit(instance).map_err(|reason| format!("invalid arguments: {reason}"))?;
+        let CompiledValidator { bounds, validator } = self;
+        bounds.check_cost(instance).map_err(|reason| format!("invalid arguments: {reason}"))?;
         // Only this remembers what it has seen, so it alone decides.
         if validator.is_valid(instance) {
             return Ok(());
         }
-        let sentences: Vec<_> = if bounds.is_little(instance) {
-            validator.iter_errors(instance).take(3).map(|error| sentence(&error)).collect()
+        let sentences: Vec<_> = if bounds.is_cheap(instance) {
+            validator.iter_errors(instance).take(3).map(|error| error_message(&error)).collect()
         } else {
             Vec::new()
         };
@@ -81,22 +81,22 @@ fn draft(named: Option<&Value>) -> Result<Draft, String> {
         Some("json-schema.org/draft/2019-09/schema") => Ok(Draft::Draft201909),
         Some("json-schema.org/draft-07/schema") => Ok(Draft::Draft7),
         Some("json-schema.org/draft-06/schema") => Ok(Draft::Draft6),
-        _ => Err(format!("the dialect {} is not known", shown(named))),
+        _ => Err(format!("the dialect {} is not known", summarize(named))),
     }
 }
 
-fn refused(error: &ValidationError<'_>) -> String {
-    let place = clip(error.instance_path().as_str());
+fn compile_error(error: &ValidationError<'_>) -> String {
+    let place = truncate(error.instance_path().as_str());
     match error.kind() {
         Kind::Format { format } if format == "regex" => format!(
             "the pattern {} at `#{place}` cannot be used: it must be matched in linear time, so without look-around \
              and back-references, and must not be large",
-            shown(error.instance())
+            summarize(error.instance())
         ),
-        Kind::Referencing(reason) => format!("a reference leads nowhere: {}", clip(&reason.to_string())),
+        Kind::Referencing(reason) => format!("a reference leads nowhere: {}", truncate(&reason.to_string())),
         _ => {
-            let reason = error.masked_with(shown(error.instance())).to_string();
-            format!("not a schema at `#{place}`: {}", clip(&reason))
+            let reason = error.masked_with(summarize(error.instance())).to_string();
+            format!("not a schema at `#{place}`: {}", truncate(&reason))
         }
     }
 }
@@ -113,23 +113,23 @@ mod tests {
         Validator::compile(&Schema::from(schema))
     }
 
-    fn refusal(schema: Value) -> String {
+    fn schema_error(schema: Value) -> String {
         compile(schema).err().unwrap()
     }
 
-    fn said(schema: Value, instance: Value) -> String {
+    fn check_error(schema: Value, instance: Value) -> String {
         compile(schema).unwrap().check(&instance).unwrap_err()
     }
 
     /// Fails if it takes long. What is not bounded here would take hours.
-    fn soon<T>(work: impl FnOnce() -> T) -> T {
+    fn run_within_limit<T>(work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let done = work();
         assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
         done
     }
 
-    fn of_properties(properties: Value) -> Value {
+    fn object_schema(properties: Value) -> Value {
         json!({"type": "object", "properties": properties})
     }
 
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn three_mistakes_are_told_and_no_more() {
         let schema = json!({"items": {"type": "integer"}});
-        let told = said(schema, json!(["a", "b", "c", "d"]));
+        let told = check_error(schema, json!(["a", "b", "c", "d"]));
         assert_eq!(told.matches("invalid argument").count(), 3);
         assert!(told.contains("`[2]`: \"c\"") && !told.contains("`[3]`"), "{told}");
     }
@@ -247,7 +247,7 @@ mod tests {
             (json!({"uniqueItems": true}), json!([long, long])),
             (json!({"contains": {"type": "null"}}), json!([long, long])),
         ] {
-            let told = said(schema, instance);
+            let told = check_error(schema, instance);
             let sentences = told.matches("invalid argument").count();
             assert!(told.chars().count() < sentences * 430, "{told}");
         }
@@ -276,22 +276,22 @@ mod tests {
         let tuple = |dialect: &str| json!({"$schema": dialect, "items": [{"type": "string"}]});
         let validator = compile(tuple("http://json-schema.org/draft-07/schema#")).unwrap();
         assert!(validator.check(&json!([1])).is_err());
-        assert!(refusal(json!({"items": [{"type": "string"}]})).starts_with("not a schema at `#/items`"));
-        let unknown = refusal(tuple("https://example.com/dialect"));
+        assert!(schema_error(json!({"items": [{"type": "string"}]})).starts_with("not a schema at `#/items`"));
+        let unknown = schema_error(tuple("https://example.com/dialect"));
         assert_eq!(unknown, "the dialect \"https://example.com/dialect\" is not known");
-        assert_eq!(refusal(json!({"$schema": 7})), "the dialect 7 is not known");
+        assert_eq!(schema_error(json!({"$schema": 7})), "the dialect 7 is not known");
     }
 
     #[test]
     fn what_is_no_schema_is_refused() {
         for (schema, place) in [
             (json!({"type": "nonsense"}), "#/type"),
-            (of_properties(json!({"a": {"minimum": "x"}})), "#/properties/a/minimum"),
-            (of_properties(json!({"a": 5})), "#/properties/a"),
+            (object_schema(json!({"a": {"minimum": "x"}})), "#/properties/a/minimum"),
+            (object_schema(json!({"a": 5})), "#/properties/a"),
             (json!({"allOf": {}}), "#/allOf"),
             (json!({"required": "a"}), "#/required"),
         ] {
-            let refusal = refusal(schema);
+            let refusal = schema_error(schema);
             assert!(refusal.starts_with(&format!("not a schema at `{place}`: ")), "{refusal}");
         }
     }
@@ -307,7 +307,7 @@ mod tests {
             "",
         ] {
             for keyword in ["$ref", "$dynamicRef"] {
-                let refusal = refusal(of_properties(json!({"a": {(keyword): reference}})));
+                let refusal = schema_error(object_schema(json!({"a": {(keyword): reference}})));
                 let expected =
                     format!("`{keyword}` at `#/properties/a` must lead to a place in the same schema");
                 assert!(refusal.starts_with(&expected), "{refusal}");
@@ -315,13 +315,13 @@ mod tests {
         }
         for reference in ["#/$defs/nowhere", "#nowhere", "#/properties/a/default", "#%zz", "#/required"] {
             let a = json!({"$ref": reference, "default": {"$ref": "http://169.254.169.254/"}});
-            let refusal = refusal(json!({"properties": {"a": a}, "required": []}));
+            let refusal = schema_error(json!({"properties": {"a": a}, "required": []}));
             assert!(refusal.starts_with("`$ref` at `#/properties/a` leads to no schema"), "{refusal}");
         }
-        let nested = refusal(of_properties(json!({"a": {"$id": "http://example.com/"}})));
+        let nested = schema_error(object_schema(json!({"a": {"$id": "http://example.com/"}})));
         assert_eq!(nested, "`$id` stands at the root of a schema only, not at `#/properties/a`");
         // Data and names are no references.
-        compile(of_properties(json!({"$ref": {"const": {"$ref": "http://example.com/"}}, "$id": {}})))
+        compile(object_schema(json!({"$ref": {"const": {"$ref": "http://example.com/"}}, "$id": {}})))
             .unwrap();
     }
 
@@ -353,23 +353,23 @@ mod tests {
     fn a_pattern_is_matched_in_linear_time_or_refused() {
         let validator = compile(json!({"pattern": "(a+)+$"})).unwrap();
         let hostile = Value::from("a".repeat(200_000) + "b");
-        assert!(soon(|| validator.check(&hostile)).is_err());
+        assert!(run_within_limit(|| validator.check(&hostile)).is_err());
         for pattern in ["(?=a)b", "(?<!a)b", r"(a)\1", "[", r"^\p{L}{1,5000}$"] {
-            let refusal = refusal(of_properties(json!({"a": {"pattern": pattern}})));
+            let refusal = schema_error(object_schema(json!({"a": {"pattern": pattern}})));
             assert!(refusal.starts_with("the pattern \""), "{refusal}");
             assert!(refusal.contains("at `#/properties/a/pattern` cannot be used"), "{refusal}");
         }
-        assert!(refusal(json!({"patternProperties": {"(?=a)": {}}})).contains("pattern"));
+        assert!(schema_error(json!({"patternProperties": {"(?=a)": {}}})).contains("pattern"));
     }
 
     #[test]
     fn patterns_that_take_long_to_compile_are_refused() {
-        assert!(soon(|| refusal(json!({"pattern": "\\S".repeat(1_000)}))).contains("too long"));
-        assert!(refusal(json!({"patternProperties": {("a".repeat(3_000)): {}}})).contains("too long"));
+        assert!(run_within_limit(|| schema_error(json!({"pattern": "\\S".repeat(1_000)}))).contains("too long"));
+        assert!(schema_error(json!({"patternProperties": {("a".repeat(3_000)): {}}})).contains("too long"));
         let many: Vec<_> = (0..1_000).map(|at| json!({"pattern": format!("^x{at}[^a]{{1,200}}$")})).collect();
-        assert_eq!(soon(|| refusal(json!({"allOf": many}))), "there are too many patterns in the schema");
+        assert_eq!(run_within_limit(|| schema_error(json!({"allOf": many}))), "there are too many patterns in the schema");
         let escapes: Vec<_> = (0..50).map(|at| json!({"pattern": "\\S".repeat(50 + at)})).collect();
-        assert_eq!(soon(|| refusal(json!({"allOf": escapes}))), "there are too many patterns in the schema");
+        assert_eq!(run_within_limit(|| schema_error(json!({"allOf": escapes}))), "there are too many patterns in the schema");
         // The same one many times is one.
         let same: Vec<_> = (0..500).map(|_| json!({"pattern": r"^\d+$"})).collect();
         compile(json!({"items": {"anyOf": same}})).unwrap();
@@ -379,13 +379,13 @@ mod tests {
     fn a_schema_has_a_size_a_depth_and_a_number_of_parts() {
         let deep = |levels| (0..levels).fold(json!({}), |inner, _| json!({"items": inner}));
         compile(deep(64)).unwrap();
-        assert_eq!(refusal(deep(65)), "the schema is nested deeper than 64 schemas");
-        assert_eq!(refusal(deep(1_000)), "the schema is nested deeper than 64 schemas");
-        assert!(refusal(json!({"description": "x".repeat(300 << 10)})).contains("larger than 256 KiB"));
+        assert_eq!(schema_error(deep(65)), "the schema is nested deeper than 64 schemas");
+        assert_eq!(schema_error(deep(1_000)), "the schema is nested deeper than 64 schemas");
+        assert!(schema_error(json!({"description": "x".repeat(300 << 10)})).contains("larger than 256 KiB"));
         let wide = |count| json!({"anyOf": (0..count).map(|_| json!({})).collect::<Vec<_>>()});
         compile(wide(9_999)).unwrap();
-        assert_eq!(refusal(wide(10_000)), "the schema is made of more than 10000 schemas");
-        assert!(soon(|| refusal(wide(100_000))).contains("larger"));
+        assert_eq!(schema_error(wide(10_000)), "the schema is made of more than 10000 schemas");
+        assert!(run_within_limit(|| schema_error(wide(100_000))).contains("larger"));
     }
 
     /// Each definition refers twice to the next one.
@@ -404,14 +404,14 @@ mod tests {
     fn references_that_double_with_each_step_are_refused() {
         for keyword in ["allOf", "anyOf", "oneOf"] {
             for below in [false, true] {
-                let refusal = soon(|| refusal(doubling(keyword, 30, below)));
+                let refusal = run_within_limit(|| schema_error(doubling(keyword, 30, below)));
                 assert_eq!(refusal, "the schema unfolds to more than 100000 schemas");
                 let small = compile(doubling(keyword, 10, below)).unwrap();
-                let _ = soon(|| small.check(&json!("x")));
-                let _ = soon(|| small.check(&json!({"x": {"x": {"x": 1}}})));
+                let _ = run_within_limit(|| small.check(&json!("x")));
+                let _ = run_within_limit(|| small.check(&json!({"x": {"x": {"x": 1}}})));
             }
         }
-        let refusal = soon(|| refusal(doubling("allOf", 2_000, true)));
+        let refusal = run_within_limit(|| schema_error(doubling("allOf", 2_000, true)));
         assert_eq!(refusal, "the schema is nested deeper than 128 schemas, references included");
     }
 
@@ -424,8 +424,8 @@ mod tests {
             json!({"$ref": "#/$defs/a0", "$defs": definitions})
         };
         assert!(compile(chain(60)).unwrap().check(&json!(1)).is_err());
-        assert_eq!(refusal(chain(100)), "more than 64 schemas in a row look at the same value");
-        assert!(refusal(chain(4_000)).contains("deep"));
+        assert_eq!(schema_error(chain(100)), "more than 64 schemas in a row look at the same value");
+        assert!(schema_error(chain(4_000)).contains("deep"));
     }
 
     #[test]
@@ -447,7 +447,7 @@ mod tests {
             json!({"properties": {"x": {"$ref": "#/$defs/b"}}, "allOf": [{"$ref": "#/$defs/b"}],
                 "$defs": {"b": {"anyOf": [{"$ref": "#"}]}}}),
         ] {
-            assert_eq!(refusal(schema), "a schema leads back to itself without going into the value");
+            assert_eq!(schema_error(schema), "a schema leads back to itself without going into the value");
         }
     }
 
@@ -473,8 +473,8 @@ mod tests {
         let schema = json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "allOf": [x, x]}}});
         let validator = compile(schema).unwrap();
         let nested = |leaf: Value| (0..60).fold(leaf, |leaf, _| json!({"x": leaf}));
-        soon(|| validator.check(&nested(json!({})))).unwrap();
-        let told = soon(|| validator.check(&nested(json!(1)))).unwrap_err();
+        run_within_limit(|| validator.check(&nested(json!({})))).unwrap();
+        let told = run_within_limit(|| validator.check(&nested(json!(1)))).unwrap_err();
         assert_eq!(told, "invalid arguments: they do not fit the schema, and are too large to say where");
     }
 
@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(told, "invalid arguments: it is nested too deep to be checked against the schema");
         let kinds: Vec<_> = (0..9_000).map(|_| json!({"type": "integer"})).collect();
         let validator = compile(json!({"items": {"allOf": kinds}})).unwrap();
-        let told = soon(|| validator.check(&Value::from(vec![1; 1_000_000]))).unwrap_err();
+        let told = run_within_limit(|| validator.check(&Value::from(vec![1; 1_000_000]))).unwrap_err();
         assert_eq!(told, "invalid arguments: there is too much in it to be checked against the schema");
     }
 
@@ -522,8 +522,8 @@ mod tests {
         let ends = json!({"$ref": "#/$defs/a0", "properties": {"y": to(35)}, "$defs": definitions});
         let validator = compile(ends).unwrap();
         let nested = |levels| (0..levels).fold(json!({}), |inner, _| json!({"x": inner}));
-        soon(|| validator.check(&nested(10))).unwrap();
-        let told = soon(|| validator.check(&nested(34))).unwrap_err();
+        run_within_limit(|| validator.check(&nested(10))).unwrap();
+        let told = run_within_limit(|| validator.check(&nested(34))).unwrap_err();
         assert_eq!(told, "invalid arguments: there is too much in it to be checked against the schema");
     }
 }

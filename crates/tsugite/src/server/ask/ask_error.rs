@@ -25,11 +25,11 @@ pub enum AskError {
     /// There was no answer in time.
     TimedOut,
     /// The client answered with an error.
-    Refused(ErrorObject),
+    ErrorResponse(ErrorObject),
     /// The answer does not fit the question.
     Malformed(String),
     /// The client's revision has no way to put the question.
-    Unsayable(UnsupportedByRevisionError),
+    UnsupportedByRevision(UnsupportedByRevisionError),
     /// The round has ended: the handler will run again with the answer. Only tasks of one's own ever see this.
     Suspended,
     /// The connection is gone.
@@ -46,16 +46,16 @@ impl AskError {
     }
 
     /// The error the peer gets, where it is one.
-    pub(crate) fn refusal(&self, to: Revision) -> Option<RpcError> {
+    pub(crate) fn rpc_error(&self, to: Revision) -> Option<RpcError> {
         match self {
-            AskError::Unavailable { .. } if to.is_stateless() => self.missing(),
+            AskError::Unavailable { .. } if to.is_stateless() => self.missing_capability(),
             AskError::Misused(_) | AskError::Suspended | AskError::Closed => Some(RpcError::Internal),
             _ => None,
         }
     }
 
     /// The error for a capability that is missing.
-    pub(crate) fn missing(&self) -> Option<RpcError> {
+    pub(crate) fn missing_capability(&self) -> Option<RpcError> {
         match self {
             AskError::Unavailable { required } => {
                 Some(RpcError::MissingCapability { required: required.clone() })
@@ -76,9 +76,9 @@ impl fmt::Display for AskError {
             AskError::Declined => f.write_str("the user declined"),
             AskError::Cancelled => f.write_str("the user dismissed the question"),
             AskError::TimedOut => f.write_str("there was no answer in time"),
-            AskError::Refused(error) => write!(f, "the client answered with an error: {}", error.message),
+            AskError::ErrorResponse(error) => write!(f, "the client answered with an error: {}", error.message),
             AskError::Malformed(text) => write!(f, "the answer does not fit the question: {text}"),
-            AskError::Unsayable(unsayable) => unsayable.fmt(f),
+            AskError::UnsupportedByRevision(unsayable) => unsayable.fmt(f),
             AskError::Suspended => f.write_str("the round has ended"),
             AskError::Closed => f.write_str("the connection is gone"),
             AskError::Misused(text) => f.write_str(text),
@@ -96,6 +96,6 @@ impl From<JsonError> for AskError {
 
 impl From<UnsupportedByRevisionError> for AskError {
     fn from(unsayable: UnsupportedByRevisionError) -> Self {
-        AskError::Unsayable(unsayable)
+        AskError::UnsupportedByRevision(unsayable)
     }
 }

@@ -5,25 +5,25 @@ use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{Attribute, LitStr, Meta};
 
-use crate::function::{Function, bare, has_function};
-use crate::mistakes::Mistakes;
+use crate::function::{Function, strip_param_attributes, has_function};
+use crate::diagnostics::Diagnostics;
 use crate::params::Params;
 use crate::settings::Settings;
 use crate::{docs, prompt, resource, tool};
 
 /// Said to whoever marks a function twice.
-pub(crate) const TWICE: &str = "a function is one of `#[tool]`, `#[resource]` and `#[prompt]`";
+pub(crate) const MULTIPLE_MARKS_ERROR: &str = "a function is one of `#[tool]`, `#[resource]` and `#[prompt]`";
 
 /// What a function becomes.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum ItemKind {
     Tool,
     Resource,
     Prompt,
 }
 
 /// A function that was read, and how it is called.
-pub(crate) struct Given {
+pub(crate) struct ParsedFunction {
     /// The name of the function.
     pub(crate) name: LitStr,
     /// Its doc comments.
@@ -34,37 +34,37 @@ pub(crate) struct Given {
     /// Its path.
     callee: TokenStream,
     /// Whether it takes `&self`, which is `__this` outside of the handler.
-    on_self: bool,
+    takes_self: bool,
     is_async: bool,
 }
 
 /// `#[tool]`, `#[resource]` and `#[prompt]` on a function that stands alone.
-pub(crate) fn expand(kind: Kind, attr: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn expand(kind: ItemKind, attr: TokenStream, item: TokenStream) -> TokenStream {
     let mut function: Function = match syn::parse2(item.clone()) {
         Ok(function) => function,
-        Err(_) if has_function(&item) => return bare(item),
+        Err(_) if has_function(&item) => return strip_param_attributes(item),
         Err(_) => {
-            let mut mistakes = Mistakes::default();
-            mistakes.at(&item, format!("`#[{}]` goes on a function", kind.noun()));
-            let errors = mistakes.into_errors();
+            let mut mistakes = Diagnostics::default();
+            mistakes.error_at(&item, format!("`#[{}]` goes on a function", kind.noun()));
+            let errors = mistakes.into_compile_errors();
             return quote!(#errors #item);
         }
     };
-    let mut mistakes = Mistakes::default();
+    let mut mistakes = Diagnostics::default();
     if let Some(receiver) = function.receiver() {
-        mistakes.at(receiver, "for methods, put `#[handlers]` on the `impl` block");
-        let errors = mistakes.into_errors();
-        let function = bare(function.to_token_stream());
+        mistakes.error_at(receiver, "for methods, put `#[handlers]` on the `impl` block");
+        let errors = mistakes.into_compile_errors();
+        let function = strip_param_attributes(function.to_token_stream());
         return quote!(#errors #function);
     }
-    if let Some(second) = function.attrs.extract_if(.., |attr| Kind::of(attr).is_some()).next() {
-        mistakes.at(second, TWICE);
+    if let Some(second) = function.attrs.extract_if(.., |attr| ItemKind::from_attribute(attr).is_some()).next() {
+        mistakes.error_at(second, MULTIPLE_MARKS_ERROR);
     }
     let ident = function.sig.ident.clone();
     let made = kind.expression(attr, &mut function, quote!(#ident::call), &mut mistakes);
-    let ty = kind.ty();
+    let ty = kind.type_path();
     let wrong = !mistakes.is_empty();
-    let errors = mistakes.into_errors();
+    let errors = mistakes.into_compile_errors();
     // So that nothing else fails for want of it.
     let made = if wrong { quote!(<#ty>::new("")) } else { made };
 
@@ -100,7 +100,7 @@ pub(crate) fn expand(kind: Kind, attr: TokenStream, item: TokenStream) -> TokenS
             }
 
             #[automatically_derived]
-            impl ::core::convert::From<#ident> for ::tsugite::server::Offered {
+            impl ::core::convert::From<#ident> for ::tsugite::server::Registration {
                 fn from(it: #ident) -> Self {
                     ::core::convert::From::from(<#ty as ::core::convert::From<#ident>>::from(it))
                 }
@@ -109,26 +109,26 @@ pub(crate) fn expand(kind: Kind, attr: TokenStream, item: TokenStream) -> TokenS
     }
 }
 
-impl Kind {
+impl ItemKind {
     /// Which mark an attribute is, if it is one.
-    pub(crate) fn of(attr: &Attribute) -> Option<Self> {
+    pub(crate) fn from_attribute(attr: &Attribute) -> Option<Self> {
         let last = attr.path().segments.last()?;
-        [Kind::Tool, Kind::Resource, Kind::Prompt].into_iter().find(|kind| last.ident == kind.noun())
+        [ItemKind::Tool, ItemKind::Resource, ItemKind::Prompt].into_iter().find(|kind| last.ident == kind.noun())
     }
 
     pub(crate) fn noun(self) -> &'static str {
         match self {
-            Kind::Tool => "tool",
-            Kind::Resource => "resource",
-            Kind::Prompt => "prompt",
+            ItemKind::Tool => "tool",
+            ItemKind::Resource => "resource",
+            ItemKind::Prompt => "prompt",
         }
     }
 
-    fn ty(self) -> TokenStream {
+    fn type_path(self) -> TokenStream {
         match self {
-            Kind::Tool => quote!(::tsugite::server::Tool),
-            Kind::Resource => quote!(::tsugite::server::Resource),
-            Kind::Prompt => quote!(::tsugite::server::Prompt),
+            ItemKind::Tool => quote!(::tsugite::server::Tool),
+            ItemKind::Resource => quote!(::tsugite::server::Resource),
+            ItemKind::Prompt => quote!(::tsugite::server::Prompt),
         }
     }
 
@@ -138,38 +138,38 @@ impl Kind {
         attr: TokenStream,
         function: &mut Function,
         callee: TokenStream,
-        mistakes: &mut Mistakes,
+        mistakes: &mut Diagnostics,
     ) -> TokenStream {
         function.check(self.noun(), mistakes);
         let arg_keys = match self {
-            Kind::Tool => tool::ARG_KEYS,
-            Kind::Resource => resource::ARG_KEYS,
-            Kind::Prompt => prompt::ARG_KEYS,
+            ItemKind::Tool => tool::ARG_KEYS,
+            ItemKind::Resource => resource::ARG_KEYS,
+            ItemKind::Prompt => prompt::ARG_KEYS,
         };
         let ident = &function.sig.ident;
-        let given = Given {
+        let given = ParsedFunction {
             name: LitStr::new(&ident.unraw().to_string(), ident.span()),
             docs: docs::description(&function.attrs),
             params: Params::read(&mut function.sig, arg_keys, mistakes),
             output: function.output(),
             callee,
-            on_self: function.receiver().is_some(),
+            takes_self: function.receiver().is_some(),
             is_async: function.sig.asyncness.is_some(),
         };
         match self {
-            Kind::Tool => tool::expression(attr, &given, mistakes),
-            Kind::Resource => resource::expression(attr, &given, mistakes),
-            Kind::Prompt => prompt::expression(attr, &given, mistakes),
+            ItemKind::Tool => tool::expression(attr, &given, mistakes),
+            ItemKind::Resource => resource::expression(attr, &given, mistakes),
+            ItemKind::Prompt => prompt::expression(attr, &given, mistakes),
         }
     }
 }
 
-impl Given {
-    /// The handler; `give` is called with what the function returned.
+impl ParsedFunction {
+    /// The handler; `convert` is called with what the function returned.
     pub(crate) fn handler(&self, give: &TokenStream) -> TokenStream {
         let Self { params, callee, .. } = self;
-        let (reading, passed) = (params.reading(), params.passed());
-        let (own, receiver) = match self.on_self {
+        let (reading, passed) = (params.read_statements(), params.call_arguments());
+        let (own, receiver) = match self.takes_self {
             true => (quote!(let __this = ::std::sync::Arc::clone(&__this);), quote!(&__this,)),
             false => (quote!(), quote!()),
         };
@@ -182,7 +182,7 @@ impl Given {
         };
         quote!({
             #own
-            ::tsugite::server::param::handler(move |__call| {
+            ::tsugite::server::macro_support::handler(move |__call| {
                 #reading
                 #own
                 #places
@@ -192,7 +192,7 @@ impl Given {
     }
 
     /// Calls on `__it` for what all three have: `title`, `description`, `icons`, `tags`.
-    pub(crate) fn common(&self, settings: &mut Settings, mistakes: &mut Mistakes) -> TokenStream {
+    pub(crate) fn common_setters(&self, settings: &mut Settings, mistakes: &mut Diagnostics) -> TokenStream {
         let mut calls = TokenStream::new();
         if let Some(title) = settings.text("title", mistakes) {
             calls.extend(quote!(.title(#title)));
@@ -212,22 +212,22 @@ impl Given {
 }
 
 /// The traits that tell kinds of types apart, for the code that follows.
-pub(crate) fn traits() -> TokenStream {
+pub(crate) fn import_kind_traits() -> TokenStream {
     quote! {
         #[allow(unused_imports)]
-        use ::tsugite::server::param::{
+        use ::tsugite::server::macro_support::{
             IsArgument as _, IsNeither as _, IsOutput as _, IsPart as _, IsResult as _, IsValue as _,
         };
     }
 }
 
 /// What stands in the brackets of a mark.
-pub(crate) fn arguments(attr: &Attribute, mistakes: &mut Mistakes) -> TokenStream {
+pub(crate) fn attribute_arguments(attr: &Attribute, mistakes: &mut Diagnostics) -> TokenStream {
     match &attr.meta {
         Meta::Path(_) => TokenStream::new(),
         Meta::List(list) => list.tokens.clone(),
         Meta::NameValue(_) => {
-            mistakes.at(attr, "write the settings in brackets: `(name = \"…\")`");
+            mistakes.error_at(attr, "write the settings in brackets: `(name = \"…\")`");
             TokenStream::new()
         }
     }

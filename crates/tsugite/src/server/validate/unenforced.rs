@@ -7,18 +7,18 @@
 use serde_json::{Map, Value};
 use tsugite_core::protocol::Schema;
 
-use super::places::{clip, subschemas};
+use super::subschemas::{truncate, subschemas};
 
 /// The first keyword in the schema of a type that reading into the type does not enforce, and where it stands.
-pub(crate) fn beyond_types(schema: &Schema) -> Option<String> {
-    first_beyond(schema.keywords(), "#")
+pub(crate) fn unenforced_keyword(schema: &Schema) -> Option<String> {
+    first_unenforced(schema.keywords(), "#")
 }
 
 /// The same for keywords that stand at `place`.
-pub(super) fn first_beyond(schema: &Map<String, Value>, place: &str) -> Option<String> {
+pub(super) fn first_unenforced(schema: &Map<String, Value>, place: &str) -> Option<String> {
     let beyond = |keywords: &Map<String, Value>, place: &str| {
-        let (keyword, _) = keywords.iter().find(|(keyword, value)| !enforced(keywords, keyword, value))?;
-        Some(format!("`{}` at `{}`", clip(keyword), clip(place)))
+        let (keyword, _) = keywords.iter().find(|(keyword, value)| !is_enforced(keywords, keyword, value))?;
+        Some(format!("`{}` at `{}`", truncate(keyword), truncate(place)))
     };
     let inside = |keywords, place: &str| {
         let mut inside: Vec<_> = subschemas(keywords)
@@ -43,7 +43,7 @@ pub(super) fn first_beyond(schema: &Map<String, Value>, place: &str) -> Option<S
     None
 }
 
-pub(super) fn enforced(schema: &Map<String, Value>, keyword: &str, value: &Value) -> bool {
+pub(super) fn is_enforced(schema: &Map<String, Value>, keyword: &str, value: &Value) -> bool {
     match keyword {
         "type"
         | "properties"
@@ -61,7 +61,7 @@ pub(super) fn enforced(schema: &Map<String, Value>, keyword: &str, value: &Value
         | "$schema" | "$id" | "$comment" | "format" => true,
         "minimum" | "maximum" => {
             let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
-            match (whole(value), range(format)) {
+            match (as_integer(value), integer_range(format)) {
                 (Some(bound), Some((least, _))) if keyword == "minimum" => bound <= least,
                 (Some(bound), Some((_, most))) => bound >= most,
                 _ => false,
@@ -80,12 +80,12 @@ pub(super) fn enforced(schema: &Map<String, Value>, keyword: &str, value: &Value
     }
 }
 
-fn whole(value: &Value) -> Option<i128> {
+fn as_integer(value: &Value) -> Option<i128> {
     value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
 
 /// What fits into the integer that schemars gives this format.
-fn range(format: &str) -> Option<(i128, i128)> {
+fn integer_range(format: &str) -> Option<(i128, i128)> {
     macro_rules! range_of {
         ($integer:ty) => {
             (<$integer>::MIN as i128, <$integer>::MAX as i128)
@@ -239,16 +239,16 @@ mod tests {
 
     #[test]
     fn types_enforce_what_they_say() {
-        assert_eq!(beyond_types(&schema_of::<Everything>()), None);
-        assert_eq!(beyond_types(&schema_of::<Tree>()), None);
-        assert_eq!(beyond_types(&schema_of::<External>()), None);
-        assert_eq!(beyond_types(&schema_of::<Internal>()), None);
-        assert_eq!(beyond_types(&schema_of::<Adjacent>()), None);
-        assert_eq!(beyond_types(&schema_of::<Bare>()), None);
-        assert_eq!(beyond_types(&Schema::object()), None);
+        assert_eq!(unenforced_keyword(&schema_of::<Everything>()), None);
+        assert_eq!(unenforced_keyword(&schema_of::<Tree>()), None);
+        assert_eq!(unenforced_keyword(&schema_of::<External>()), None);
+        assert_eq!(unenforced_keyword(&schema_of::<Internal>()), None);
+        assert_eq!(unenforced_keyword(&schema_of::<Adjacent>()), None);
+        assert_eq!(unenforced_keyword(&schema_of::<Bare>()), None);
+        assert_eq!(unenforced_keyword(&Schema::object()), None);
         // With definitions instead of subschemas in place.
         let referring = schemars::schema_for!(Everything);
-        assert_eq!(beyond_types(&Schema::from(Value::from(referring))), None);
+        assert_eq!(unenforced_keyword(&Schema::from(Value::from(referring))), None);
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
                     it: $type,
                 }
                 let expected = concat!("`", $keyword, "` at `#/properties/it", $place, "`");
-                assert_eq!(beyond_types(&schema_of::<Args>()).as_deref(), Some(expected));
+                assert_eq!(unenforced_keyword(&schema_of::<Args>()).as_deref(), Some(expected));
             }};
         }
         field!(u8, #[schemars(range(min = 1))] => "minimum" at "");
@@ -288,7 +288,7 @@ mod tests {
             it: T,
         }
         fn found<T: JsonSchema>() -> Option<String> {
-            beyond_types(&schema_of::<Of<T>>())
+            unenforced_keyword(&schema_of::<Of<T>>())
         }
         assert_eq!(found::<char>().as_deref(), Some("`minLength` at `#/properties/it`"));
         assert_eq!(found::<[u8; 3]>().as_deref(), Some("`minItems` at `#/properties/it`"));
@@ -305,7 +305,7 @@ mod tests {
             "examples": [{"maximum": 1}],
             "enum": [{"pattern": "a"}],
         });
-        assert_eq!(beyond_types(&Schema::from(data)), None);
+        assert_eq!(unenforced_keyword(&Schema::from(data)), None);
         for (schema, found) in [
             (json!({"uniqueItems": true}), "`uniqueItems` at `#`"),
             (json!({"$defs": {"a/b": {"if": {}}}}), "`if` at `#/$defs/a~1b`"),
@@ -319,13 +319,13 @@ mod tests {
             (json!({"format": "date", "minimum": 0}), "`minimum` at `#`"),
             (json!({"unevaluatedProperties": false}), "`unevaluatedProperties` at `#`"),
         ] {
-            assert_eq!(beyond_types(&Schema::from(schema)).as_deref(), Some(found));
+            assert_eq!(unenforced_keyword(&Schema::from(schema)).as_deref(), Some(found));
         }
     }
 
     #[test]
     fn a_schema_as_deep_as_a_well_is_walked_without_falling_in() {
         let deep = (0..1_000).fold(json!({"pattern": "a"}), |inner, _| json!({"items": inner}));
-        assert!(beyond_types(&Schema::from(deep)).is_some_and(|found| found.starts_with("`pattern`")));
+        assert!(unenforced_keyword(&Schema::from(deep)).is_some_and(|found| found.starts_with("`pattern`")));
     }
 }

@@ -6,53 +6,53 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Semaphore;
 
-use super::link::Link;
+use super::connection::ServerConnection;
 use super::principal::Principal;
 use crate::lock::lock;
 
 /// How many handlers may run at once, for one peer or for all of a server's.
-pub(crate) struct Room {
-    pub(super) permits: Arc<Semaphore>,
+pub(crate) struct HandlerLimits {
+    pub(super) handler_permits: Arc<Semaphore>,
     /// For handlers that block: a thread keeps its place until it is done, also if its call was cancelled.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) blocking_permits: Arc<Semaphore>,
     /// How many streams may be open, and how many are.
-    streams: usize,
-    open: AtomicUsize,
+    max_streams: usize,
+    open_streams: AtomicUsize,
     /// How many streams of changes each authenticated caller has, where they belong to no session.
-    each: Mutex<HashMap<(String, String), usize>>,
+    streams_per_principal: Mutex<HashMap<(String, String), usize>>,
 }
 
-impl Room {
+impl HandlerLimits {
     pub(crate) fn new(handlers: usize, streams: usize) -> Arc<Self> {
         let places = || Arc::new(Semaphore::new(handlers));
         let (open, each) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(Self { permits: places(), places: places(), streams, open, each })
+        Arc::new(Self { handler_permits: places(), blocking_permits: places(), max_streams: streams, open_streams: open, streams_per_principal: each })
     }
 
     /// Counts a stream for as long as it is held; none if there are too many.
-    pub(crate) fn open(self: &Arc<Self>) -> Option<OpenStream> {
-        if self.open.fetch_add(1, Ordering::AcqRel) >= self.streams {
-            self.open.fetch_sub(1, Ordering::AcqRel);
+    pub(crate) fn open_stream(self: &Arc<Self>) -> Option<StreamPermit> {
+        if self.open_streams.fetch_add(1, Ordering::AcqRel) >= self.max_streams {
+            self.open_streams.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
-        Some(OpenStream { room: self.clone(), who: None, link: None })
+        Some(StreamPermit { limits: self.clone(), principal_key: None, connection: None })
     }
 }
 
 /// A stream that counts.
-pub(crate) struct OpenStream {
-    room: Arc<Room>,
+pub(crate) struct StreamPermit {
+    limits: Arc<HandlerLimits>,
     /// The issuer and the subject.
-    who: Option<(String, String)>,
+    principal_key: Option<(String, String)>,
     /// The link it belongs to, and how many resources it names.
-    link: Option<(Arc<Link>, usize)>,
+    connection: Option<(Arc<ServerConnection>, usize)>,
 }
 
-impl OpenStream {
+impl StreamPermit {
     /// Counts it among those of a caller too; none if that has `most` already.
-    pub(super) fn counted_for(mut self, who: &Principal, most: usize) -> Option<Self> {
+    pub(super) fn count_for_principal(mut self, who: &Principal, most: usize) -> Option<Self> {
         let who = (who.issuer().to_owned(), who.subject().to_owned());
-        let mut each = lock(&self.room.each);
+        let mut each = lock(&self.limits.streams_per_principal);
         let count = each.entry(who.clone()).or_default();
         if *count >= most {
             drop(each);
@@ -60,21 +60,21 @@ impl OpenStream {
         }
         *count += 1;
         drop(each);
-        self.who = Some(who);
+        self.principal_key = Some(who);
         Some(self)
     }
 
     /// Lets a link know when it ends.
-    pub(super) fn belongs_to(&mut self, link: &Arc<Link>, resources: usize) {
-        self.link = Some((link.clone(), resources));
+    pub(super) fn attach_connection(&mut self, link: &Arc<ServerConnection>, resources: usize) {
+        self.connection = Some((link.clone(), resources));
     }
 }
 
-impl Drop for OpenStream {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
-        self.room.open.fetch_sub(1, Ordering::AcqRel);
-        if let Some(who) = &self.who {
-            let mut each = lock(&self.room.each);
+        self.limits.open_streams.fetch_sub(1, Ordering::AcqRel);
+        if let Some(who) = &self.principal_key {
+            let mut each = lock(&self.limits.streams_per_principal);
             if let Some(count) = each.get_mut(who) {
                 *count -= 1;
                 if *count == 0 {
@@ -82,7 +82,7 @@ impl Drop for OpenStream {
                 }
             }
         }
-        if let Some((link, resources)) = &self.link {
+        if let Some((link, resources)) = &self.connection {
             link.close_stream(*resources);
         }
     }

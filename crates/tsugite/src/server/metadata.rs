@@ -1,7 +1,7 @@
 //! What tools, resources and prompts say of themselves alike.
 
 /// Setters for what all three have: a title, a description, pictures, data beside the protocol, tags.
-macro_rules! described {
+macro_rules! metadata_setters {
     ($name:ident, $description:literal) => {
         impl $name {
             /// For people.
@@ -50,4 +50,4 @@ macro_rules! described {
     };
 }
 
-pub(super) use described;
+pub(super) use metadata_setters;

@@ -8,53 +8,53 @@ use tsugite_core::protocol::resources::{self, Read, ReadResult};
 use tsugite_core::protocol::tools::{Call, CallOutput, CallResult};
 use tsugite_core::revision::{RpcError, Revision, Translate};
 
-use super::failure::Failure;
+use super::handler_error::InvocationError;
 
 /// A request a handler works on.
-pub(crate) trait Handled: Method<Output: Translate> {
+pub(crate) trait HandlerMethod: Method<Output: Translate> {
     /// What its handler gives.
-    type Done: Send + 'static;
+    type HandlerOutput: Send + 'static;
     /// Whether the handler may ask back.
-    const ASKS: bool;
+    const MAY_REQUEST_INPUT: bool;
 
-    fn output(done: Self::Done) -> Self::Output;
-    fn failed(failure: Failure, to: Revision) -> Result<Self::Output, RpcError>;
+    fn output(done: Self::HandlerOutput) -> Self::Output;
+    fn error_output(failure: InvocationError, to: Revision) -> Result<Self::Output, RpcError>;
     /// Asking back; `None` where that cannot be.
-    fn ask_back(asked: InputRequired) -> Option<Self::Output>;
+    fn input_required(asked: InputRequired) -> Option<Self::Output>;
 }
 
-impl Handled for Call {
-    type Done = CallResult;
-    const ASKS: bool = true;
+impl HandlerMethod for Call {
+    type HandlerOutput = CallResult;
+    const MAY_REQUEST_INPUT: bool = true;
 
     fn output(done: CallResult) -> CallOutput {
         CallOutput::Complete(done)
     }
 
-    fn failed(failure: Failure, to: Revision) -> Result<CallOutput, RpcError> {
+    fn error_output(failure: InvocationError, to: Revision) -> Result<CallOutput, RpcError> {
         failure.into_result(to).map(CallOutput::Complete)
     }
 
-    fn ask_back(asked: InputRequired) -> Option<CallOutput> {
+    fn input_required(asked: InputRequired) -> Option<CallOutput> {
         Some(asked.into())
     }
 }
 
-macro_rules! handled {
+macro_rules! handler_method {
     ($($method:ty: $done:ty = $output:expr, $ask_back:expr;)*) => {$(
-        impl Handled for $method {
-            type Done = $done;
-            const ASKS: bool = $ask_back.is_some();
+        impl HandlerMethod for $method {
+            type HandlerOutput = $done;
+            const MAY_REQUEST_INPUT: bool = $ask_back.is_some();
 
             fn output(done: $done) -> Self::Output {
                 $output(done)
             }
 
-            fn failed(failure: Failure, to: Revision) -> Result<Self::Output, RpcError> {
-                Err(failure.into_refusal(to))
+            fn error_output(failure: InvocationError, to: Revision) -> Result<Self::Output, RpcError> {
+                Err(failure.into_rpc_error(to))
             }
 
-            fn ask_back(asked: InputRequired) -> Option<Self::Output> {
+            fn input_required(asked: InputRequired) -> Option<Self::Output> {
                 let ask_back: Option<fn(InputRequired) -> Self::Output> = $ask_back;
                 ask_back.map(|ask_back| ask_back(asked))
             }
@@ -62,7 +62,7 @@ macro_rules! handled {
     )*};
 }
 
-handled! {
+handler_method! {
     Get: GetResult = MaybeInputRequired::Complete, Some(MaybeInputRequired::<GetResult>::InputRequired);
     Read: ReadResult = MaybeInputRequired::Complete, Some(MaybeInputRequired::<ReadResult>::InputRequired);
     Complete: CompleteResult = std::convert::identity, None::<fn(InputRequired) -> CompleteResult>;

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A table by numbers of our own.
-pub(crate) type Counted<T> = HashMap<i64, T, BuildHasherDefault<Spread>>;
+pub(crate) type IntMap<T> = HashMap<i64, T, BuildHasherDefault<IntHasher>>;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Spread(u64);
+pub(crate) struct IntHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for IntHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u64(u64::from(*byte));

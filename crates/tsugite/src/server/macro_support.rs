@@ -16,11 +16,11 @@ use tsugite_core::protocol::tools::CallResult;
 
 pub use super::arguments::{Slot, Slots};
 pub use super::ask::{FormChoice, choice, form_settings as form, read_choice};
-pub use super::handler::{Answer, CallParts, Handler, failed};
+pub use super::handler::{HandlerFuture, CallParts, Handler, ready_error};
 pub use super::schema::{ArgumentInfo, ArgumentsSchema};
 
-use super::arguments::Named;
-use super::failure::{Failure, ToolError};
+use super::arguments::NamedArguments;
+use super::handler_error::{InvocationError, HandlerError};
 use super::handler::FromCall;
 use super::output::{IntoOutput, Json};
 
@@ -53,10 +53,10 @@ impl<T: Serialize + JsonSchema> Structured for T {}
     label = "does not convert into `ToolError`",
     note = "use `ToolError`, or a type that implements `std::error::Error`"
 )]
-pub trait ToolFailure: Into<ToolError> {}
+pub trait IntoHandlerError: Into<HandlerError> {}
 
 #[diagnostic::do_not_recommend]
-impl<E: Into<ToolError>> ToolFailure for E {}
+impl<E: Into<HandlerError>> IntoHandlerError for E {}
 
 /// A parameter whose kind is not known yet.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl<T: Argument> ArgumentKind<T> {
 
     /// Adds it to the schema.
     pub fn describe(self, schema: &mut ArgumentsSchema, mut info: ArgumentInfo) {
-        info.optional |= missing::<T>().is_some();
+        info.optional |= missing_value::<T>().is_some();
         schema.argument::<T>(info);
     }
 }
@@ -204,9 +204,9 @@ impl<T: DeserializeOwned> ArgumentSlot<T> {
     }
 
     /// Takes the value out.
-    pub fn take(self, name: &str, call: &CallParts<'_>) -> Result<T, Failure> {
-        let value = self.value.or_else(|| self.default.map(|default| default())).or_else(missing);
-        value.ok_or_else(|| call.arguments.lacks(name))
+    pub fn take(self, name: &str, call: &CallParts<'_>) -> Result<T, InvocationError> {
+        let value = self.value.or_else(|| self.default.map(|default| default())).or_else(missing_value);
+        value.ok_or_else(|| call.arguments.missing_error(name))
     }
 }
 
@@ -231,7 +231,7 @@ impl<T: FromCall> PartSlot<T> {
     }
 
     /// Takes it from the call.
-    pub fn take(self, _name: &str, call: &CallParts<'_>) -> Result<T, Failure> {
+    pub fn take(self, _name: &str, call: &CallParts<'_>) -> Result<T, InvocationError> {
         T::from_call(call)
     }
 }
@@ -254,8 +254,8 @@ impl<T> NeitherSlot<T> {
     }
 
     /// Takes nothing.
-    pub fn take(self, name: &str, call: &CallParts<'_>) -> Result<T, Failure> {
-        Err(call.arguments.lacks(name))
+    pub fn take(self, name: &str, call: &CallParts<'_>) -> Result<T, InvocationError> {
+        Err(call.arguments.missing_error(name))
     }
 }
 
@@ -267,29 +267,29 @@ impl<T> Slot for NeitherSlot<T> {
 
 /// The place of a parameter that is not compiled.
 #[derive(Debug)]
-pub struct Absent;
+pub struct AbsentSlot;
 
-impl Slot for Absent {
+impl Slot for AbsentSlot {
     fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
         map.next_value::<IgnoredAny>().map(drop)
     }
 }
 
 /// Reads the arguments of a call into the places of the parameters.
-pub fn read<S: Slots>(call: &CallParts<'_>, names: &[&str], slots: fn() -> S) -> Result<S, Failure> {
-    call.arguments.read(&Named { names, slots })
+pub fn read<S: Slots>(call: &CallParts<'_>, names: &[&str], slots: fn() -> S) -> Result<S, InvocationError> {
+    call.arguments.read(&NamedArguments { names, slots })
 }
 
 /// What an argument is that was not given, if that is something: `None` for an `Option`.
-fn missing<T: DeserializeOwned>() -> Option<T> {
+fn missing_value<T: DeserializeOwned>() -> Option<T> {
     T::deserialize(UnitDeserializer::<serde::de::value::Error>::new()).ok()
 }
 
 /// What a tool returns, while its kind is not known yet.
 #[derive(Debug)]
-pub struct Returned<T>(PhantomData<T>);
+pub struct ReturnType<T>(PhantomData<T>);
 
-impl<T> Returned<T> {
+impl<T> ReturnType<T> {
     /// One.
     pub const NEW: Self = Self(PhantomData);
 }
@@ -302,7 +302,7 @@ pub trait IsOutput {
     fn kind(&self) -> OutputKind<Self::Of>;
 }
 
-impl<T: IntoOutput<CallResult>> IsOutput for &&Returned<T> {
+impl<T: IntoOutput<CallResult>> IsOutput for &&ReturnType<T> {
     type Of = T;
 
     fn kind(&self) -> OutputKind<T> {
@@ -319,7 +319,7 @@ pub trait IsResult {
 }
 
 // Any error: one that is none of a tool's must not make the whole a value.
-impl<T, E> IsResult for &Returned<Result<T, E>> {
+impl<T, E> IsResult for &ReturnType<Result<T, E>> {
     type Of = Result<T, E>;
 
     fn kind(&self) -> ResultKind<Result<T, E>> {
@@ -335,7 +335,7 @@ pub trait IsValue {
     fn kind(&self) -> ValueKind<Self::Of>;
 }
 
-impl<T> IsValue for Returned<T> {
+impl<T> IsValue for ReturnType<T> {
     type Of = T;
 
     fn kind(&self) -> ValueKind<T> {
@@ -345,9 +345,9 @@ impl<T> IsValue for Returned<T> {
 
 /// How what a tool returns becomes its result.
 #[derive(Debug)]
-pub struct Way<T> {
+pub struct OutputConversion<T> {
     /// As a result.
-    pub give: fn(T) -> Result<CallResult, Failure>,
+    pub convert: fn(T) -> Result<CallResult, InvocationError>,
     /// Its schema.
     pub schema: fn() -> Option<Schema>,
 }
@@ -358,8 +358,8 @@ pub struct OutputKind<T>(PhantomData<T>);
 
 impl<T: IntoOutput<CallResult>> OutputKind<T> {
     /// How.
-    pub fn way(self) -> Way<T> {
-        Way { give: T::into_output, schema: T::output_schema }
+    pub fn conversion(self) -> OutputConversion<T> {
+        OutputConversion { convert: T::into_output, schema: T::output_schema }
     }
 }
 
@@ -369,13 +369,13 @@ pub struct ResultKind<T>(PhantomData<T>);
 
 impl<T, E> ResultKind<Result<T, E>> {
     /// How.
-    pub fn way(self) -> Way<Result<T, E>>
+    pub fn conversion(self) -> OutputConversion<Result<T, E>>
     where
         T: Structured,
-        E: ToolFailure,
+        E: IntoHandlerError,
     {
-        Way {
-            give: |value| value.map(Json).into_output(),
+        OutputConversion {
+            convert: |value| value.map(Json).into_output(),
             schema: <Json<T> as IntoOutput<CallResult>>::output_schema,
         }
     }
@@ -387,12 +387,12 @@ pub struct ValueKind<T>(PhantomData<T>);
 
 impl<T> ValueKind<T> {
     /// How.
-    pub fn way(self) -> Way<T>
+    pub fn conversion(self) -> OutputConversion<T>
     where
         T: Structured,
     {
-        Way {
-            give: |value| Json(value).into_output(),
+        OutputConversion {
+            convert: |value| Json(value).into_output(),
             schema: <Json<T> as IntoOutput<CallResult>>::output_schema,
         }
     }
@@ -401,21 +401,21 @@ impl<T> ValueKind<T> {
 /// A handler made of a function over the whole call: what a macro makes of a function.
 pub fn handler<O, F>(call: F) -> Arc<dyn Handler<O>>
 where
-    F: Fn(&CallParts<'_>) -> Result<Answer<O>, Failure> + Send + Sync + 'static,
+    F: Fn(&CallParts<'_>) -> Result<HandlerFuture<O>, InvocationError> + Send + Sync + 'static,
     O: Send + 'static,
 {
-    Arc::new(Whole(call))
+    Arc::new(FnHandler(call))
 }
 
-struct Whole<F>(F);
+struct FnHandler<F>(F);
 
-impl<O, F> Handler<O> for Whole<F>
+impl<O, F> Handler<O> for FnHandler<F>
 where
-    F: Fn(&CallParts<'_>) -> Result<Answer<O>, Failure> + Send + Sync,
+    F: Fn(&CallParts<'_>) -> Result<HandlerFuture<O>, InvocationError> + Send + Sync,
     O: Send + 'static,
 {
-    fn call(&self, parts: &CallParts<'_>) -> Answer<O> {
-        (self.0)(parts).unwrap_or_else(failed)
+    fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<O> {
+        (self.0)(parts).unwrap_or_else(ready_error)
     }
 }
 

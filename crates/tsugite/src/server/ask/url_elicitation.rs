@@ -9,17 +9,17 @@ use tsugite_core::protocol::{ClientCapabilities, Object};
 use tsugite_core::revision::{RpcError, UnsupportedByRevisionError, write_notification};
 
 use super::super::context::Context;
-use super::super::failure::ToolError;
+use super::super::handler_error::HandlerError;
 use super::super::seal;
-use super::{Ask, AskError, accepted, read_elicited};
+use super::{Ask, AskError, into_accepted_content, read_elicit_result};
 
 /// A web page the user is sent to. Cheap to clone; keep it until the user is done there.
 ///
 /// The page learns who visits it from its own login, never from the URL: whoever holds the link is not therefore the user.
 #[derive(Clone)]
-pub struct Visit(Arc<Inner>);
+pub struct UrlElicitation(Arc<UrlElicitationInner>);
 
-struct Inner {
+struct UrlElicitationInner {
     context: Context,
     id: String,
     message: String,
@@ -31,25 +31,25 @@ impl Context {
     /// secret.
     ///
     /// Fails when the URL is not one, or names a user.
-    pub fn visit(&self, message: impl Into<String>, url: impl Into<String>) -> Result<Visit, AskError> {
+    pub fn url_elicitation(&self, message: impl Into<String>, url: impl Into<String>) -> Result<UrlElicitation, AskError> {
         let url = url.into();
-        check(&url)?;
-        let id = seal::random_name().ok_or_else(|| AskError::misused("the system has no randomness"))?;
-        Ok(Visit(Arc::new(Inner { context: self.clone(), id, message: message.into(), url })))
+        check_url(&url)?;
+        let id = seal::random_id().ok_or_else(|| AskError::misused("the system has no randomness"))?;
+        Ok(UrlElicitation(Arc::new(UrlElicitationInner { context: self.clone(), id, message: message.into(), url })))
     }
 }
 
-impl Visit {
+impl UrlElicitation {
     /// Asks the user to go there. Done when they agree, which is before they are done there.
     pub fn ask(&self) -> Ask<()> {
         let request = InputRequest::Elicit(ElicitParams::Url(self.params()));
-        Ask::new(&self.0.context, request, |raw, asked| accepted(read_elicited(raw, asked)?).map(drop))
+        Ask::new(&self.0.context, request, |raw, asked| into_accepted_content(read_elicit_result(raw, asked)?).map(drop))
     }
 
     /// Refuses the call until the user was there: the client calls again then. 2025-11-25 has an error of its own for
     /// it; elsewhere the model is told. A client that cannot open pages hears what it lacks.
-    pub fn refusal(&self) -> ToolError {
-        let Inner { context, message, url, .. } = &*self.0;
+    pub fn required_error(&self) -> HandlerError {
+        let UrlElicitationInner { context, message, url, .. } = &*self.0;
         let can = context.client_capabilities().elicitation.as_ref();
         if !context.revision().has_url_elicitation() || !can.is_some_and(ElicitationCapability::supports_url) {
             let pages = ElicitationCapability::new().url(Object::new());
@@ -57,9 +57,9 @@ impl Visit {
             return AskError::Unavailable { required }.into();
         }
         if context.revision().is_stateless() {
-            return ToolError::new(format!("{message} The user must visit {url} first."));
+            return HandlerError::new(format!("{message} The user must visit {url} first."));
         }
-        ToolError::refuse(RpcError::UrlElicitationRequired { elicitations: vec![self.params()] })
+        HandlerError::from_rpc_error(RpcError::UrlElicitationRequired { elicitations: vec![self.params()] })
     }
 
     /// The user is done there. Tells the client that asked, and only on 2025-11-25, which alone wants to hear it;
@@ -67,7 +67,7 @@ impl Visit {
     pub fn complete(&self) -> bool {
         let (context, revision) = (&self.0.context, self.0.context.revision());
         let outbox = match context.has_ended() {
-            true => context.later(),
+            true => context.push_queue(),
             false => Some(context.outbox().clone()),
         };
         let Some(outbox) = outbox else { return false };
@@ -85,19 +85,19 @@ impl Visit {
     }
 
     fn params(&self) -> UrlParams {
-        let Inner { id, message, url, context } = &*self.0;
+        let UrlElicitationInner { id, message, url, context } = &*self.0;
         let params = UrlParams::new(message.clone(), url.clone());
         if context.revision().is_stateless() { params } else { params.elicitation_id(id.clone()) }
     }
 }
 
-impl std::fmt::Debug for Visit {
+impl std::fmt::Debug for UrlElicitation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Visit").field("id", &self.0.id).finish_non_exhaustive()
     }
 }
 
-fn check(url: &str) -> Result<(), AskError> {
+fn check_url(url: &str) -> Result<(), AskError> {
     let bad = |why: &str| Err(AskError::misused(format!("a page to visit {why}")));
     let (scheme, rest) = match url.split_once("://") {
         Some(parts) => parts,
