@@ -1,6 +1,6 @@
 //! The clients over HTTP: sockets, and as much of HTTP/1.1 as it takes to know where an answer ends.
 //!
-//! [`Posts`] speaks Streamable HTTP, where the answer to a call is the response to its request. [`Stream`] speaks HTTP+SSE,
+//! [`Posts`] speaks Streamable HTTP, where the answer to a call is the response to its request. [`PostSseBody`] speaks HTTP+SSE,
 //! where it comes on a stream that was opened before. Each call under way has a connection of its own.
 
 use std::time::{Duration, Instant};

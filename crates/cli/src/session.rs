@@ -133,7 +133,7 @@ fn way(target: Target, common: &Common) -> Result<Connecting> {
         Target::Listed(Way::Command { program, args, env, unset, cwd, .. }) => {
             let mut command = Command::new(program).args(args);
             for name in unset {
-                command = command.without(name);
+                command = command.env_remove(name);
             }
             command = command.envs(env);
             if let Some(folder) = cwd {
@@ -170,7 +170,7 @@ fn way(target: Target, common: &Common) -> Result<Connecting> {
 fn spawn(command: Command, common: &Common) -> Connecting {
     let command = common.env.iter().fold(command, |command, (name, value)| match value {
         Some(value) => command.env(name, value),
-        None => command.pass(name),
+        None => command.pass_env(name),
     });
     Client::spawn(match common.verbose {
         0 => command,

@@ -76,7 +76,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request to `/mcp` with a `Host` and nothing else.
+    /// A request to `/mcp` with a `RequestSource` and nothing else.
     pub fn new(method: &str) -> Self {
         let headers = vec![("Host".to_owned(), "localhost".to_owned())];
         Self { method: method.to_owned(), path: "/mcp".to_owned(), headers, body: Vec::new() }

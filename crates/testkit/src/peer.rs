@@ -16,7 +16,7 @@ pub type Answering = Box<dyn FnMut(&str, &Value) -> Value + Send>;
 
 /// A client of one revision.
 pub struct Peer {
-    wire: memory::Wire,
+    wire: memory::MemoryConnection,
     revision: Revision,
     capabilities: Value,
     answering: Answering,
@@ -52,7 +52,7 @@ impl Peer {
         Self::connect_to(wire, revision, capabilities).await
     }
 
-    async fn connect_to(wire: memory::Wire, revision: Revision, capabilities: Value) -> Self {
+    async fn connect_to(wire: memory::MemoryConnection, revision: Revision, capabilities: Value) -> Self {
         let mut peer = Self {
             wire,
             revision,

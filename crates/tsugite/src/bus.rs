@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tsugite_core::jsonrpc::RawJson;
 
 /// Hears what is published, under which topic; says whether it is still there to hear.
-pub type Hearing = Box<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
+pub type BusSubscriber = Box<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
 
 /// Carries news between replicas. Whoever publishes may hear its own news.
 pub trait Bus: Send + Sync + 'static {
@@ -17,12 +17,12 @@ pub trait Bus: Send + Sync + 'static {
     fn publish(&self, topic: &str, message: &[u8]);
 
     /// Calls with everything that is published from now on, until it says that it is no longer there.
-    fn subscribe(&self, hearing: Hearing);
+    fn subscribe(&self, hearing: BusSubscriber);
 }
 
 /// A bus for replicas in one process. Clones are the same one.
 #[derive(Clone, Default)]
-pub struct MemoryBus(Arc<Mutex<Vec<Arc<Hearing>>>>);
+pub struct MemoryBus(Arc<Mutex<Vec<Arc<BusSubscriber>>>>);
 
 impl MemoryBus {
     /// One that nobody listens to yet.
@@ -30,7 +30,7 @@ impl MemoryBus {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Hearing>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<BusSubscriber>>> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -44,7 +44,7 @@ impl Bus for MemoryBus {
         }
     }
 
-    fn subscribe(&self, hearing: Hearing) {
+    fn subscribe(&self, hearing: BusSubscriber) {
         self.lock().push(Arc::new(hearing));
     }
 }
@@ -58,56 +58,56 @@ impl std::fmt::Debug for MemoryBus {
 /// What replicas tell each other.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum News {
+pub(crate) enum BusEvent {
     /// These lists have changed.
-    Changed { tools: bool, prompts: bool, resources: bool },
+    ListsChanged { tools: bool, prompts: bool, resources: bool },
     /// This resource has changed.
-    Updated { uri: String },
+    ResourceUpdated { uri: String },
     /// This session has ended.
-    Ended { session: String },
+    SessionEnded { session: String },
     /// The client of this session has answered.
-    Answered { session: String, response: String },
+    ClientResponse { session: String, response: String },
 }
 
 #[derive(Serialize, Deserialize)]
-struct Letter {
+struct Envelope {
     from: u64,
-    news: News,
+    event: BusEvent,
 }
 
 /// The bus of one server, if it has one.
 #[derive(Default)]
-pub(crate) struct Carrier(OnceLock<(Arc<dyn Bus>, String, u64)>);
+pub(crate) struct BusHandle(OnceLock<(Arc<dyn Bus>, String, u64)>);
 
-impl Carrier {
+impl BusHandle {
     /// Uses a bus under a topic of its own. The first one stays.
     pub(crate) fn set(&self, bus: Arc<dyn Bus>, topic: String) {
         let from = RandomState::new().hash_one(std::process::id());
         drop(self.0.set((bus, topic, from)));
     }
 
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.get().is_some()
     }
 
-    pub(crate) fn tell(&self, news: News) {
+    pub(crate) fn publish(&self, news: BusEvent) {
         let Some((bus, topic, from)) = self.0.get() else { return };
-        if let Ok(letter) = RawJson::from_value(&Letter { from: *from, news }) {
+        if let Ok(letter) = RawJson::from_value(&Envelope { from: *from, event: news }) {
             bus.publish(topic, letter.text().as_bytes());
         }
     }
 
     /// Hears what other replicas tell, for as long as `hear` says.
-    pub(crate) fn hear(&self, hear: impl Fn(News) -> bool + Send + Sync + 'static) {
+    pub(crate) fn subscribe(&self, hear: impl Fn(BusEvent) -> bool + Send + Sync + 'static) {
         let Some((bus, known, own)) = self.0.get() else { return };
         let (known, own) = (known.clone(), *own);
         bus.subscribe(Box::new(move |topic, message| {
             if topic != known {
                 return true;
             }
-            let letter = std::str::from_utf8(message).ok().map(serde_json::from_str::<Letter>);
+            let letter = std::str::from_utf8(message).ok().map(serde_json::from_str::<Envelope>);
             match letter {
-                Some(Ok(letter)) if letter.from != own => hear(letter.news),
+                Some(Ok(letter)) if letter.from != own => hear(letter.event),
                 // Our own, or of a version that says more than we know.
                 _ => true,
             }

@@ -49,7 +49,7 @@ impl Transport {
 /// Something that carries lines to a server and back.
 pub enum Wire {
     /// In memory.
-    Memory(Box<tsugite::transport::memory::Wire>),
+    Memory(Box<tsugite::transport::memory::MemoryConnection>),
     /// A child process; stopped when dropped.
     Stdio(Box<(Child, ChildStdin, Lines<BufReader<ChildStdout>>)>),
     /// Sockets.

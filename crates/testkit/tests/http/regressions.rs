@@ -70,7 +70,7 @@ async fn one_client_does_not_take_the_streams_of_all() {
 #[tokio::test]
 async fn listening_counts_among_the_streams() {
     // F-25, and the doc of `Http::most_streams`.
-    let serving = Serving::start(&server().http(Http::new().most_streams(1))).await;
+    let serving = Serving::start(&server().http(Http::new().max_streams(1))).await;
     let mut first = serving.connect().await;
     assert_eq!(first.send(listen()).await.status, 200);
     assert_ne!(serving.connect().await.send(listen()).await.status, 200);

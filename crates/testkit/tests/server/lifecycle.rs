@@ -10,7 +10,7 @@ use tsugite::core::protocol::content::SamplingBlock;
 use tsugite::core::protocol::form::{Field, FormSchema};
 use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
 use tsugite::prelude::*;
-use tsugite::transport::memory::{self, Wire};
+use tsugite::transport::memory::{self, MemoryConnection};
 use tsugite_testkit::peer::Peer;
 
 const STATELESS: Revision = Revision::NEWEST;
@@ -89,12 +89,12 @@ fn everything() -> Server {
 }
 
 /// Sends a line as it is and gives the next one.
-async fn exchange(wire: &mut Wire, message: &Value) -> Value {
+async fn exchange(wire: &mut MemoryConnection, message: &Value) -> Value {
     wire.send(message.to_string());
     heard(wire).await
 }
 
-async fn heard(wire: &mut Wire) -> Value {
+async fn heard(wire: &mut MemoryConnection) -> Value {
     let line = tokio::time::timeout(Duration::from_secs(3_600), wire.next()).await;
     serde_json::from_str(&line.unwrap_or_else(|_| panic!("the server stays silent"))).unwrap()
 }

@@ -26,7 +26,7 @@ use crate::client::{Client, Error, Kind, Step};
 use crate::int_map::IntMap;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
-use crate::transport::outbox::Outbox;
+use crate::transport::outbound_queue::OutboundQueue;
 
 /// A connection to a server behind the bridge.
 pub(super) struct Far {
@@ -86,7 +86,7 @@ pub(super) struct InFlight {
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) id: Id<'static>,
-    pub(super) outbox: Arc<Outbox>,
+    pub(super) outbox: Arc<OutboundQueue>,
     /// The token under which the client wants progress.
     pub(super) token: Option<Id<'static>>,
     /// Which logs it wants, where each request says so.
@@ -302,7 +302,7 @@ impl Far {
     }
 
     /// Where something under way would be told more, and can take no more.
-    pub(super) fn full_place(&self) -> Option<Arc<Outbox>> {
+    pub(super) fn full_place(&self) -> Option<Arc<OutboundQueue>> {
         let calls = lock(&self.calls);
         calls.values().find_map(|flight| {
             let place = lock(&flight.place);

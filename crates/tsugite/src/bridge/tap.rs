@@ -15,7 +15,7 @@ use crate::client::tap::{Answered, Later, Tap};
 use crate::lock::lock;
 use crate::server::ask::send_raw_request;
 use crate::server::connection::ServerConnection;
-use crate::transport::outbox::Outbox;
+use crate::transport::outbound_queue::OutboundQueue;
 
 /// Hears a server for a connection.
 pub(super) struct FarTap(pub(super) Weak<Far>);
@@ -47,7 +47,7 @@ impl Tap for FarTap {
             return None;
         }
         let outbox = far.full_place()?;
-        Some(Box::pin(async move { outbox.room().await }))
+        Some(Box::pin(async move { outbox.wait_for_capacity().await }))
     }
 
     fn lost(&self, seen: &str) {
@@ -191,13 +191,13 @@ impl Heard<'_> {
             let ready = ServerConnection::wait_until_ready(&link).await;
             let (Some(()), Some(far), Some(link)) = (ready, far.upgrade(), link.upgrade()) else { return };
             let mut early = lock(&far.early);
-            early.take().into_iter().flatten().for_each(|bytes| link.outbox().push_once(bytes));
+            early.take().into_iter().flatten().for_each(|bytes| link.outbox().push_coalesced(bytes));
         });
     }
 
     /// Says what belongs to a request under way. A client with a session that is too far behind makes its server wait
     /// ([`Tap::full`]), so nothing of what was read until then is left out.
-    fn push_to_request(&self, outbox: &Outbox, to: Revision, params: Raw<'_>) {
+    fn push_to_request(&self, outbox: &OutboundQueue, to: Revision, params: Raw<'_>) {
         match &self.far.near {
             Near::Everybody => self.push(outbox, to, params),
             Near::Session(..) => {
@@ -208,11 +208,11 @@ impl Heard<'_> {
     }
 
     /// Says it the way `to` does, or not at all. What a client does not read is not kept for it without end.
-    fn push(&self, outbox: &Outbox, to: Revision, params: Raw<'_>) {
+    fn push(&self, outbox: &OutboundQueue, to: Revision, params: Raw<'_>) {
         let Some(bytes) = self.written(to, params) else { return };
-        match outbox.is_full() && (!self.is_change() || outbox.is_stuffed()) {
+        match outbox.is_full() && (!self.is_change() || outbox.is_coalesced_full()) {
             true => tracing::debug!(method = self.method, "a client is too far behind to be told"),
-            false => outbox.push_once(bytes),
+            false => outbox.push_coalesced(bytes),
         }
     }
 

@@ -15,8 +15,8 @@ use super::settings::Direction;
 use super::shared::Shared;
 use crate::server::connection::ServerConnection as ServerLink;
 use crate::server::{Principal, Server};
-use crate::transport::child::{Child, Command, Started};
-use crate::transport::outbox::Outbox;
+use crate::transport::child::{Child, Command, SpawnedChild};
+use crate::transport::outbound_queue::OutboundQueue;
 
 /// A way to one server.
 pub(super) enum Carrier {
@@ -181,12 +181,12 @@ pub(super) fn answered(outcome: Outcome) -> Result<Answered, Trouble> {
 
 /// The pipes of a child.
 pub(super) struct ChildPipe {
-    outbox: Arc<Outbox>,
+    outbox: Arc<OutboundQueue>,
     pub(super) child: Child,
 }
 
 /// Dropping it ends what is said to a child: its writer lets go of the pipe.
-struct Hangup<'a>(&'a Outbox);
+struct Hangup<'a>(&'a OutboundQueue);
 
 impl Drop for Hangup<'_> {
     fn drop(&mut self) {
@@ -196,16 +196,16 @@ impl Drop for Hangup<'_> {
 
 impl ChildPipe {
     async fn send(&self, bytes: &[u8]) {
-        self.outbox.room().await;
+        self.outbox.wait_for_capacity().await;
         self.outbox.push(|out| out.extend_from_slice(bytes));
     }
 }
 
 /// Starts a child and a connection through its pipes.
 pub(super) fn through_child(shared: &Arc<Shared>, command: &Command) -> Result<Arc<Link>, Error> {
-    let Started { child, stdin, stdout } =
-        command.start().map_err(|error| Error::connect(Step::Start, error))?;
-    let outbox = Arc::new(Outbox::new(WAITING));
+    let SpawnedChild { child, stdin, stdout } =
+        command.spawn().map_err(|error| Error::connect(Step::Start, error))?;
+    let outbox = Arc::new(OutboundQueue::new(WAITING));
     let pipe = ChildPipe { outbox: Arc::clone(&outbox), child };
     let link = Link::new(Arc::clone(shared), Carrier::Child(pipe));
     link.keep(&tokio::spawn(write_child(Arc::clone(&link), outbox, stdin)));
@@ -214,11 +214,11 @@ pub(super) fn through_child(shared: &Arc<Shared>, command: &Command) -> Result<A
 }
 
 /// Writes to the child until nothing more is to be said to it.
-async fn write_child(link: Arc<Link>, outbox: Arc<Outbox>, mut stdin: impl AsyncWrite + Unpin) {
+async fn write_child(link: Arc<Link>, outbox: Arc<OutboundQueue>, mut stdin: impl AsyncWrite + Unpin) {
     let mut bytes = Vec::new();
     loop {
-        outbox.filled().await;
-        if !outbox.take_now(&mut bytes) {
+        outbox.readable().await;
+        if !outbox.take_all(&mut bytes) {
             if outbox.is_closed() {
                 return;
             }
@@ -239,7 +239,7 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
     let mut lines = LineReader::new(link.limits().max_message_bytes);
     // What it started may hold its output open when it has ended. What is there by then is read.
     let mut ended = pin!(async {
-        pipe.child.ended().await;
+        pipe.child.wait().await;
         tokio::time::sleep(ENDING).await;
     });
     // Whether a line is known to be no message although its end has not come.
@@ -283,7 +283,7 @@ async fn read_child(link: Arc<Link>, mut stdout: impl AsyncRead + Unpin) {
     }
     pipe.outbox.close();
     // One that closes its output is usually about to end.
-    let seen = match tokio::time::timeout(ENDING, pipe.child.ended()).await {
+    let seen = match tokio::time::timeout(ENDING, pipe.child.wait()).await {
         Ok(ended) => format!("the server {ended}"),
         Err(_) => "the server closed its output".to_owned(),
     };
@@ -320,8 +320,8 @@ async fn read_memory(link: Arc<Link>, server: Arc<ServerLink>) {
     let mut lines = LineReader::new(usize::MAX - 1);
     let mut bytes = Vec::new();
     loop {
-        server.outbox().filled().await;
-        if !server.outbox().take_now(&mut bytes) {
+        server.outbox().readable().await;
+        if !server.outbox().take_all(&mut bytes) {
             if server.outbox().is_closed() {
                 return link.lose("the server is gone");
             }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tsugite_core::session::probe::Verdict;
+use tsugite_core::session::probe::ProbeRecord;
 
 use super::calls::Waiting;
 use super::carrier::{Answered, Outgoing};
@@ -55,8 +55,8 @@ impl Url {
 pub(super) async fn open(
     _: &Arc<Shared>,
     _: &Url,
-    _: Option<Verdict>,
-) -> Result<(Arc<Link>, Option<Verdict>)> {
+    _: Option<ProbeRecord>,
+) -> Result<(Arc<Link>, Option<ProbeRecord>)> {
     let text =
         "HTTP is spoken only with the cargo feature `http` of tsugite, which this program was built without";
     Err(Error::setting(text))

@@ -16,7 +16,7 @@ use super::call::Request;
 use super::error::{Error, Kind, Result};
 use super::options::Options;
 
-/// A list of a server. Await it for all of it, or take it as a stream: `next`, or [`Stream`].
+/// A list of a server. Await it for all of it, or take it as a stream: `next`, or [`PostSseBody`].
 ///
 /// A server whose pages never end, or whose cursors go in circles, ends in an error.
 ///

@@ -13,9 +13,9 @@ use super::ServerShared;
 use super::context::CancellationToken;
 use super::principal::Principal;
 use super::registry::{ListKind, outer_name};
-use crate::bus::{Carrier, News};
+use crate::bus::{BusHandle, BusEvent};
 use crate::lock::lock;
-use crate::transport::outbox::Outbox;
+use crate::transport::outbound_queue::OutboundQueue;
 
 /// The news of one server.
 #[derive(Default)]
@@ -26,12 +26,12 @@ pub(crate) struct ChangeFeed {
     /// Servers this one is mounted in, and under which prefix.
     outer_servers: Mutex<Vec<(Weak<ServerShared>, String)>>,
     /// Other replicas.
-    pub(crate) bus: Carrier,
+    pub(crate) bus: BusHandle,
 }
 
 /// Somebody who wants to hear of changes: a session, or one `subscriptions/add_listener`.
 pub(crate) struct ChangeListener {
-    outbox: Arc<Outbox>,
+    outbox: Arc<OutboundQueue>,
     revision: Revision,
     /// Names the subscription, on 2026-07-28.
     id: Option<Id<'static>>,
@@ -48,7 +48,7 @@ impl ChangeListener {
     /// A session of the handshake era: hears of the lists that were declared to it, and of the resources it subscribes
     /// to.
     pub(crate) fn for_session(
-        outbox: Arc<Outbox>,
+        outbox: Arc<OutboundQueue>,
         revision: Revision,
         principal: Option<Principal>,
         lists: HashSet<ListKind>,
@@ -67,7 +67,7 @@ impl ChangeListener {
 
     /// A subscription of 2026-07-28.
     pub(crate) fn for_subscription(
-        outbox: Arc<Outbox>,
+        outbox: Arc<OutboundQueue>,
         revision: Revision,
         id: Id<'static>,
         principal: Option<Principal>,
@@ -140,7 +140,7 @@ impl ChangeListener {
         }
         let mut message = Vec::new();
         if write_notification::<N>(&mut message, params, self.revision).is_ok() {
-            self.outbox.push_once(message);
+            self.outbox.push_coalesced(message);
         }
     }
 
@@ -173,10 +173,10 @@ impl ChangeFeed {
 
     /// Lists have changed. Whoever holds this server is told once, by however many ways, and so are other replicas.
     pub(crate) fn notify_list_changed(&self, kinds: &[ListKind]) {
-        if self.bus.is_there() && !kinds.is_empty() {
+        if self.bus.is_set() && !kinds.is_empty() {
             let has = |kind| kinds.contains(&kind);
             let (tools, prompts, resources) = (has(ListKind::Tool), has(ListKind::Prompt), has(ListKind::Resource));
-            self.bus.tell(News::Changed { tools, prompts, resources });
+            self.bus.publish(BusEvent::ListsChanged { tools, prompts, resources });
         }
         self.notify_list_changed_locally(kinds);
     }
@@ -203,22 +203,22 @@ impl ChangeFeed {
     }
 
     /// What another replica tells.
-    pub(crate) fn receive_bus_event(&self, shared: &ServerShared, news: &News) {
+    pub(crate) fn receive_bus_event(&self, shared: &ServerShared, news: &BusEvent) {
         match news {
-            News::Changed { tools, prompts, resources } => {
+            BusEvent::ListsChanged { tools, prompts, resources } => {
                 let all = [(ListKind::Tool, tools), (ListKind::Prompt, prompts), (ListKind::Resource, resources)];
                 let kinds: Vec<_> = all.into_iter().filter(|(_, has)| **has).map(|(kind, _)| kind).collect();
                 self.notify_list_changed_locally(&kinds);
             }
-            News::Updated { uri } => self.notify_resource_updated_locally(shared, uri),
-            News::Ended { .. } | News::Answered { .. } => {}
+            BusEvent::ResourceUpdated { uri } => self.notify_resource_updated_locally(shared, uri),
+            BusEvent::SessionEnded { .. } | BusEvent::ClientResponse { .. } => {}
         }
     }
 
     /// A resource has changed.
     pub(crate) fn notify_resource_updated(&self, shared: &ServerShared, uri: &str) {
-        if self.bus.is_there() {
-            self.bus.tell(News::Updated { uri: uri.to_owned() });
+        if self.bus.is_set() {
+            self.bus.publish(BusEvent::ResourceUpdated { uri: uri.to_owned() });
         }
         self.notify_resource_updated_locally(shared, uri);
     }

@@ -205,7 +205,7 @@ impl Server {
         let feed = &self.shared.feed;
         feed.bus.set(Arc::new(bus), format!("tsugite/{}", self.shared.config().info.name));
         let shared = Arc::downgrade(&self.shared);
-        feed.bus.hear(move |news| {
+        feed.bus.subscribe(move |news| {
             let Some(shared) = shared.upgrade() else { return false };
             shared.feed.receive_bus_event(&shared, &news);
             true

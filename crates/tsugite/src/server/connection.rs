@@ -40,7 +40,7 @@ use super::response_writer::ResponseWriter;
 use super::handler_limits::{StreamPermit, HandlerLimits};
 use super::{Config, Server, layer, lifecycle, route};
 use crate::lock::lock;
-use crate::transport::outbox::Outbox;
+use crate::transport::outbound_queue::OutboundQueue;
 
 /// The server's side of one connection.
 pub(crate) struct ServerConnection {
@@ -48,7 +48,7 @@ pub(crate) struct ServerConnection {
     pub(crate) config: Arc<Config>,
     /// What belongs to no request goes here; over stdio everything does. A session over HTTP has none until it opens a
     /// stream.
-    outbox: OnceLock<Arc<Outbox>>,
+    outbox: OnceLock<Arc<OutboundQueue>>,
     /// None until somebody asks.
     outgoing_requests: OnceLock<Arc<OutgoingRequests>>,
     pub(crate) caller: Caller,
@@ -247,8 +247,8 @@ impl ServerConnection {
     }
 
     /// Where what belongs to no request goes.
-    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
-        self.outbox.get_or_init(|| Arc::new(Outbox::new(self.config.max_write_buffer_bytes)))
+    pub(crate) fn outbox(&self) -> &Arc<OutboundQueue> {
+        self.outbox.get_or_init(|| Arc::new(OutboundQueue::new(self.config.max_write_buffer_bytes)))
     }
 
     /// What was asked of the client.
@@ -577,7 +577,7 @@ impl ServerConnection {
             context.end();
             drop(ending);
             // What a peer does not read is not added to without end; its place is taken meanwhile.
-            outbox.room().await;
+            outbox.wait_for_capacity().await;
             drop(permit);
             move || {
                 let said = match (driven, binding) {
@@ -669,7 +669,7 @@ impl ServerConnection {
     /// Lets whoever carries what belongs to no request look whether that should end.
     pub(crate) fn wake_push_stream(&self) {
         if let Some(outbox) = self.outbox.get() {
-            outbox.nudge();
+            outbox.wake();
         }
     }
 
@@ -939,7 +939,7 @@ impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.in_flight_count.fetch_sub(1, Ordering::AcqRel);
         if let Some(outbox) = self.0.outbox.get() {
-            outbox.spoken();
+            outbox.notify_idle();
         }
     }
 }

@@ -27,7 +27,7 @@ use super::connection::{IncomingRequest, ServerConnection};
 use super::principal::{Headers, Principal};
 use super::{Config, Server, ServerShared};
 use crate::lock::lock;
-use crate::transport::outbox::Outbox;
+use crate::transport::outbound_queue::OutboundQueue;
 
 /// What a handler may do meanwhile. A parameter of any handler; cheap to clone.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub struct Context(Arc<ContextInner>);
 
 struct ContextInner {
     server: Server,
-    outbox: Arc<Outbox>,
+    outbox: Arc<OutboundQueue>,
     /// Where what comes after the answer goes.
     connection: Weak<ServerConnection>,
     outgoing_requests: Arc<OutgoingRequests>,
@@ -72,7 +72,7 @@ impl Context {
         let mut params = ProgressParams::new(token.clone(), progress);
         params.total = total;
         params.message = message.map(str::to_owned);
-        self.0.outbox.room().await;
+        self.0.outbox.wait_for_capacity().await;
         if self.has_ended() {
             return;
         }
@@ -99,7 +99,7 @@ impl Context {
             redact(&mut value);
             data = RawJson::from(value);
         }
-        self.0.outbox.room().await;
+        self.0.outbox.wait_for_capacity().await;
         if self.has_ended() {
             return;
         }
@@ -148,15 +148,15 @@ impl Context {
     /// answer later, which spares it a connection that stays open for long. Does nothing where streams cannot be taken up
     /// again.
     pub fn close_stream(&self) {
-        self.0.outbox.cut();
+        self.0.outbox.request_close();
     }
 
-    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
+    pub(crate) fn outbox(&self) -> &Arc<OutboundQueue> {
         &self.0.outbox
     }
 
     /// Where what belongs to no request goes, or to one that is answered; nowhere if the peer is gone or none can follow.
-    pub(crate) fn push_queue(&self) -> Option<Arc<Outbox>> {
+    pub(crate) fn push_queue(&self) -> Option<Arc<OutboundQueue>> {
         let link = self.0.connection.upgrade().filter(|link| link.can_push())?;
         Some(link.outbox().clone()).filter(|outbox| !outbox.is_closed())
     }

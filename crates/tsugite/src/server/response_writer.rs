@@ -7,13 +7,13 @@ use tsugite_core::protocol::Method;
 use tsugite_core::revision::{RpcError, Revision, ServerInfoMeta, Translate, UnsupportedByRevisionError, write_result_in_place};
 
 use crate::lock::lock;
-use crate::transport::outbox::Outbox;
+use crate::transport::outbound_queue::OutboundQueue;
 
 /// Where an answer goes.
 #[derive(Clone)]
 pub(crate) struct ResponseWriter {
     /// Where what is said before the answer goes.
-    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) outbox: Arc<OutboundQueue>,
     target: ResponseTarget,
 }
 
@@ -61,7 +61,7 @@ const MESSAGE_OVERHEAD: usize = 64;
 
 /// The answers to one batch. The array leaves when the last of its requests is answered, cancelled or dropped.
 pub(crate) struct BatchWriter {
-    outbox: Arc<Outbox>,
+    outbox: Arc<OutboundQueue>,
     responses: Mutex<(BatchResponse, usize)>,
     /// How many bytes the array may have; what would go beyond is refused.
     max_bytes: usize,
@@ -69,24 +69,24 @@ pub(crate) struct BatchWriter {
 
 impl ResponseWriter {
     /// Out by itself.
-    pub(crate) fn single(outbox: Arc<Outbox>) -> Self {
+    pub(crate) fn single(outbox: Arc<OutboundQueue>) -> Self {
         Self { outbox, target: ResponseTarget::Single }
     }
 
     /// For a batch.
-    pub(crate) fn batch(outbox: Arc<Outbox>, most: usize) -> Self {
+    pub(crate) fn batch(outbox: Arc<OutboundQueue>, most: usize) -> Self {
         let batch = BatchWriter { outbox: outbox.clone(), responses: Mutex::default(), max_bytes: most };
         Self { outbox, target: ResponseTarget::Batch(Arc::new(batch)) }
     }
 
     /// For whoever stands around the request. What comes before the answer goes out all the same.
-    pub(crate) fn capture(outbox: Arc<Outbox>) -> Self {
+    pub(crate) fn capture(outbox: Arc<OutboundQueue>) -> Self {
         Self { outbox, target: ResponseTarget::Captured(Arc::default()) }
     }
 
     /// For what nobody waits for.
     pub(crate) fn discard() -> Self {
-        Self::capture(Arc::new(Outbox::new(0)))
+        Self::capture(Arc::new(OutboundQueue::new(0)))
     }
 
     /// What was captured, if there was an answer.
@@ -168,7 +168,7 @@ impl ResponseWriter {
 
     fn send_error_object(&self, id: Option<&Id<'_>>, error: &ErrorObject, to: Revision) {
         if let ResponseTarget::Single = self.target {
-            self.outbox.refuse(i32::try_from(error.code).unwrap_or(i32::MIN));
+            self.outbox.set_error_code(i32::try_from(error.code).unwrap_or(i32::MIN));
         }
         self.push(id, to, |out| write::error(out, id, to.writes_null_id(), error));
     }

@@ -3,7 +3,7 @@
 //! [`Store`] is narrow, so that a backend shared by many replicas is little work. [`MemoryStore`] is the default and
 //! answers at once; requests that need nothing from it pay nothing for it.
 
-mod memory;
+mod memory_store;
 
 use std::error::Error;
 use std::future::Future;
@@ -13,29 +13,29 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use memory::MemoryStore;
+pub use memory_store::MemoryStore;
 
 /// Something that is there now, or will be.
-pub enum Soon<T> {
+pub enum StoreFuture<T> {
     /// At once, as memory can.
-    Now(T),
+    Ready(T),
     /// After a while.
-    Later(Pin<Box<dyn Future<Output = T> + Send>>),
+    Pending(Pin<Box<dyn Future<Output = T> + Send>>),
 }
 
-impl<T> Soon<T> {
+impl<T> StoreFuture<T> {
     /// Waits, if that is necessary.
     pub async fn wait(self) -> T {
         match self {
-            Soon::Now(value) => value,
-            Soon::Later(value) => value.await,
+            StoreFuture::Ready(value) => value,
+            StoreFuture::Pending(value) => value.await,
         }
     }
 }
 
-impl<T> std::fmt::Debug for Soon<T> {
+impl<T> std::fmt::Debug for StoreFuture<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if matches!(self, Soon::Now(_)) { "Now" } else { "Later" })
+        f.write_str(if matches!(self, StoreFuture::Ready(_)) { "Now" } else { "Later" })
     }
 }
 
@@ -43,11 +43,11 @@ impl<T> std::fmt::Debug for Soon<T> {
 pub type StoreError = Box<dyn Error + Send + Sync>;
 
 /// What a store answers.
-pub type Stored<T> = Soon<Result<T, StoreError>>;
+pub type StoreResult<T> = StoreFuture<Result<T, StoreError>>;
 
 /// A value, and which one it is among those that stood under its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct VersionedValue {
     /// The value.
     pub value: Bytes,
     /// Changes whenever the value does.
@@ -56,18 +56,18 @@ pub struct Entry {
 
 /// What must stand under a key for a value to take its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
+pub enum Precondition {
     /// Anything or nothing.
     Any,
     /// Nothing.
-    Nothing,
+    Absent,
     /// The value of this version.
     Version(u64),
 }
 
 /// Some events of one stream, in order and without a gap, as they were sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Events {
+pub struct EventBatch {
     /// The number of the first.
     pub first: u64,
     /// The number of the last.
@@ -78,13 +78,13 @@ pub struct Events {
 
 /// How much of a stream is kept.
 #[derive(Debug, Clone, Copy)]
-pub struct LogBounds {
+pub struct LogLimits {
     /// How many events.
-    pub events: usize,
+    pub max_events: usize,
     /// How many bytes.
-    pub bytes: usize,
+    pub max_bytes: usize,
     /// For how long after the last one.
-    pub age: Duration,
+    pub ttl: Duration,
 }
 
 /// Keeps values and logs, each for a time. Shared by replicas or private to one.
@@ -96,26 +96,26 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// What stands under a key.
-    fn get(&self, key: &str) -> Stored<Option<Entry>>;
+    fn get(&self, key: &str) -> StoreResult<Option<VersionedValue>>;
 
     /// Puts a value under a key for a time, if what is expected stands there. Gives its version, or `None` if something
     /// else stood there.
-    fn put(&self, key: &str, value: Bytes, expect: Expect, age: Duration) -> Stored<Option<u64>>;
+    fn put(&self, key: &str, value: Bytes, expect: Precondition, age: Duration) -> StoreResult<Option<u64>>;
 
     /// Takes away what stands under a key, once.
-    fn take(&self, key: &str) -> Stored<Option<Bytes>>;
+    fn take(&self, key: &str) -> StoreResult<Option<Bytes>>;
 
     /// Appends to a log. What is beyond the bounds goes, the oldest first.
-    fn append(&self, log: &str, events: Events, bounds: LogBounds) -> Stored<()>;
+    fn append(&self, log: &str, events: EventBatch, bounds: LogLimits) -> StoreResult<()>;
 
     /// What follows the event `after`; `None` if some of that is gone, or the log is not there.
-    fn read(&self, log: &str, after: u64) -> Stored<Option<Vec<Events>>>;
+    fn read(&self, log: &str, after: u64) -> StoreResult<Option<Vec<EventBatch>>>;
 
     /// Forgets a log.
-    fn forget(&self, log: &str) -> Stored<()>;
+    fn delete_log(&self, log: &str) -> StoreResult<()>;
 
     /// Called now and then, for a store that does not notice by itself what is too old.
-    fn sweep(&self) {}
+    fn purge_expired(&self) {}
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {
@@ -123,31 +123,31 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).is_shared()
     }
 
-    fn get(&self, key: &str) -> Stored<Option<Entry>> {
+    fn get(&self, key: &str) -> StoreResult<Option<VersionedValue>> {
         (**self).get(key)
     }
 
-    fn put(&self, key: &str, value: Bytes, expect: Expect, age: Duration) -> Stored<Option<u64>> {
+    fn put(&self, key: &str, value: Bytes, expect: Precondition, age: Duration) -> StoreResult<Option<u64>> {
         (**self).put(key, value, expect, age)
     }
 
-    fn take(&self, key: &str) -> Stored<Option<Bytes>> {
+    fn take(&self, key: &str) -> StoreResult<Option<Bytes>> {
         (**self).take(key)
     }
 
-    fn append(&self, log: &str, events: Events, bounds: LogBounds) -> Stored<()> {
+    fn append(&self, log: &str, events: EventBatch, bounds: LogLimits) -> StoreResult<()> {
         (**self).append(log, events, bounds)
     }
 
-    fn read(&self, log: &str, after: u64) -> Stored<Option<Vec<Events>>> {
+    fn read(&self, log: &str, after: u64) -> StoreResult<Option<Vec<EventBatch>>> {
         (**self).read(log, after)
     }
 
-    fn forget(&self, log: &str) -> Stored<()> {
-        (**self).forget(log)
+    fn delete_log(&self, log: &str) -> StoreResult<()> {
+        (**self).delete_log(log)
     }
 
-    fn sweep(&self) {
-        (**self).sweep();
+    fn purge_expired(&self) {
+        (**self).purge_expired();
     }
 }

@@ -14,49 +14,49 @@ use crate::server::{Principal, Server};
 ///
 /// ```
 /// use tsugite::prelude::*;
-/// use tsugite::transport::memory;
+/// use tsugite::transport::memory_store;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let server = Server::new("quiet", "1.0.0");
-/// let mut wire = memory::connect(&server).unwrap();
+/// let mut wire = memory_store::connect(&server).unwrap();
 /// wire.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
 /// assert_eq!(wire.next().await, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
 /// # }
 /// ```
-pub struct Wire {
-    link: Arc<ServerConnection>,
+pub struct MemoryConnection {
+    connection: Arc<ServerConnection>,
     lines: LineReader,
     ready: VecDeque<String>,
 }
 
 /// Connects to a server. Fails when something was registered that cannot be offered.
-pub fn connect(server: &Server) -> crate::Result<Wire> {
+pub fn connect(server: &Server) -> crate::Result<MemoryConnection> {
     connect_with(server, None)
 }
 
 /// Connects as somebody: handlers, and the rules of visibility, see them as authenticated.
-pub fn connect_as(server: &Server, principal: Principal) -> crate::Result<Wire> {
+pub fn connect_as(server: &Server, principal: Principal) -> crate::Result<MemoryConnection> {
     connect_with(server, Some(principal))
 }
 
-fn connect_with(server: &Server, principal: Option<Principal>) -> crate::Result<Wire> {
+fn connect_with(server: &Server, principal: Option<Principal>) -> crate::Result<MemoryConnection> {
     server.check_registrations()?;
     let link = ServerConnection::new(server, principal);
-    Ok(Wire { link, lines: LineReader::new(usize::MAX - 1), ready: VecDeque::new() })
+    Ok(MemoryConnection { connection: link, lines: LineReader::new(usize::MAX - 1), ready: VecDeque::new() })
 }
 
-impl Wire {
+impl MemoryConnection {
     /// Sends one line to the server. Must be called inside a tokio runtime: what is not done at once goes on there.
     pub fn send(&mut self, line: impl AsRef<[u8]>) {
-        for work in self.link.receive(line.as_ref()) {
+        for work in self.connection.receive(line.as_ref()) {
             let task = tokio::spawn(work.future);
-            self.link.register_task(&work.id, work.serial, task.abort_handle());
+            self.connection.register_task(&work.id, work.serial, task.abort_handle());
         }
     }
 
     /// Says that nothing more will be sent: streams of changes end, and whoever waits for an answer gives up.
     pub fn close(&mut self) {
-        self.link.close();
+        self.connection.close();
     }
 
     /// The next line from the server; waits for it.
@@ -66,8 +66,8 @@ impl Wire {
                 return line;
             }
             let mut bytes = Vec::new();
-            if !self.link.outbox().take_now(&mut bytes) {
-                self.link.outbox().filled().await;
+            if !self.connection.outbox().take_all(&mut bytes) {
+                self.connection.outbox().readable().await;
                 continue;
             }
             self.lines.push(&bytes);
@@ -78,13 +78,13 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for MemoryConnection {
     fn drop(&mut self) {
-        self.link.abort_all();
+        self.connection.abort_all();
     }
 }
 
-impl std::fmt::Debug for Wire {
+impl std::fmt::Debug for MemoryConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
     }

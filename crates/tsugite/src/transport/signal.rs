@@ -6,7 +6,7 @@ use std::task::Poll;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Waits until somebody asks the process to stop.
-pub(super) async fn asked_to_stop() {
+pub(super) async fn shutdown_signal() {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {

@@ -13,7 +13,7 @@ fn one() -> Server {
     Server::new("one", "1").tool(Tool::new("one").handler(async || "1"))
 }
 
-async fn next(wire: &mut memory::Wire) -> Value {
+async fn next(wire: &mut memory::MemoryConnection) -> Value {
     serde_json::from_str(&within(wire.next()).await).unwrap()
 }
 

@@ -38,7 +38,7 @@ async fn a_child_that_never_reads_its_input_holds_nobody_up_for_ever() {
 
 /// A client of a script that is not given much time to end.
 fn quick(script: &str) -> Connecting {
-    Client::spawn(super::shell::sh(script).grace(Duration::from_millis(50)))
+    Client::spawn(super::shell::sh(script).shutdown_grace(Duration::from_millis(50)))
 }
 
 #[tokio::test]

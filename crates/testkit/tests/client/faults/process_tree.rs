@@ -132,7 +132,7 @@ impl Family {
 
     fn spawn(&self, script: &str) -> Connecting {
         // Long enough for those that go by themselves, short for those that do not.
-        let command = sh(script).env("FAMILY", &self.0).grace(Duration::from_millis(300));
+        let command = sh(script).env("FAMILY", &self.0).shutdown_grace(Duration::from_millis(300));
         Client::spawn(command).revision(HANDSHAKE)
     }
 

@@ -176,7 +176,7 @@ async fn what_is_kept_of_a_stream_is_bounded() {
 async fn a_session_keeps_only_so_many_streams() {
     // S-09
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
-    let server = Server::new("s", "1").tool(teller(&go, &done, 1, 10)).http(Http::new().logs_each(2));
+    let server = Server::new("s", "1").tool(teller(&go, &done, 1, 10)).http(Http::new().max_logs_per_session(2));
     let direct = Direct::new(&server);
     let hello = Request::post(&tsugite_testkit::http::initialize("2025-06-18", json!({})));
     let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
@@ -196,7 +196,7 @@ async fn a_session_keeps_only_so_many_streams() {
 async fn there_is_an_end_to_opening_streams() {
     // S-06, F-25
     let server = Server::new("s", "1").tool(Tool::new("t").handler(|| async { "t" }));
-    let server = server.http(Http::new().most_streams(1).http_sse());
+    let server = server.http(Http::new().max_streams(1).http_sse());
     let serving = Serving::start(&server).await;
     let session = open(&serving, "2025-11-25", json!({})).await;
     let other = open(&serving, "2025-11-25", json!({})).await;

@@ -109,7 +109,7 @@ async fn row_24_a_delete_ends_the_session() {
 #[tokio::test]
 async fn row_24_where_sessions_may_not_be_ended_a_delete_is_not_allowed() {
     // SESS-011
-    let counted = Counted::with(|server| server.http(Http::new().delete(false))).await;
+    let counted = Counted::with(|server| server.http(Http::new().allow_delete(false))).await;
     let session = counted.open("2025-11-25").await;
     let kept = counted.send(Request::new("DELETE").session(&session)).await;
     assert_eq!((kept.status, kept.header("allow")), (405, Some("GET, POST")), "{kept:?}");

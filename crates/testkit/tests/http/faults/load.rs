@@ -14,8 +14,8 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
     // On one thread, where the clock can be moved.
     run_alone(async || {
         let (idle, long) = (Duration::from_secs(600), Duration::from_secs(3_600));
-        let http = Http::new().session_idle(idle).time_limits(long, long, long);
-        let stage = Stage::new(http.most_sessions(SESSIONS, SESSIONS));
+        let http = Http::new().session_idle_timeout(idle).time_limits(long, long, long);
+        let stage = Stage::new(http.max_sessions(SESSIONS, SESSIONS));
         let serving = stage.serve().await;
         let mut connections = Vec::new();
         for _ in 0..4 {
@@ -188,7 +188,7 @@ async fn whole(connection: &mut Connection, request: Request) -> String {
 #[test]
 fn more_connections_than_may_be_wait_and_are_served_in_turn() {
     run(async || {
-        let mut stage = Stage::new(Http::new().most_connections(2));
+        let mut stage = Stage::new(Http::new().max_connections(2));
         let serving = stage.serve().await;
         let held = [waiting(&serving).await, waiting(&serving).await];
         stage.step(0).await;

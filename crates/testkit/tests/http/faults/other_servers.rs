@@ -56,7 +56,7 @@ fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
     // On one thread, where the clock can be moved.
     run_alone(async || {
         let idle = Duration::from_secs(600);
-        let http = Http::new().session_idle(idle);
+        let http = Http::new().session_idle_timeout(idle);
         let mut stage = Stage::new(http);
         let serving = stage.serve().await;
         let mut connections = Vec::new();

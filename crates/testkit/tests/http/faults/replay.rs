@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 use tsugite::prelude::*;
-use tsugite::store::{Entry, Events, Expect, LogBounds, MemoryStore, Soon, Store, Stored};
+use tsugite::store::{VersionedValue, EventBatch, Precondition, LogLimits, MemoryStore, StoreFuture, Store, StoreResult};
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Event, Request};
 
@@ -265,19 +265,19 @@ impl Store for Watched {
         false
     }
 
-    fn get(&self, key: &str) -> Stored<Option<Entry>> {
+    fn get(&self, key: &str) -> StoreResult<Option<VersionedValue>> {
         self.store.get(key)
     }
 
-    fn put(&self, key: &str, value: Bytes, expect: Expect, age: Duration) -> Stored<Option<u64>> {
+    fn put(&self, key: &str, value: Bytes, expect: Precondition, age: Duration) -> StoreResult<Option<u64>> {
         self.store.put(key, value, expect, age)
     }
 
-    fn take(&self, key: &str) -> Stored<Option<Bytes>> {
+    fn take(&self, key: &str) -> StoreResult<Option<Bytes>> {
         self.store.take(key)
     }
 
-    fn append(&self, log: &str, events: Events, bounds: LogBounds) -> Stored<()> {
+    fn append(&self, log: &str, events: EventBatch, bounds: LogLimits) -> StoreResult<()> {
         let last = events.last;
         let kept = self.store.append(log, events, bounds);
         self.logs.send_modify(|logs| {
@@ -286,27 +286,27 @@ impl Store for Watched {
         kept
     }
 
-    fn read(&self, log: &str, after: u64) -> Stored<Option<Vec<Events>>> {
+    fn read(&self, log: &str, after: u64) -> StoreResult<Option<Vec<EventBatch>>> {
         let read = self.store.read(log, after);
         let Some(gate) = self.gate.lock().unwrap().clone() else { return read };
         self.logs.send_modify(|logs| {
             logs.insert(READ.to_owned(), after);
         });
-        Soon::Later(Box::pin(async move {
+        StoreFuture::Pending(Box::pin(async move {
             drop(gate.acquire().await);
             read.wait().await
         }))
     }
 
-    fn forget(&self, log: &str) -> Stored<()> {
+    fn delete_log(&self, log: &str) -> StoreResult<()> {
         self.logs.send_modify(|logs| {
             logs.remove(log);
         });
-        self.store.forget(log)
+        self.store.delete_log(log)
     }
 
-    fn sweep(&self) {
-        self.store.sweep();
+    fn purge_expired(&self) {
+        self.store.purge_expired();
         self.logs.send_modify(|logs| *logs.entry(SWEPT.to_owned()).or_default() += 1);
     }
 }

@@ -75,7 +75,7 @@ async fn what_must_be_asked_is_the_last_thing_a_stream_says_and_no_request() {
 #[tokio::test]
 async fn a_stream_that_is_silent_says_that_it_is_still_there() {
     // HTTP-087
-    let server = with_http(Http::new().keep_alive(std::time::Duration::from_millis(1)));
+    let server = with_http(Http::new().keep_alive_interval(std::time::Duration::from_millis(1)));
     let serving = Serving::start(&server).await;
     let mut connection = serving.connect().await;
     connection.begin(&Request::stateless(call(1, "waits"))).await;

@@ -161,7 +161,7 @@ impl HostBuilder {
         self
     }
 
-    /// Connects to all of them at once. One that fails does not harm the others: see [`Host::failures`].
+    /// Connects to all of them at once. One that fails does not harm the others: see [`RequestSource::failures`].
     pub async fn connect(self) -> Host {
         let inner =
             Inner { members: Mutex::default(), failures: Mutex::new(self.failures), feeds: Mutex::default() };
@@ -487,7 +487,7 @@ pub(crate) fn connecting(way: Way) -> Connecting {
         Way::Command { program, args, env, unset, cwd } => {
             let mut command = Command::new(program).args(args);
             for name in unset {
-                command = command.without(name);
+                command = command.env_remove(name);
             }
             command = command.envs(env);
             if let Some(folder) = cwd {

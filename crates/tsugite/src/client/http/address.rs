@@ -83,7 +83,7 @@ impl Address {
 }
 
 impl Origin {
-    /// What stands in `Host`.
+    /// What stands in `RequestSource`.
     pub(super) fn authority(&self) -> String {
         let usual = if self.secure { 443 } else { 80 };
         let host = match self.host.contains(':') {

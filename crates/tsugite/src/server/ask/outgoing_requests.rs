@@ -17,7 +17,7 @@ use tsugite_core::session::outbound::{Correlation, OutboundRequests, Timeouts};
 use super::AskError;
 use crate::lock::lock;
 use crate::server::context::Context;
-use crate::transport::outbox::Outbox;
+use crate::transport::outbound_queue::OutboundQueue;
 
 /// The requests made to one client. An answer is believed only if its id is here.
 #[derive(Default)]
@@ -76,14 +76,14 @@ impl OutgoingRequests {
 /// client that nobody waits any more.
 pub(crate) async fn send_raw_request(
     questions: &Arc<OutgoingRequests>,
-    outbox: &Arc<Outbox>,
+    outbox: &Arc<OutboundQueue>,
     revision: Revision,
     method: &str,
     params: &RawJson,
 ) -> Option<Result<RawJson, ErrorObject>> {
     let (id, answer) = questions.begin(method)?;
     let mut open = OutgoingRequestGuard { requests: questions.clone(), outbox: outbox.clone(), revision, id, sent: false };
-    outbox.room().await;
+    outbox.wait_for_capacity().await;
     outbox.push(|out| drop(write::request(out, &open.id, method, Some(params))));
     open.sent = true;
     answer.await.ok()
@@ -98,7 +98,7 @@ pub(super) async fn send_request(
     let (questions, outbox, revision) = (context.outgoing_requests(), context.outbox(), context.revision());
     let (id, answer) = questions.begin(request.method()).ok_or(AskError::Closed)?;
     let mut open = OutgoingRequestGuard { requests: questions.clone(), outbox: outbox.clone(), revision, id, sent: false };
-    outbox.room().await;
+    outbox.wait_for_capacity().await;
     let mut written = Ok(());
     outbox.push(|out| {
         written = match request {
@@ -121,7 +121,7 @@ pub(super) async fn send_request(
 /// A question that has no answer yet; dropped without one, it is withdrawn.
 struct OutgoingRequestGuard {
     requests: Arc<OutgoingRequests>,
-    outbox: Arc<Outbox>,
+    outbox: Arc<OutboundQueue>,
     revision: Revision,
     id: Id<'static>,
     sent: bool,

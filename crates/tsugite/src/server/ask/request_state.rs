@@ -107,7 +107,7 @@ pub(crate) fn resume_round(
     Ok(Some(Round::with_history(known)))
 }
 
-/// Seals a state that `binding` alone opens, for as long as `age`.
+/// Seals a state that `binding` alone opens, for as long as `ttl`.
 pub(crate) fn seal_state(
     config: &Config,
     principal: Option<&Principal>,

@@ -41,7 +41,7 @@ use super::panic::{CatchPanic, PanicError};
 use super::principal::{Headers, Principal};
 use super::response_writer::ResponseWriter;
 use crate::error::Chain;
-use crate::transport::outbox::Outbox;
+use crate::transport::outbound_queue::OutboundQueue;
 
 /// A request, as layers see it.
 pub struct LayerRequest {
@@ -60,7 +60,7 @@ pub(crate) struct RequestParts {
     /// The token under which progress is wanted.
     pub(crate) progress_token: Option<Id<'static>>,
     pub(crate) revision: Revision,
-    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) outbox: Arc<OutboundQueue>,
     pub(crate) caller: Caller,
     declared: DeclaredCapabilities,
     cancellation: CancellationToken,

@@ -19,7 +19,7 @@ mod messages;
 #[cfg(feature = "validate")]
 mod validator;
 #[cfg(not(feature = "validate"))]
-mod without;
+mod no_validator;
 
 use serde_json::Value;
 use tsugite_core::protocol::Schema;
@@ -29,7 +29,7 @@ pub(crate) use simple::SimpleValidator;
 #[cfg(feature = "validate")]
 pub(crate) use validator::{AVAILABLE, Validator};
 #[cfg(not(feature = "validate"))]
-pub(crate) use without::{IS_THERE, Validator};
+pub(crate) use no_validator::{AVAILABLE, Validator};
 
 /// How a schema is compiled. Only what holds one keeps the validator in the executable.
 pub(crate) type CompileFn = fn(&Schema) -> Result<Validator, String>;

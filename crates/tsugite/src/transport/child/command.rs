@@ -16,12 +16,12 @@ use std::time::Duration;
 /// nothing in them has a meaning of its own.
 ///
 /// Of our environment it gets `HOME`, `LANG`, `LC_*`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`, `TZ` and `USER`,
-/// and what [`Command::env`] and [`Command::pass`] add. Exported shell functions are never passed on.
+/// and what [`Command::env`] and [`Command::pass_env`] add. Exported shell functions are never passed on.
 ///
 /// ```
 /// use tsugite::transport::child::Command;
 ///
-/// let command = Command::new("npx").args(["-y", "some-server"]).pass("SOME_TOKEN").current_dir("/tmp");
+/// let command = Command::new("npx").args(["-y", "some-server"]).pass_env("SOME_TOKEN").current_dir("/tmp");
 /// // The same without surroundings:
 /// let command = Command::from(["npx", "-y", "some-server"]);
 /// ```
@@ -32,26 +32,26 @@ use std::time::Duration;
 pub struct Command {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
-    pub(super) variables: BTreeMap<OsString, Variable>,
-    inherits: bool,
+    pub(super) variables: BTreeMap<OsString, EnvVar>,
+    inherit_env: bool,
     pub(super) current_dir: Option<PathBuf>,
     pub(super) stderr: Stderr,
-    pub(super) grace: Duration,
+    pub(super) shutdown_grace: Duration,
 }
 
 /// Where the value of a variable comes from.
 #[derive(Clone)]
-pub(super) enum Variable {
-    Given(OsString),
-    Ours,
-    Withheld,
+pub(super) enum EnvVar {
+    Set(OsString),
+    Inherited,
+    Removed,
 }
 
-impl Variable {
-    pub(super) fn given(&self) -> Option<&OsStr> {
+impl EnvVar {
+    pub(super) fn value(&self) -> Option<&OsStr> {
         match self {
-            Variable::Given(value) => Some(value),
-            Variable::Ours | Variable::Withheld => None,
+            EnvVar::Set(value) => Some(value),
+            EnvVar::Inherited | EnvVar::Removed => None,
         }
     }
 }
@@ -65,7 +65,7 @@ pub enum Stderr {
     /// The last 64 KiB are kept, for whoever wants to know why the server failed. Each line goes to `tracing` too, at
     /// the level of debugging.
     #[default]
-    Keep,
+    Capture,
     /// It goes where ours goes.
     Inherit,
     /// Nobody sees it.
@@ -79,10 +79,10 @@ impl Command {
             program: program.into(),
             args: Vec::new(),
             variables: BTreeMap::new(),
-            inherits: false,
+            inherit_env: false,
             current_dir: None,
             stderr: Stderr::default(),
-            grace: GRACE,
+            shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
         }
     }
 
@@ -100,7 +100,7 @@ impl Command {
 
     /// Sets a variable of its environment.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.variables.insert(name.into(), Variable::Given(value.into()));
+        self.variables.insert(name.into(), EnvVar::Set(value.into()));
         self
     }
 
@@ -114,20 +114,20 @@ impl Command {
 
     /// Passes on a variable of our environment, as it is when the command is started. If we have none of that name,
     /// neither has the server.
-    pub fn pass(mut self, name: impl Into<OsString>) -> Self {
-        self.variables.insert(name.into(), Variable::Ours);
+    pub fn pass_env(mut self, name: impl Into<OsString>) -> Self {
+        self.variables.insert(name.into(), EnvVar::Inherited);
         self
     }
 
     /// Does not pass on a variable of our environment, whatever else is passed.
-    pub fn without(mut self, name: impl Into<OsString>) -> Self {
-        self.variables.insert(name.into(), Variable::Withheld);
+    pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
+        self.variables.insert(name.into(), EnvVar::Removed);
         self
     }
 
     /// Passes on all of our environment. Only for programs that may know every secret in it.
     pub fn inherit_env(mut self) -> Self {
-        self.inherits = true;
+        self.inherit_env = true;
         self
     }
 
@@ -139,7 +139,7 @@ impl Command {
         self
     }
 
-    /// What becomes of what it writes to stderr, [`Stderr::Keep`] unless told otherwise.
+    /// What becomes of what it writes to stderr, [`StderrSubscriber::Capture`] unless told otherwise.
     pub fn stderr(mut self, stderr: Stderr) -> Self {
         self.stderr = stderr;
         self
@@ -148,8 +148,8 @@ impl Command {
     /// How long it may take to end once its stdin is closed, two seconds unless told otherwise.
     ///
     /// Then it is asked with SIGTERM, has that time again, and is killed with everything it started.
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.shutdown_grace = grace;
         self
     }
 
@@ -160,20 +160,20 @@ impl Command {
     ) -> BTreeMap<OsString, OsString> {
         // A shell would run such a value as code; that is how Shellshock came in.
         let is_function = |value: &OsStr| value.as_bytes().starts_with(b"()");
-        let passed = ours.into_iter().filter(|(name, value)| self.passes(name) && !is_function(value));
+        let passed = ours.into_iter().filter(|(name, value)| self.is_inherited(name) && !is_function(value));
         let given = self
             .variables
             .iter()
-            .filter_map(|(name, variable)| Some((name.clone(), variable.given()?.to_owned())));
+            .filter_map(|(name, variable)| Some((name.clone(), variable.value()?.to_owned())));
         passed.chain(given).collect()
     }
 
-    fn passes(&self, name: &OsStr) -> bool {
-        let is_usual = || USUAL.iter().any(|usual| name == *usual) || name.as_bytes().starts_with(b"LC_");
+    fn is_inherited(&self, name: &OsStr) -> bool {
+        let is_usual = || DEFAULT_ENV.iter().any(|usual| name == *usual) || name.as_bytes().starts_with(b"LC_");
         match self.variables.get(name) {
-            Some(Variable::Withheld) => false,
-            Some(Variable::Ours) => true,
-            _ => self.inherits || is_usual(),
+            Some(EnvVar::Removed) => false,
+            Some(EnvVar::Inherited) => true,
+            _ => self.inherit_env || is_usual(),
         }
     }
 }
@@ -195,25 +195,25 @@ impl From<String> for Command {
 /// A program and its arguments. An empty one cannot be started.
 impl<S: Into<OsString>, const N: usize> From<[S; N]> for Command {
     fn from(words: [S; N]) -> Self {
-        from_words(words)
+        from_args(words)
     }
 }
 
 /// A program and its arguments. An empty one cannot be started.
 impl<S: Into<OsString>> From<Vec<S>> for Command {
     fn from(words: Vec<S>) -> Self {
-        from_words(words)
+        from_args(words)
     }
 }
 
 /// A program and its arguments. An empty one cannot be started.
 impl<S: AsRef<OsStr>> From<&[S]> for Command {
     fn from(words: &[S]) -> Self {
-        from_words(words.iter().map(AsRef::as_ref))
+        from_args(words.iter().map(AsRef::as_ref))
     }
 }
 
-fn from_words(words: impl IntoIterator<Item = impl Into<OsString>>) -> Command {
+fn from_args(words: impl IntoIterator<Item = impl Into<OsString>>) -> Command {
     let mut words = words.into_iter();
     Command::new(words.next().map(Into::into).unwrap_or_default()).args(words)
 }
@@ -222,19 +222,19 @@ fn from_words(words: impl IntoIterator<Item = impl Into<OsString>>) -> Command {
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")
-            .field("program", &shown_program(&self.program))
+            .field("program", &redacted_program(&self.program))
             .field("args", &self.args.len())
-            .field("env", &self.variables.keys().map(|name| shown_name(name)).collect::<Vec<_>>())
-            .field("inherit_env", &self.inherits)
+            .field("env", &self.variables.keys().map(|name| redacted_env_name(name)).collect::<Vec<_>>())
+            .field("inherit_env", &self.inherit_env)
             .field("current_dir", &self.current_dir)
             .field("stderr", &self.stderr)
-            .field("grace", &self.grace)
+            .field("grace", &self.shutdown_grace)
             .finish()
     }
 }
 
 /// A program as it may be shown: whoever writes a whole command line in its place may have written a secret.
-pub(super) fn shown_program(program: &OsStr) -> String {
+pub(super) fn redacted_program(program: &OsStr) -> String {
     let program = program.to_string_lossy();
     match program.split_once(char::is_whitespace) {
         Some((first, _)) => format!("{first} …"),
@@ -243,14 +243,14 @@ pub(super) fn shown_program(program: &OsStr) -> String {
 }
 
 /// The name of a variable as it may be shown, without a value that was written into it.
-pub(super) fn shown_name(name: &OsStr) -> String {
+pub(super) fn redacted_env_name(name: &OsStr) -> String {
     let name = name.to_string_lossy();
     name.split_once('=').map_or(&*name, |(name, _)| name).to_owned()
 }
 
 /// What every program may see. The official SDKs pass `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`; the others
 /// are the place, the language and the time a program cannot guess.
-const USUAL: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+const DEFAULT_ENV: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
 /// How long a child may take to end.
-const GRACE: Duration = Duration::from_secs(2);
+const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(2);

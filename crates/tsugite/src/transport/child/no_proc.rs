@@ -3,23 +3,23 @@
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 /// A child and its group. The child has not been reaped while there is one.
-pub(super) struct Family(Pid);
+pub(super) struct ProcessTree(Pid);
 
-impl Family {
+impl ProcessTree {
     pub(super) fn new(leader: Pid) -> Self {
         Self(leader)
     }
 
     /// Nobody but the group can be found, and a signal finds it anyway.
-    pub(super) fn look(&mut self) {}
+    pub(super) fn refresh(&mut self) {}
 
     /// Whether nobody is there any more. A group in which everybody has ended takes no signals.
-    pub(super) fn is_gone(&mut self) -> bool {
+    pub(super) fn has_exited(&mut self) -> bool {
         test_kill_process_group(self.0).is_err()
     }
 
     /// Asks everybody to end.
-    pub(super) fn ask_to_end(&mut self) {
+    pub(super) fn terminate(&mut self) {
         self.signal(Signal::TERM);
     }
 

@@ -13,12 +13,12 @@ use tokio::net::unix::pipe;
 use crate::lock::lock;
 
 /// The end of what a child wrote to stderr.
-pub(super) struct Kept {
+pub(super) struct StderrCapture {
     pipe: pipe::Receiver,
     tail: Mutex<Tail>,
 }
 
-impl Kept {
+impl StderrCapture {
     /// Keeps what comes through a pipe from the child of that number.
     pub(super) fn new(pipe: OwnedFd, child: u32) -> io::Result<Self> {
         let pipe = pipe::Receiver::from_owned_fd(pipe)?;
@@ -28,7 +28,7 @@ impl Kept {
     /// Reads until everybody who could write has ended.
     pub(super) async fn read(self: Arc<Self>) {
         while self.pipe.readable().await.is_ok() {
-            if !self.take(|chunk| self.pipe.try_read(chunk)) {
+            if !self.drain_pipe(|chunk| self.pipe.try_read(chunk)) {
                 return;
             }
             // Others have work to do too, even if this child never stops writing.
@@ -39,15 +39,15 @@ impl Kept {
     /// What is kept of all that was written until now.
     pub(super) fn text(&self) -> String {
         // Past tokio, which may not have been told yet that there is something to read.
-        self.take(|chunk| Ok(rustix::io::read(&self.pipe, chunk)?));
+        self.drain_pipe(|chunk| Ok(rustix::io::read(&self.pipe, chunk)?));
         lock(&self.tail).text()
     }
 
     /// Takes what is in the pipe, at most as much as fits into one; false if nothing will come any more.
-    fn take(&self, read: impl Fn(&mut [u8]) -> io::Result<usize>) -> bool {
+    fn drain_pipe(&self, read: impl Fn(&mut [u8]) -> io::Result<usize>) -> bool {
         let mut tail = lock(&self.tail);
         let mut chunk = [0; CHUNK];
-        for _ in 0..CHUNKS {
+        for _ in 0..MAX_CHUNKS_PER_READ {
             match read(&mut chunk) {
                 Ok(0) => {
                     tail.end_line();
@@ -65,22 +65,22 @@ impl Kept {
 #[derive(Default)]
 struct Tail {
     child: u32,
-    kept: VecDeque<u8>,
+    bytes: VecDeque<u8>,
     /// How many bytes came before those that are kept.
-    left_out: u64,
+    omitted_bytes: u64,
     /// A line that has not ended, for the log.
     line: Vec<u8>,
 }
 
 impl Tail {
     fn push(&mut self, chunk: &[u8]) {
-        self.kept.extend(chunk);
-        let excess = self.kept.len().saturating_sub(KEPT);
-        self.kept.drain(..excess);
-        self.left_out += excess as u64;
+        self.bytes.extend(chunk);
+        let excess = self.bytes.len().saturating_sub(MAX_CAPTURED_BYTES);
+        self.bytes.drain(..excess);
+        self.omitted_bytes += excess as u64;
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.line.len() >= LINE {
+            if piece.ends_with(b"\n") || self.line.len() >= MAX_LINE_BYTES {
                 self.end_line();
             }
         }
@@ -96,7 +96,7 @@ impl Tail {
     }
 
     fn text(&self) -> String {
-        let (mut left_out, mut kept) = (self.left_out, self.kept.iter().copied().collect::<Vec<_>>());
+        let (mut left_out, mut kept) = (self.omitted_bytes, self.bytes.iter().copied().collect::<Vec<_>>());
         if left_out == 0 {
             return String::from_utf8_lossy(&kept).into_owned();
         }
@@ -109,15 +109,15 @@ impl Tail {
 }
 
 /// How much is kept.
-const KEPT: usize = 64 << 10;
+const MAX_CAPTURED_BYTES: usize = 64 << 10;
 
 /// How much is read at once, and how often without a pause: together one mebibyte, the most a pipe can hold unless an
 /// administrator says otherwise.
 const CHUNK: usize = 8 << 10;
-const CHUNKS: usize = 128;
+const MAX_CHUNKS_PER_READ: usize = 128;
 
 /// How long a line in the log becomes before it is taken apart.
-const LINE: usize = 4 << 10;
+const MAX_LINE_BYTES: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -130,25 +130,25 @@ mod tests {
     #[test]
     fn what_fits_is_kept_whole_and_one_byte_more_is_marked() {
         let mut tail = Tail::default();
-        tail.push(&[b'a'; KEPT]);
-        assert_eq!(tail.text(), "a".repeat(KEPT));
+        tail.push(&[b'a'; MAX_CAPTURED_BYTES]);
+        assert_eq!(tail.text(), "a".repeat(MAX_CAPTURED_BYTES));
         tail.push(b"b");
-        assert_eq!(tail.text(), format!("[1 bytes before this are not kept]\n{}b", "a".repeat(KEPT - 1)));
+        assert_eq!(tail.text(), format!("[1 bytes before this are not kept]\n{}b", "a".repeat(MAX_CAPTURED_BYTES - 1)));
     }
 
     #[test]
     fn a_letter_that_is_cut_is_left_out_and_bytes_that_are_none_are_replaced() {
         let mut tail = Tail::default();
         tail.push("継".as_bytes());
-        tail.push(&[b'a'; KEPT - 2]);
+        tail.push(&[b'a'; MAX_CAPTURED_BYTES - 2]);
         tail.push(b"\xff");
-        let expected = format!("[3 bytes before this are not kept]\n{}\u{fffd}", "a".repeat(KEPT - 2));
+        let expected = format!("[3 bytes before this are not kept]\n{}\u{fffd}", "a".repeat(MAX_CAPTURED_BYTES - 2));
         assert_eq!(tail.text(), expected);
     }
 
     #[test]
     fn each_line_goes_to_the_log() {
-        let heard = Heard::default();
+        let heard = RecordingSubscriber::default();
         tracing::subscriber::with_default(heard.clone(), || {
             let mut tail = Tail { child: 7, ..Tail::default() };
             tail.push(b"one\r\n\ntw");
@@ -171,9 +171,9 @@ mod tests {
 
     /// Who listens to the log.
     #[derive(Clone, Default)]
-    struct Heard(Arc<Mutex<Vec<String>>>);
+    struct RecordingSubscriber(Arc<Mutex<Vec<String>>>);
 
-    impl Subscriber for Heard {
+    impl Subscriber for RecordingSubscriber {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
             *metadata.level() == Level::DEBUG
         }

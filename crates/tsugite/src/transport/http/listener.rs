@@ -16,10 +16,10 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
-use super::connection::{Connection, SPOKEN};
-use super::guests::{Guest, Guests, Seat, Visit};
-use super::hub::Hub;
-use super::service::{Answering, Host, HttpService};
+use super::hyper_connection::{HyperConnection, ALPN_PROTOCOLS};
+use super::connections::{ConnState, Connections, ConnGuard, RequestGuard};
+use super::http_state::HttpState;
+use super::service::{HttpResponseFuture, RequestSource, HttpService};
 use super::tls;
 use crate::server::Server;
 
@@ -30,7 +30,7 @@ impl Server {
     /// seconds to finish, or what [`Server::grace`] says. Fails when something was registered that cannot be offered, or
     /// when nobody can listen there.
     pub async fn serve_http(self, address: impl ToSocketAddrs) -> crate::Result<()> {
-        super::super::log::fall_back_to_stderr();
+        super::super::stderr_log::fall_back_to_stderr();
         self.bind_http(address).await?.serve().await
     }
 
@@ -38,23 +38,23 @@ impl Server {
     pub async fn bind_http(&self, address: impl ToSocketAddrs) -> crate::Result<HttpListener> {
         let service = self.http_service()?;
         let tls = match &service.0.http.tls {
-            Some((chain, key)) => Some(tls::Acceptor::load(chain, key, SPOKEN)?),
+            Some((chain, key)) => Some(tls::Acceptor::load(chain, key, ALPN_PROTOCOLS)?),
             None => None,
         };
         let listener = listen(address).await?;
         let local = listener.local_addr()?;
         if !local.ip().is_unspecified() {
-            let _ = service.0.own.set(local.ip());
+            let _ = service.0.local_ip.set(local.ip());
         }
-        Ok(HttpListener { hub: service.0, listener, tls, local })
+        Ok(HttpListener { state: service.0, listener, tls, local_addr: local })
     }
 
     /// The server as a `tower` service, for a listener or a router of one's own.
     pub fn http_service(&self) -> crate::Result<HttpService> {
         self.check_registrations()?;
-        let hub = Hub::new(self);
-        if !hub.http.mistakes.is_empty() {
-            return Err(crate::Error::registration(hub.http.mistakes.clone()));
+        let hub = HttpState::new(self);
+        if !hub.http.config_errors.is_empty() {
+            return Err(crate::Error::registration(hub.http.config_errors.clone()));
         }
         Ok(HttpService(hub))
     }
@@ -71,32 +71,32 @@ async fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
 
 /// A server that listens.
 pub struct HttpListener {
-    hub: Arc<Hub>,
+    state: Arc<HttpState>,
     listener: TcpListener,
     tls: Option<tls::Acceptor>,
-    local: SocketAddr,
+    local_addr: SocketAddr,
 }
 
 impl HttpListener {
     /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.local_addr
     }
 
     /// Serves until a signal asks to stop.
     pub async fn serve(self) -> crate::Result<()> {
-        self.serve_until(super::super::signal::asked_to_stop()).await
+        self.serve_until(super::super::signal::shutdown_signal()).await
     }
 
     /// Serves until `stop` is done: no more connections are accepted then, streams of changes end, and what runs has its
     /// grace to finish.
     pub async fn serve_until(self, stop: impl Future<Output = ()>) -> crate::Result<()> {
-        let Self { hub, listener, tls, .. } = self;
-        keep_memory();
-        let guests = CutOff(Guests::of(hub.clone()));
-        let places = Arc::new(Semaphore::new(hub.http.most_connections.min(Semaphore::MAX_PERMITS)));
+        let Self { state: hub, listener, tls, .. } = self;
+        raise_trim_threshold();
+        let guests = AbortConnectionsOnDrop(Connections::new(hub.clone()));
+        let places = Arc::new(Semaphore::new(hub.http.max_connections.min(Semaphore::MAX_PERMITS)));
         let mut stop = std::pin::pin!(stop);
-        let mut watch = std::pin::pin!(guests.0.watch());
+        let mut watch = std::pin::pin!(guests.0.enforce_idle_timeout());
         loop {
             let place = tokio::select! {
                 biased;
@@ -119,14 +119,14 @@ impl HttpListener {
                     continue;
                 }
             };
-            tokio::spawn(serve_connection(guests.0.welcome(), socket, tls.clone(), place.ok()));
+            tokio::spawn(serve_connection(guests.0.register(), socket, tls.clone(), place.ok()));
         }
         drop(listener);
         hub.close();
-        guests.0.ask_to_leave();
+        guests.0.graceful_shutdown();
         let finish = async {
-            guests.0.gone().await;
-            hub.settled().await;
+            guests.0.wait_until_empty().await;
+            hub.wait_for_detached().await;
         };
         tokio::select! {
             never = watch => match never {},
@@ -134,9 +134,9 @@ impl HttpListener {
                 tracing::warn!("some requests took longer than the grace and were cut off");
             },
         }
-        guests.0.cut_off();
-        guests.0.gone().await;
-        hub.abandon();
+        guests.0.abort();
+        guests.0.wait_until_empty().await;
+        hub.abort();
         Ok(())
     }
 }
@@ -144,28 +144,28 @@ impl HttpListener {
 /// Lets the allocator keep what large answers need. That of glibc gives free memory at the end of its heap back to the
 /// kernel from 128 KiB on, only to fetch it for the next answer, until something larger was freed: then it keeps up to
 /// twice as much.
-fn keep_memory() {
+fn raise_trim_threshold() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(512 << 10)));
 }
 
 /// Nobody is served on when the listener is gone.
-struct CutOff(Arc<Guests>);
+struct AbortConnectionsOnDrop(Arc<Connections>);
 
-impl Drop for CutOff {
+impl Drop for AbortConnectionsOnDrop {
     fn drop(&mut self) {
-        self.0.cut_off();
+        self.0.abort();
     }
 }
 
 impl std::fmt::Debug for HttpListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HttpListener").field("local", &self.local).finish_non_exhaustive()
+        f.debug_struct("HttpListener").field("local", &self.local_addr).finish_non_exhaustive()
     }
 }
 
 /// Serves one connection until either side has enough.
 async fn serve_connection(
-    seat: Seat,
+    seat: ConnGuard,
     socket: TcpStream,
     tls: Option<tls::Acceptor>,
     _place: Option<OwnedSemaphorePermit>,
@@ -176,37 +176,37 @@ async fn serve_connection(
     }
     let Some(tls) = tls else {
         // Who says nothing costs no buffers. A new socket is taken for readable until somebody has looked.
-        let first = seat.guest.wait_for_first(|cx| socket.poll_peek(cx, &mut ReadBuf::new(&mut [0])));
+        let first = seat.connection.run_until_shutdown(|cx| socket.poll_peek(cx, &mut ReadBuf::new(&mut [0])));
         if matches!(first.await, Some(Ok(_))) {
-            speak(seat.guest.clone(), socket).await;
+            serve_requests(seat.connection.clone(), socket).await;
         }
         return;
     };
     // In a box, since most connections have none.
     Box::pin(async move {
         let mut accepting = std::pin::pin!(tls.accept(socket));
-        if let Some(Ok(socket)) = seat.guest.wait_for_first(|cx| accepting.as_mut().poll(cx)).await {
-            speak(seat.guest.clone(), socket).await;
+        if let Some(Ok(socket)) = seat.connection.run_until_shutdown(|cx| accepting.as_mut().poll(cx)).await {
+            serve_requests(seat.connection.clone(), socket).await;
         }
     })
     .await;
 }
 
-async fn speak<T>(guest: Arc<Guest>, socket: T)
+async fn serve_requests<T>(guest: Arc<ConnState>, socket: T)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let socket = Timed { io: socket, guest: guest.clone(), stalled: None };
+    let socket = WriteTimeoutStream { io: socket, connection: guest.clone(), write_deadline: None };
     let asking = guest.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let visit = Visit::begin(asking.clone(), request.version());
-        Answering::new(Host::Own(visit), request)
+        let visit = RequestGuard::begin(asking.clone(), request.version());
+        HttpResponseFuture::new(RequestSource::Listener(visit), request)
     });
-    let mut connection = Connection::new(socket, service, &guest.hub.http);
+    let mut connection = HyperConnection::new(socket, service, &guest.state.http);
     guest
-        .wait(|cx| {
-            if guest.is_asked_to_leave() {
-                connection.finish();
+        .run_until_closed(|cx| {
+            if guest.is_shutting_down() {
+                connection.graceful_shutdown();
             }
             connection.poll(cx)
         })
@@ -214,24 +214,24 @@ where
 }
 
 /// A connection whose peer must read on: what it does not take for long ends it.
-struct Timed<T> {
+struct WriteTimeoutStream<T> {
     io: T,
-    guest: Arc<Guest>,
-    stalled: Option<Pin<Box<Sleep>>>,
+    connection: Arc<ConnState>,
+    write_deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Timed<T> {
-    fn timed<R>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+impl<T> WriteTimeoutStream<T> {
+    fn apply_timeout<R>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if written.is_ready() {
-            if self.stalled.take().is_some() {
-                self.guest.set_stalled(false);
+            if self.write_deadline.take().is_some() {
+                self.connection.set_stalled(false);
             }
             return written;
         }
-        let guest = &self.guest;
-        let stalled = self.stalled.get_or_insert_with(|| {
+        let guest = &self.connection;
+        let stalled = self.write_deadline.get_or_insert_with(|| {
             guest.set_stalled(true);
-            Box::pin(tokio::time::sleep(guest.hub.http.write_time))
+            Box::pin(tokio::time::sleep(guest.state.http.write_timeout))
         });
         match stalled.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
@@ -240,7 +240,7 @@ impl<T> Timed<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Timed<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -250,16 +250,16 @@ impl<T: AsyncRead + Unpin> AsyncRead for Timed<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Timed<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.timed(cx, written)
+        self.apply_timeout(cx, written)
     }
 
     /// What is encrypted may have been taken without having been sent.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.io).poll_flush(cx);
-        self.timed(cx, flushed)
+        self.apply_timeout(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -272,7 +272,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Timed<T> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.timed(cx, written)
+        self.apply_timeout(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -290,9 +290,9 @@ mod tests {
     use super::*;
 
     /// Takes everything and sends nothing.
-    struct Hoards;
+    struct NeverFlushes;
 
-    impl AsyncWrite for Hoards {
+    impl AsyncWrite for NeverFlushes {
         fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
             Poll::Ready(Ok(buf.len()))
         }
@@ -310,13 +310,13 @@ mod tests {
     async fn what_is_taken_and_not_sent_has_the_time_of_a_write_and_not_of_a_head() {
         let (head, write) = (Duration::from_secs(1), Duration::from_secs(30));
         let http = super::super::Http::new().time_limits(head, head, write);
-        let guests = Guests::of(Hub::new(&Server::new("s", "1").http(http)));
-        let seat = guests.welcome();
-        drop(Visit::begin(seat.guest.clone(), http::Version::HTTP_11));
-        let mut socket = Timed { io: Hoards, guest: seat.guest.clone(), stalled: None };
+        let guests = Connections::new(HttpState::new(&Server::new("s", "1").http(http)));
+        let seat = guests.register();
+        drop(RequestGuard::begin(seat.connection.clone(), http::Version::HTTP_11));
+        let mut socket = WriteTimeoutStream { io: NeverFlushes, connection: seat.connection.clone(), write_deadline: None };
         let began = Instant::now();
-        let flush = seat.guest.wait(|cx| Pin::new(&mut socket).poll_flush(cx));
-        let flushed = tokio::select! { never = guests.watch() => match never {}, flushed = flush => flushed };
+        let flush = seat.connection.run_until_closed(|cx| Pin::new(&mut socket).poll_flush(cx));
+        let flushed = tokio::select! { never = guests.enforce_idle_timeout() => match never {}, flushed = flush => flushed };
         assert_eq!(flushed.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(began.elapsed(), write);
         assert_eq!(poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, b"x")).await.unwrap(), 1);

@@ -7,13 +7,13 @@
 //! - `only_http1` or `with_http2`, and `tls` or `no_tls`: what a connection speaks, by cargo feature.
 //! - `guests`: the connections of a listener. `session`: who was here before. `hub`: what all connections share.
 
-mod answer;
-mod body;
-mod door;
-mod events;
+mod responses;
+mod response_body;
+mod access;
+mod sse_body;
 mod get;
-mod guests;
-mod hub;
+mod connections;
+mod http_state;
 mod listener;
 #[cfg(not(feature = "tls"))]
 mod no_tls;
@@ -21,26 +21,26 @@ mod no_tls;
 mod only_http1;
 mod post;
 mod service;
-mod session;
-mod settings;
-mod sse;
+mod sessions;
+mod http_settings;
+mod http_sse_endpoints;
 #[cfg(feature = "tls")]
 mod tls;
-mod track;
+mod event_stream;
 #[cfg(feature = "http2")]
 mod with_http2;
 
 #[cfg(not(feature = "tls"))]
 use no_tls as tls;
 #[cfg(not(feature = "http2"))]
-use only_http1 as connection;
+use only_http1 as hyper_connection;
 #[cfg(feature = "http2")]
-use with_http2 as connection;
+use with_http2 as hyper_connection;
 
-pub use body::HttpBody;
+pub use response_body::HttpBody;
 pub use listener::HttpListener;
 pub use service::HttpService;
-pub use settings::Http;
+pub use http_settings::Http;
 
 use std::sync::Arc;
 
@@ -49,12 +49,12 @@ use crate::store::{MemoryStore, Store};
 
 /// What a server keeps of what was set about HTTP.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct HttpSettings {
     http: Arc<Http>,
     store: Arc<dyn Store>,
 }
 
-impl Default for Settings {
+impl Default for HttpSettings {
     fn default() -> Self {
         Self { http: Arc::new(Http::new()), store: Arc::new(MemoryStore::new()) }
     }

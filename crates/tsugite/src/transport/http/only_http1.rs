@@ -12,33 +12,33 @@ use hyper::service::Service;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::body::HttpBody;
-use super::settings::Http;
+use super::response_body::HttpBody;
+use super::http_settings::Http;
 
 /// What is spoken, for a handshake that offers a choice.
-pub(super) const SPOKEN: &[&[u8]] = &[b"http/1.1"];
+pub(super) const ALPN_PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
 /// One connection.
-pub(super) struct Connection<T: AsyncRead + AsyncWrite + Unpin, S: Service<Request<Incoming>>>(
+pub(super) struct HyperConnection<T: AsyncRead + AsyncWrite + Unpin, S: Service<Request<Incoming>>>(
     Pin<Box<http1::Connection<TokioIo<T>, S>>>,
 )
 where
     S: Service<Request<Incoming>, Response = Response<HttpBody>, Error = Infallible>;
 
-impl<T, S> Connection<T, S>
+impl<T, S> HyperConnection<T, S>
 where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<HttpBody>, Error = Infallible>,
 {
     pub(super) fn new(io: T, service: S, _: &Http) -> Self {
         let mut builder = http1::Builder::new();
-        // `Guests` time the heads.
-        builder.header_read_timeout(None).max_header_size(MOST_HEAD);
+        // `Connections` time the heads.
+        builder.header_read_timeout(None).max_header_size(MAX_HEAD_BYTES);
         Self(Box::pin(builder.serve_connection(TokioIo::new(io), service)))
     }
 
     /// Takes no more requests.
-    pub(super) fn finish(&mut self) {
+    pub(super) fn graceful_shutdown(&mut self) {
         self.0.as_mut().graceful_shutdown();
     }
 
@@ -49,4 +49,4 @@ where
 }
 
 /// How many bytes a head may have. Of headers there may be 100, which is what hyper has room for.
-const MOST_HEAD: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;

@@ -12,12 +12,12 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tower_service::Service;
 
-use super::answer::{Refused, bare, html, json, not_allowed, refuse};
-use super::body::HttpBody;
-use super::guests::Visit;
-use super::hub::Hub;
-use super::settings::Page;
-use super::{door, get, post, sse};
+use super::responses::{StatusError, empty, html, json, method_not_allowed, status_error};
+use super::response_body::HttpBody;
+use super::connections::RequestGuard;
+use super::http_state::HttpState;
+use super::http_settings::Page;
+use super::{access, get, post, http_sse_endpoints};
 use crate::server::Principal;
 
 /// A server as a `tower` service, for axum, hyper or anything else that mounts one. Cheap to clone; clones share their
@@ -26,7 +26,7 @@ use crate::server::Principal;
 /// Whatever path it is mounted at is the endpoint. Whoever is authenticated in front of it says so by a
 /// [`Principal`](crate::server::Principal) among the extensions of the request.
 #[derive(Clone)]
-pub struct HttpService(pub(super) Arc<Hub>);
+pub struct HttpService(pub(super) Arc<HttpState>);
 
 impl HttpService {
     /// Ends streams of changes politely. What is being answered goes on.
@@ -35,8 +35,8 @@ impl HttpService {
     }
 
     /// Waits until no call goes on whose client has hung up, as calls up to 2025-11-25 may.
-    pub async fn settled(&self) {
-        self.0.settled().await;
+    pub async fn drain(&self) {
+        self.0.wait_for_detached().await;
     }
 }
 
@@ -54,7 +54,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        Box::pin(Answering::new(Host::Mounted(self.0.clone()), request.map(Box::pin)))
+        Box::pin(HttpResponseFuture::new(RequestSource::Service(self.0.clone()), request.map(Box::pin)))
     }
 }
 
@@ -65,46 +65,46 @@ impl std::fmt::Debug for HttpService {
 }
 
 /// Who lets a request in.
-pub(super) enum Host {
-    Mounted(Arc<Hub>),
-    Own(Visit),
+pub(super) enum RequestSource {
+    Service(Arc<HttpState>),
+    Listener(RequestGuard),
 }
 
 /// Whether paths are ours to judge.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Where {
+enum RoutingMode {
     /// Some router has done so.
     Mounted,
     /// We listen ourselves.
-    Own,
+    Listener,
 }
 
-enum Place<'h> {
+enum HttpRoute<'h> {
     Endpoint,
     Health,
-    OldStream(&'h str),
-    OldMessages,
+    HttpSseStream(&'h str),
+    HttpSseMessages,
     Page(&'h Page),
-    Nowhere,
+    NotFound,
 }
 
 /// A request that is being answered. What can be answered at once, is, and needs no memory for waiting.
-pub(super) struct Answering<B> {
-    host: Option<Host>,
+pub(super) struct HttpResponseFuture<B> {
+    source: Option<RequestSource>,
     request: Option<Request<B>>,
-    rest: Option<Rest>,
+    pending: Option<BoxHttpResponseFuture>,
 }
 
 /// What takes longer.
-pub(super) type Rest = Pin<Box<dyn Future<Output = Response<HttpBody>> + Send>>;
+pub(super) type BoxHttpResponseFuture = Pin<Box<dyn Future<Output = Response<HttpBody>> + Send>>;
 
-impl<B> Answering<B> {
-    pub(super) fn new(host: Host, request: Request<B>) -> Self {
-        Self { host: Some(host), request: Some(request), rest: None }
+impl<B> HttpResponseFuture<B> {
+    pub(super) fn new(host: RequestSource, request: Request<B>) -> Self {
+        Self { source: Some(host), request: Some(request), pending: None }
     }
 }
 
-impl<B: Body + Unpin + Send + 'static> Future for Answering<B>
+impl<B: Body + Unpin + Send + 'static> Future for HttpResponseFuture<B>
 where
     B::Data: Send,
 {
@@ -112,11 +112,11 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let begun = match (this.request.take(), &this.host) {
-            (Some(request), Some(Host::Mounted(hub))) => begin(hub, request, Where::Mounted, cx),
-            (Some(request), Some(Host::Own(visit))) => begin(&visit.0.hub, request, Where::Own, cx),
+        let begun = match (this.request.take(), &this.source) {
+            (Some(request), Some(RequestSource::Service(hub))) => dispatch(hub, request, RoutingMode::Mounted, cx),
+            (Some(request), Some(RequestSource::Listener(visit))) => dispatch(&visit.0.state, request, RoutingMode::Listener, cx),
             (Some(_), None) => return Poll::Pending,
-            (None, _) => match this.rest.take() {
+            (None, _) => match this.pending.take() {
                 Some(rest) => Err(rest),
                 None => return Poll::Pending,
             },
@@ -126,57 +126,57 @@ where
             Err(mut rest) => match rest.as_mut().poll(cx) {
                 Poll::Ready(response) => response,
                 Poll::Pending => {
-                    this.rest = Some(rest);
+                    this.pending = Some(rest);
                     return Poll::Pending;
                 }
             },
         };
-        if let Some(Host::Own(visit)) = this.host.take() {
-            response.body_mut().keep(visit);
+        if let Some(RequestSource::Listener(visit)) = this.source.take() {
+            response.body_mut().attach_guard(visit);
         }
         Poll::Ready(Ok(response))
     }
 }
 
 /// Lets a request in and answers it, as far as that can be done at once.
-fn begin<B>(
-    hub: &Arc<Hub>,
+fn dispatch<B>(
+    hub: &Arc<HttpState>,
     request: Request<B>,
-    at: Where,
+    at: RoutingMode,
     cx: &mut Context<'_>,
-) -> Result<Response<HttpBody>, Rest>
+) -> Result<Response<HttpBody>, BoxHttpResponseFuture>
 where
     B: Body + Unpin + Send + 'static,
     B::Data: Send,
 {
     let (mut parts, body) = request.into_parts();
-    if parts.headers.len() > MOST_HEADERS {
-        return Ok(refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers"));
+    if parts.headers.len() > MAX_HEADERS {
+        return Ok(status_error(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers"));
     }
     let headers = Arc::new(std::mem::take(&mut parts.headers));
-    let knock = door::Knock::read(&headers, &parts.uri);
-    let place = place(hub, parts.uri.path(), at);
+    let knock = access::RequestHead::parse(&headers, &parts.uri);
+    let place = route(hub, parts.uri.path(), at);
     // Whoever looks after the process may name it as they like; there is nothing to see.
-    if matches!(place, Place::Health) {
-        return Ok(match (knock.page(&hub.http), &parts.method) {
+    if matches!(place, HttpRoute::Health) {
+        return Ok(match (knock.check_origin(&hub.http), &parts.method) {
             (Err(refused), _) => refused.into(),
             (Ok(_), &Method::GET | &Method::HEAD) => json(StatusCode::OK, r#"{"status":"ok"}"#),
-            (Ok(_), _) => not_allowed("GET, HEAD"),
+            (Ok(_), _) => method_not_allowed("GET, HEAD"),
         });
     }
-    let origin = match knock.enter(&hub.http, hub.own.get().copied()) {
+    let origin = match knock.check_access(&hub.http, hub.local_ip.get().copied()) {
         Ok(origin) => origin.map(str::to_owned),
         Err(refused) => return Ok(refused.into()),
     };
-    let (json_taken, events_taken) = (knock.takes_json(), knock.takes_events());
-    let json_brought = knock.brings_json();
-    let is_post = parts.method == Method::POST && matches!(place, Place::Endpoint);
+    let (json_taken, events_taken) = (knock.check_post_headers(), knock.accepts_events());
+    let json_brought = knock.check_content_type();
+    let is_post = parts.method == Method::POST && matches!(place, HttpRoute::Endpoint);
     // A session may have begun at another replica.
     let answered = match is_post && !hub.store.is_shared() {
         true => match json_taken {
             Ok(()) => {
                 let who = parts.extensions.get::<Principal>().cloned();
-                post::begin(hub, who, &headers, &knock.said, body, cx)
+                post::handle(hub, who, &headers, &knock.mcp_headers, body, cx)
             }
             Err(refused) => Ok(refused.into()),
         },
@@ -184,32 +184,32 @@ where
             let hub = hub.clone();
             parts.headers = Arc::unwrap_or_clone(headers);
             Err(Box::pin(async move {
-                other(&hub, parts, body, at, (json_taken, json_brought), events_taken).await
-            }) as Rest)
+                dispatch_async(&hub, parts, body, at, (json_taken, json_brought), events_taken).await
+            }) as BoxHttpResponseFuture)
         }
     };
     let Some(origin) = origin else { return answered };
     let http = hub.http.clone();
     match answered {
         Ok(mut response) => {
-            door::let_read(&http, &origin, &mut response);
+            access::add_cors_headers(&http, &origin, &mut response);
             Ok(response)
         }
         Err(rest) => Err(Box::pin(async move {
             let mut response = rest.await;
-            door::let_read(&http, &origin, &mut response);
+            access::add_cors_headers(&http, &origin, &mut response);
             response
         })),
     }
 }
 
 /// Answers what is rare enough to take its time.
-async fn other<B>(
-    hub: &Arc<Hub>,
+async fn dispatch_async<B>(
+    hub: &Arc<HttpState>,
     parts: Parts,
     body: B,
-    at: Where,
-    (json_taken, json_brought): (Result<(), Refused>, Result<(), Refused>),
+    at: RoutingMode,
+    (json_taken, json_brought): (Result<(), StatusError>, Result<(), StatusError>),
     events_taken: bool,
 ) -> Response<HttpBody>
 where
@@ -219,73 +219,73 @@ where
     if hub.store.is_shared()
         && let Some(id) = post::session_id(&parts.headers)
     {
-        hub.recall(id, parts.extensions.get::<Principal>()).await;
+        hub.restore_session(id, parts.extensions.get::<Principal>()).await;
     }
-    match (place(hub, parts.uri.path(), at), parts.method.clone()) {
-        (Place::Endpoint, Method::POST) => {
+    match (route(hub, parts.uri.path(), at), parts.method.clone()) {
+        (HttpRoute::Endpoint, Method::POST) => {
             if let Err(refused) = json_taken {
                 return refused.into();
             }
             let (headers, mut body) = (Arc::new(parts.headers), Some(body));
-            let (said, who) = (post::Said::read(&headers), parts.extensions.get::<Principal>());
+            let (said, who) = (post::McpHeaders::parse(&headers), parts.extensions.get::<Principal>());
             let begun = poll_fn(|cx| {
-                Poll::Ready(body.take().map(|body| post::begin(hub, who.cloned(), &headers, &said, body, cx)))
+                Poll::Ready(body.take().map(|body| post::handle(hub, who.cloned(), &headers, &said, body, cx)))
             });
             match begun.await {
                 Some(Ok(response)) => response,
                 Some(Err(rest)) => rest.await,
-                None => bare(StatusCode::INTERNAL_SERVER_ERROR),
+                None => empty(StatusCode::INTERNAL_SERVER_ERROR),
             }
         }
-        (Place::Endpoint, Method::GET) => get::get(hub, parts, events_taken).await,
-        (Place::Endpoint, Method::DELETE) => get::delete(hub, parts).await,
-        (Place::Endpoint, Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
-        (Place::Endpoint, _) => not_allowed(get::allowed(hub)),
-        (Place::OldStream(messages), Method::GET) => sse::stream(hub, &parts, messages, events_taken),
-        (Place::OldStream(_), Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
-        (Place::OldStream(_), _) => not_allowed("GET"),
-        (Place::OldMessages, Method::POST) => match json_brought {
-            Ok(()) => sse::message(hub, parts, body).await,
+        (HttpRoute::Endpoint, Method::GET) => get::get(hub, parts, events_taken).await,
+        (HttpRoute::Endpoint, Method::DELETE) => get::delete(hub, parts).await,
+        (HttpRoute::Endpoint, Method::OPTIONS) if hub.http.cors => access::preflight(&parts.headers),
+        (HttpRoute::Endpoint, _) => method_not_allowed(get::allowed_methods(hub)),
+        (HttpRoute::HttpSseStream(messages), Method::GET) => http_sse_endpoints::open_stream(hub, &parts, messages, events_taken),
+        (HttpRoute::HttpSseStream(_), Method::OPTIONS) if hub.http.cors => access::preflight(&parts.headers),
+        (HttpRoute::HttpSseStream(_), _) => method_not_allowed("GET"),
+        (HttpRoute::HttpSseMessages, Method::POST) => match json_brought {
+            Ok(()) => http_sse_endpoints::handle_message(hub, parts, body).await,
             Err(refused) => refused.into(),
         },
-        (Place::OldMessages, Method::OPTIONS) if hub.http.cors => door::preflight(&parts.headers),
-        (Place::OldMessages, _) => not_allowed("POST"),
-        (Place::Page(page), Method::GET | Method::HEAD) => {
+        (HttpRoute::HttpSseMessages, Method::OPTIONS) if hub.http.cors => access::preflight(&parts.headers),
+        (HttpRoute::HttpSseMessages, _) => method_not_allowed("POST"),
+        (HttpRoute::Page(page), Method::GET | Method::HEAD) => {
             let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
             let host = parts.uri.authority().map(|authority| authority.as_str()).or(host);
-            html((page.write)(host.unwrap_or_default()))
+            html((page.render)(host.unwrap_or_default()))
         }
-        (Place::Page(_), _) => not_allowed("GET, HEAD"),
-        (Place::Health | Place::Nowhere, _) => {
-            refuse(StatusCode::NOT_FOUND, "Not found: the endpoint has another path")
+        (HttpRoute::Page(_), _) => method_not_allowed("GET, HEAD"),
+        (HttpRoute::Health | HttpRoute::NotFound, _) => {
+            status_error(StatusCode::NOT_FOUND, "Not found: the endpoint has another path")
         }
     }
 }
 
-fn place<'h>(hub: &'h Hub, path: &str, at: Where) -> Place<'h> {
+fn route<'h>(hub: &'h HttpState, path: &str, at: RoutingMode) -> HttpRoute<'h> {
     let is = |known: &str| match at {
-        Where::Own => path == known,
+        RoutingMode::Listener => path == known,
         // A router may have left some of the path in front.
-        Where::Mounted => path.ends_with(known),
+        RoutingMode::Mounted => path.ends_with(known),
     };
-    if let Some((stream, messages)) = &hub.http.sse {
+    if let Some((stream, messages)) = &hub.http.http_sse_paths {
         if is(stream) {
-            return Place::OldStream(messages);
+            return HttpRoute::HttpSseStream(messages);
         }
         if is(messages) {
-            return Place::OldMessages;
+            return HttpRoute::HttpSseMessages;
         }
     }
     match at {
-        Where::Mounted => Place::Endpoint,
-        Where::Own if path == hub.http.path => Place::Endpoint,
-        Where::Own if hub.http.health.as_deref() == Some(path) => Place::Health,
-        Where::Own => match &hub.http.page {
-            Some(page) if page.path == path => Place::Page(page),
-            _ => Place::Nowhere,
+        RoutingMode::Mounted => HttpRoute::Endpoint,
+        RoutingMode::Listener if path == hub.http.path => HttpRoute::Endpoint,
+        RoutingMode::Listener if hub.http.health_path.as_deref() == Some(path) => HttpRoute::Health,
+        RoutingMode::Listener => match &hub.http.page {
+            Some(page) if page.path == path => HttpRoute::Page(page),
+            _ => HttpRoute::NotFound,
         },
     }
 }
 
 /// How many headers a request may have.
-const MOST_HEADERS: usize = 100;
+const MAX_HEADERS: usize = 100;

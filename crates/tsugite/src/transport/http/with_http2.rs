@@ -13,19 +13,19 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::body::HttpBody;
-use super::settings::Http;
+use super::response_body::HttpBody;
+use super::http_settings::Http;
 
 /// What is spoken, for a handshake that offers a choice.
-pub(super) const SPOKEN: &[&[u8]] = &[b"h2", b"http/1.1"];
+pub(super) const ALPN_PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// One connection.
-pub(super) struct Connection<T, S>(Pin<Box<auto::Connection<'static, TokioIo<T>, S, TokioExecutor>>>)
+pub(super) struct HyperConnection<T, S>(Pin<Box<auto::Connection<'static, TokioIo<T>, S, TokioExecutor>>>)
 where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<HttpBody>, Error = Infallible>;
 
-impl<T, S> Connection<T, S>
+impl<T, S> HyperConnection<T, S>
 where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<HttpBody>, Error = Infallible>,
@@ -35,20 +35,20 @@ where
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
             .http1()
-            // `Guests` time the heads.
+            // `Connections` time the heads.
             .header_read_timeout(None)
-            .max_buf_size(MOST_HEAD)
+            .max_buf_size(MAX_HEAD_BYTES)
             .http2()
             .timer(TokioTimer::new())
-            .max_header_list_size(MOST_HEADER_BYTES)
+            .max_header_list_size(MAX_HEADER_LIST_BYTES)
             // A peer that is gone without a word is noticed.
-            .keep_alive_interval(http.keep_alive)
-            .keep_alive_timeout(http.write_time);
+            .keep_alive_interval(http.keep_alive_interval)
+            .keep_alive_timeout(http.write_timeout);
         Self(Box::pin(builder.serve_connection(TokioIo::new(io), service).into_owned()))
     }
 
     /// Takes no more requests.
-    pub(super) fn finish(&mut self) {
+    pub(super) fn graceful_shutdown(&mut self) {
         self.0.as_mut().graceful_shutdown();
     }
 
@@ -59,5 +59,5 @@ where
 }
 
 /// How many bytes a head may have, or what of one is read. Of headers there may be 100.
-const MOST_HEAD: usize = 64 << 10;
-const MOST_HEADER_BYTES: u32 = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
+const MAX_HEADER_LIST_BYTES: u32 = 64 << 10;

@@ -17,11 +17,11 @@ use tsugite_core::jsonrpc::LineReader;
 use crate::lock::lock;
 use crate::server::Server;
 use crate::server::connection::{ServerConnection, PendingRequest};
-use crate::transport::outbox::Outbox;
+use crate::transport::outbound_queue::OutboundQueue;
 
-use pipes::{Input, Output};
+use pipes::{StdinPipe, StdoutPipe};
 
-mod aside;
+mod blocking_reader;
 mod pipes;
 
 impl Server {
@@ -32,7 +32,7 @@ impl Server {
     /// registered that cannot be offered, or when the pipes break.
     pub async fn serve_stdio(self) -> crate::Result<()> {
         // As a task it is woken by what it waits for alone, and not looked at whenever whoever serves is.
-        let mut serving = Serving(tokio::spawn(self.serve_pipes()));
+        let mut serving = ServeTask(tokio::spawn(self.serve_pipes()));
         match (&mut serving.0).await {
             Ok(served) => served,
             Err(ended) => match ended.try_into_panic() {
@@ -44,14 +44,14 @@ impl Server {
 
     async fn serve_pipes(self) -> crate::Result<()> {
         self.check_registrations()?;
-        super::log::fall_back_to_stderr();
+        super::stderr_log::fall_back_to_stderr();
         let (stdin, stdout) = pipes::take_stdio()?;
-        let (input, (output, copier)) = (Input::new(stdin)?, Output::new(stdout)?);
-        let wire = Arc::new(Wire { link: ServerConnection::new(&self, None), output, leaving: Mutex::default() });
+        let (input, (output, copier)) = (StdinPipe::new(stdin)?, StdoutPipe::new(stdout)?);
+        let wire = Arc::new(StdioServer { connection: ServerConnection::new(&self, None), output, write_buffer: Mutex::default() });
         // Also if nobody waits for the end: the thread that may read must not answer then.
-        let over = Over(&wire.link);
+        let over = StopOnDrop(&wire.connection);
         // A task of its own, so that not every message asks whether there was a signal.
-        let stop: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(super::signal::asked_to_stop());
+        let stop: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(super::signal::shutdown_signal());
         let mut asked_to_stop = tokio::spawn(stop);
         let served = {
             let mut serving = pin!(wire.serve(input));
@@ -65,9 +65,9 @@ impl Server {
         // Nobody will read more if the pipes broke.
         let settled = match served {
             Ok(()) => {
-                wire.link.close();
-                let grace = wire.link.config.shutdown_grace;
-                tokio::time::timeout(grace, wire.settle()).await.unwrap_or(Ok(()))
+                wire.connection.close();
+                let grace = wire.connection.config.shutdown_grace;
+                tokio::time::timeout(grace, wire.drain()).await.unwrap_or(Ok(()))
             }
             broken => broken,
         };
@@ -81,44 +81,44 @@ impl Server {
 }
 
 /// What serves. It ends with whoever waits for it.
-struct Serving(JoinHandle<crate::Result<()>>);
+struct ServeTask(JoinHandle<crate::Result<()>>);
 
-impl Drop for Serving {
+impl Drop for ServeTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 /// Stops what runs when nobody serves any more.
-struct Over<'a>(&'a ServerConnection);
+struct StopOnDrop<'a>(&'a ServerConnection);
 
-impl Drop for Over<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.abort_all();
     }
 }
 
-struct Wire {
-    link: Arc<ServerConnection>,
-    output: Output,
-    leaving: Mutex<Leaving>,
+struct StdioServer {
+    connection: Arc<ServerConnection>,
+    output: StdoutPipe,
+    write_buffer: Mutex<WriteBuffer>,
 }
 
 /// What was taken from the outbox, and how much of it has left.
 #[derive(Default)]
-struct Leaving {
+struct WriteBuffer {
     bytes: Vec<u8>,
-    left: usize,
+    written: usize,
 }
 
-impl Leaving {
-    fn is_there(&self) -> bool {
-        self.left < self.bytes.len()
+impl WriteBuffer {
+    fn has_remaining(&self) -> bool {
+        self.written < self.bytes.len()
     }
 
-    fn take(&mut self, outbox: &Outbox) -> bool {
-        self.left = 0;
-        let taken = outbox.take_now(&mut self.bytes);
+    fn refill(&mut self, outbox: &OutboundQueue) -> bool {
+        self.written = 0;
+        let taken = outbox.take_all(&mut self.bytes);
         if !taken {
             self.bytes.clear();
         }
@@ -126,13 +126,13 @@ impl Leaving {
     }
 
     /// Writes as far as the client takes it; true if some of it must wait.
-    fn leave(&mut self, output: &Output) -> io::Result<bool> {
-        while self.is_there() {
-            match output.try_write(self.bytes.get(self.left..).unwrap_or_default()) {
+    fn flush(&mut self, output: &StdoutPipe) -> io::Result<bool> {
+        while self.has_remaining() {
+            match output.try_write(self.bytes.get(self.written..).unwrap_or_default()) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => self.left += written,
+                Ok(written) => self.written += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -141,24 +141,24 @@ impl Leaving {
 }
 
 /// What has been read.
-struct Reading {
+struct InputBuffer {
     lines: LineReader,
     chunk: Vec<u8>,
     /// How many messages in a row were answered at once.
-    at_once: usize,
+    inline_responses: usize,
 }
 
-impl Reading {
+impl InputBuffer {
     fn new(longest: usize) -> Self {
         // Most messages are short, and memory that nobody needs is not touched.
-        Self { lines: LineReader::new(longest), chunk: vec![0; READ_FIRST], at_once: 0 }
+        Self { lines: LineReader::new(longest), chunk: vec![0; INITIAL_READ_CHUNK], inline_responses: 0 }
     }
 
     /// So much of the chunk is new.
     fn push(&mut self, length: usize) {
         self.lines.push(self.chunk.get(..length).unwrap_or_default());
         if length == self.chunk.len() {
-            self.chunk.resize(READ, 0);
+            self.chunk.resize(READ_CHUNK, 0);
         }
     }
 
@@ -171,7 +171,7 @@ impl Reading {
                 Vec::new()
             }
         };
-        self.at_once = if work.is_empty() { self.at_once + 1 } else { 0 };
+        self.inline_responses = if work.is_empty() { self.inline_responses + 1 } else { 0 };
         Some(work)
     }
 
@@ -184,77 +184,77 @@ impl Reading {
     }
 }
 
-impl Wire {
+impl StdioServer {
     /// Reads and answers until the client closes stdin.
-    async fn serve(self: &Arc<Self>, mut input: Input) -> io::Result<()> {
-        let mut reading = Reading::new(self.link.config.limits.max_message_bytes);
+    async fn serve(self: &Arc<Self>, mut input: StdinPipe) -> io::Result<()> {
+        let mut reading = InputBuffer::new(self.connection.config.limits.max_message_bytes);
         loop {
             // A client that does not read its answers is asked for no more questions, not even those that are here.
             let mut waiting = true;
-            while waiting && !self.link.outbox().is_full() {
-                match reading.receive(&self.link) {
-                    Some(work) => self.start(work),
+            while waiting && !self.connection.outbox().is_full() {
+                match reading.receive(&self.connection) {
+                    Some(work) => self.spawn(work),
                     None => waiting = false,
                 }
             }
             let blocked = self.write()?;
-            let listens = !self.link.outbox().is_full();
+            let listens = !self.connection.outbox().is_full();
             if waiting && listens {
                 continue;
             }
-            if listens && !blocked && reading.at_once >= AT_ONCE {
-                match self.aside(input, reading).await? {
+            if listens && !blocked && reading.inline_responses >= BLOCKING_READER_THRESHOLD {
+                match self.run_blocking_reader(input, reading).await? {
                     Some(back) => (input, reading) = back,
                     None => return Ok(()),
                 }
                 continue;
             }
-            match self.next(&mut input, &mut reading.chunk, listens, blocked).await {
-                Event::Read(Ok(0)) => {
-                    self.start(reading.finish(&self.link));
+            match self.next_event(&mut input, &mut reading.chunk, listens, blocked).await {
+                IoEvent::Read(Ok(0)) => {
+                    self.spawn(reading.finish(&self.connection));
                     return Ok(());
                 }
-                Event::Read(Ok(length)) => reading.push(length),
-                Event::Read(Err(error)) if is_passing(&error) => {}
-                Event::Read(Err(error)) => return Err(error),
-                Event::Written(ready) => ready?,
-                Event::Filled => {}
+                IoEvent::Read(Ok(length)) => reading.push(length),
+                IoEvent::Read(Err(error)) if is_transient(&error) => {}
+                IoEvent::Read(Err(error)) => return Err(error),
+                IoEvent::Writable(ready) => ready?,
+                IoEvent::OutputQueued => {}
             }
         }
     }
 
     /// Waits for something to read if anybody `listens`, and for what was `blocked` to be written or for more to write.
-    async fn next(&self, input: &mut Input, chunk: &mut [u8], listens: bool, blocked: bool) -> Event {
+    async fn next_event(&self, input: &mut StdinPipe, chunk: &mut [u8], listens: bool, blocked: bool) -> IoEvent {
         let mut read = pin!(input.read(chunk));
         let mut written = pin!(self.output.writable());
-        let mut filled = pin!(self.link.outbox().filled());
+        let mut filled = pin!(self.connection.outbox().readable());
         poll_fn(|cx| {
             if listens && let Poll::Ready(read) = read.as_mut().poll(cx) {
-                return Poll::Ready(Event::Read(read));
+                return Poll::Ready(IoEvent::Read(read));
             }
             match blocked {
-                true => written.as_mut().poll(cx).map(Event::Written),
-                false => filled.as_mut().poll(cx).map(|()| Event::Filled),
+                true => written.as_mut().poll(cx).map(IoEvent::Writable),
+                false => filled.as_mut().poll(cx).map(|()| IoEvent::OutputQueued),
             }
         })
         .await
     }
 
-    fn start(&self, work: Vec<PendingRequest>) {
+    fn spawn(&self, work: Vec<PendingRequest>) {
         for PendingRequest { id, serial, future, .. } in work {
             let task = tokio::spawn(future);
-            self.link.register_task(&id, serial, task.abort_handle());
+            self.connection.register_task(&id, serial, task.abort_handle());
         }
     }
 
     /// Writes what is there as far as the client takes it; true if some of it must wait.
     fn write(&self) -> io::Result<bool> {
-        let mut leaving = lock(&self.leaving);
+        let mut leaving = lock(&self.write_buffer);
         loop {
-            if !leaving.is_there() && !leaving.take(self.link.outbox()) {
+            if !leaving.has_remaining() && !leaving.refill(self.connection.outbox()) {
                 return Ok(false);
             }
-            if leaving.leave(&self.output)? {
+            if leaving.flush(&self.output)? {
                 return Ok(true);
             }
         }
@@ -262,19 +262,19 @@ impl Wire {
 
     /// The same without a look whether there is more meanwhile.
     fn write_once(&self) -> io::Result<bool> {
-        let mut leaving = lock(&self.leaving);
-        if !leaving.is_there() && !leaving.take(self.link.outbox()) {
+        let mut leaving = lock(&self.write_buffer);
+        if !leaving.has_remaining() && !leaving.refill(self.connection.outbox()) {
             return Ok(false);
         }
-        leaving.leave(&self.output)
+        leaving.flush(&self.output)
     }
 
     /// Lets what runs finish and what is written leave.
-    async fn settle(&self) -> io::Result<()> {
+    async fn drain(&self) -> io::Result<()> {
         loop {
-            let mut quiet = pin!(self.link.outbox().quiet());
+            let mut quiet = pin!(self.connection.outbox().idle());
             let waits = self.write()?;
-            if !waits && !self.link.has_in_flight() {
+            if !waits && !self.connection.has_in_flight() {
                 // Something may have been said between the two looks.
                 if !self.write()? {
                     return Ok(());
@@ -282,7 +282,7 @@ impl Wire {
                 continue;
             }
             let mut written = pin!(self.output.writable());
-            let mut filled = pin!(self.link.outbox().filled());
+            let mut filled = pin!(self.connection.outbox().readable());
             poll_fn(|cx| match waits {
                 true => written.as_mut().poll(cx),
                 false => match filled.as_mut().poll(cx) {
@@ -296,16 +296,16 @@ impl Wire {
 }
 
 /// What was waited for.
-enum Event {
+enum IoEvent {
     /// So much was read.
     Read(io::Result<usize>),
     /// More can be written.
-    Written(io::Result<()>),
+    Writable(io::Result<()>),
     /// There is more to write.
-    Filled,
+    OutputQueued,
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
@@ -314,8 +314,8 @@ fn copy_failed() -> io::Error {
 }
 
 /// How much is read at once, as soon as that much comes, and before.
-const READ: usize = 64 << 10;
-const READ_FIRST: usize = 4 << 10;
+const READ_CHUNK: usize = 64 << 10;
+const INITIAL_READ_CHUNK: usize = 4 << 10;
 
 /// So many messages in a row that were answered at once let a thread of its own read: starting it is paid back by then.
-const AT_ONCE: usize = 64;
+const BLOCKING_READER_THRESHOLD: usize = 64;

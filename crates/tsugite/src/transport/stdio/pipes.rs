@@ -20,7 +20,7 @@ pub(super) fn take_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// stdin, as something the runtime waits for.
-pub(super) enum Input {
+pub(super) enum StdinPipe {
     Pipe(pipe::Receiver),
     /// Node.js opens sockets where others open pipes.
     Socket(UnixStream),
@@ -29,16 +29,16 @@ pub(super) enum Input {
 /// A thread between a pipe of ours and a terminal or file, which must not be made non-blocking: others share it.
 pub(super) type Copier = std::thread::JoinHandle<io::Result<u64>>;
 
-impl Input {
+impl StdinPipe {
     pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
-        Ok(match kind(&fd)? {
-            FileType::Fifo => Input::Pipe(pipe::Receiver::from_owned_fd(fd)?),
-            FileType::Socket => Input::Socket(socket(fd)?),
+        Ok(match file_type(&fd)? {
+            FileType::Fifo => StdinPipe::Pipe(pipe::Receiver::from_owned_fd(fd)?),
+            FileType::Socket => StdinPipe::Socket(socket(fd)?),
             _ => {
                 let (reader, mut writer) = io::pipe()?;
                 // It ends with its file, or when nobody reads any more; a terminal may keep it until the process ends.
                 std::thread::spawn(move || io::copy(&mut File::from(fd), &mut writer));
-                Input::Pipe(pipe::Receiver::from_owned_fd(reader.into())?)
+                StdinPipe::Pipe(pipe::Receiver::from_owned_fd(reader.into())?)
             }
         })
     }
@@ -48,8 +48,8 @@ impl Input {
         poll_fn(|cx| {
             let mut buffer = ReadBuf::new(chunk);
             let read = match self {
-                Input::Pipe(pipe) => Pin::new(pipe).poll_read(cx, &mut buffer),
-                Input::Socket(socket) => Pin::new(socket).poll_read(cx, &mut buffer),
+                StdinPipe::Pipe(pipe) => Pin::new(pipe).poll_read(cx, &mut buffer),
+                StdinPipe::Socket(socket) => Pin::new(socket).poll_read(cx, &mut buffer),
             };
             read.map_ok(|()| buffer.filled().len())
         })
@@ -57,10 +57,10 @@ impl Input {
     }
 
     /// Takes it from the runtime: a read waits from now on.
-    pub(super) fn into_waiting(self) -> io::Result<OwnedFd> {
+    pub(super) fn into_blocking_fd(self) -> io::Result<OwnedFd> {
         match self {
-            Input::Pipe(pipe) => pipe.into_blocking_fd(),
-            Input::Socket(socket) => {
+            StdinPipe::Pipe(pipe) => pipe.into_blocking_fd(),
+            StdinPipe::Socket(socket) => {
                 let socket = socket.into_std()?;
                 socket.set_nonblocking(false)?;
                 Ok(socket.into())
@@ -70,11 +70,11 @@ impl Input {
 }
 
 /// stdout: written at once as far as the client takes it. The runtime knows of it only while somebody waits.
-pub(super) struct Output(OwnedFd);
+pub(super) struct StdoutPipe(OwnedFd);
 
-impl Output {
+impl StdoutPipe {
     pub(super) fn new(fd: OwnedFd) -> io::Result<(Self, Option<Copier>)> {
-        let (fd, copier) = match kind(&fd)? {
+        let (fd, copier) = match file_type(&fd)? {
             FileType::Fifo | FileType::Socket => (fd, None),
             _ => {
                 let (mut reader, writer) = io::pipe()?;
@@ -93,7 +93,7 @@ impl Output {
     /// Waits until more can be written.
     pub(super) async fn writable(&self) -> io::Result<()> {
         let fd = self.0.try_clone()?;
-        match kind(&fd)? {
+        match file_type(&fd)? {
             FileType::Socket => socket(fd)?.writable().await,
             _ => pipe::Sender::from_owned_fd(fd)?.writable().await,
         }
@@ -106,6 +106,6 @@ fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
     UnixStream::from_std(socket)
 }
 
-fn kind(fd: &OwnedFd) -> io::Result<FileType> {
+fn file_type(fd: &OwnedFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(fstat(fd)?.st_mode))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::door::Origin;
+use super::access::WebOrigin;
 
 /// Settings of HTTP, for [`Server::http`](crate::Server::http). Each has a default that is safe on a machine of one's own.
 ///
@@ -19,40 +19,40 @@ use super::door::Origin;
 #[derive(Debug, Clone)]
 pub struct Http {
     pub(super) path: String,
-    pub(super) health: Option<String>,
+    pub(super) health_path: Option<String>,
     pub(super) page: Option<Page>,
-    pub(super) hosts: Vec<String>,
-    pub(super) any_host: bool,
-    pub(super) origins: Vec<Origin>,
-    pub(super) any_origin: bool,
+    pub(super) allowed_hosts: Vec<String>,
+    pub(super) allow_any_host: bool,
+    pub(super) allowed_origins: Vec<WebOrigin>,
+    pub(super) allow_any_origin: bool,
     pub(super) cors: bool,
     pub(super) sessions: bool,
-    pub(super) delete: bool,
-    pub(super) sse: Option<(String, String)>,
-    pub(super) session_idle: Duration,
-    pub(super) most_sessions: usize,
-    pub(super) most_sessions_each: usize,
-    pub(super) most_streams: usize,
-    pub(super) most_running: usize,
-    pub(super) log_events: usize,
-    pub(super) log_bytes: usize,
-    pub(super) log_age: Duration,
-    pub(super) logs: usize,
-    pub(super) retry: Duration,
-    pub(super) keep_alive: Duration,
-    pub(super) header_time: Duration,
-    pub(super) body_time: Duration,
-    pub(super) write_time: Duration,
-    pub(super) most_connections: usize,
+    pub(super) allow_delete: bool,
+    pub(super) http_sse_paths: Option<(String, String)>,
+    pub(super) session_idle_timeout: Duration,
+    pub(super) max_sessions: usize,
+    pub(super) max_sessions_per_caller: usize,
+    pub(super) max_streams: usize,
+    pub(super) max_concurrent_handlers: usize,
+    pub(super) max_log_events: usize,
+    pub(super) max_log_bytes: usize,
+    pub(super) log_ttl: Duration,
+    pub(super) max_logs_per_session: usize,
+    pub(super) retry_interval: Duration,
+    pub(super) keep_alive_interval: Duration,
+    pub(super) header_read_timeout: Duration,
+    pub(super) body_read_timeout: Duration,
+    pub(super) write_timeout: Duration,
+    pub(super) max_connections: usize,
     pub(super) tls: Option<(PathBuf, PathBuf)>,
-    pub(super) mistakes: Vec<String>,
+    pub(super) config_errors: Vec<String>,
 }
 
 /// A page for people.
 #[derive(Clone)]
 pub(super) struct Page {
     pub(super) path: String,
-    pub(super) write: Arc<dyn Fn(&str) -> String + Send + Sync>,
+    pub(super) render: Arc<dyn Fn(&str) -> String + Send + Sync>,
 }
 
 impl std::fmt::Debug for Page {
@@ -72,33 +72,33 @@ impl Http {
     pub fn new() -> Self {
         Self {
             path: "/mcp".to_owned(),
-            health: Some("/health".to_owned()),
+            health_path: Some("/health".to_owned()),
             page: None,
-            hosts: Vec::new(),
-            any_host: false,
-            origins: Vec::new(),
-            any_origin: false,
+            allowed_hosts: Vec::new(),
+            allow_any_host: false,
+            allowed_origins: Vec::new(),
+            allow_any_origin: false,
             cors: false,
             sessions: true,
-            delete: true,
-            sse: None,
-            session_idle: Duration::from_secs(30 * 60),
-            most_sessions: 100_000,
-            most_sessions_each: 1_000,
-            most_streams: 20_000,
-            most_running: 4_096,
-            log_events: 1_000,
-            log_bytes: 1 << 20,
-            log_age: Duration::from_secs(5 * 60),
-            logs: 64,
-            retry: Duration::from_secs(1),
-            keep_alive: Duration::from_secs(15),
-            header_time: Duration::from_secs(30),
-            body_time: Duration::from_secs(30),
-            write_time: Duration::from_secs(30),
-            most_connections: 20_000,
+            allow_delete: true,
+            http_sse_paths: None,
+            session_idle_timeout: Duration::from_secs(30 * 60),
+            max_sessions: 100_000,
+            max_sessions_per_caller: 1_000,
+            max_streams: 20_000,
+            max_concurrent_handlers: 4_096,
+            max_log_events: 1_000,
+            max_log_bytes: 1 << 20,
+            log_ttl: Duration::from_secs(5 * 60),
+            max_logs_per_session: 64,
+            retry_interval: Duration::from_secs(1),
+            keep_alive_interval: Duration::from_secs(15),
+            header_read_timeout: Duration::from_secs(30),
+            body_read_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            max_connections: 20_000,
             tls: None,
-            mistakes: Vec::new(),
+            config_errors: Vec::new(),
         }
     }
 
@@ -107,7 +107,7 @@ impl Http {
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
         if !self.path.starts_with('/') {
-            self.mistakes.push(format!("the path {:?} of the endpoint does not begin with `/`", self.path));
+            self.config_errors.push(format!("the path {:?} of the endpoint does not begin with `/`", self.path));
         }
         self
     }
@@ -116,7 +116,7 @@ impl Http {
     /// `None`.
     #[must_use]
     pub fn health_path(mut self, path: Option<&str>) -> Self {
-        self.health = path.map(str::to_owned);
+        self.health_path = path.map(str::to_owned);
         self
     }
 
@@ -136,7 +136,7 @@ impl Http {
         path: impl Into<String>,
         write: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Self {
-        self.page = Some(Page { path: path.into(), write: Arc::new(write) });
+        self.page = Some(Page { path: path.into(), render: Arc::new(write) });
         self
     }
 
@@ -144,23 +144,23 @@ impl Http {
     /// check keeps web pages from reaching the server by a name of their own that leads here (DNS rebinding).
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
-        self.hosts.push(host.into().to_ascii_lowercase());
+        self.allowed_hosts.push(host.into().to_ascii_lowercase());
         self
     }
 
     /// Serves requests whatever host they name: for a server behind a proxy that checks it.
     #[must_use]
     pub fn allow_any_host(mut self) -> Self {
-        self.any_host = true;
+        self.allow_any_host = true;
         self
     }
 
     /// Serves web pages of this origin, such as `https://app.example`. Pages of loopback names are always served.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl AsRef<str>) -> Self {
-        match Origin::parse(origin.as_ref()) {
-            Some(origin) => self.origins.push(origin),
-            None => self.mistakes.push(format!(
+        match WebOrigin::parse(origin.as_ref()) {
+            Some(origin) => self.allowed_origins.push(origin),
+            None => self.config_errors.push(format!(
                 "{:?} is no origin: write `https://app.example`, with a port if it is not the usual one",
                 origin.as_ref()
             )),
@@ -171,7 +171,7 @@ impl Http {
     /// Serves web pages of every origin: for a server that checks tokens on each request.
     #[must_use]
     pub fn allow_any_origin(mut self) -> Self {
-        self.any_origin = true;
+        self.allow_any_origin = true;
         self
     }
 
@@ -192,8 +192,8 @@ impl Http {
 
     /// Whether clients may end their session, as they may unless told otherwise.
     #[must_use]
-    pub fn delete(mut self, yes: bool) -> Self {
-        self.delete = yes;
+    pub fn allow_delete(mut self, yes: bool) -> Self {
+        self.allow_delete = yes;
         self
     }
 
@@ -206,36 +206,36 @@ impl Http {
     /// The same at other paths. Clients are told the second as it stands here.
     #[must_use]
     pub fn http_sse_at(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
-        self.sse = Some((stream.into(), messages.into()));
+        self.http_sse_paths = Some((stream.into(), messages.into()));
         self
     }
 
     /// How long a session stays that nobody uses; 30 minutes unless told. A call or an open stream is a use.
     #[must_use]
-    pub fn session_idle(mut self, time: Duration) -> Self {
-        self.session_idle = time;
+    pub fn session_idle_timeout(mut self, time: Duration) -> Self {
+        self.session_idle_timeout = time;
         self
     }
 
     /// How many sessions there may be, in all (100,000 unless told) and for one authenticated caller (1,000). One more is
     /// refused; none is taken from anybody.
     #[must_use]
-    pub fn most_sessions(mut self, all: usize, each: usize) -> Self {
-        (self.most_sessions, self.most_sessions_each) = (all, each);
+    pub fn max_sessions(mut self, all: usize, each: usize) -> Self {
+        (self.max_sessions, self.max_sessions_per_caller) = (all, each);
         self
     }
 
     /// How many `subscriptions/listen` and `GET` streams may be open; 20,000 unless told.
     #[must_use]
-    pub fn most_streams(mut self, streams: usize) -> Self {
-        self.most_streams = streams;
+    pub fn max_streams(mut self, streams: usize) -> Self {
+        self.max_streams = streams;
         self
     }
 
     /// How many handlers may be under way at once, of all clients together; 4,096 unless told. More wait.
     #[must_use]
-    pub fn concurrency(mut self, handlers: usize) -> Self {
-        self.most_running = handlers.clamp(1, 1 << 29);
+    pub fn max_concurrent_handlers(mut self, handlers: usize) -> Self {
+        self.max_concurrent_handlers = handlers.clamp(1, 1 << 29);
         self
     }
 
@@ -243,28 +243,28 @@ impl Http {
     /// 1,000, 1 MiB and 5 minutes unless told.
     #[must_use]
     pub fn event_log(mut self, events: usize, bytes: usize, age: Duration) -> Self {
-        (self.log_events, self.log_bytes, self.log_age) = (events, bytes, age);
+        (self.max_log_events, self.max_log_bytes, self.log_ttl) = (events, bytes, age);
         self
     }
 
     /// How many streams that are done a session keeps; 64 unless told. The oldest goes first.
     #[must_use]
-    pub fn logs_each(mut self, streams: usize) -> Self {
-        self.logs = streams;
+    pub fn max_logs_per_session(mut self, streams: usize) -> Self {
+        self.max_logs_per_session = streams;
         self
     }
 
     /// After what time clients should come back for a stream that ended early; 1 second unless told.
     #[must_use]
-    pub fn retry(mut self, time: Duration) -> Self {
-        self.retry = time;
+    pub fn retry_interval(mut self, time: Duration) -> Self {
+        self.retry_interval = time;
         self
     }
 
     /// How often a stream says that it is still there; every 15 seconds unless told.
     #[must_use]
-    pub fn keep_alive(mut self, time: Duration) -> Self {
-        self.keep_alive = time;
+    pub fn keep_alive_interval(mut self, time: Duration) -> Self {
+        self.keep_alive_interval = time;
         self
     }
 
@@ -273,7 +273,7 @@ impl Http {
     /// of the answer before it, so a connection may be idle for as long; one of HTTP/2 for longer, once it has asked something.
     #[must_use]
     pub fn time_limits(mut self, head: Duration, body: Duration, write: Duration) -> Self {
-        (self.header_time, self.body_time, self.write_time) = (head, body, write);
+        (self.header_read_timeout, self.body_read_timeout, self.write_timeout) = (head, body, write);
         self
     }
 
@@ -287,8 +287,8 @@ impl Http {
 
     /// How many connections there may be, for a server that listens itself; 20,000 unless told. More wait to be accepted.
     #[must_use]
-    pub fn most_connections(mut self, connections: usize) -> Self {
-        self.most_connections = connections;
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections;
         self
     }
 }

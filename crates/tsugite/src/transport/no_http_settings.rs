@@ -2,4 +2,4 @@
 
 /// Nothing can be set.
 #[derive(Clone, Default)]
-pub(crate) struct Settings {}
+pub(crate) struct HttpSettings {}

@@ -5,16 +5,16 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use tsugite_core::session::http::OptionalHeader;
 
-use super::answer::{Refused, refuse_with};
-use super::body::HttpBody;
-use super::post::Said;
-use super::settings::Http;
+use super::responses::{StatusError, empty_with_headers};
+use super::response_body::HttpBody;
+use super::post::McpHeaders;
+use super::http_settings::Http;
 
 /// The origin of a page, as browsers write it: scheme, host, and the port where it is not the usual one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Origin(String);
+pub(super) struct WebOrigin(String);
 
-impl Origin {
+impl WebOrigin {
     /// Takes nothing that a browser would not write: no capitals, no usual port, no path, no name that ends in a dot.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (scheme, authority) = text.split_once("://")?;
@@ -68,144 +68,144 @@ fn is_host(host: &str) -> bool {
 }
 
 fn is_loopback(host: &str) -> bool {
-    LOOPBACK.contains(&host)
+    LOOPBACK_HOSTS.contains(&host)
 }
 
 /// Whether a host with its port is this machine, as it calls itself: what most requests name.
-fn is_this_machine(authority: &[u8]) -> bool {
-    LOOPBACK.iter().any(|host| match authority.strip_prefix(host.as_bytes()) {
+fn is_loopback_authority(authority: &[u8]) -> bool {
+    LOOPBACK_HOSTS.iter().any(|host| match authority.strip_prefix(host.as_bytes()) {
         Some([]) => true,
         Some([b':', port @ ..]) => matches!(port.len(), 1..=5) && port.iter().all(u8::is_ascii_digit),
         _ => false,
     })
 }
 
-const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+const LOOPBACK_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// What the head of a request says to the door, and to whoever is behind it, read in one pass.
-pub(super) struct Knock<'h> {
-    host: Mention<'h>,
+pub(super) struct RequestHead<'h> {
+    host: SingleHeader<'h>,
     origin: OptionalHeader<'h>,
     is_json: bool,
-    accepts: Accepts,
-    pub(super) said: Said<'h>,
+    accept: AcceptHeader,
+    pub(super) mcp_headers: McpHeaders<'h>,
 }
 
 /// A header that may stand once, as it came.
 #[derive(Clone, Copy)]
-pub(super) enum Mention<'h> {
+pub(super) enum SingleHeader<'h> {
     Absent,
     Once(&'h [u8]),
-    Twice,
+    Repeated,
 }
 
-impl<'h> Mention<'h> {
+impl<'h> SingleHeader<'h> {
     pub(super) fn add(&mut self, value: &'h HeaderValue) {
         *self = match self {
-            Mention::Absent => Mention::Once(value.as_bytes()),
-            _ => Mention::Twice,
+            SingleHeader::Absent => SingleHeader::Once(value.as_bytes()),
+            _ => SingleHeader::Repeated,
         };
     }
 }
 
 /// What `Accept` takes.
 #[derive(Clone, Copy)]
-struct Accepts {
+struct AcceptHeader {
     json: bool,
     events: bool,
     /// A header that is absent takes everything.
-    said: bool,
+    is_present: bool,
 }
 
-impl<'h> Knock<'h> {
-    pub(super) fn read(headers: &'h HeaderMap, uri: &'h Uri) -> Self {
+impl<'h> RequestHead<'h> {
+    pub(super) fn parse(headers: &'h HeaderMap, uri: &'h Uri) -> Self {
         let mut knock = Self {
-            host: Mention::Absent,
+            host: SingleHeader::Absent,
             origin: OptionalHeader::Absent,
             is_json: false,
-            accepts: Accepts { json: false, events: false, said: false },
-            said: Said::default(),
+            accept: AcceptHeader { json: false, events: false, is_present: false },
+            mcp_headers: McpHeaders::default(),
         };
         for (name, value) in headers {
             match name.as_str() {
                 "host" => knock.host.add(value),
-                "origin" => add(&mut knock.origin, value),
+                "origin" => add_single_value(&mut knock.origin, value),
                 "content-type" => knock.is_json = is_json(value.as_bytes()),
-                "accept" => knock.accepts.add(value.as_bytes()),
-                name => knock.said.add(name, value),
+                "accept" => knock.accept.add(value.as_bytes()),
+                name => knock.mcp_headers.add(name, value),
             }
         }
         if let Some(authority) = uri.authority() {
-            knock.host = Mention::Once(authority.as_str().as_bytes());
+            knock.host = SingleHeader::Once(authority.as_str().as_bytes());
         }
         knock
     }
 
     /// Checks the host and the origin. Gives the origin if a page asks.
-    pub(super) fn enter(&self, http: &Http, own: Option<IpAddr>) -> Result<Option<&'h str>, Refused> {
-        if !http.any_host && !self.names_us(http, own) {
+    pub(super) fn check_access(&self, http: &Http, own: Option<IpAddr>) -> Result<Option<&'h str>, StatusError> {
+        if !http.allow_any_host && !self.is_allowed_host(http, own) {
             let text = "Forbidden: this server does not serve the host that the request names; \
                         `Http::allow_host` allows one";
-            return Err(Refused(StatusCode::FORBIDDEN, text));
+            return Err(StatusError(StatusCode::FORBIDDEN, text));
         }
-        self.page(http)
+        self.check_origin(http)
     }
 
     /// Checks the origin alone. Gives it if a page asks.
-    pub(super) fn page(&self, http: &Http) -> Result<Option<&'h str>, Refused> {
+    pub(super) fn check_origin(&self, http: &Http) -> Result<Option<&'h str>, StatusError> {
         let origin = match self.origin {
             OptionalHeader::Absent => return Ok(None),
             OptionalHeader::Present(origin) => origin,
             OptionalHeader::Ambiguous => "",
         };
-        let allowed = http.any_origin
-            || Origin::parse(origin)
-                .is_some_and(|origin| is_loopback(origin.host()) || http.origins.contains(&origin));
+        let allowed = http.allow_any_origin
+            || WebOrigin::parse(origin)
+                .is_some_and(|origin| is_loopback(origin.host()) || http.allowed_origins.contains(&origin));
         if !allowed {
             let text =
                 "Forbidden: pages of this origin may not call this server; `Http::allow_origin` allows one";
-            return Err(Refused(StatusCode::FORBIDDEN, text));
+            return Err(StatusError(StatusCode::FORBIDDEN, text));
         }
         Ok(Some(origin))
     }
 
-    fn names_us(&self, http: &Http, own: Option<IpAddr>) -> bool {
-        let Mention::Once(authority) = self.host else { return false };
-        if is_this_machine(authority) {
+    fn is_allowed_host(&self, http: &Http, own: Option<IpAddr>) -> bool {
+        let SingleHeader::Once(authority) = self.host else { return false };
+        if is_loopback_authority(authority) {
             return true;
         }
         let authority = std::str::from_utf8(authority).ok().filter(|authority| authority.is_ascii());
         let Some((host, _)) = authority.and_then(split_port) else { return false };
         let host = host.to_ascii_lowercase();
         let own = own.map(|own| if own.is_ipv6() { format!("[{own}]") } else { own.to_string() });
-        is_loopback(&host) || http.hosts.contains(&host) || own.as_ref() == Some(&host)
+        is_loopback(&host) || http.allowed_hosts.contains(&host) || own.as_ref() == Some(&host)
     }
 
     /// What a POST must bring.
-    pub(super) fn brings_json(&self) -> Result<(), Refused> {
+    pub(super) fn check_content_type(&self) -> Result<(), StatusError> {
         match self.is_json {
             true => Ok(()),
             false => {
                 let text = "Unsupported media type: `Content-Type` must be `application/json`";
-                Err(Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
+                Err(StatusError(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
             }
         }
     }
 
     /// What a POST must bring and must be ready to take.
-    pub(super) fn takes_json(&self) -> Result<(), Refused> {
-        self.brings_json()?;
-        let Accepts { json, events, said } = self.accepts;
+    pub(super) fn check_post_headers(&self) -> Result<(), StatusError> {
+        self.check_content_type()?;
+        let AcceptHeader { json, events, is_present: said } = self.accept;
         if said && !(json && events) {
             let text = "Not acceptable: `Accept` must take `application/json` and `text/event-stream`";
-            return Err(Refused(StatusCode::NOT_ACCEPTABLE, text));
+            return Err(StatusError(StatusCode::NOT_ACCEPTABLE, text));
         }
         Ok(())
     }
 
     /// Whether a stream of events may be the answer.
-    pub(super) fn takes_events(&self) -> bool {
-        self.accepts.events || !self.accepts.said
+    pub(super) fn accepts_events(&self) -> bool {
+        self.accept.events || !self.accept.is_present
     }
 }
 
@@ -216,9 +216,9 @@ fn is_json(content: &[u8]) -> bool {
     }
 }
 
-impl Accepts {
+impl AcceptHeader {
     fn add(&mut self, value: &[u8]) {
-        self.said = true;
+        self.is_present = true;
         // What nearly everybody writes.
         if value == b"application/json, text/event-stream" {
             (self.json, self.events) = (true, true);
@@ -240,7 +240,7 @@ impl Accepts {
 }
 
 /// Adds a value of a header that may stand once.
-pub(super) fn add<'h>(header: &mut OptionalHeader<'h>, value: &'h HeaderValue) {
+pub(super) fn add_single_value<'h>(header: &mut OptionalHeader<'h>, value: &'h HeaderValue) {
     // What `to_str` takes, without its loop over bytes: a value has no control characters anyway.
     let text = value.as_bytes().is_ascii().then(|| std::str::from_utf8(value.as_bytes()));
     *header = match (*header, text) {
@@ -250,20 +250,20 @@ pub(super) fn add<'h>(header: &mut OptionalHeader<'h>, value: &'h HeaderValue) {
 }
 
 /// What a page is told of a response.
-pub(super) fn let_read(http: &Http, origin: &str, response: &mut Response<HttpBody>) {
+pub(super) fn add_cors_headers(http: &Http, origin: &str, response: &mut Response<HttpBody>) {
     if !http.cors {
         return;
     }
     let Ok(origin) = HeaderValue::from_str(origin) else { return };
     let headers = response.headers_mut();
     headers.insert("access-control-allow-origin", origin);
-    headers.insert("access-control-expose-headers", HeaderValue::from_static(EXPOSED));
+    headers.insert("access-control-expose-headers", HeaderValue::from_static(CORS_EXPOSED_HEADERS));
     headers.append("vary", HeaderValue::from_static("origin"));
 }
 
 /// The answer to a browser that asks beforehand.
 pub(super) fn preflight(headers: &HeaderMap) -> Response<HttpBody> {
-    let mut allowed = ALLOWED.to_owned();
+    let mut allowed = CORS_ALLOWED_HEADERS.to_owned();
     // Which arguments headers repeat is not known beforehand.
     let asked = headers.get("access-control-request-headers").and_then(|asked| asked.to_str().ok());
     let token = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -276,7 +276,7 @@ pub(super) fn preflight(headers: &HeaderMap) -> Response<HttpBody> {
             allowed.push_str(name);
         }
     }
-    refuse_with(StatusCode::NO_CONTENT, |response| {
+    empty_with_headers(StatusCode::NO_CONTENT, |response| {
         response
             .header("access-control-allow-methods", "POST, GET, DELETE")
             .header("access-control-allow-headers", allowed)
@@ -284,9 +284,9 @@ pub(super) fn preflight(headers: &HeaderMap) -> Response<HttpBody> {
     })
 }
 
-const ALLOWED: &str = "authorization, content-type, accept, mcp-protocol-version, mcp-method, mcp-name, \
+const CORS_ALLOWED_HEADERS: &str = "authorization, content-type, accept, mcp-protocol-version, mcp-method, mcp-name, \
                        mcp-session-id, last-event-id";
-const EXPOSED: &str = "mcp-session-id, www-authenticate";
+const CORS_EXPOSED_HEADERS: &str = "mcp-session-id, www-authenticate";
 
 #[cfg(test)]
 mod tests {
@@ -313,7 +313,7 @@ mod tests {
         ] {
             assert_eq!(split_port(authority), split, "{authority}");
             let local = split.is_some_and(|(host, _)| is_loopback(host));
-            assert_eq!(is_this_machine(authority.as_bytes()), local, "{authority}");
+            assert_eq!(is_loopback_authority(authority.as_bytes()), local, "{authority}");
         }
     }
 
@@ -326,7 +326,7 @@ mod tests {
             "http://[::1]:1",
             "app+x://a",
         ] {
-            assert!(Origin::parse(origin).is_some(), "{origin}");
+            assert!(WebOrigin::parse(origin).is_some(), "{origin}");
         }
         for other in [
             "null",
@@ -345,9 +345,9 @@ mod tests {
             "http://[::1",
             "://a",
         ] {
-            assert!(Origin::parse(other).is_none(), "{other}");
+            assert!(WebOrigin::parse(other).is_none(), "{other}");
         }
-        assert!(!is_loopback(Origin::parse("http://localhost.evil.example").unwrap().host()));
+        assert!(!is_loopback(WebOrigin::parse("http://localhost.evil.example").unwrap().host()));
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
             ("application/jsonx", false, false),
             ("", false, false),
         ] {
-            let mut accepts = Accepts { json: false, events: false, said: false };
+            let mut accepts = AcceptHeader { json: false, events: false, is_present: false };
             accepts.add(value.as_bytes());
             assert_eq!((accepts.json, accepts.events), (json, events), "{value}");
         }

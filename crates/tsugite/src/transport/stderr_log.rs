@@ -10,19 +10,19 @@ use tracing::{Event, Level, Metadata, Subscriber};
 pub(super) fn fall_back_to_stderr() {
     if !tracing::dispatcher::has_been_set() {
         // Somebody may have been faster; then they listen.
-        drop(tracing::subscriber::set_global_default(Stderr));
+        drop(tracing::subscriber::set_global_default(StderrSubscriber));
     }
 }
 
-struct Stderr;
+struct StderrSubscriber;
 
-impl Subscriber for Stderr {
+impl Subscriber for StderrSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         *metadata.level() <= Level::WARN && metadata.target().starts_with("tsugite") && metadata.is_event()
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(format!("{}:", event.metadata().level()));
+        let mut line = LogLine(format!("{}:", event.metadata().level()));
         event.record(&mut line);
         eprintln!("{}", line.0);
     }
@@ -41,9 +41,9 @@ impl Subscriber for Stderr {
 }
 
 /// What happened, then what belongs to it.
-struct Line(String);
+struct LogLine(String);
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         // Writing to a `String` cannot fail.
         let _ = match field.name() {

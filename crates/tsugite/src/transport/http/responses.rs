@@ -8,27 +8,27 @@ use tsugite_core::jsonrpc::{ParseError, Id, write};
 use tsugite_core::revision::{RpcError, Revision};
 use tsugite_core::session::http::{HttpError, status_for_code};
 
-use super::body::HttpBody;
+use super::response_body::HttpBody;
 
 /// Looked at when it is built, not with every answer.
 static JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// JSON.
 pub(super) fn json(status: StatusCode, bytes: impl Into<Bytes>) -> Response<HttpBody> {
-    with_type(status, JSON.clone(), HttpBody::whole(bytes))
+    with_content_type(status, JSON.clone(), HttpBody::full(bytes))
 }
 
 /// A page for people.
 pub(super) fn html(page: String) -> Response<HttpBody> {
     let content = HeaderValue::from_static("text/html; charset=utf-8");
-    let mut response = with_type(StatusCode::OK, content, HttpBody::whole(page));
+    let mut response = with_content_type(StatusCode::OK, content, HttpBody::full(page));
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
 /// Events.
-pub(super) fn events(body: HttpBody) -> Response<HttpBody> {
-    let mut response = with_type(StatusCode::OK, HeaderValue::from_static("text/event-stream"), body);
+pub(super) fn sse(body: HttpBody) -> Response<HttpBody> {
+    let mut response = with_content_type(StatusCode::OK, HeaderValue::from_static("text/event-stream"), body);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     // Proxies that collect a response before they pass it on would hold events back.
@@ -36,7 +36,7 @@ pub(super) fn events(body: HttpBody) -> Response<HttpBody> {
     response
 }
 
-fn with_type(status: StatusCode, content: HeaderValue, body: HttpBody) -> Response<HttpBody> {
+fn with_content_type(status: StatusCode, content: HeaderValue, body: HttpBody) -> Response<HttpBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, content);
@@ -44,45 +44,45 @@ fn with_type(status: StatusCode, content: HeaderValue, body: HttpBody) -> Respon
 }
 
 /// Nothing but a status.
-pub(super) fn bare(status: StatusCode) -> Response<HttpBody> {
+pub(super) fn empty(status: StatusCode) -> Response<HttpBody> {
     let mut response = Response::new(HttpBody::empty());
     *response.status_mut() = status;
     response
 }
 
 /// Why a request was not let in.
-pub(super) struct Refused(pub(super) StatusCode, pub(super) &'static str);
+pub(super) struct StatusError(pub(super) StatusCode, pub(super) &'static str);
 
-impl From<Refused> for Response<HttpBody> {
-    fn from(Refused(status, text): Refused) -> Self {
-        refuse(status, text)
+impl From<StatusError> for Response<HttpBody> {
+    fn from(StatusError(status, text): StatusError) -> Self {
+        status_error(status, text)
     }
 }
 
 /// A refusal before any message was read.
-pub(super) fn refuse(status: StatusCode, text: &'static str) -> Response<HttpBody> {
+pub(super) fn status_error(status: StatusCode, text: &'static str) -> Response<HttpBody> {
     let refusal = match status {
         StatusCode::PAYLOAD_TOO_LARGE => RpcError::TooLarge(text.into()),
         _ => RpcError::InvalidRequest(text.into()),
     };
-    denial(&HttpError::new(status.as_u16(), refusal, Revision::NEWEST), None, "")
+    http_error(&HttpError::new(status.as_u16(), refusal, Revision::NEWEST), None, "")
 }
 
 /// A response with headers of its own and no body.
-pub(super) fn refuse_with(status: StatusCode, set: impl FnOnce(Builder) -> Builder) -> Response<HttpBody> {
-    set(Response::builder().status(status)).body(HttpBody::empty()).unwrap_or_else(|_| bare(status))
+pub(super) fn empty_with_headers(status: StatusCode, set: impl FnOnce(Builder) -> Builder) -> Response<HttpBody> {
+    set(Response::builder().status(status)).body(HttpBody::empty()).unwrap_or_else(|_| empty(status))
 }
 
 /// Another method than those that are served.
-pub(super) fn not_allowed(allow: &'static str) -> Response<HttpBody> {
+pub(super) fn method_not_allowed(allow: &'static str) -> Response<HttpBody> {
     let mut response =
-        refuse(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed: only those of `Allow` are");
+        status_error(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed: only those of `Allow` are");
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 
 /// What a decision says no to.
-pub(super) fn denial(denial: &HttpError, id: Option<&Id<'_>>, allow: &'static str) -> Response<HttpBody> {
+pub(super) fn http_error(denial: &HttpError, id: Option<&Id<'_>>, allow: &'static str) -> Response<HttpBody> {
     let status = StatusCode::from_u16(denial.status).unwrap_or(StatusCode::BAD_REQUEST);
     let mut out = Vec::new();
     let error = denial.error.to_error_object(denial.revision);
@@ -95,8 +95,8 @@ pub(super) fn denial(denial: &HttpError, id: Option<&Id<'_>>, allow: &'static st
 }
 
 /// What could not be read.
-pub(super) fn fault(fault: &ParseError, spoken: Revision) -> Response<HttpBody> {
-    let Some((id, error)) = fault.error_response() else { return bare(StatusCode::BAD_REQUEST) };
+pub(super) fn parse_error(fault: &ParseError, spoken: Revision) -> Response<HttpBody> {
+    let Some((id, error)) = fault.error_response() else { return empty(StatusCode::BAD_REQUEST) };
     let mut out = Vec::new();
     write::error(&mut out, id, spoken.writes_null_id(), &error);
     let status = StatusCode::from_u16(status_for_code(error.code)).unwrap_or(StatusCode::BAD_REQUEST);

@@ -15,40 +15,40 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use super::Command;
-use super::command::{shown_name, shown_program};
+use super::command::{redacted_env_name, redacted_program};
 
 /// Why a command could not be started. No argument and no value of a variable is told, but for `PATH`.
 #[derive(Debug)]
-pub(crate) struct CannotStart {
+pub(crate) struct SpawnError {
     program: String,
-    why: String,
+    reason: String,
 }
 
-impl CannotStart {
-    pub(super) fn new(command: &Command, why: String) -> Self {
-        Self { program: shown_program(&command.program), why }
+impl SpawnError {
+    pub(super) fn new(command: &Command, reason: String) -> Self {
+        Self { program: redacted_program(&command.program), reason }
     }
 }
 
-impl fmt::Display for CannotStart {
+impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot start {:?}: {}", self.program, self.why)
+        write!(f, "cannot start {:?}: {}", self.program, self.reason)
     }
 }
 
-impl std::error::Error for CannotStart {}
+impl std::error::Error for SpawnError {}
 
 /// The path of the program. Fails with the first thing that makes no sense.
-pub(super) fn check(
+pub(super) fn resolve(
     command: &Command,
     environment: &BTreeMap<OsString, OsString>,
-) -> Result<PathBuf, CannotStart> {
-    let fail = |why| CannotStart::new(command, why);
-    check_words(command).map_err(fail)?;
+) -> Result<PathBuf, SpawnError> {
+    let fail = |why| SpawnError::new(command, why);
+    check_arguments(command).map_err(fail)?;
     if let Some(folder) = &command.current_dir {
-        check_folder(folder).map_err(fail)?;
+        check_current_dir(folder).map_err(fail)?;
     }
-    let program = find(command, environment.get(OsStr::new("PATH")).map(OsString::as_os_str));
+    let program = find_program(command, environment.get(OsStr::new("PATH")).map(OsString::as_os_str));
     program.map_err(|why| match has_space(&command.program) {
         true => fail(format!("{why}; arguments are given apart from the program")),
         false => fail(why),
@@ -56,8 +56,8 @@ pub(super) fn check(
 }
 
 /// Why a program that was found could not be started.
-pub(super) fn explain(command: &Command, program: &Path, error: &io::Error) -> CannotStart {
-    let there = from_folder(command, program);
+pub(super) fn spawn_error(command: &Command, program: &Path, error: &io::Error) -> SpawnError {
+    let there = in_current_dir(command, program);
     let why = match Errno::from_io_error(error) {
         Some(Errno::NOENT) => match interpreter(&there) {
             Some(interpreter) => format!("its interpreter {interpreter:?} does not exist"),
@@ -69,10 +69,10 @@ pub(super) fn explain(command: &Command, program: &Path, error: &io::Error) -> C
         Some(Errno::TOOBIG) => "its arguments and its environment are too long".into(),
         _ => error.to_string(),
     };
-    CannotStart::new(command, why)
+    SpawnError::new(command, why)
 }
 
-fn check_words(command: &Command) -> Result<(), String> {
+fn check_arguments(command: &Command) -> Result<(), String> {
     let has_nul = |word: &OsStr| word.as_bytes().contains(&0);
     if command.program.is_empty() {
         return Err("no program is named".into());
@@ -84,21 +84,21 @@ fn check_words(command: &Command) -> Result<(), String> {
         return Err(format!("argument {} has a NUL byte in it", at + 1));
     }
     for (name, variable) in &command.variables {
-        let shown = shown_name(name);
+        let shown = redacted_env_name(name);
         if shown.is_empty() {
             return Err("a variable of its environment has no name".into());
         }
         if name.as_bytes().contains(&b'=') {
             return Err(format!("the environment variable {shown:?} has a = in its name"));
         }
-        if has_nul(name) || variable.given().is_some_and(has_nul) {
+        if has_nul(name) || variable.value().is_some_and(has_nul) {
             return Err(format!("the environment variable {shown:?} has a NUL byte in it"));
         }
     }
     Ok(())
 }
 
-fn check_folder(folder: &Path) -> Result<(), String> {
+fn check_current_dir(folder: &Path) -> Result<(), String> {
     let wrong = match fs::metadata(folder) {
         Ok(found) if !found.is_dir() => "is not a folder".into(),
         Ok(_) if access(folder, Access::EXEC_OK).is_err() => "may not be entered".into(),
@@ -110,15 +110,15 @@ fn check_folder(folder: &Path) -> Result<(), String> {
 }
 
 /// The path of the program, as seen from the folder it will start in.
-fn find(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, String> {
+fn find_program(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let program = Path::new(&command.program);
     if command.program.as_bytes().contains(&b'/') {
-        return match look(&from_folder(command, program)) {
-            Look::Program => Ok(program.into()),
-            Look::Nothing => Err("no such file".into()),
-            Look::Folder => Err("it is a folder".into()),
-            Look::NotExecutable => Err("it is not executable".into()),
-            Look::Unseen(error) => Err(error.to_string()),
+        return match check_file(&in_current_dir(command, program)) {
+            ProgramCheck::Executable => Ok(program.into()),
+            ProgramCheck::NotFound => Err("no such file".into()),
+            ProgramCheck::Directory => Err("it is a folder".into()),
+            ProgramCheck::NotExecutable => Err("it is not executable".into()),
+            ProgramCheck::Inaccessible(error) => Err(error.to_string()),
         };
     }
     let path = path.ok_or("not found, as there is no PATH")?;
@@ -129,47 +129,47 @@ fn find(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, String> {
             true => Path::new(".").join(program),
             false => folder.join(program),
         };
-        match look(&from_folder(command, &candidate)) {
-            Look::Program => return Ok(candidate),
-            Look::NotExecutable => not_executable = not_executable.or(Some(folder)),
-            Look::Nothing | Look::Folder | Look::Unseen(_) => {}
+        match check_file(&in_current_dir(command, &candidate)) {
+            ProgramCheck::Executable => return Ok(candidate),
+            ProgramCheck::NotExecutable => not_executable = not_executable.or(Some(folder)),
+            ProgramCheck::NotFound | ProgramCheck::Directory | ProgramCheck::Inaccessible(_) => {}
         }
     }
     Err(match not_executable {
         Some(folder) => format!("the one in {folder:?} is not executable"),
-        None => format!("not found in PATH ({})", listed(path)),
+        None => format!("not found in PATH ({})", format_search_path(path)),
     })
 }
 
 /// What is at a path.
-enum Look {
-    Program,
-    Nothing,
-    Folder,
+enum ProgramCheck {
+    Executable,
+    NotFound,
+    Directory,
     NotExecutable,
-    Unseen(io::Error),
+    Inaccessible(io::Error),
 }
 
-fn look(path: &Path) -> Look {
+fn check_file(path: &Path) -> ProgramCheck {
     match fs::metadata(path) {
-        Ok(found) if found.is_dir() => Look::Folder,
-        Ok(_) if access(path, Access::EXEC_OK).is_err() => Look::NotExecutable,
-        Ok(_) => Look::Program,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Look::Nothing,
-        Err(error) => Look::Unseen(error),
+        Ok(found) if found.is_dir() => ProgramCheck::Directory,
+        Ok(_) if access(path, Access::EXEC_OK).is_err() => ProgramCheck::NotExecutable,
+        Ok(_) => ProgramCheck::Executable,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => ProgramCheck::NotFound,
+        Err(error) => ProgramCheck::Inaccessible(error),
     }
 }
 
-fn from_folder(command: &Command, path: &Path) -> PathBuf {
+fn in_current_dir(command: &Command, path: &Path) -> PathBuf {
     command.current_dir.as_ref().map_or_else(|| path.into(), |folder| folder.join(path))
 }
 
 /// The folders of `PATH`, as far as somebody would read them.
-fn listed(path: &OsStr) -> String {
+fn format_search_path(path: &OsStr) -> String {
     let folders: Vec<_> =
         std::env::split_paths(path).map(|folder| folder.to_string_lossy().into_owned()).collect();
-    let shown = folders.iter().take(FOLDERS).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match folders.len().saturating_sub(FOLDERS) {
+    let shown = folders.iter().take(MAX_LISTED_DIRS).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match folders.len().saturating_sub(MAX_LISTED_DIRS) {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
@@ -182,14 +182,14 @@ fn has_space(program: &OsStr) -> bool {
 /// What the first line of a script names.
 fn interpreter(program: &Path) -> Option<String> {
     let mut first = Vec::new();
-    File::open(program).ok()?.take(LINE).read_to_end(&mut first).ok()?;
+    File::open(program).ok()?.take(MAX_SHEBANG_BYTES).read_to_end(&mut first).ok()?;
     let line = first.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let name = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
 /// How many folders of `PATH` are listed.
-const FOLDERS: usize = 16;
+const MAX_LISTED_DIRS: usize = 16;
 
 /// How much of a first line Linux reads.
-const LINE: u64 = 256;
+const MAX_SHEBANG_BYTES: u64 = 256;

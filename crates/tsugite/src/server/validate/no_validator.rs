@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use serde_json::Value;
 use tsugite_core::protocol::Schema;
 
-use super::beyond_types;
+use super::unenforced_keyword;
 
 /// Whether schemas can be compiled.
-pub(crate) const IS_THERE: bool = false;
+pub(crate) const AVAILABLE: bool = false;
 
 /// A compiled schema, which cannot be without the feature.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub(crate) struct Validator(Infallible);
 impl Validator {
     /// Fails: a schema that is not enforced would be a promise that does not hold.
     pub(crate) fn compile(schema: &Schema) -> Result<Self, String> {
-        let what = beyond_types(schema).unwrap_or_else(|| "checking against a schema".to_owned());
+        let what = unenforced_keyword(schema).unwrap_or_else(|| "checking against a schema".to_owned());
         Err(format!("{what} needs the cargo feature `validate`"))
     }
 

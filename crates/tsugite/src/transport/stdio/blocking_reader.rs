@@ -15,26 +15,26 @@ use std::thread;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::pipes::Input;
-use super::{Reading, Wire, is_passing};
+use super::pipes::StdinPipe;
+use super::{InputBuffer, StdioServer, is_transient};
 use crate::lock::lock;
 
 /// What whoever reads has.
-pub(super) struct Reader {
+pub(super) struct BlockingReader {
     pub(super) input: OwnedFd,
-    pub(super) reading: Reading,
+    pub(super) buffer: InputBuffer,
 }
 
-impl Wire {
+impl StdioServer {
     /// Lets a thread read and answer as long as that is all there is to do, and gives back what it was given; none if the
     /// client has closed stdin.
-    pub(super) async fn aside(
+    pub(super) async fn run_blocking_reader(
         self: &Arc<Self>,
-        input: Input,
-        reading: Reading,
-    ) -> io::Result<Option<(Input, Reading)>> {
+        input: StdinPipe,
+        reading: InputBuffer,
+    ) -> io::Result<Option<(StdinPipe, InputBuffer)>> {
         // Kept here as well, in case there can be no thread.
-        let reader = Arc::new(Mutex::new(Some(Reader { input: input.into_waiting()?, reading })));
+        let reader = Arc::new(Mutex::new(Some(BlockingReader { input: input.into_blocking_fd()?, buffer: reading })));
         let (back, mut returned) = oneshot::channel();
         let (wire, taken, runtime) = (self.clone(), reader.clone(), Handle::current());
         let started = thread::Builder::new().name("tsugite-stdin".into()).spawn(move || {
@@ -47,20 +47,20 @@ impl Wire {
             Ok(_) => self.write_until(&mut returned).await?,
             Err(_) => lock(&reader).take(),
         };
-        let Some(Reader { input, mut reading }) = reader else { return Ok(None) };
-        reading.at_once = 0;
-        Ok(Some((Input::new(input)?, reading)))
+        let Some(BlockingReader { input, buffer: mut reading }) = reader else { return Ok(None) };
+        reading.inline_responses = 0;
+        Ok(Some((StdinPipe::new(input)?, reading)))
     }
 
     /// Writes what is said meanwhile, until the thread is done.
     async fn write_until(
         &self,
-        returned: &mut oneshot::Receiver<io::Result<Option<Reader>>>,
-    ) -> io::Result<Option<Reader>> {
+        returned: &mut oneshot::Receiver<io::Result<Option<BlockingReader>>>,
+    ) -> io::Result<Option<BlockingReader>> {
         loop {
             let blocked = self.write()?;
             let mut written = pin!(self.output.writable());
-            let mut filled = pin!(self.link.outbox().filled());
+            let mut filled = pin!(self.connection.outbox().readable());
             let returned = poll_fn(|cx| {
                 if let Poll::Ready(returned) = Pin::new(&mut *returned).poll(cx) {
                     return Poll::Ready(Ok(Some(returned)));
@@ -78,31 +78,31 @@ impl Wire {
     }
 }
 
-impl Reader {
+impl BlockingReader {
     /// Reads and answers until there is something else to do; none if nothing more will come.
-    fn run(mut self, wire: &Wire) -> io::Result<Option<Self>> {
-        let outbox = wire.link.outbox();
+    fn run(mut self, wire: &StdioServer) -> io::Result<Option<Self>> {
+        let outbox = wire.connection.outbox();
         loop {
             let length =
-                match rustix::io::read(&self.input, &mut *self.reading.chunk).map_err(io::Error::from) {
+                match rustix::io::read(&self.input, &mut *self.buffer.chunk).map_err(io::Error::from) {
                     Ok(length) => length,
-                    Err(error) if is_passing(&error) => return Ok(Some(self)),
+                    Err(error) if is_transient(&error) => return Ok(Some(self)),
                     Err(error) => return Err(error),
                 };
-            if wire.link.is_closing() {
+            if wire.connection.is_closing() {
                 return Ok(None);
             }
             if length == 0 {
-                wire.start(self.reading.finish(&wire.link));
+                wire.spawn(self.buffer.finish(&wire.connection));
                 return Ok(None);
             }
-            self.reading.push(length);
+            self.buffer.push(length);
             // What is said until the write below leaves with it.
-            let mut taker = outbox.hold();
+            let mut taker = outbox.take_waker();
             let mut all_done = true;
-            while let Some(work) = self.reading.receive(&wire.link) {
+            while let Some(work) = self.buffer.receive(&wire.connection) {
                 all_done &= work.is_empty();
-                wire.start(work);
+                wire.spawn(work);
                 if outbox.is_full() {
                     all_done = false;
                     break;
@@ -116,7 +116,7 @@ impl Reader {
                 if wire.write_once()? {
                     return Ok(Some(self));
                 }
-                if outbox.release(&mut taker) {
+                if outbox.restore_waker(&mut taker) {
                     break;
                 }
             }

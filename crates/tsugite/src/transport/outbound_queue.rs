@@ -17,16 +17,16 @@ use crate::lock::lock;
 
 /// The buffer of one peer.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct OutboundQueue {
     buffer: Mutex<Buffer>,
     /// How many bytes may wait for a peer before its questions do.
-    most: usize,
+    max_bytes: usize,
     /// Whether whoever carries this can cut the stream and let the peer come back.
-    can_be_cut: bool,
+    can_close_stream: bool,
     /// The number of the last error that was an answer; 0 is none.
-    refused: AtomicI32,
+    error_code: AtomicI32,
     drained: Notify,
-    quiet: Notify,
+    idle: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -35,38 +35,38 @@ struct Buffer {
     /// How many messages the bytes are.
     messages: usize,
     /// News for a peer that is too far behind, each once, and how many bytes they are.
-    late: IndexSet<Vec<u8>>,
-    late_bytes: usize,
+    coalesced: IndexSet<Vec<u8>>,
+    coalesced_bytes: usize,
     /// Whoever waits to take what is pushed next. Kept here, not in a `Notify`, which would remember a push whose message
     /// has been taken since, and wake for nothing after every answer.
-    taker: Option<Waker>,
+    waker: Option<Waker>,
     /// The peer is gone: nothing is kept for it, and nobody waits for it.
     closed: bool,
     /// Whoever speaks here wants the stream to be cut; the answer can be fetched later.
-    cut: bool,
+    close_requested: bool,
 }
 
-impl Outbox {
-    pub(crate) fn new(most: usize) -> Self {
+impl OutboundQueue {
+    pub(crate) fn new(max_bytes: usize) -> Self {
         let (buffer, notify) = (Mutex::default(), Notify::new);
         Self {
             buffer,
-            most,
-            can_be_cut: false,
-            refused: AtomicI32::new(0),
+            max_bytes,
+            can_close_stream: false,
+            error_code: AtomicI32::new(0),
             drained: notify(),
-            quiet: notify(),
+            idle: notify(),
         }
     }
 
     /// One whose stream can be cut.
-    pub(crate) fn that_can_be_cut(most: usize) -> Self {
-        Self { can_be_cut: true, ..Self::new(most) }
+    pub(crate) fn with_closable_stream(most: usize) -> Self {
+        Self { can_close_stream: true, ..Self::new(most) }
     }
 
     /// Appends one message as a line. A message that cannot be written is left out by its writer.
     pub(crate) fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.append(FIRST, |out, start| {
+        self.append(INITIAL_CAPACITY, |out, start| {
             write(out);
             if out.len() > start {
                 tsugite_core::jsonrpc::end_line(out, start);
@@ -95,7 +95,7 @@ impl Outbox {
         write(&mut buffer.bytes, start);
         if buffer.bytes.len() > start {
             buffer.messages += 1;
-            let taker = buffer.taker.take();
+            let taker = buffer.waker.take();
             drop(buffer);
             if let Some(taker) = taker {
                 taker.wake();
@@ -105,12 +105,12 @@ impl Outbox {
 
     /// Appends news. A peer that is too far behind gets the same news once, when it has read on: so what waits for it is
     /// bounded by what it subscribed to.
-    pub(crate) fn push_once(&self, message: Vec<u8>) {
+    pub(crate) fn push_coalesced(&self, message: Vec<u8>) {
         let mut buffer = self.lock();
-        if buffer.bytes.len() >= self.most && !buffer.closed {
+        if buffer.bytes.len() >= self.max_bytes && !buffer.closed {
             let bytes = message.len();
-            if buffer.late.insert(message) {
-                buffer.late_bytes += bytes;
+            if buffer.coalesced.insert(message) {
+                buffer.coalesced_bytes += bytes;
             }
             return;
         }
@@ -119,7 +119,7 @@ impl Outbox {
     }
 
     /// Waits until the peer has read enough for more to be said, or is gone.
-    pub(crate) async fn room(&self) {
+    pub(crate) async fn wait_for_capacity(&self) {
         while self.is_full() {
             let drained = self.drained.notified();
             // It may have been emptied between the two looks.
@@ -132,19 +132,19 @@ impl Outbox {
     /// Whether the peer is so far behind that nothing more should be asked of it.
     pub(crate) fn is_full(&self) -> bool {
         let buffer = self.lock();
-        buffer.bytes.len() >= self.most && !buffer.closed
+        buffer.bytes.len() >= self.max_bytes && !buffer.closed
     }
 
     /// Whether as much news waits for a peer that is behind as it may be behind; for whoever cannot say what it subscribed
     /// to.
-    pub(crate) fn is_stuffed(&self) -> bool {
-        self.lock().late_bytes >= self.most
+    pub(crate) fn is_coalesced_full(&self) -> bool {
+        self.lock().coalesced_bytes >= self.max_bytes
     }
 
     /// The peer is gone.
     pub(crate) fn close(&self) {
         let before = std::mem::replace(&mut *self.lock(), Buffer { closed: true, ..Buffer::default() });
-        if let Some(taker) = before.taker {
+        if let Some(taker) = before.waker {
             taker.wake();
         }
         self.drained.notify_waiters();
@@ -156,13 +156,13 @@ impl Outbox {
     }
 
     /// Asks whoever carries this to cut the stream.
-    pub(crate) fn cut(&self) {
-        if !self.can_be_cut {
+    pub(crate) fn request_close(&self) {
+        if !self.can_close_stream {
             return;
         }
         let mut buffer = self.lock();
-        buffer.cut = true;
-        let taker = buffer.taker.take();
+        buffer.close_requested = true;
+        let taker = buffer.waker.take();
         drop(buffer);
         if let Some(taker) = taker {
             taker.wake();
@@ -170,57 +170,57 @@ impl Outbox {
     }
 
     /// Whether the stream should be cut; says so once.
-    pub(crate) fn takes_cut(&self) -> bool {
-        std::mem::take(&mut self.lock().cut)
+    pub(crate) fn take_close_request(&self) -> bool {
+        std::mem::take(&mut self.lock().close_requested)
     }
 
     /// Notes that the answer is an error.
-    pub(crate) fn refuse(&self, code: i32) {
-        self.refused.store(code, Ordering::Release);
+    pub(crate) fn set_error_code(&self, code: i32) {
+        self.error_code.store(code, Ordering::Release);
     }
 
     /// The number of the error that is the answer, if it is one.
-    pub(crate) fn refused(&self) -> Option<i32> {
-        Some(self.refused.load(Ordering::Acquire)).filter(|code| *code != 0)
+    pub(crate) fn error_code(&self) -> Option<i32> {
+        Some(self.error_code.load(Ordering::Acquire)).filter(|code| *code != 0)
     }
 
     /// Something that had more to say is done.
-    pub(crate) fn spoken(&self) {
-        self.quiet.notify_waiters();
+    pub(crate) fn notify_idle(&self) {
+        self.idle.notify_waiters();
     }
 
     /// Waits until something that had more to say is done.
-    pub(crate) fn quiet(&self) -> Notified<'_> {
-        self.quiet.notified()
+    pub(crate) fn idle(&self) -> Notified<'_> {
+        self.idle.notified()
     }
 
     /// Wakes whoever waits, to look around.
-    pub(crate) fn nudge(&self) {
-        let taker = self.lock().taker.take();
+    pub(crate) fn wake(&self) {
+        let taker = self.lock().waker.take();
         if let Some(taker) = taker {
             taker.wake();
         }
     }
 
     /// Nobody waits any more.
-    pub(crate) fn stop_waiting(&self) {
-        self.lock().taker = None;
+    pub(crate) fn clear_waker(&self) {
+        self.lock().waker = None;
     }
 
-    /// Lets nobody be woken for what is said until [`Self::release`]: whoever holds it will write that.
-    pub(crate) fn hold(&self) -> Option<Waker> {
-        self.lock().taker.take()
+    /// Lets nobody be woken for what is said until [`Self::restore_waker`]: whoever holds it will write that.
+    pub(crate) fn take_waker(&self) -> Option<Waker> {
+        self.lock().waker.take()
     }
 
     /// Lets whoever waited wait on; false if something is there that has not been taken.
-    pub(crate) fn release(&self, taker: &mut Option<Waker>) -> bool {
+    pub(crate) fn restore_waker(&self, taker: &mut Option<Waker>) -> bool {
         let mut buffer = self.lock();
         if !buffer.bytes.is_empty() {
             return false;
         }
         // They may have come back meanwhile.
         if let Some(taker) = taker.take() {
-            buffer.taker = Some(taker);
+            buffer.waker = Some(taker);
         }
         true
     }
@@ -236,40 +236,40 @@ impl Outbox {
     }
 
     /// Whether there is something to take, or the peer is gone; else `cx` is woken then. One waits at a time.
-    pub(crate) fn poll_filled(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut buffer = self.lock();
-        if !buffer.bytes.is_empty() || buffer.closed || buffer.cut {
+        if !buffer.bytes.is_empty() || buffer.closed || buffer.close_requested {
             return Poll::Ready(());
         }
-        if !buffer.taker.as_ref().is_some_and(|taker| taker.will_wake(cx.waker())) {
-            buffer.taker = Some(cx.waker().clone());
+        if !buffer.waker.as_ref().is_some_and(|taker| taker.will_wake(cx.waker())) {
+            buffer.waker = Some(cx.waker().clone());
         }
         Poll::Pending
     }
 
     /// Waits until there is something to take. One waits at a time.
-    pub(crate) fn filled(&self) -> Filled<'_> {
-        Filled(self)
+    pub(crate) fn readable(&self) -> Readable<'_> {
+        Readable(self)
     }
 
     /// Takes all that is there into `taken`, whose memory becomes the next buffer; false if there is nothing.
-    pub(crate) fn take_now(&self, taken: &mut Vec<u8>) -> bool {
+    pub(crate) fn take_all(&self, taken: &mut Vec<u8>) -> bool {
         let mut buffer = self.lock();
         if buffer.bytes.is_empty() {
             return false;
         }
         taken.clear();
         // A burst must not hold its memory for ever.
-        if taken.capacity() > 2 * self.most {
+        if taken.capacity() > 2 * self.max_bytes {
             *taken = Vec::new();
         }
         std::mem::swap(&mut buffer.bytes, taken);
         buffer.messages = 0;
-        let late = std::mem::take(&mut buffer.late);
-        buffer.late_bytes = 0;
+        let late = std::mem::take(&mut buffer.coalesced);
+        buffer.coalesced_bytes = 0;
         drop(buffer);
         // Nobody waits for less.
-        if taken.len() >= self.most {
+        if taken.len() >= self.max_bytes {
             self.drained.notify_waiters();
         }
         for message in late {
@@ -279,9 +279,9 @@ impl Outbox {
     }
 
     /// Takes what is there if it is one message, for whoever is alone with it; without the end of its line.
-    pub(crate) fn take_message(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn take_single_message(&mut self) -> Option<Vec<u8>> {
         let buffer = self.buffer.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if buffer.messages != 1 || !buffer.late.is_empty() {
+        if buffer.messages != 1 || !buffer.coalesced.is_empty() {
             return None;
         }
         buffer.messages = 0;
@@ -296,23 +296,23 @@ impl Outbox {
 }
 
 /// How much room the first message finds.
-const FIRST: usize = 512;
+const INITIAL_CAPACITY: usize = 512;
 
 /// Waits until there is something to take, or the peer is gone. Whoever stops waiting is not woken any more: what pushes is often the waiter
 /// itself.
-pub(crate) struct Filled<'a>(&'a Outbox);
+pub(crate) struct Readable<'a>(&'a OutboundQueue);
 
-impl Future for Filled<'_> {
+impl Future for Readable<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.poll_filled(cx)
+        self.0.poll_readable(cx)
     }
 }
 
-impl Drop for Filled<'_> {
+impl Drop for Readable<'_> {
     fn drop(&mut self) {
-        self.0.stop_waiting();
+        self.0.clear_waker();
     }
 }
 
@@ -322,96 +322,96 @@ mod tests {
 
     use super::*;
 
-    const MOST: usize = 1_000;
+    const MAX_BYTES: usize = 1_000;
 
     fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn full() -> Outbox {
-        let outbox = Outbox::new(MOST);
-        outbox.push(|out| out.resize(MOST, b'x'));
+    fn full() -> OutboundQueue {
+        let outbox = OutboundQueue::new(MAX_BYTES);
+        outbox.push(|out| out.resize(MAX_BYTES, b'x'));
         outbox
     }
 
     #[test]
     fn one_message_is_taken_by_itself_and_more_are_left_together() {
-        let mut outbox = Outbox::new(MOST);
-        assert_eq!(outbox.take_message(), None);
+        let mut outbox = OutboundQueue::new(MAX_BYTES);
+        assert_eq!(outbox.take_single_message(), None);
         outbox.push(|out| out.extend_from_slice(b"{\n}"));
-        assert_eq!(outbox.take_message().as_deref(), Some(&b"{ }"[..]));
-        assert_eq!(outbox.take_message(), None);
+        assert_eq!(outbox.take_single_message().as_deref(), Some(&b"{ }"[..]));
+        assert_eq!(outbox.take_single_message(), None);
         // What cannot be written is no message.
         outbox.push(|_| {});
         outbox.push_line(2, |out| out.extend_from_slice(b"{}"));
         outbox.push(|_| {});
-        assert_eq!(outbox.take_message().as_deref(), Some(&b"{}"[..]));
+        assert_eq!(outbox.take_single_message().as_deref(), Some(&b"{}"[..]));
         for _ in 0..2 {
             outbox.push(|out| out.extend_from_slice(b"{}"));
         }
-        assert_eq!(outbox.take_message(), None);
+        assert_eq!(outbox.take_single_message(), None);
         let mut both = Vec::new();
-        assert!(outbox.take_now(&mut both));
+        assert!(outbox.take_all(&mut both));
         assert_eq!(both, b"{}\n{}\n");
         // Counted anew.
         outbox.push(|out| out.extend_from_slice(b"[]"));
-        assert_eq!(outbox.take_message().as_deref(), Some(&b"[]"[..]));
+        assert_eq!(outbox.take_single_message().as_deref(), Some(&b"[]"[..]));
         let mut outbox = full();
-        outbox.push_once(b"{}".to_vec());
-        assert_eq!(outbox.take_message(), None, "news waits behind it");
+        outbox.push_coalesced(b"{}".to_vec());
+        assert_eq!(outbox.take_single_message(), None, "news waits behind it");
     }
 
     #[test]
     fn whoever_says_more_than_the_peer_reads_waits() {
-        assert!(poll(pin!(Outbox::new(MOST).room())).is_ready());
+        assert!(poll(pin!(OutboundQueue::new(MAX_BYTES).wait_for_capacity())).is_ready());
         let outbox = full();
-        let mut waiting = pin!(outbox.room());
+        let mut waiting = pin!(outbox.wait_for_capacity());
         assert!(poll(waiting.as_mut()).is_pending());
         assert!(outbox.is_full());
         let mut taken = Vec::new();
-        assert!(outbox.take_now(&mut taken));
-        assert_eq!(taken.len(), MOST + 1);
+        assert!(outbox.take_all(&mut taken));
+        assert_eq!(taken.len(), MAX_BYTES + 1);
         assert!(poll(waiting.as_mut()).is_ready());
     }
 
     #[test]
     fn what_was_said_before_anyone_waited_is_not_forgotten() {
-        let outbox = Outbox::new(MOST);
-        assert!(poll(pin!(outbox.filled())).is_pending());
+        let outbox = OutboundQueue::new(MAX_BYTES);
+        assert!(poll(pin!(outbox.readable())).is_pending());
         outbox.push(|out| out.push(b'x'));
-        assert!(poll(pin!(outbox.filled())).is_ready());
-        assert!(outbox.take_now(&mut Vec::new()));
-        assert!(poll(pin!(outbox.filled())).is_pending());
+        assert!(poll(pin!(outbox.readable())).is_ready());
+        assert!(outbox.take_all(&mut Vec::new()));
+        assert!(poll(pin!(outbox.readable())).is_pending());
     }
 
     #[test]
     fn a_message_that_was_not_written_leaves_no_line() {
-        let outbox = Outbox::new(MOST);
+        let outbox = OutboundQueue::new(MAX_BYTES);
         outbox.push(|_| {});
-        assert!(!outbox.take_now(&mut Vec::new()));
+        assert!(!outbox.take_all(&mut Vec::new()));
     }
 
     #[test]
     fn news_for_a_peer_that_is_behind_waits_once_and_comes_when_it_has_read() {
         let outbox = full();
         for _ in 0..3 {
-            outbox.push_once(b"news".to_vec());
+            outbox.push_coalesced(b"news".to_vec());
         }
         let mut taken = Vec::new();
-        assert!(outbox.take_now(&mut taken));
-        assert!(outbox.take_now(&mut taken));
+        assert!(outbox.take_all(&mut taken));
+        assert!(outbox.take_all(&mut taken));
         assert_eq!(taken, b"news\n");
-        assert!(!outbox.take_now(&mut taken));
+        assert!(!outbox.take_all(&mut taken));
     }
 
     #[test]
     fn nobody_waits_for_a_peer_that_is_gone() {
         let outbox = full();
-        let mut waiting = pin!(outbox.room());
+        let mut waiting = pin!(outbox.wait_for_capacity());
         assert!(poll(waiting.as_mut()).is_pending());
         outbox.close();
         assert!(poll(waiting.as_mut()).is_ready());
         outbox.push(|out| out.push(b'x'));
-        assert!(!outbox.take_now(&mut Vec::new()));
+        assert!(!outbox.take_all(&mut Vec::new()));
     }
 }
