@@ -3,7 +3,7 @@
 use std::io;
 
 use serde::Serialize;
-use tsugite::client::{Challenge, Error, Kind, Step};
+use tsugite::client::{Challenge, ClientError, ErrorKind, ConnectStep};
 use tsugite::core::jsonrpc::{ErrorObject, code};
 use tsugite::core::protocol::ClientCapabilities;
 use tsugite::core::revision::RpcError;
@@ -87,25 +87,25 @@ impl Failure {
     }
 
     /// A server that could not be connected to.
-    pub(crate) fn connecting(error: Error, place: &str) -> Self {
+    pub(crate) fn connecting(error: ClientError, place: &str) -> Self {
         let what = format!("cannot connect to {place}");
         match error.kind() {
-            Kind::Setting(_) => Self::of(error, "setting"),
-            Kind::Connect { step, seen } => {
-                let exit = if *step == Step::Answer { Exit::Timeout } else { Exit::Connect };
+            ErrorKind::Config(_) => Self::of(error, "setting"),
+            ErrorKind::Connect { step, reason: seen } => {
+                let exit = if *step == ConnectStep::FirstResponse { Exit::Timeout } else { Exit::Connect };
                 let failure = Self::new(exit, what).at(step_name(*step)).seen(seen);
                 advice_for(*step).iter().fold(failure, |failure, hint| failure.hint(*hint))
             }
-            Kind::Unauthorized(challenge) => unauthorized(challenge),
-            Kind::Status { status: 401 | 403, .. } => {
+            ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
+            ErrorKind::Status { status: 401 | 403, .. } => {
                 Self { what: format!("{place} refuses"), ..Self::of(error, "authorization") }
             }
             // What is at a URL has no standard error to look at.
-            Kind::Lost { .. } if place.starts_with("http") => {
+            ErrorKind::ConnectionLost { .. } if place.starts_with("http") => {
                 Self { what, hints: vec![NO_MCP.to_owned()], ..Self::of(error, "handshake") }
             }
-            Kind::TimedOut { .. } | Kind::Lost { .. } => Self { what, ..Self::of(error, "handshake") },
-            Kind::Status { status, .. } => {
+            ErrorKind::TimedOut { .. } | ErrorKind::ConnectionLost { .. } => Self { what, ..Self::of(error, "handshake") },
+            ErrorKind::Status { status, .. } => {
                 let failure = Self::new(Exit::Connect, what).at("http").seen(error.to_string());
                 match status {
                     404 => failure.hint("is the path right? Most servers are at /mcp"),
@@ -117,7 +117,7 @@ impl Failure {
                     _ => failure.hint(NO_MCP),
                 }
             }
-            Kind::Revision(seen) => Self::new(Exit::Protocol, what)
+            ErrorKind::Protocol(seen) => Self::new(Exit::Protocol, what)
                 .at("revision")
                 .seen(seen)
                 .hint(ANY_REVISION)
@@ -127,24 +127,24 @@ impl Failure {
     }
 
     /// Something that went wrong at `step`, once connected.
-    pub(crate) fn of(error: Error, step: &'static str) -> Self {
+    pub(crate) fn of(error: ClientError, step: &'static str) -> Self {
         let said = error.to_string();
         match error.kind() {
-            Kind::Setting(_) => Self::usage(said),
-            Kind::Connect { .. } => Self::connecting(error, "the server"),
-            Kind::Unauthorized(challenge) => unauthorized(challenge),
-            Kind::Status { status: 401 | 403, .. } => Self::new(Exit::Unauthorized, "the server refuses")
+            ErrorKind::Config(_) => Self::usage(said),
+            ErrorKind::Connect { .. } => Self::connecting(error, "the server"),
+            ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
+            ErrorKind::Status { status: 401 | 403, .. } => Self::new(Exit::Unauthorized, "the server refuses")
                 .at("authorization")
                 .seen(said)
                 .hint(CREDENTIALS),
-            Kind::Lost { .. } => Self::new(Exit::Connect, "the connection was lost")
+            ErrorKind::ConnectionLost { .. } => Self::new(Exit::Connect, "the connection was lost")
                 .at(step)
                 .seen(said)
                 .hint("-v shows what the server writes to its standard error"),
-            Kind::TimedOut { .. } => {
+            ErrorKind::TimedOut { .. } => {
                 Self::new(Exit::Timeout, "the server took too long").at(step).seen(said).hint(LONGER)
             }
-            Kind::Refused { error: object, refusal } => {
+            ErrorKind::ErrorResponse { error: object, rpc_error: refusal } => {
                 let failure = Self::new(Exit::Protocol, "the server refused").at(step).seen(told(&error));
                 match (&**refusal, object.code) {
                     (RpcError::MissingCapability { required }, _) => missing(failure, required),
@@ -157,12 +157,12 @@ impl Failure {
                     _ => failure.hint(TRACE),
                 }
             }
-            Kind::Tool(_) => Self::new(Exit::Tool, said).at(step),
-            Kind::Rounds(_) => Self::new(Exit::Protocol, "the server asks what cannot be answered")
+            ErrorKind::ToolFailed(_) => Self::new(Exit::Tool, said).at(step),
+            ErrorKind::InputRequired(_) => Self::new(Exit::Protocol, "the server asks what cannot be answered")
                 .at(step)
                 .seen(said)
                 .hint("run it on a terminal, or see --answer and --sample"),
-            Kind::Unsayable(_) => Self::new(Exit::Protocol, "this revision cannot say that")
+            ErrorKind::UnsupportedByRevision(_) => Self::new(Exit::Protocol, "this revision cannot say that")
                 .at(step)
                 .seen(said)
                 .hint("--rev asks for another revision"),
@@ -205,9 +205,9 @@ impl From<io::Error> for Failure {
 }
 
 /// What the server said, with all that came along.
-fn told(error: &Error) -> String {
+fn told(error: &ClientError) -> String {
     match error.kind() {
-        Kind::Refused { error: ErrorObject { data: Some(data), .. }, .. } => {
+        ErrorKind::ErrorResponse { error: ErrorObject { data: Some(data), .. }, .. } => {
             format!("{error}, {}", data.text())
         }
         _ => error.to_string(),
@@ -241,32 +241,32 @@ fn missing(mut failure: Failure, required: &ClientCapabilities) -> Failure {
     failure
 }
 
-fn step_name(step: Step) -> &'static str {
+fn step_name(step: ConnectStep) -> &'static str {
     match step {
-        Step::Name => "dns",
-        Step::Tcp => "tcp",
-        Step::Tls => "tls",
-        Step::Http => "http",
-        Step::Start => "start",
-        Step::Revision => "revision",
+        ConnectStep::Dns => "dns",
+        ConnectStep::Tcp => "tcp",
+        ConnectStep::Tls => "tls",
+        ConnectStep::Http => "http",
+        ConnectStep::Spawn => "start",
+        ConnectStep::Revision => "revision",
         _ => "handshake",
     }
 }
 
-fn advice_for(step: Step) -> &'static [&'static str] {
+fn advice_for(step: ConnectStep) -> &'static [&'static str] {
     match step {
-        Step::Name => &["is the host's name spelt right?"],
-        Step::Tcp => &[
+        ConnectStep::Dns => &["is the host's name spelt right?"],
+        ConnectStep::Tcp => &[
             "is the server running, and is the port right?",
             "`tsugite serve` starts one at http://127.0.0.1:8808/mcp",
         ],
-        Step::Tls => &[
+        ConnectStep::Tls => &[
             "if the server speaks no https, its address begins with http://",
             "a certificate this machine does not trust: SSL_CERT_FILE names a file of those it shall",
         ],
-        Step::Http => &[NO_MCP],
-        Step::Start => &["`-- COMMAND` is looked for in PATH; a path works too"],
-        Step::Answer => &[LONGER, OUT, ENVIRONMENT],
+        ConnectStep::Http => &[NO_MCP],
+        ConnectStep::Spawn => &["`-- COMMAND` is looked for in PATH; a path works too"],
+        ConnectStep::FirstResponse => &[LONGER, OUT, ENVIRONMENT],
         _ => &[OUT, ENVIRONMENT],
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use tsugite::client::{Client, Error, Listing, Pages};
+use tsugite::client::{Client, ClientError, Paginator, Paginated};
 use tsugite::core::protocol::ServerCapabilities;
 use tsugite::core::protocol::prompts::Prompt;
 use tsugite::core::protocol::resources::{Resource, ResourceTemplate};
@@ -88,7 +88,7 @@ impl Offered {
 }
 
 /// A list, if the server has it. Some say that they have one and do not know all of its methods.
-async fn all<M: Pages>(has: bool, list: impl FnOnce() -> Listing<M>) -> Result<Vec<M::Item>> {
+async fn all<M: Paginated>(has: bool, list: impl FnOnce() -> Paginator<M>) -> Result<Vec<M::Item>> {
     if !has {
         return Ok(Vec::new());
     }
@@ -99,7 +99,7 @@ async fn all<M: Pages>(has: bool, list: impl FnOnce() -> Listing<M>) -> Result<V
 }
 
 /// Why a list did not come, and which.
-pub(crate) fn not_listed<M: Pages>(error: Error) -> Failure {
+pub(crate) fn not_listed<M: Paginated>(error: ClientError) -> Failure {
     let mut failure = Failure::of(error, "list");
     if let Some(seen) = failure.seen.take_if(|seen| !seen.contains(M::NAME)) {
         failure = failure.seen(format!("{}: {seen}", M::NAME));

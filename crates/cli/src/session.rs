@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tsugite::client::servers::{UrlTransport, Way};
-use tsugite::client::{Client, Command, Connecting, Kind, Stderr};
+use tsugite::client::servers::{UrlTransport, ConnectionConfig};
+use tsugite::client::{Client, Command, ClientBuilder, ErrorKind, Stderr};
 use tsugite::core::jsonrpc::code;
 use tsugite::core::protocol::logging::Level;
 use tsugite::core::protocol::{Implementation, ServerCapabilities};
@@ -50,12 +50,12 @@ impl Session {
         common: &Common,
         interview: Arc<Interview>,
         screen: Arc<Screen>,
-        more: impl FnOnce(Connecting) -> Connecting,
+        more: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Result<Self> {
         let Found { target, place } = found;
         let over = match &target {
             Target::Demo => "memory",
-            Target::Command(_) | Target::Listed(Way::Command { .. }) => "stdio",
+            Target::Command(_) | Target::Listed(ConnectionConfig::Command { .. }) => "stdio",
             _ => "http",
         };
         let connecting = more(interview.attend(connecting(target, common)?)?);
@@ -91,7 +91,7 @@ impl Session {
     /// What a server gave, or why it did not. What was wrong with an answer of ours comes before what came of it.
     pub(crate) fn gave<T>(
         &self,
-        outcome: Result<T, tsugite::client::Error>,
+        outcome: Result<T, tsugite::client::ClientError>,
         step: &'static str,
     ) -> Result<T> {
         match self.interview.mistake() {
@@ -115,22 +115,22 @@ impl About {
 }
 
 /// How a server is reached, for whoever connects by itself.
-pub(crate) fn connecting(target: Target, common: &Common) -> Result<Connecting> {
+pub(crate) fn connecting(target: Target, common: &Common) -> Result<ClientBuilder> {
     settle(way(target, common)?, common)
 }
 
 /// Whether the server says that there is no such method.
-pub(crate) fn is_unknown_method(error: &tsugite::client::Error) -> bool {
-    matches!(error.kind(), Kind::Refused { error, .. } if error.code == code::METHOD_NOT_FOUND)
+pub(crate) fn is_unknown_method(error: &tsugite::client::ClientError) -> bool {
+    matches!(error.kind(), ErrorKind::ErrorResponse { error, .. } if error.code == code::METHOD_NOT_FOUND)
 }
 
-fn way(target: Target, common: &Common) -> Result<Connecting> {
+fn way(target: Target, common: &Common) -> Result<ClientBuilder> {
     let connecting = match target {
         Target::Demo => {
-            return only_started(Client::of(&demo::server()), common).and_then(without_env(common));
+            return only_started(Client::in_process(&demo::server()), common).and_then(without_env(common));
         }
         Target::Command(words) => return only_started(spawn(Command::from(words), common), common),
-        Target::Listed(Way::Command { program, args, env, unset, cwd, .. }) => {
+        Target::Listed(ConnectionConfig::Command { program, args, env, unset, cwd, .. }) => {
             let mut command = Command::new(program).args(args);
             for name in unset {
                 command = command.env_remove(name);
@@ -141,7 +141,7 @@ fn way(target: Target, common: &Common) -> Result<Connecting> {
             }
             return only_started(spawn(command, common), common);
         }
-        Target::Listed(Way::Url { url, headers, transport, .. }) => {
+        Target::Listed(ConnectionConfig::Url { url, headers, transport, .. }) => {
             let connecting = headers
                 .into_iter()
                 .fold(Client::connect(url), |connecting, (name, value)| connecting.header(name, value));
@@ -157,7 +157,7 @@ fn way(target: Target, common: &Common) -> Result<Connecting> {
     let connecting =
         common.headers.iter().fold(connecting, |connecting, (name, value)| connecting.header(name, value));
     let connecting = match common.timeout {
-        Some(limit) => connecting.connect_time(limit),
+        Some(limit) => connecting.connect_timeout(limit),
         None => connecting,
     };
     Ok(match common.transport {
@@ -167,7 +167,7 @@ fn way(target: Target, common: &Common) -> Result<Connecting> {
     })
 }
 
-fn spawn(command: Command, common: &Common) -> Connecting {
+fn spawn(command: Command, common: &Common) -> ClientBuilder {
     let command = common.env.iter().fold(command, |command, (name, value)| match value {
         Some(value) => command.env(name, value),
         None => command.pass_env(name),
@@ -179,7 +179,7 @@ fn spawn(command: Command, common: &Common) -> Connecting {
 }
 
 /// What is for URLs is not for servers that are started.
-fn only_started(connecting: Connecting, common: &Common) -> Result<Connecting> {
+fn only_started(connecting: ClientBuilder, common: &Common) -> Result<ClientBuilder> {
     match (common.headers.is_empty(), common.transport) {
         (false, _) => Err(Failure::usage("-H is for servers with a URL")),
         (_, Transport::Auto) => Ok(connecting),
@@ -188,7 +188,7 @@ fn only_started(connecting: Connecting, common: &Common) -> Result<Connecting> {
 }
 
 /// And the other way round.
-fn without_env(common: &Common) -> impl FnOnce(Connecting) -> Result<Connecting> {
+fn without_env(common: &Common) -> impl FnOnce(ClientBuilder) -> Result<ClientBuilder> {
     let wrong = !common.env.is_empty();
     move |connecting| match wrong {
         true => Err(Failure::usage("-e is for servers that are started, and for files with variables")),
@@ -196,14 +196,14 @@ fn without_env(common: &Common) -> impl FnOnce(Connecting) -> Result<Connecting>
     }
 }
 
-fn settle(connecting: Connecting, common: &Common) -> Result<Connecting> {
+fn settle(connecting: ClientBuilder, common: &Common) -> Result<ClientBuilder> {
     let mut connecting =
         connecting.client_info(Implementation::new("tsugite", env!("CARGO_PKG_VERSION")).title("Tsugite"));
     if let Rev::Only(revision) = common.rev {
         connecting = connecting.revision(revision);
     }
     if let Some(limit) = common.timeout {
-        connecting = connecting.timeout(limit).max_time(limit.max(WHOLE)).probe_time(limit.min(PROBE));
+        connecting = connecting.timeout(limit).total_timeout(limit.max(WHOLE)).probe_timeout(limit.min(PROBE));
     }
     if common.verbose > 0 {
         connecting = connecting.log_level(Level::Debug);

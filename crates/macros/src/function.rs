@@ -160,7 +160,7 @@ fn remove_attributes(tokens: TokenStream, names: &[&str]) -> TokenStream {
 
 fn is_attribute(token: &TokenTree, names: &[&str]) -> bool {
     let TokenTree::Group(group) = token else { return false };
-    // `tool`, and `tsugite::tool` too.
+    // `find_tool`, and `tsugite::find_tool` too.
     let path = group.stream().into_iter().take_while(|token| match token {
         TokenTree::Ident(_) => true,
         TokenTree::Punct(punct) => punct.as_char() == ':',

@@ -38,7 +38,7 @@ pub(crate) struct ParsedFunction {
     is_async: bool,
 }
 
-/// `#[tool]`, `#[resource]` and `#[prompt]` on a function that stands alone.
+/// `#[find_tool]`, `#[resource]` and `#[prompt]` on a function that stands alone.
 pub(crate) fn expand(kind: ItemKind, attr: TokenStream, item: TokenStream) -> TokenStream {
     let mut function: Function = match syn::parse2(item.clone()) {
         Ok(function) => function,

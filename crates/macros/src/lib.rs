@@ -1,6 +1,6 @@
 //! The macros of Tsugite: sugar over what `tsugite::server` has as builders and traits.
 //!
-//! `offer` makes something to register of a function (`function`, with its `params`), for `tool`, `resource` and
+//! `offer` makes something to register of a function (`function`, with its `params`), for `find_tool`, `resource` and
 //! `prompt`; `handlers` does so for the methods of a block; `form` stands for itself. None of them looks at what a type
 //! is called: the code they write asks the compiler, see `tsugite::server::macro_support`.
 //!
@@ -55,7 +55,7 @@ pub fn tool(attr: TokenStream, item: TokenStream) -> TokenStream {
 /// Makes a resource of a function, or by a template a family of them, whose variables are the parameters.
 ///
 /// It gives text, bytes, `Json<T>` or a `ReadResult`, an `Option` of these (`None` is a resource that is not there) or a
-/// `Result`. Everything else is as for [`macro@tool`].
+/// `Result`. Everything else is as for [`macro@find_tool`].
 ///
 /// Settings after the URI: `name` (the function's unless given), `title`, `description`, `mime_type`, `size`, `icons`,
 /// `tags`, `annotations`. On a parameter: `name`, `default`, and `complete`, which is a list of values or an `async`
@@ -67,7 +67,7 @@ pub fn resource(attr: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a prompt of a function: its parameters are the prompt's arguments.
 ///
-/// It gives text, messages or a `GetResult`, or a `Result` of these. Everything else is as for [`macro@tool`].
+/// It gives text, messages or a `GetResult`, or a `Result` of these. Everything else is as for [`macro@find_tool`].
 ///
 /// Settings: `name`, `title`, `description`, `icons`, `tags`. On a parameter: `name`, `description`, `default`, and
 /// `complete` as for [`macro@resource`].
@@ -76,7 +76,7 @@ pub fn prompt(attr: TokenStream, item: TokenStream) -> TokenStream {
     item::expand(ItemKind::Prompt, attr.into(), item.into()).into()
 }
 
-/// Offers the methods of an `impl` block that are marked with [`macro@tool`], [`macro@resource`] or [`macro@prompt`].
+/// Offers the methods of an `impl` block that are marked with [`macro@find_tool`], [`macro@resource`] or [`macro@prompt`].
 ///
 /// They take `&self`, since calls run at the same time, and stay methods. Others are left alone.
 #[proc_macro_attribute]

@@ -1,4 +1,4 @@
-//! `#[tool]`: the types of the parameters are the input schema, the return type is the output schema.
+//! `#[find_tool]`: the types of the parameters are the input schema, the return type is the output schema.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};

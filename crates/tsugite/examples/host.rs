@@ -6,7 +6,7 @@
 use std::io::{BufRead, Write};
 
 use serde_json::{Map, Value, json};
-use tsugite::client::{Answer, Host};
+use tsugite::client::{FormResponse, Host};
 use tsugite::prelude::*;
 
 /// Add two numbers.
@@ -37,18 +37,18 @@ async fn delete(cx: Context) -> Result<&'static str, AskError> {
 /// Connects to all three.
 pub async fn host(command: impl Into<tsugite::client::Command>, url: String) -> Host {
     Host::builder()
-        .server("calculator", Client::of(&Server::new("calculator", "1.0.0").tool(add)))
+        .server("calculator", Client::in_process(&Server::new("calculator", "1.0.0").tool(add)))
         .server("voice", Client::spawn(command))
         .server("files", Client::connect(url))
-        .each(|server, connecting| {
+        .configure_each(|server, connecting| {
             let server = server.to_owned();
-            connecting.on_form(move |form| {
+            connecting.on_elicit_form(move |form| {
                 let question = format!("{server} asks: {} [y/n] ", form.message);
                 async move {
                     match read(&question).await.as_deref() {
-                        Some("y") => Answer::accept(&json!({"sure": true})).unwrap_or(Answer::Cancel),
-                        Some(_) => Answer::Decline,
-                        None => Answer::Cancel,
+                        Some("y") => FormResponse::accept(&json!({"sure": true})).unwrap_or(FormResponse::Cancel),
+                        Some(_) => FormResponse::Decline,
+                        None => FormResponse::Cancel,
                     }
                 }
             })

@@ -30,16 +30,16 @@ async fn main() -> tsugite::Result<()> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tsugite::client::Answer;
+    use tsugite::client::FormResponse;
 
     use super::*;
 
     #[tokio::test]
     async fn it_greets_by_name() -> tsugite::Result<()> {
         for revision in [Revision::V2025_06_18, Revision::V2026_07_28] {
-            let client = Client::of(&server())
+            let client = Client::in_process(&server())
                 .revision(revision)
-                .on_form(async |_| Answer::accept(&json!({"name": "Kiku"})).unwrap_or(Answer::Cancel))
+                .on_elicit_form(async |_| FormResponse::accept(&json!({"name": "Kiku"})).unwrap_or(FormResponse::Cancel))
                 .await?;
             let greeting: String = client.call("greet", json!({})).await?;
             assert_eq!(greeting, "Hello, Kiku!");
@@ -49,7 +49,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_greets_nobody_who_declines() -> tsugite::Result<()> {
-        let client = Client::of(&server()).on_form(async |_| Answer::Decline).await?;
+        let client = Client::in_process(&server()).on_elicit_form(async |_| FormResponse::Decline).await?;
         assert_eq!(client.call_raw("greet", json!({})).await?.is_error, Some(true));
         Ok(())
     }

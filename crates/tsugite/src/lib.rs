@@ -13,7 +13,7 @@
 //! }
 //!
 //! let add = Tool::new("add").description("Add two numbers.").handler(|Args(add): Args<Add>| async move { add.a + add.b });
-//! let server = Server::new("calculator", "1.0.0").tool(add);
+//! let server = Server::new("calculator", "1.0.0").find_tool(add);
 //! # let _ = server; // .serve_stdio().await
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! The macros, with examples. What they make can be written by hand; see [`Tool`](crate::server::Tool),
 //! [`Resource`](crate::server::Resource), [`Prompt`](crate::server::Prompt) and [`Form`](trait@crate::server::Form).
 
-/// `#[tool]` on a function:
+/// `#[find_tool]` on a function:
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -18,7 +18,7 @@
 ///     a + b
 /// }
 ///
-/// let server = Server::new("calculator", "1.0.0").tool(add);
+/// let server = Server::new("calculator", "1.0.0").find_tool(add);
 /// # let _ = server;
 /// ```
 pub use tsugite_macros::tool;

@@ -25,7 +25,7 @@ const CALL: &str =
 #[tokio::test]
 async fn a_call_has_no_room_for_what_it_does_not_do() {
     let echo = Tool::new("echo").handler(|Args(echo): Args<Echo>| async move { echo.text });
-    let bridge = Bridge::to(Client::of(&Server::new("s", "1").tool(echo)));
+    let bridge = Bridge::to(Client::in_process(&Server::new("s", "1").tool(echo)));
     let mut wire = memory::connect(&bridge.server()).unwrap();
     for line in [INITIALIZE, CALL] {
         wire.send(line);

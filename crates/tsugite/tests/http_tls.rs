@@ -28,7 +28,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use tsugite::client::{Kind, Step};
+use tsugite::client::{ErrorKind, ConnectStep};
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 
@@ -220,7 +220,7 @@ async fn our_client_speaks_https_to_whom_it_trusts() {
     let url = format!("https://localhost:{}/mcp", address.port());
     for revision in Revision::ALL {
         let client = Client::connect(&*url)
-            .trust(format!("{FOLDER}/certificate.pem"))
+            .add_root_certificate(format!("{FOLDER}/certificate.pem"))
             .revision(revision)
             .await
             .unwrap();
@@ -229,9 +229,9 @@ async fn our_client_speaks_https_to_whom_it_trusts() {
         client.close().await;
     }
     let error = Client::connect(&*url).await.unwrap_err();
-    assert!(matches!(error.kind(), Kind::Connect { step: Step::Tls, .. }), "{error}");
-    let error = Client::connect(&*url).trust("/no/such/file.pem").await.unwrap_err();
-    assert!(matches!(error.kind(), Kind::Setting(_)), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::Tls, .. }), "{error}");
+    let error = Client::connect(&*url).add_root_certificate("/no/such/file.pem").await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Config(_)), "{error}");
     // Whoever does not encrypt is not understood, and says so.
     let plain = Client::connect(url.replace("https", "http")).await.unwrap_err();
     assert!(!plain.to_string().is_empty());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tsugite::client::Answer;
+use tsugite::client::FormResponse;
 use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::elicitation::{FieldValue, FormParams};
 use tsugite::core::protocol::form::{Field, FieldKind, FormSchema};
@@ -25,7 +25,7 @@ pub(super) fn given(
 }
 
 /// Asks for what is not answered yet. A value that does not fit is asked for again.
-pub(super) fn fill(form: &FormParams, given: OrderedMap<FieldValue>, person: &dyn Person) -> Answer {
+pub(super) fn fill(form: &FormParams, given: OrderedMap<FieldValue>, person: &dyn Person) -> FormResponse {
     let schema = &form.requested_schema;
     person.tell(&format!("The server asks: {}\n", form.message));
     if let Some(secret) = schema.secret_field() {
@@ -40,9 +40,9 @@ pub(super) fn fill(form: &FormParams, given: OrderedMap<FieldValue>, person: &dy
         let required = schema.required.iter().flatten().any(|required| required == name);
         person.tell(&heading(name, asked, required));
         loop {
-            let Some(text) = person.line(&prompt(name, asked)) else { return Answer::Cancel };
+            let Some(text) = person.line(&prompt(name, asked)) else { return FormResponse::Cancel };
             match (text.trim(), field::preset(asked)) {
-                ("!", _) => return Answer::Decline,
+                ("!", _) => return FormResponse::Decline,
                 ("", Some(_)) => break,
                 ("", None) if !required => break,
                 ("", None) => person.tell("    this must be filled in\n"),
@@ -56,7 +56,7 @@ pub(super) fn fill(form: &FormParams, given: OrderedMap<FieldValue>, person: &dy
             }
         }
     }
-    Answer::Accept(content)
+    FormResponse::Accept(content)
 }
 
 fn heading(name: &str, asked: &Field, required: bool) -> String {
@@ -121,7 +121,7 @@ mod tests {
         FormParams::new("What shall it be?", schema)
     }
 
-    fn filled(typed: &str, given: OrderedMap<FieldValue>) -> (Answer, String) {
+    fn filled(typed: &str, given: OrderedMap<FieldValue>) -> (FormResponse, String) {
         let typist = Typist { lines: Mutex::new(typed.lines()), shown: Mutex::default() };
         let answer = fill(&form(), given, &typist);
         (answer, typist.shown.into_inner().unwrap())
@@ -148,7 +148,7 @@ mod tests {
     fn what_does_not_fit_is_asked_for_again() {
         let (answer, shown) = filled("\nKiku\nmany\n13\n3\nLARGE\n\n", OrderedMap::new());
         let expected = serde_json::json!({"name": "Kiku", "count": 3, "size": "l"});
-        assert_eq!(answer, Answer::accept(&expected).unwrap());
+        assert_eq!(answer, FormResponse::accept(&expected).unwrap());
         for said in [
             "The server asks: What shall it be?",
             "this must be filled in",
@@ -167,7 +167,7 @@ mod tests {
         let given = given(&form().requested_schema, &answers).unwrap();
         let (answer, shown) = filled("2\n2\n\n", given);
         let expected = serde_json::json!({"name": "Kiku", "count": 2, "size": "l"});
-        assert_eq!(answer, Answer::accept(&expected).unwrap());
+        assert_eq!(answer, FormResponse::accept(&expected).unwrap());
         assert!(!shown.contains("name: "), "{shown}");
     }
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn one_can_say_no_or_go_away() {
-        assert_eq!(filled("!\n", OrderedMap::new()).0, Answer::Decline);
-        assert_eq!(filled("Kiku\n", OrderedMap::new()).0, Answer::Cancel);
+        assert_eq!(filled("!\n", OrderedMap::new()).0, FormResponse::Decline);
+        assert_eq!(filled("Kiku\n", OrderedMap::new()).0, FormResponse::Cancel);
     }
 }

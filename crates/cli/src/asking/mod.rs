@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::Args;
-use tsugite::client::{Answer, Connecting, Consent};
+use tsugite::client::{FormResponse, ClientBuilder, UrlResponse};
 use tsugite::core::protocol::Role;
 use tsugite::core::protocol::content::SamplingBlock;
 use tsugite::core::protocol::elicitation::{FormParams, UrlParams};
@@ -66,17 +66,17 @@ impl Interview {
     }
 
     /// Sits down with a client that is about to connect.
-    pub(crate) fn attend(self: &Arc<Self>, connecting: Connecting) -> Result<Connecting> {
+    pub(crate) fn attend(self: &Arc<Self>, connecting: ClientBuilder) -> Result<ClientBuilder> {
         let (forms, pages, model, logs) =
             (Arc::clone(self), Arc::clone(self), Arc::clone(self), Arc::clone(&self.screen));
-        let mut connecting = connecting.on_log(move |log| logs.note(&in_words(&log))).on_form(move |form| {
+        let mut connecting = connecting.on_log(move |log| logs.note(&in_words(&log))).on_elicit_form(move |form| {
             let asked = Arc::clone(&forms);
-            apart(move || asked.form(&form), Answer::Cancel)
+            apart(move || asked.form(&form), FormResponse::Cancel)
         });
         if self.screen.can_ask() {
-            connecting = connecting.on_url(move |page| {
+            connecting = connecting.on_elicit_url(move |page| {
                 let asked = Arc::clone(&pages);
-                apart(move || asked.page(&page), Consent::Cancel)
+                apart(move || asked.page(&page), UrlResponse::Cancel)
             });
         }
         if self.screen.can_ask() || self.replies.sample.is_some() {
@@ -133,7 +133,7 @@ impl Interview {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn form(&self, form: &FormParams) -> Answer {
+    fn form(&self, form: &FormParams) -> FormResponse {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.screen.hide_bar();
         let schema = &form.requested_schema;
@@ -147,12 +147,12 @@ impl Interview {
             Ok(given) => given,
             Err(wrong) => {
                 self.state().mistake = Some(Failure::usage(format!("--answer {wrong}")).at("answer"));
-                return Answer::Cancel;
+                return FormResponse::Cancel;
             }
         };
         let enough = schema.check(&schema.with_defaults(given.clone())).is_ok();
         if enough && !given.is_empty() {
-            return Answer::Accept(given);
+            return FormResponse::Accept(given);
         }
         if self.screen.can_ask() {
             return form::fill(form, given, &*self.person);
@@ -174,19 +174,19 @@ impl Interview {
                 false => format!("{} would answer.", names.join(" ")),
             }
         ));
-        Answer::Decline
+        FormResponse::Decline
     }
 
-    fn page(&self, page: &UrlParams) -> Consent {
+    fn page(&self, page: &UrlParams) -> UrlResponse {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.screen.note(&format!("The server asks you to visit a web page: {}", page.message));
         self.screen.note(&format!("  {}", page.url));
         self.screen
             .note("Open it yourself if you trust it. Then press Enter; `!` says no, Ctrl-D goes away.");
         match self.person.line("") {
-            None => Consent::Cancel,
-            Some(answer) if answer.trim() == "!" => Consent::Decline,
-            Some(_) => Consent::Open,
+            None => UrlResponse::Cancel,
+            Some(answer) if answer.trim() == "!" => UrlResponse::Decline,
+            Some(_) => UrlResponse::Accept,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tsugite::client::{Client, Watch};
+use tsugite::client::{Client, ChangeFilter};
 
 use super::{About, Runs, page};
 use crate::offered::Offered;
@@ -30,7 +30,7 @@ impl Live {
     /// Tells of this server at the given place, and of each change of its lists. Never ends while it runs.
     pub(crate) async fn follow(self, client: Client, place: usize) {
         // Whoever listens first misses nothing.
-        let mut changes = client.listen(Watch::lists()).await.ok();
+        let mut changes = client.listen(ChangeFilter::lists()).await.ok();
         loop {
             let runs = Runs::seen_by(&client).await;
             self.change(|about| match about.servers.get_mut(place) {

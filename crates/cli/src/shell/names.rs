@@ -35,7 +35,7 @@ impl Names {
 
     /// The server says that something has changed.
     pub(super) fn has_changed(&self, change: &Change) {
-        if !matches!(change, Change::Resource { .. } | Change::Elicitation { .. }) {
+        if !matches!(change, Change::Resource { .. } | Change::ElicitationComplete { .. }) {
             self.changed.notify_one();
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tsugite::client::servers::{BadEntry, Listed};
+use tsugite::client::servers::{ServerEntryError, ServerEntry};
 
 use super::hosts::{Folders, Part, Place};
 use super::listed;
@@ -40,8 +40,8 @@ pub(crate) struct Server<'a> {
     pub(crate) member: &'a Member,
     pub(crate) disabled: bool,
     /// Why it cannot be used, if it cannot.
-    pub(crate) wrong: Option<BadEntry>,
-    pub(crate) way: Option<tsugite::client::servers::Way>,
+    pub(crate) wrong: Option<ServerEntryError>,
+    pub(crate) way: Option<tsugite::client::servers::ConnectionConfig>,
 }
 
 /// Every list of a file that is there.
@@ -128,7 +128,7 @@ impl Opened {
     pub(crate) fn servers(&self, place: &Place) -> Result<Vec<Server<'_>>, BadFile> {
         let said = match listed::servers(place, |name| std::env::var(name).ok()) {
             Ok(file) => file.servers,
-            Err(error) if error.lists_nothing() || error.is_missing() => Vec::new(),
+            Err(error) if error.has_no_server_list() || error.is_not_found() => Vec::new(),
             Err(error) => return Err(BadFile { message: error.to_string(), ..BadFile::default() }),
         };
         let mut servers: Vec<Server<'_>> = Vec::new();
@@ -137,7 +137,7 @@ impl Opened {
                 continue;
             }
             // Whoever changed the file just now is not waited for.
-            let Some(Listed { disabled, way, .. }) =
+            let Some(ServerEntry { disabled, connection: way, .. }) =
                 said.iter().find(|listed| listed.name == member.name).cloned()
             else {
                 continue;
@@ -152,7 +152,7 @@ impl Opened {
     }
 
     /// What is wrong with an entry, with its line and its field as the file has it.
-    pub(crate) fn wrong(&self, entry: &BadEntry) -> BadFile {
+    pub(crate) fn wrong(&self, entry: &ServerEntryError) -> BadFile {
         let whole = entry.to_string();
         let message = whole.strip_prefix(entry.field()).and_then(|rest| rest.strip_prefix(": "));
         let message = message.unwrap_or(&whole).to_owned();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tsugite::client::servers::{BadServersFile, Listed, ServersFile, Way};
+use tsugite::client::servers::{ServersFileError, ServerEntry, ServersFile, ConnectionConfig};
 
 use super::hosts::{Folders, HOSTS, Part, Place};
 use super::{files, is_url};
@@ -12,7 +12,7 @@ use crate::near::did_you_mean;
 use crate::options::Common;
 
 /// What a file says under a name, and which list it stands in.
-pub(crate) type Hit = (Listed, Place);
+pub(crate) type Hit = (ServerEntry, Place);
 
 /// A name without anything before it.
 pub(super) fn by_name(name: &str, folders: &Folders, common: &Common) -> Result<Hit> {
@@ -23,7 +23,7 @@ pub(super) fn by_name(name: &str, folders: &Folders, common: &Common) -> Result<
     search(name, &folders.own(), common, Some(hint))
 }
 
-/// `HOST:NAME`.
+/// `HOST:MCP_NAME`.
 pub(super) fn in_host(host: &str, name: &str, folders: &Folders, common: &Common) -> Result<Hit> {
     match folders.of(host) {
         Some(places) => {
@@ -46,11 +46,11 @@ pub(super) fn in_host(host: &str, name: &str, folders: &Folders, common: &Common
     }
 }
 
-/// `FILE_FLAGS.json:NAME`.
+/// `FILE_FLAGS.json:MCP_NAME`.
 pub(super) fn in_file(path: &Path, name: &str, common: &Common) -> Result<Hit> {
     let place = Place { path: path.to_owned(), part: Part::List };
     match read(&place, common) {
-        Err(error) if error.is_missing() => {
+        Err(error) if error.is_not_found() => {
             Err(Failure::usage(format!("there is no file {}", path.display()))
                 .at("name")
                 .hint(super::SPELLINGS))
@@ -73,9 +73,9 @@ pub(super) fn without_name(path: &Path, common: &Common) -> Failure {
 }
 
 /// All servers of a file, with their names: each as it is reached, or what is wrong with it.
-pub(super) fn all(path: &Path, common: &Common) -> Result<Vec<(String, Result<Way>)>> {
+pub(super) fn all(path: &Path, common: &Common) -> Result<Vec<(String, Result<ConnectionConfig>)>> {
     let place = Place { path: path.to_owned(), part: Part::List };
-    let file = read(&place, common).map_err(|error| match error.is_missing() {
+    let file = read(&place, common).map_err(|error| match error.is_not_found() {
         true => Failure::usage(format!("there is no file {}", path.display())).at("name"),
         false => unreadable(&place, &error),
     })?;
@@ -108,8 +108,8 @@ fn search(name: &str, places: &[Place], common: &Common, otherwise: Option<Strin
                 names.extend(others);
                 found
             }
-            Err(error) if error.is_missing() => "not there".to_owned(),
-            Err(error) if error.lists_nothing() => "lists none".to_owned(),
+            Err(error) if error.is_not_found() => "not there".to_owned(),
+            Err(error) if error.has_no_server_list() => "lists none".to_owned(),
             Err(error) => return Err(unreadable(place, &error)),
         };
         looked.push_str(&format!("\n{} ({found})", place.shown()));
@@ -130,7 +130,7 @@ fn search(name: &str, places: &[Place], common: &Common, otherwise: Option<Strin
 }
 
 /// How to reach it, if that can be told.
-pub(super) fn usable((listed, place): Hit) -> Result<Way> {
+pub(super) fn usable((listed, place): Hit) -> Result<ConnectionConfig> {
     if listed.disabled {
         tracing::info!(name = listed.name, "the file says that this server is not to be used");
     }
@@ -139,8 +139,8 @@ pub(super) fn usable((listed, place): Hit) -> Result<Way> {
     let unusable = |seen: String| {
         Failure::usage(format!("`{}` in {} cannot be used", listed.name, place.shown())).at("name").seen(seen)
     };
-    match listed.way {
-        Ok(Way::Url { ref url, .. }) if !is_url(url).unwrap_or_default() => {
+    match listed.connection {
+        Ok(ConnectionConfig::Url { ref url, .. }) if !is_url(url).unwrap_or_default() => {
             let says = "the URL of a server begins with http:// or https://";
             let wrong = opened.map(|opened| opened.wrong_url(&listed.name, says).to_string());
             Err(unusable(wrong.unwrap_or_else(|| says.to_owned())))
@@ -157,14 +157,14 @@ pub(super) fn usable((listed, place): Hit) -> Result<Way> {
     }
 }
 
-fn unreadable(place: &Place, error: &BadServersFile) -> Failure {
+fn unreadable(place: &Place, error: &ServersFileError) -> Failure {
     let wrong = files::open(place).err().map(|wrong| wrong.to_string());
     let failure = Failure::usage(format!("{} cannot be read", place.shown())).at("name");
     failure.seen(wrong.unwrap_or_else(|| error.to_string()))
 }
 
 /// Reads a list. Variables that were given with `-e` come first.
-fn read(place: &Place, common: &Common) -> Result<ServersFile, BadServersFile> {
+fn read(place: &Place, common: &Common) -> Result<ServersFile, ServersFileError> {
     let lookup = |name: &str| {
         let given = common.env.iter().rev().find(|(given, _)| given == name);
         given.and_then(|(_, value)| value.clone()).or_else(|| std::env::var(name).ok())
@@ -176,7 +176,7 @@ fn read(place: &Place, common: &Common) -> Result<ServersFile, BadServersFile> {
 pub(crate) fn servers(
     place: &Place,
     lookup: impl Fn(&str) -> Option<String>,
-) -> Result<ServersFile, BadServersFile> {
+) -> Result<ServersFile, ServersFileError> {
     let path = match &place.part {
         Part::List => return ServersFile::read_with(&place.path, lookup),
         Part::Everywhere => vec!["mcpServers"],

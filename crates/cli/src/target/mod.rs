@@ -6,7 +6,7 @@ pub(crate) mod listed;
 
 use std::ffi::OsString;
 
-use tsugite::client::servers::Way;
+use tsugite::client::servers::ConnectionConfig;
 
 use crate::fail::{Failure, Result};
 use crate::options::Common;
@@ -19,7 +19,7 @@ pub(crate) enum Target {
     Url(String),
     Command(Vec<OsString>),
     /// From a file.
-    Listed(Way),
+    Listed(ConnectionConfig),
 }
 
 /// A server, and what it is called in messages.
@@ -126,7 +126,7 @@ fn read(word: &str, common: &Common) -> Result<Found> {
     Ok(Found { target: Target::Listed(listed::usable(hit)?), place })
 }
 
-/// A server that some file lists: `NAME`, `FILE_FLAGS.json:NAME` or `HOST:NAME`.
+/// A server that some file lists: `MCP_NAME`, `FILE_FLAGS.json:MCP_NAME` or `HOST:MCP_NAME`.
 pub(crate) fn look_up(word: &str, common: &Common) -> Result<listed::Hit> {
     let folders = Folders::of_this_process();
     match word.split_once(".json:") {

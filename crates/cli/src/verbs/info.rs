@@ -38,7 +38,7 @@ impl Info {
 
 pub(crate) async fn show(session: &Session) -> Result<()> {
     let About { server, capabilities, instructions } = session.about().await?;
-    let over = match (session.over, session.client.verdict().map(|verdict| verdict.transport)) {
+    let over = match (session.over, session.client.probe_record().map(|verdict| verdict.transport)) {
         ("http", Some(TransportKind::HttpSse)) => "http+sse",
         ("http", _) => "streamable-http",
         (over, _) => over,

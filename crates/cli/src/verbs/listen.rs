@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use tsugite::client::{Change, Watch};
+use tsugite::client::{Change, ChangeFilter};
 
 use crate::asking::Replies;
 use crate::fail::{Exit, Failure, Result};
@@ -38,7 +38,7 @@ impl Listen {
 /// Tells what changes: the lists, and these resources.
 pub(crate) async fn show(session: &Session, uris: Vec<String>, count: Option<u64>) -> Result<()> {
     let can = session.about().await?.capabilities;
-    let mut watch = Watch::new();
+    let mut watch = ChangeFilter::new();
     watch.tools = can.tools.is_some_and(|list| list.list_changed == Some(true));
     watch.prompts = can.prompts.is_some_and(|list| list.list_changed == Some(true));
     watch.resources = can.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
@@ -47,8 +47,8 @@ pub(crate) async fn show(session: &Session, uris: Vec<String>, count: Option<u64
             Failure::new(Exit::Protocol, "the server does not let its resources be watched").at("listen")
         );
     }
-    let watch = uris.into_iter().fold(watch, Watch::resource);
-    if watch == Watch::new() {
+    let watch = uris.into_iter().fold(watch, ChangeFilter::resource);
+    if watch == ChangeFilter::new() {
         return Err(Failure::new(Exit::Protocol, "nothing at this server says when it changes").at("listen"));
     }
     let changes = session.client.listen(watch).await;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Deserialize;
-use tsugite::client::{Error, Kind};
+use tsugite::client::{ClientError, ErrorKind};
 use tsugite::core::jsonrpc::RawJson;
 
 use super::{first, no_more};
@@ -57,8 +57,8 @@ impl Request {
     pub(crate) async fn on(&self, session: &Session) -> Result<()> {
         let Self { method, params } = self;
         let outcome = session.client.request_raw(method, params.clone()).await;
-        if let (true, Err(Kind::Refused { error, .. })) =
-            (session.screen.json, outcome.as_ref().map_err(Error::kind))
+        if let (true, Err(ErrorKind::ErrorResponse { error, .. })) =
+            (session.screen.json, outcome.as_ref().map_err(ClientError::kind))
         {
             // The error is what came back.
             session.screen.json(error)?;

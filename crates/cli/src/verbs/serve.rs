@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tsugite::Server;
 use tsugite::bridge::Bridge;
-use tsugite::client::{Client, Watch};
+use tsugite::client::{Client, ChangeFilter};
 use tsugite::core::protocol::Implementation;
 
 use crate::demo;
@@ -98,7 +98,7 @@ async fn serve_demo(door: Door, common: &Common) -> Result<()> {
         is_open: false,
     });
     if door.listen.is_some() {
-        let client = Client::of(&server).await.map_err(|error| Failure::of(error, "serve"))?;
+        let client = Client::in_process(&server).await.map_err(|error| Failure::of(error, "serve"))?;
         let runs = Runs::seen_by(&client).await;
         page.change(|about| about.servers.push(runs));
         tokio::spawn(page.clone().follow(client, 0));
@@ -146,11 +146,11 @@ async fn serve_many(door: Door, named: Vec<Named>, common: &Common) -> Result<()
 
 /// Tells on the page how each server is, now and whenever something changes.
 async fn follow(page: Live, server: Server, bridge: std::sync::Arc<Bridge>, names: Vec<String>) {
-    let client = match Client::of(&server).await {
+    let client = match Client::in_process(&server).await {
         Ok(client) => client,
         Err(error) => return tracing::warn!(%error, "the page does not show how the servers are"),
     };
-    let mut changes = client.listen(Watch::lists()).await.ok();
+    let mut changes = client.listen(ChangeFilter::lists()).await.ok();
     loop {
         let all = match session::About::by(&client).await {
             Ok(about) => Offered::by(&client, &about.capabilities).await.ok(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge as Span;
-use tsugite::client::{Command, Connecting};
+use tsugite::client::{Command, ClientBuilder};
 use tsugite_testkit::http::Serving;
 
 use crate::bridge::{Bridge, Door};
@@ -135,7 +135,7 @@ pub(crate) fn no_more_calls_wait_than_may() {
     });
 }
 
-fn target(server: &Server, way: Way) -> Connecting {
+fn target(server: &Server, way: Way) -> ClientBuilder {
     match (way, server.target().as_slice()) {
         (Stdio, [_, program, words @ ..]) => tsugite::Client::spawn(Command::new(program).args(words)),
         _ => tsugite::Client::connect(server.url()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tsugite::client::{Answer, Client, Connecting};
+use tsugite::client::{FormResponse, Client, ClientBuilder};
 use tsugite::core::protocol::Implementation;
 use tsugite::core::protocol::roots::Root;
 use tsugite::core::revision::RpcError;
@@ -57,12 +57,12 @@ async fn play(scenario: &str, url: String) -> Outcome {
 }
 
 /// Connects as the suite says.
-fn connecting(url: String) -> Result<Connecting, Box<dyn std::error::Error>> {
+fn connecting(url: String) -> Result<ClientBuilder, Box<dyn std::error::Error>> {
     let connecting = Client::connect(url)
         .client_info(Implementation::new("conformance-client", env!("CARGO_PKG_VERSION")))
-        .on_form(async |form| match form.requested_schema.properties.get("confirmed") {
-            Some(_) => Answer::accept(&json!({"confirmed": true})).unwrap_or(Answer::Cancel),
-            None => Answer::defaults(),
+        .on_elicit_form(async |form| match form.requested_schema.properties.get("confirmed") {
+            Some(_) => FormResponse::accept(&json!({"confirmed": true})).unwrap_or(FormResponse::Cancel),
+            None => FormResponse::accept_defaults(),
         })
         .on_sample(async |_| Err(RpcError::UserRejected))
         .roots([Root::new("file:///srv")]);
@@ -70,7 +70,7 @@ fn connecting(url: String) -> Result<Connecting, Box<dyn std::error::Error>> {
         Ok(version) => {
             let revision: Revision = version.parse()?;
             match revision.is_stateless() {
-                true => connecting.modern_only(),
+                true => connecting.stateless_only(),
                 false => connecting.revision(revision),
             }
         }

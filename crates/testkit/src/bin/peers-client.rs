@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tsugite::client::{Answer, Change, Client, Connecting, Watch};
+use tsugite::client::{FormResponse, Change, Client, ClientBuilder, ChangeFilter};
 use tsugite::core::jsonrpc::RawJson;
 use tsugite::core::protocol::completion::{Argument, CompleteParams, Reference};
 use tsugite::core::protocol::content::SamplingBlock;
@@ -151,13 +151,13 @@ impl Heard {
     }
 }
 
-fn handlers(connecting: Connecting, heard: &Arc<Heard>) -> Connecting {
+fn handlers(connecting: ClientBuilder, heard: &Arc<Heard>) -> ClientBuilder {
     let (changed, logged) = (Arc::clone(heard), Arc::clone(heard));
     connecting
-        .on_form(async |form| {
+        .on_elicit_form(async |form| {
             let named = form.requested_schema.properties.get("name").is_some();
             let content = if named { json!({"name": "Ada"}) } else { json!({}) };
-            Answer::accept(&content).unwrap_or(Answer::Cancel)
+            FormResponse::accept(&content).unwrap_or(FormResponse::Cancel)
         })
         .on_sample(async |_| {
             Ok(CreateMessageResult::new(Role::Assistant, SamplingBlock::text("four"), "a model"))
@@ -368,14 +368,14 @@ impl Visit {
         let read: Value = RawJson::from_value(&self.client.read_resource("memo://bytes").await?)?.read()?;
         same(read.pointer("/contents/0/blob").unwrap_or(&Value::Null), &json!("AAH+/w=="))?;
         match self.client.read_resource("nothing://here").await {
-            Err(error) if error.as_refusal().is_some() => Ok(()),
+            Err(error) if error.as_rpc_error().is_some() => Ok(()),
             other => Err(format!("a resource that is not there: {other:?}").into()),
         }
     }
 
     async fn subscription(&self) -> Outcome {
         let uri = if self.everything { "demo://resource/dynamic/text/1" } else { "memo://one" };
-        let mut changes = self.client.listen(Watch::new().resource(uri)).await?;
+        let mut changes = self.client.listen(ChangeFilter::new().resource(uri)).await?;
         let heard = async {
             loop {
                 match changes.next().await {

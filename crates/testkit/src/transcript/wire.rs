@@ -69,7 +69,7 @@ impl Wire {
 
     /// The fixture behind a bridge that speaks `far` to it. Over stdio it would take a program.
     pub async fn across_bridge(transport: Transport, far: Revision) -> Result<Self, String> {
-        let bridge = Bridge::to(Client::of(&crate::fixture::server()).revision(far));
+        let bridge = Bridge::to(Client::in_process(&crate::fixture::server()).revision(far));
         Self::to(transport, bridge.server()).await
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tsugite::client::{Answer, Caching, Change, Client, Command, Direction, Kind, ProbeRecord, Watch};
+use tsugite::client::{FormResponse, Caching, Change, Client, Command, Direction, ErrorKind, ProbeRecord, ChangeFilter};
 use tsugite::core::protocol::caching::CacheScope;
 use tsugite::core::session::probe::TransportKind;
 use tsugite::prelude::*;
@@ -22,11 +22,11 @@ async fn tour(client: &Client, revision: Revision) -> tsugite::Result<()> {
 #[tokio::test]
 async fn in_memory_on_every_revision() {
     for revision in Revision::ALL {
-        let client = Client::of(&fixture::server()).revision(revision).await.unwrap();
+        let client = Client::in_process(&fixture::server()).revision(revision).await.unwrap();
         tour(&client, revision).await.unwrap();
         client.close().await;
     }
-    let client = Client::of(&fixture::server()).await.unwrap();
+    let client = Client::in_process(&fixture::server()).await.unwrap();
     tour(&client, Revision::NEWEST).await.unwrap();
 }
 
@@ -57,14 +57,14 @@ async fn over_stdio_on_every_revision() {
     }
     let client = Client::spawn(fixture_command()).await.unwrap();
     tour(&client, Revision::NEWEST).await.unwrap();
-    assert_eq!(client.verdict(), Some(ProbeRecord::new(Revision::NEWEST, TransportKind::Stdio)));
+    assert_eq!(client.probe_record(), Some(ProbeRecord::new(Revision::NEWEST, TransportKind::Stdio)));
 }
 
 #[tokio::test]
 async fn the_newest_that_both_speak_is_found() {
     for revision in Revision::ALL {
         let server = fixture::server().revisions(Revisions::from_iter([revision]));
-        let client = Client::of(&server).await.unwrap();
+        let client = Client::in_process(&server).await.unwrap();
         tour(&client, revision).await.unwrap();
         let serving = Serving::start(&server).await;
         let client = Client::connect(format!("http://{}/mcp", serving.address)).await.unwrap();
@@ -77,26 +77,26 @@ async fn the_newest_that_both_speak_is_found() {
 #[tokio::test]
 async fn a_verdict_saves_the_probe_and_a_stale_one_does_no_harm() {
     let old = fixture::server().revisions(Revisions::ALL.handshake());
-    let verdict = Client::of(&old).await.unwrap().verdict().unwrap();
+    let verdict = Client::in_process(&old).await.unwrap().probe_record().unwrap();
     assert_eq!(verdict.revision, Revision::NEWEST_HANDSHAKE);
     // It was right.
-    let client = Client::of(&old).verdict(verdict).await.unwrap();
+    let client = Client::in_process(&old).probe_record(verdict).await.unwrap();
     tour(&client, Revision::NEWEST_HANDSHAKE).await.unwrap();
     // The server has learnt something since: what was agreed then still works.
-    let client = Client::of(&fixture::server()).verdict(verdict).await.unwrap();
+    let client = Client::in_process(&fixture::server()).probe_record(verdict).await.unwrap();
     tour(&client, Revision::NEWEST_HANDSHAKE).await.unwrap();
     // The server was set back.
     for serving in [None, Some(Serving::start(&old).await)] {
         let connecting = match &serving {
-            None => Client::of(&old).verdict(ProbeRecord::new(Revision::NEWEST, TransportKind::Stdio)),
+            None => Client::in_process(&old).probe_record(ProbeRecord::new(Revision::NEWEST, TransportKind::Stdio)),
             Some(serving) => Client::connect(format!("http://{}/mcp", serving.address))
-                .verdict(ProbeRecord::new(Revision::NEWEST, TransportKind::StreamableHttp)),
+                .probe_record(ProbeRecord::new(Revision::NEWEST, TransportKind::StreamableHttp)),
         };
         let client = connecting.await.unwrap();
         assert_eq!(client.revision(), Revision::NEWEST);
         let sum: i64 = client.call("add", json!({"a": 1, "b": 2})).await.unwrap();
         assert_eq!((sum, client.revision()), (3, Revision::NEWEST_HANDSHAKE));
-        assert_eq!(client.verdict().unwrap().revision, Revision::NEWEST_HANDSHAKE);
+        assert_eq!(client.probe_record().unwrap().revision, Revision::NEWEST_HANDSHAKE);
     }
 }
 
@@ -104,9 +104,9 @@ async fn a_verdict_saves_the_probe_and_a_stale_one_does_no_harm() {
 async fn nothing_in_common_is_said_so() {
     let old = fixture::server().revisions(Revisions::ALL.handshake());
     let new = fixture::server().revisions(Revisions::ALL.stateless());
-    let error = Client::of(&old).modern_only().await.unwrap_err();
+    let error = Client::in_process(&old).stateless_only().await.unwrap_err();
     assert!(error.to_string().contains("2025-11-25"), "{error}");
-    let error = Client::of(&new).legacy_only().await.unwrap_err();
+    let error = Client::in_process(&new).handshake_only().await.unwrap_err();
     assert!(error.to_string().contains("2026-07-28"), "{error}");
 }
 
@@ -131,11 +131,11 @@ async fn a_dropped_client_ends_its_child_although_changes_are_wanted() {
 #[tokio::test]
 async fn a_closed_client_answers_nothing_not_even_from_memory() {
     let server = fixture::server().cache(std::time::Duration::from_secs(60), CacheScope::Private);
-    let client = Client::of(&server).await.unwrap();
+    let client = Client::in_process(&server).await.unwrap();
     client.list_tools().await.unwrap();
     client.close().await;
     let error = client.list_tools().await.unwrap_err();
-    assert!(matches!(error.kind(), Kind::Closed), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Closed), "{error}");
 }
 
 #[tokio::test]
@@ -147,10 +147,10 @@ async fn a_handler_that_panics_harms_nobody_else() {
     });
     let server = Server::new("asks", "1").tool(ask);
     for revision in [Revision::NEWEST_HANDSHAKE, Revision::V2025_06_18] {
-        let client = Client::of(&server)
+        let client = Client::in_process(&server)
             .revision(revision)
             .on_log(|_| panic!("over a log"))
-            .on_form(async |_| panic!("over a form"))
+            .on_elicit_form(async |_| panic!("over a form"))
             .await
             .unwrap();
         for _ in 0..3 {
@@ -174,9 +174,9 @@ async fn the_time_of_all_rounds_together_is_limited() {
 
     let again = Tool::new("again").handler(ask_for_ever);
     let server = Server::new("asks", "1").tool(again);
-    let client = Client::of(&server).on_form(async |_| Answer::defaults()).await.unwrap();
+    let client = Client::in_process(&server).on_elicit_form(async |_| FormResponse::accept_defaults()).await.unwrap();
     let start = tokio::time::Instant::now();
-    let call = client.call_raw("again", json!({})).max_time(std::time::Duration::from_secs(50));
+    let call = client.call_raw("again", json!({})).total_timeout(std::time::Duration::from_secs(50));
     let error = call.await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     assert!(start.elapsed() <= std::time::Duration::from_secs(51), "{:?}", start.elapsed());
@@ -194,7 +194,7 @@ async fn every_message_is_told_as_it_passes() {
     let serving = Serving::start(&fixture::server()).await;
     let url = format!("http://{}/mcp", serving.address);
     for revision in Revision::ALL {
-        for connecting in [Client::of(&fixture::server()), Client::connect(&*url)] {
+        for connecting in [Client::in_process(&fixture::server()), Client::connect(&*url)] {
             let passed = Arc::new(Mutex::new(Vec::new()));
             let heard = Arc::clone(&passed);
             let client = connecting
@@ -244,7 +244,7 @@ async fn output_is_checked_on_request_and_nothing_is_fetched_for_it() {
         let checked = client.call_checked("promise", json!({})).await;
         assert_eq!(checked.is_ok(), fits, "{promise} {gives} {checked:?}");
         if let Err(error) = checked {
-            assert!(matches!(error.kind(), Kind::Shape { .. }), "{error}");
+            assert!(matches!(error.kind(), ErrorKind::MalformedResult { .. }), "{error}");
         }
     }
 }
@@ -254,7 +254,7 @@ async fn each_call_says_whether_memory_may_answer() {
     let asked = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&asked);
     let server = fixture::server().cache(std::time::Duration::from_secs(60), CacheScope::Private);
-    let client = Client::of(&server)
+    let client = Client::in_process(&server)
         .on_wire(move |direction, message| {
             if direction == Direction::Sent && message.contains("tools/list") {
                 *counted.lock().unwrap() += 1;
@@ -273,7 +273,7 @@ async fn each_call_says_whether_memory_may_answer() {
     client.list_tools().header("x-who", "else").await.unwrap();
     assert_eq!(asked(), 4);
     server.add(Tool::new("new").handler(async || 1)).unwrap();
-    let mut changes = client.listen(Watch::new().tools()).await.unwrap();
+    let mut changes = client.listen(ChangeFilter::new().tools()).await.unwrap();
     server.add(Tool::new("newer").handler(async || 1)).unwrap();
     assert_eq!(changes.next().await.unwrap().unwrap(), Change::Tools);
     client.list_tools().await.unwrap();

@@ -21,8 +21,8 @@ use super::parked::Parking;
 use super::tap::{FarTap, progress};
 use super::target::Target;
 use super::told::Told;
-use crate::client::relay::{Relayed, Started};
-use crate::client::{Client, Error, Kind, Step};
+use crate::client::forwarded_request::{ForwardedRequest, RequestIdObserver};
+use crate::client::{Client, ClientError, ErrorKind, ConnectStep};
 use crate::int_map::IntMap;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
@@ -252,7 +252,7 @@ impl Far {
     /// Sends a request on. What is said before its answer goes to `flight`.
     pub(super) async fn send(
         self: &Arc<Self>,
-        request: Relayed<'_>,
+        request: ForwardedRequest<'_>,
         flight: &Arc<InFlight>,
     ) -> Result<(RawJson, Revision), RpcError> {
         let client = self.up().await?;
@@ -260,12 +260,12 @@ impl Far {
         let noted = Arc::new(Noted { far, flight: Arc::clone(flight), id });
         let shared = matches!(self.near, Near::Everybody);
         let method = request.method;
-        let request = request.shared(shared);
+        let request = request.shared_connection(shared);
         // A stream of changes is no call: it lasts until somebody ends it.
         let patience = if method == Listen::NAME { Duration::MAX } else { self.patience };
-        let outcome = client.relay(&request, patience, noted).await;
+        let outcome = client.forward(&request, patience, noted).await;
         outcome.map_err(|error| {
-            if matches!(error.kind(), Kind::TimedOut { .. }) {
+            if matches!(error.kind(), ErrorKind::TimedOut { .. }) {
                 flight.given_up.store(true, Ordering::Release);
             }
             self.refusal(error, method, flight.revision)
@@ -273,11 +273,11 @@ impl Far {
     }
 
     /// What a client of `to` is told about a failure.
-    pub(super) fn refusal(&self, error: Error, method: &str, to: Revision) -> RpcError {
+    pub(super) fn refusal(&self, error: ClientError, method: &str, to: Revision) -> RpcError {
         let from = self.revision().unwrap_or(Revision::NEWEST);
         match error.into_kind() {
-            Kind::Refused { error, .. } => RpcError::Forwarded(translate_raw_error(error, method, from, to)),
-            Kind::Unsayable(unsayable) => unsaid(&unsayable, method),
+            ErrorKind::ErrorResponse { error, .. } => RpcError::Forwarded(translate_raw_error(error, method, from, to)),
+            ErrorKind::UnsupportedByRevision(unsayable) => unsaid(&unsayable, method),
             other => RpcError::internal_with_message(format!("{}: {}", self.target.shown(), told(&other.into()))),
         }
     }
@@ -379,8 +379,8 @@ struct Noted {
     id: AtomicI64,
 }
 
-impl Started for Noted {
-    fn started(&self, id: i64) {
+impl RequestIdObserver for Noted {
+    fn on_request_id(&self, id: i64) {
         let mut calls = lock(&self.far.calls);
         calls.remove(&self.id.swap(id, Ordering::AcqRel));
         calls.insert(id, Arc::clone(&self.flight));
@@ -398,10 +398,10 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
     let tap = Arc::new(FarTap(Weak::clone(&far)));
     let mut failures = 0;
     let client = loop {
-        let connecting = target.dial().on_behalf(tap.clone(), face.info.clone(), face.capabilities.clone());
+        let connecting = target.dial().with_observer(tap.clone(), face.info.clone(), face.capabilities.clone());
         match connecting.await {
             Ok(client) => {
-                target.learn(client.verdict());
+                target.learn(client.probe_record());
                 break client;
             }
             Err(error) => {
@@ -436,7 +436,7 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
         failures = if since.elapsed() > LONG_LIFE { 0 } else { failures + 1 };
         loop {
             tokio::time::sleep(pause(failures)).await;
-            let outcome = client.reopen().await;
+            let outcome = client.reconnect().await;
             let Some(up) = far.upgrade() else { return };
             match outcome {
                 Ok(()) => {
@@ -445,7 +445,7 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
                     up.look_again(&client);
                     break;
                 }
-                Err(error) if matches!(error.kind(), Kind::Closed) => return,
+                Err(error) if matches!(error.kind(), ErrorKind::Closed) => return,
                 Err(error) => up.down(&error, &far),
             }
             failures += 1;
@@ -466,7 +466,7 @@ impl Far {
         }
     }
 
-    fn down(&self, error: &Error, weak: &Weak<Self>) {
+    fn down(&self, error: &ClientError, weak: &Weak<Self>) {
         tracing::warn!(server = self.target.shown(), %error, "a server behind the bridge cannot be reached");
         let why = told(error);
         self.target.is_down(&why);
@@ -479,26 +479,26 @@ impl Far {
 }
 
 /// What clients are told of a failure. What a server wrote to its standard error, and where it is, stays here.
-fn told(error: &Error) -> String {
+fn told(error: &ClientError) -> String {
     match error.kind() {
-        Kind::Connect { step, .. } => match step {
-            Step::Name => "its name is not known",
-            Step::Tcp => "nothing answers at its address",
-            Step::Tls => "no encryption could be agreed on",
-            Step::Http => "it does not speak HTTP",
-            Step::Start => "it could not be started",
-            Step::Revision => "no common revision was found",
-            Step::Handshake => "the handshake failed",
-            Step::Answer => "it does not answer",
+        ErrorKind::Connect { step, .. } => match step {
+            ConnectStep::Dns => "its name is not known",
+            ConnectStep::Tcp => "nothing answers at its address",
+            ConnectStep::Tls => "no encryption could be agreed on",
+            ConnectStep::Http => "it does not speak HTTP",
+            ConnectStep::Spawn => "it could not be started",
+            ConnectStep::Revision => "no common revision was found",
+            ConnectStep::Handshake => "the handshake failed",
+            ConnectStep::FirstResponse => "it does not answer",
         }
         .to_owned(),
-        Kind::Unauthorized(_) => "it wants other credentials than the bridge has".to_owned(),
-        Kind::Status { status, .. } => format!("it answered with HTTP status {status}"),
-        Kind::Setting(_) => "the bridge is not set up to reach it".to_owned(),
-        Kind::Lost { may_have_run: true, .. } => {
+        ErrorKind::Unauthorized(_) => "it wants other credentials than the bridge has".to_owned(),
+        ErrorKind::Status { status, .. } => format!("it answered with HTTP status {status}"),
+        ErrorKind::Config(_) => "the bridge is not set up to reach it".to_owned(),
+        ErrorKind::ConnectionLost { may_have_run: true, .. } => {
             "the connection was lost, and the call may have been done".to_owned()
         }
-        Kind::Lost { .. } => "the connection was lost".to_owned(),
+        ErrorKind::ConnectionLost { .. } => "the connection was lost".to_owned(),
         _ => error.to_string(),
     }
 }

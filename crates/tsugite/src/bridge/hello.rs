@@ -14,7 +14,7 @@ use super::lend;
 use super::relay::{Relay, place};
 use super::session::Session;
 use crate::client::Client;
-use crate::client::relay::Relayed;
+use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
 
@@ -47,7 +47,7 @@ pub(super) async fn begin_without_handshake(relay: &Arc<Relay>, job: &RequestPar
 async fn hello_of_one(far: &Arc<Far>, job: &RequestParts) -> Result<RawJson, RpcError> {
     let client = far.up().await?;
     let (from, to) = (client.revision(), job.revision);
-    let hello = match client.hello() {
+    let hello = match client.handshake_result() {
         Some(hello) => hello,
         None => ask_discover(far, client, job).await?,
     };
@@ -106,7 +106,7 @@ pub(super) async fn discover(relay: &Arc<Relay>, job: &RequestParts) -> Result<R
     if client.revision().is_stateless() {
         let flight = InFlight::new(job.revision, place(job)?);
         let (result, _) =
-            lent.far.send(Relayed::new(Discover::NAME, &job.params, job.revision), &flight).await?;
+            lent.far.send(ForwardedRequest::new(Discover::NAME, &job.params, job.revision), &flight).await?;
         let mut said: OrderedMap<RawJson> = result.read().map_err(|_| garbled(&lent.far))?;
         said.insert("supportedVersions", RawJson::from_value(&served).map_err(|_| RpcError::Internal)?);
         return RawJson::from_value(&said).map_err(|_| RpcError::Internal);

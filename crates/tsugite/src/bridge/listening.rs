@@ -13,8 +13,8 @@ use super::relay::Relay;
 use super::tap::mark;
 use super::together::together;
 use super::{lend, names};
-use crate::client::relay::Relayed;
-use crate::client::{Client, Subscription, Watch};
+use crate::client::forwarded_request::ForwardedRequest;
+use crate::client::{Client, Subscription, ChangeFilter};
 use crate::lock::lock;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
@@ -154,7 +154,7 @@ async fn pass_on(far: &Arc<Far>, job: &RequestParts, place: Place) -> Result<Raw
     let flight = InFlight::listening(job.revision, place.clone());
     let result = tokio::select! {
         biased;
-        result = far.send(Relayed::new(Listen::NAME, &job.params, job.revision), &flight) => result?.0,
+        result = far.send(ForwardedRequest::new(Listen::NAME, &job.params, job.revision), &flight) => result?.0,
         () = job.connection.closed() => {
             let mut meta = Meta::new();
             meta.set_subscription_id(&place.id);
@@ -171,7 +171,7 @@ fn ended(job: &RequestParts, meta: Meta) -> Result<RawJson, RpcError> {
 }
 
 /// What of a wish this server can grant; added to what the others do.
-fn grant(far: &Far, client: &Client, wish: &Filter, granted: &mut Filter) -> Watch {
+fn grant(far: &Far, client: &Client, wish: &Filter, granted: &mut Filter) -> ChangeFilter {
     let offered = client.server_capabilities();
     let mut watch = lists(offered.as_ref());
     let yes = |wish: Option<bool>| wish == Some(true);
@@ -201,9 +201,9 @@ fn grant(far: &Far, client: &Client, wish: &Filter, granted: &mut Filter) -> Wat
 }
 
 /// The lists whose changes a server tells.
-fn lists(offered: Option<&ServerCapabilities>) -> Watch {
-    let Some(offered) = offered else { return Watch::lists() };
-    let mut watch = Watch::new();
+fn lists(offered: Option<&ServerCapabilities>) -> ChangeFilter {
+    let Some(offered) = offered else { return ChangeFilter::lists() };
+    let mut watch = ChangeFilter::new();
     watch.tools = offered.tools.as_ref().is_some_and(|list| list.list_changed == Some(true));
     watch.prompts = offered.prompts.as_ref().is_some_and(|list| list.list_changed == Some(true));
     watch.resources = offered.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
@@ -214,7 +214,7 @@ fn lists(offered: Option<&ServerCapabilities>) -> Watch {
 pub(super) async fn listen_for_session(far: &Arc<Far>) -> Option<Subscription> {
     let client = far.up_now().filter(|client| client.revision().is_stateless())?;
     let watch = lists(client.server_capabilities().as_ref());
-    if watch == Watch::new() {
+    if watch == ChangeFilter::new() {
         return None;
     }
     client.listen(watch).await.inspect_err(|error| far.not_subscribed(error)).ok()

@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use tsugite_core::protocol::Implementation;
 
-use crate::client::Connecting;
+use crate::client::ClientBuilder;
 use crate::server::Server;
 use relay::{Plugged, Relay};
 use target::Target;
@@ -68,7 +68,7 @@ struct Settings {
 impl Bridge {
     /// To one server, under its own names. It is reached as `server` says, once or more often: every client with a session
     /// has a connection of its own.
-    pub fn to(server: Connecting) -> Self {
+    pub fn to(server: ClientBuilder) -> Self {
         Self::with(vec![Arc::new(Target::new(None, server))])
     }
 
@@ -91,7 +91,7 @@ impl Bridge {
 
     /// Adds a server, whose names begin with `prefix`, as in [`Server::mount`].
     #[must_use]
-    pub fn target(mut self, prefix: impl Into<String>, server: Connecting) -> Self {
+    pub fn target(mut self, prefix: impl Into<String>, server: ClientBuilder) -> Self {
         self.targets.push(Arc::new(Target::new(Some(prefix.into()), server)));
         self
     }

@@ -12,7 +12,7 @@ use super::far::{Far, InFlight, unsaid};
 use super::relay::{back, place};
 use super::target::Target;
 use super::together::together;
-use crate::client::relay::Relayed;
+use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::ListKind;
 use crate::server::layer::RequestParts;
 use crate::server::registry::{inner_name, outer_name};
@@ -215,7 +215,7 @@ async fn whole(
     for _ in 0..PAGES {
         let page = RawJson::from_value(&params).map_err(|_| RpcError::Internal)?;
         let (result, from) =
-            far.send(Relayed::new(method, &page, job.revision).level(level), &flight).await?;
+            far.send(ForwardedRequest::new(method, &page, job.revision).log_level(level), &flight).await?;
         bytes += result.text().len();
         if bytes > LIST {
             return Err(RpcError::internal_with_message("its list is too long"));

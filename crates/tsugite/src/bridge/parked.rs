@@ -25,8 +25,8 @@ use tsugite_core::session::RequestMeta;
 use super::far::{InFlight, Place, unsaid};
 use super::lend::{self, Lent};
 use super::relay::{Relay, back, place};
-use crate::client::relay::Relayed;
-use crate::client::tap::Answered;
+use crate::client::forwarded_request::ForwardedRequest;
+use crate::client::upstream_observer::RequestResult;
 use crate::lock::lock;
 use crate::server::ask::{StateBinding, seal_state, unseal_state};
 use crate::server::layer::RequestParts;
@@ -54,7 +54,7 @@ struct Question {
     method: String,
     /// As the client reads it.
     params: RawJson,
-    answer: oneshot::Sender<Answered>,
+    answer: oneshot::Sender<RequestResult>,
     /// What the server speaks.
     from: Revision,
 }
@@ -134,7 +134,7 @@ impl ParkedCalls {
 
 impl Parking {
     /// The server asks. The answer comes when the client has come back.
-    pub(super) async fn ask(&self, method: &str, params: &RawJson, from: Revision) -> Answered {
+    pub(super) async fn ask(&self, method: &str, params: &RawJson, from: Revision) -> RequestResult {
         let offered = match method {
             Create::NAME => self.can.elicitation.is_some(),
             CreateMessage::NAME => self.can.sampling.is_some(),
@@ -286,11 +286,11 @@ pub(super) fn begin(
             {
                 tracing::debug!(%error, method = SetLevel::NAME, "a server was not told which logs are wanted");
             }
-            let mut outcome = far.send(Relayed::new(&method, &params, to), &flight).await;
+            let mut outcome = far.send(ForwardedRequest::new(&method, &params, to), &flight).await;
             if let Err(refusal) = &outcome
                 && parking.visited(refusal).await
             {
-                outcome = far.send(Relayed::new(&method, &params, to), &flight).await;
+                outcome = far.send(ForwardedRequest::new(&method, &params, to), &flight).await;
             }
             let outcome = outcome.and_then(|(result, from)| back(&far, &method, &result, from, to));
             if !flight.given_up.load(Ordering::Acquire) {

@@ -26,7 +26,7 @@ use super::session::Session;
 use super::target::Target;
 use super::together::together;
 use super::{Settings, hello, listening, names, rounds};
-use crate::client::relay::Relayed;
+use crate::client::forwarded_request::ForwardedRequest;
 use crate::lock::lock;
 use crate::server::layer::{LayerFuture, NotificationHandler, RequestParts, DynService, LayerRequest, LayerResponse};
 use crate::server::connection::ServerConnection;
@@ -66,7 +66,7 @@ impl NotificationHandler for Plugged {
                 for far in fars {
                     let Some(client) = far.up_now() else { continue };
                     if let Err(error) =
-                        client.relay_notice(&method, params.as_ref().map(Raw::from), revision).await
+                        client.forward_notification(&method, params.as_ref().map(Raw::from), revision).await
                     {
                         tracing::debug!(method, %error, "a notification does not cross");
                     }
@@ -165,8 +165,8 @@ impl Relay {
             }
         }
         let request = match &params {
-            Cow::Borrowed(_) => Relayed::of(method, job),
-            Cow::Owned(params) => Relayed::new(method, params, job.revision),
+            Cow::Borrowed(_) => ForwardedRequest::from_parsed(method, job),
+            Cow::Owned(params) => ForwardedRequest::new(method, params, job.revision),
         };
         let flight = InFlight::new(job.revision, place(job)?);
         let (result, from) = rounds::followed(far, request, &session, job, &flight).await?;
@@ -185,7 +185,7 @@ impl Relay {
         let tell = |far: &Arc<Far>| {
             let (far, flight) = (Arc::clone(far), &flight);
             async move {
-                let told = far.send(Relayed::new(SetLevel::NAME, &job.params, job.revision), flight).await?;
+                let told = far.send(ForwardedRequest::new(SetLevel::NAME, &job.params, job.revision), flight).await?;
                 far.told.note(SetLevel::NAME, &job.params, job.revision);
                 Ok(told)
             }
@@ -219,7 +219,7 @@ impl Relay {
         }
         if lent.far.up().await?.revision().is_stateless() {
             let flight = InFlight::new(job.revision, place);
-            let (result, from) = lent.far.send(Relayed::new(method, &params, job.revision), &flight).await?;
+            let (result, from) = lent.far.send(ForwardedRequest::new(method, &params, job.revision), &flight).await?;
             return back(&lent.far, method, &result, from, job.revision);
         }
         if let Some(refusal) = foreign {
@@ -258,7 +258,7 @@ async fn mirrored(far: &Far, params: &RawJson, job: &RequestParts) -> Result<(),
     };
     let headers = &job.caller.headers;
     let lookup = |name: &str| headers.single(&format!("mcp-param-{name}"));
-    far.up().await?.check_mirrored(name, arguments, lookup).await
+    far.up().await?.check_param_headers(name, arguments, lookup).await
 }
 
 /// Where what is said before an answer goes.

@@ -9,7 +9,7 @@ use tsugite_core::revision::{RpcError, Revision, UnsupportedByRevisionError, tra
 
 use super::far::{Far, InFlight, unsaid};
 use super::session::Session;
-use crate::client::relay::Relayed;
+use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::ask::send_raw_request;
 use crate::server::layer::RequestParts;
 use crate::server::random_id;
@@ -32,13 +32,13 @@ struct Question {
 /// Sends a request on until there is an answer that asks nothing.
 pub(super) async fn followed(
     far: &Arc<Far>,
-    request: Relayed<'_>,
+    request: ForwardedRequest<'_>,
     session: &Session,
     job: &RequestParts,
     flight: &Arc<InFlight>,
 ) -> Result<(RawJson, Revision), RpcError> {
     let (method, params) = (request.method, request.params);
-    let (result, from) = far.send(request.level(session.level()), flight).await?;
+    let (result, from) = far.send(request.log_level(session.level()), flight).await?;
     match asked_in(&result, from) {
         None => Ok((result, from)),
         Some(asks) => Box::pin(go_on(far, method, (params, asks, from), session, job, flight)).await,
@@ -80,7 +80,7 @@ async fn go_on(
             None => drop(next.remove("requestState")),
         }
         params = RawJson::from_value(&next).map_err(|_| RpcError::Internal)?;
-        let request = Relayed::new(method, &params, said).level(session.level());
+        let request = ForwardedRequest::new(method, &params, said).log_level(session.level());
         let (result, now) = far.send(request, flight).await?;
         from = now;
         match asked_in(&result, from) {

@@ -16,8 +16,8 @@ use tsugite_core::revision::{RpcError, read_params};
 use super::far::{Face, Far, Near};
 use super::listening::listen_for_session;
 use super::relay::Relay;
-use crate::client::tap::Later;
-use crate::client::{Subscription, Watch};
+use crate::client::upstream_observer::BoxFuture;
+use crate::client::{Subscription, ChangeFilter};
 use crate::lock::lock;
 use crate::server::layer::RequestParts;
 
@@ -31,7 +31,7 @@ pub(super) struct Session {
     /// What keeps servers without sessions telling of their lists.
     lists: Mutex<Vec<Subscription>>,
     /// What the client says that is no request, in its order.
-    saying: mpsc::Sender<Later<()>>,
+    saying: mpsc::Sender<BoxFuture<()>>,
     /// What is done for it beside its requests; it ends with it, also where a server takes its time.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -53,7 +53,7 @@ impl Session {
                 }
             }
         }
-        let (saying, mut said) = mpsc::channel::<Later<()>>(SAID);
+        let (saying, mut said) = mpsc::channel::<BoxFuture<()>>(SAID);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             while let Some(next) = said.recv().await {
@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// Does something behind what was done before it. A client that says more than can be sent on is not heard.
-    pub(super) fn say(&self, next: Later<()>) {
+    pub(super) fn say(&self, next: BoxFuture<()>) {
         if self.saying.try_send(next).is_err() {
             tracing::debug!("a client says more than can be sent on");
         }
@@ -128,7 +128,7 @@ impl Session {
         if lock(&self.watched).len() >= WATCHED {
             return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
         }
-        let subscription = far.up().await?.listen(Watch::new().resource(key.1.clone())).await;
+        let subscription = far.up().await?.listen(ChangeFilter::new().resource(key.1.clone())).await;
         let subscription = subscription.map_err(|error| far.refusal(error, Subscribe::NAME, job.revision))?;
         lock(&self.watched).insert(key, subscription);
         Ok(RawJson::empty_object())

@@ -11,7 +11,7 @@ use tsugite_core::revision::{RpcError, Revision, translate_raw_input_response, t
 
 use super::far::{Far, InFlight, Near, Place, unsaid};
 use super::{names, told};
-use crate::client::tap::{Answered, Later, Tap};
+use crate::client::upstream_observer::{RequestResult, BoxFuture, UpstreamObserver};
 use crate::lock::lock;
 use crate::server::ask::send_raw_request;
 use crate::server::connection::ServerConnection;
@@ -20,8 +20,8 @@ use crate::transport::outbound_queue::OutboundQueue;
 /// Hears a server for a connection.
 pub(super) struct FarTap(pub(super) Weak<Far>);
 
-impl Tap for FarTap {
-    fn notified(&self, method: &str, params: Option<Raw<'_>>, call: Option<i64>) {
+impl UpstreamObserver for FarTap {
+    fn on_notification(&self, method: &str, params: Option<Raw<'_>>, call: Option<i64>) {
         let Some(far) = self.0.upgrade() else { return };
         let Some(from) = far.revision() else { return };
         let (bare, params) = (params.is_none(), params.unwrap_or(EMPTY));
@@ -35,12 +35,12 @@ impl Tap for FarTap {
         }
     }
 
-    fn asked(&self, method: String, params: RawJson, call: Option<i64>) -> Later<Answered> {
+    fn on_request(&self, method: String, params: RawJson, call: Option<i64>) -> BoxFuture<RequestResult> {
         let far = Weak::clone(&self.0);
         Box::pin(async move { ask(&far, &method, &params, call).await })
     }
 
-    fn full(&self) -> Option<Later<()>> {
+    fn wait_for_capacity(&self) -> Option<BoxFuture<()>> {
         let far = self.0.upgrade()?;
         if !matches!(far.near, Near::Session(..)) {
             // A client without a session must not hold up the others; what it does not read is not kept for it.
@@ -50,13 +50,13 @@ impl Tap for FarTap {
         Some(Box::pin(async move { outbox.wait_for_capacity().await }))
     }
 
-    fn lost(&self, seen: &str) {
+    fn on_disconnect(&self, seen: &str) {
         if let Some(far) = self.0.upgrade() {
             far.lost(seen);
         }
     }
 
-    fn renewed(&self) {
+    fn on_reconnect(&self) {
         if let Some(far) = self.0.upgrade() {
             far.is_up();
             told::again(&far);
@@ -196,7 +196,7 @@ impl Heard<'_> {
     }
 
     /// Says what belongs to a request under way. A client with a session that is too far behind makes its server wait
-    /// ([`Tap::full`]), so nothing of what was read until then is left out.
+    /// ([`UpstreamObserver::full`]), so nothing of what was read until then is left out.
     fn push_to_request(&self, outbox: &OutboundQueue, to: Revision, params: Raw<'_>) {
         match &self.far.near {
             Near::Everybody => self.push(outbox, to, params),
@@ -269,7 +269,7 @@ pub(super) fn mark(params: Raw<'_>, place: &Place) -> Option<RawJson> {
 
 /// Asks whoever made the call the server is working on. The connection is not kept for it: a question that nobody answers
 /// ends with it.
-async fn ask(far: &Weak<Far>, method: &str, params: &RawJson, call: Option<i64>) -> Answered {
+async fn ask(far: &Weak<Far>, method: &str, params: &RawJson, call: Option<i64>) -> RequestResult {
     let up = far.upgrade().ok_or_else(gone)?;
     // A server may ask as soon as it is greeted, before we know that it is there.
     up.greeted().await;

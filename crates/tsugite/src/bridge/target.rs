@@ -4,14 +4,14 @@ use std::sync::Mutex;
 
 use tokio::task::JoinHandle;
 
-use crate::client::{Connecting, ProbeRecord};
+use crate::client::{ClientBuilder, ProbeRecord};
 use crate::lock::lock;
 
 /// A server behind the bridge.
 pub(super) struct Target {
     /// What its names begin with; nothing where it is the only one.
     pub(super) prefix: Option<String>,
-    way: Connecting,
+    way: ClientBuilder,
     /// What was found out about it: the next connection need not ask again.
     verdict: Mutex<Option<ProbeRecord>>,
     trouble: Mutex<Option<String>>,
@@ -20,13 +20,13 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn new(prefix: Option<String>, way: Connecting) -> Self {
+    pub(super) fn new(prefix: Option<String>, way: ClientBuilder) -> Self {
         Self { prefix, way, verdict: Mutex::default(), trouble: Mutex::default(), leaving: Mutex::default() }
     }
 
-    pub(super) fn dial(&self) -> Connecting {
+    pub(super) fn dial(&self) -> ClientBuilder {
         match *lock(&self.verdict) {
-            Some(verdict) => self.way.clone().verdict(verdict),
+            Some(verdict) => self.way.clone().probe_record(verdict),
             None => self.way.clone(),
         }
     }

@@ -16,18 +16,18 @@ use tsugite_core::revision::{InferResultType, Translate, read_result, write_requ
 
 use super::Client;
 use super::cache::Caching;
-use super::error::{Error, Kind, Result};
-use super::link::{Link, Written};
+use super::client_error::{ClientError, ErrorKind, Result};
+use super::connection::{ClientConnection, OutboundRequest};
 use super::options::Options;
 
 /// A method a client can call.
-pub trait Request:
+pub trait ClientMethod:
     Method<Params: Translate + Clone + Send + Sync + 'static, Output: Translate + InferResultType + Send + 'static>
     + 'static
 {
 }
 
-impl<M> Request for M where
+impl<M> ClientMethod for M where
     M: Method<
             Params: Translate + Clone + Send + Sync + 'static,
             Output: Translate + InferResultType + Send + 'static,
@@ -45,7 +45,7 @@ impl<M> Request for M where
 /// use tsugite::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-/// # let server = Server::new("s", "1").tool(Tool::new("slow").handler(async || "done"));
+/// # let server = Server::new("s", "1").find_tool(Tool::new("slow").handler(async || "done"));
 /// let client = Client::of(&server).await?;
 /// let text: String = client
 ///     .call("slow", serde_json::json!({}))
@@ -55,23 +55,23 @@ impl<M> Request for M where
 /// # assert_eq!(text, "done"); Ok(()) }
 /// ```
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Call<M: Request, T = <M as Method>::Output> {
+pub struct Call<M: ClientMethod, T = <M as Method>::Output> {
     client: Client,
     params: Result<M::Params>,
     options: Options,
-    run: Run<M, T>,
+    run: CallFn<M, T>,
 }
 
-pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
-type Run<M, T> = fn(Client, <M as Method>::Params, Options) -> Boxed<T>;
+pub(super) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+type CallFn<M, T> = fn(Client, <M as Method>::Params, Options) -> CallFuture<T>;
 
-impl<M: Request, T> Call<M, T> {
-    pub(super) fn new(client: &Client, params: Result<M::Params>, run: Run<M, T>) -> Self {
+impl<M: ClientMethod, T> Call<M, T> {
+    pub(super) fn new(client: &Client, params: Result<M::Params>, run: CallFn<M, T>) -> Self {
         Self { client: client.clone(), params, options: Options::default(), run }
     }
 
-    pub(super) fn asking_progress(mut self) -> Self {
-        self.options.asks_progress = true;
+    pub(super) fn request_progress(mut self) -> Self {
+        self.options.request_progress = true;
         self
     }
 
@@ -79,13 +79,13 @@ impl<M: Request, T> Call<M, T> {
     ///
     /// Progress is a sign of life, and the clock stands while a question of the server is being answered.
     pub fn timeout(mut self, silence: Duration) -> Self {
-        self.options.idle = Some(silence);
+        self.options.idle_timeout = Some(silence);
         self
     }
 
     /// How long to wait in all, whatever progress is made; 10 minutes unless the client says otherwise.
-    pub fn max_time(mut self, total: Duration) -> Self {
-        self.options.total = Some(total);
+    pub fn total_timeout(mut self, total: Duration) -> Self {
+        self.options.total_timeout = Some(total);
         self
     }
 
@@ -115,16 +115,16 @@ impl<M: Request, T> Call<M, T> {
 
     /// Says that doing it twice does no harm: it is repeated when its connection is lost.
     pub fn idempotent(mut self) -> Self {
-        self.options.repeatable = true;
+        self.options.idempotent = true;
         self
     }
 }
 
-impl<M: Request, T: Send + 'static> IntoFuture for Call<M, T> {
+impl<M: ClientMethod, T: Send + 'static> IntoFuture for Call<M, T> {
     type Output = Result<T>;
-    type IntoFuture = Boxed<T>;
+    type IntoFuture = CallFuture<T>;
 
-    fn into_future(self) -> Boxed<T> {
+    fn into_future(self) -> CallFuture<T> {
         match self.params {
             Ok(params) => (self.run)(self.client, params, self.options),
             Err(error) => Box::pin(std::future::ready(Err(error))),
@@ -133,179 +133,179 @@ impl<M: Request, T: Send + 'static> IntoFuture for Call<M, T> {
 }
 
 /// One request, one answer: whatever it says.
-pub(super) fn once<M: Request>(client: Client, params: M::Params, options: Options) -> Boxed<M::Output> {
-    Box::pin(async move { client.ask::<M>(&params, &options).await })
+pub(super) fn send_single<M: ClientMethod>(client: Client, params: M::Params, options: Options) -> CallFuture<M::Output> {
+    Box::pin(async move { client.send_request::<M>(&params, &options).await })
 }
 
 /// A method whose answer may be a question (2026-07-28).
-pub(super) trait Rounds: Request {
+pub(super) trait MultiRoundMethod: ClientMethod {
     /// What it gives in the end.
     type Done: Send + 'static;
 
     /// The result, or what is asked.
-    fn done(output: Self::Output) -> Result<Self::Done, Asks>;
+    fn into_complete(output: Self::Output) -> Result<Self::Done, IncompleteResult>;
 
     /// Puts the answers in.
-    fn again(params: &mut Self::Params, answers: Option<InputResponses>, state: Option<String>);
+    fn set_input_responses(params: &mut Self::Params, answers: Option<InputResponses>, state: Option<String>);
 }
 
 /// What came instead of a result.
-pub(super) enum Asks {
-    Input(InputRequired),
+pub(super) enum IncompleteResult {
+    InputRequired(InputRequired),
     Task,
 }
 
-impl Rounds for tools::Call {
+impl MultiRoundMethod for tools::Call {
     type Done = tools::CallResult;
 
-    fn done(output: tools::CallOutput) -> Result<tools::CallResult, Asks> {
+    fn into_complete(output: tools::CallOutput) -> Result<tools::CallResult, IncompleteResult> {
         match output {
             tools::CallOutput::Complete(result) => Ok(result),
-            tools::CallOutput::InputRequired(asked) => Err(Asks::Input(asked)),
-            _ => Err(Asks::Task),
+            tools::CallOutput::InputRequired(asked) => Err(IncompleteResult::InputRequired(asked)),
+            _ => Err(IncompleteResult::Task),
         }
     }
 
-    fn again(params: &mut tools::CallParams, answers: Option<InputResponses>, state: Option<String>) {
+    fn set_input_responses(params: &mut tools::CallParams, answers: Option<InputResponses>, state: Option<String>) {
         params.input_responses = answers;
         params.request_state = state;
     }
 }
 
-impl Rounds for prompts::Get {
+impl MultiRoundMethod for prompts::Get {
     type Done = prompts::GetResult;
 
-    fn done(output: MaybeInputRequired<prompts::GetResult>) -> Result<prompts::GetResult, Asks> {
-        reply(output)
+    fn into_complete(output: MaybeInputRequired<prompts::GetResult>) -> Result<prompts::GetResult, IncompleteResult> {
+        complete_or_incomplete(output)
     }
 
-    fn again(params: &mut prompts::GetParams, answers: Option<InputResponses>, state: Option<String>) {
+    fn set_input_responses(params: &mut prompts::GetParams, answers: Option<InputResponses>, state: Option<String>) {
         params.input_responses = answers;
         params.request_state = state;
     }
 }
 
-impl Rounds for resources::Read {
+impl MultiRoundMethod for resources::Read {
     type Done = resources::ReadResult;
 
-    fn done(output: MaybeInputRequired<resources::ReadResult>) -> Result<resources::ReadResult, Asks> {
-        reply(output)
+    fn into_complete(output: MaybeInputRequired<resources::ReadResult>) -> Result<resources::ReadResult, IncompleteResult> {
+        complete_or_incomplete(output)
     }
 
-    fn again(params: &mut resources::ReadParams, answers: Option<InputResponses>, state: Option<String>) {
+    fn set_input_responses(params: &mut resources::ReadParams, answers: Option<InputResponses>, state: Option<String>) {
         params.input_responses = answers;
         params.request_state = state;
     }
 }
 
-fn reply<T>(output: MaybeInputRequired<T>) -> Result<T, Asks> {
+fn complete_or_incomplete<T>(output: MaybeInputRequired<T>) -> Result<T, IncompleteResult> {
     match output {
         MaybeInputRequired::Complete(result) => Ok(result),
-        MaybeInputRequired::InputRequired(asked) => Err(Asks::Input(asked)),
-        _ => Err(Asks::Task),
+        MaybeInputRequired::InputRequired(asked) => Err(IncompleteResult::InputRequired(asked)),
+        _ => Err(IncompleteResult::Task),
     }
 }
 
 /// Asks, answers what is asked back, and asks again, until there is a result.
-pub(super) fn followed<M: Rounds>(client: Client, params: M::Params, options: Options) -> Boxed<M::Done> {
-    Box::pin(follow::<M>(client, params, options))
+pub(super) fn run_rounds_boxed<M: MultiRoundMethod>(client: Client, params: M::Params, options: Options) -> CallFuture<M::Done> {
+    Box::pin(run_rounds::<M>(client, params, options))
 }
 
 /// The same for whoever has something to do with the result. What hardly any call needs has a box of its own, so that
 /// those that do not need it do not carry it.
-pub(super) async fn follow<M: Rounds>(
+pub(super) async fn run_rounds<M: MultiRoundMethod>(
     client: Client,
     params: M::Params,
     options: Options,
 ) -> Result<M::Done> {
-    let rounds = client.inner.shared.settings.rounds;
-    let total = options.patience(&client.inner.shared.settings).total_timeout;
+    let rounds = client.inner.shared.settings.max_rounds;
+    let total = options.timeouts(&client.inner.shared.settings).total_timeout;
     let (mut params, mut options) = (params, options);
     let mut pages_shown = false;
     let mut spent = Duration::ZERO;
     for round in 0..=rounds {
         // The time of a person does not count, that of all rounds together does.
-        options.total = total.map(|total| total.saturating_sub(spent));
+        options.total_timeout = total.map(|total| total.saturating_sub(spent));
         let start = Instant::now();
-        let asked = client.ask::<M>(&params, &options).await;
+        let asked = client.send_request::<M>(&params, &options).await;
         spent += start.elapsed();
         let output = match asked {
             Ok(output) => output,
             Err(error) if total.is_some_and(|total| spent >= total) && error.is_timeout() => {
                 let limit = total.unwrap_or_default();
-                return Err(Kind::TimedOut { limit, total: true }.into());
+                return Err(ErrorKind::TimedOut { limit, total: true }.into());
             }
             Err(error) => {
                 // 2025-11-25: the user has to visit web pages first.
-                let left = options.total.unwrap_or(Duration::MAX);
-                if pages_shown || !Box::pin(client.visit_pages(&error, left)).await? {
+                let left = options.total_timeout.unwrap_or(Duration::MAX);
+                if pages_shown || !Box::pin(client.elicit_required_urls(&error, left)).await? {
                     return Err(error);
                 }
                 pages_shown = true;
                 continue;
             }
         };
-        match M::done(output) {
+        match M::into_complete(output) {
             Ok(done) => return Ok(done),
-            Err(Asks::Task) => {
+            Err(IncompleteResult::Task) => {
                 let text = "the server answers with a task, which was not asked for";
-                return Err(Kind::Rounds(text.to_owned()).into());
+                return Err(ErrorKind::InputRequired(text.to_owned()).into());
             }
-            Err(Asks::Input(asked)) => {
+            Err(IncompleteResult::InputRequired(asked)) => {
                 let answers = match asked.input_requests {
-                    Some(asked) => Some(Box::pin(client.answer(asked)).await?),
+                    Some(asked) => Some(Box::pin(client.handle_input_requests(asked)).await?),
                     // "Come back": the server wants nothing but its state, and some time.
                     None => {
-                        tokio::time::sleep(COME_BACK * 2_u32.pow((round as u32).min(5))).await;
+                        tokio::time::sleep(INITIAL_RETRY_DELAY * 2_u32.pow((round as u32).min(5))).await;
                         None
                     }
                 };
-                M::again(&mut params, answers, asked.request_state);
+                M::set_input_responses(&mut params, answers, asked.request_state);
             }
         }
     }
-    Err(Kind::Rounds(format!("the server has asked back more than {rounds} times for one call")).into())
+    Err(ErrorKind::InputRequired(format!("the server has asked back more than {rounds} times for one call")).into())
 }
 
 /// How long a server that wants us to come back is left alone at first.
-const COME_BACK: Duration = Duration::from_millis(50);
+const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A request as its type says.
-pub(super) struct Typed<'a, M: Request> {
+pub(super) struct TypedRequest<'a, M: ClientMethod> {
     params: &'a M::Params,
     method: PhantomData<fn() -> M>,
 }
 
-impl<'a, M: Request> Typed<'a, M> {
+impl<'a, M: ClientMethod> TypedRequest<'a, M> {
     pub(super) fn new(params: &'a M::Params) -> Self {
         Self { params, method: PhantomData }
     }
 }
 
-impl<M: Request> Written for Typed<'_, M> {
+impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
     fn method(&self) -> &str {
         M::NAME
     }
 
     fn name(&self) -> Option<&str> {
-        subject::<M>(self.params)
+        mcp_name::<M>(self.params)
     }
 
-    fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &Link, options: &Options) -> Result<()> {
+    fn encode(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Result<()> {
         let mut params = self.params.clone();
         if params.meta().is_none() && options.meta.is_none() {
-            let stamp = link.stamp_text(id, options);
+            let stamp = link.request_meta_json(id, options);
             return Ok(write_request_with_meta::<M>(out, id, params, link.revision(), &stamp)?);
         }
-        link.stamp(params.meta_mut(), id, options);
+        link.add_request_meta(params.meta_mut(), id, options);
         Ok(write_request::<M>(out, id, params, link.revision())?)
     }
 
-    fn headers(&self, link: &Link) -> Vec<(String, String)> {
+    fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
         let any: &dyn std::any::Any = self.params;
         match any.downcast_ref::<tools::CallParams>() {
             Some(call) if link.revision().is_stateless() => {
-                link.shared.tools.headers(&call.name, call.arguments.as_ref().map(RawJson::text))
+                link.shared.tools.param_headers(&call.name, call.arguments.as_ref().map(RawJson::text))
             }
             _ => Vec::new(),
         }
@@ -313,7 +313,7 @@ impl<M: Request> Written for Typed<'_, M> {
 }
 
 /// What a request is about: a name, an URI, a task; or where a list goes on.
-pub(super) fn subject<M: Request>(params: &M::Params) -> Option<&str> {
+pub(super) fn mcp_name<M: ClientMethod>(params: &M::Params) -> Option<&str> {
     let any: &dyn std::any::Any = params;
     None.or_else(|| any.downcast_ref::<tools::CallParams>().map(|params| &*params.name))
         .or_else(|| any.downcast_ref::<prompts::GetParams>().map(|params| &*params.name))
@@ -323,9 +323,9 @@ pub(super) fn subject<M: Request>(params: &M::Params) -> Option<&str> {
 }
 
 /// Reads an answer as what the method gives.
-pub(super) fn read<M: Request>(result: &RawJson, from: tsugite_core::revision::Revision) -> Result<M::Output>
+pub(super) fn decode_result<M: ClientMethod>(result: &RawJson, from: tsugite_core::revision::Revision) -> Result<M::Output>
 where
     M::Output: Output,
 {
-    read_result::<M>(result.into(), from).map_err(|what| Error::shape(M::NAME, what))
+    read_result::<M>(result.into(), from).map_err(|what| ClientError::malformed_result(M::NAME, what))
 }

@@ -1,4 +1,4 @@
-//! Talking to servers: [`Client::connect`], [`Client::spawn`] and [`Client::of`] give the same client over HTTP, over a
+//! Talking to servers: [`Client::connect`], [`Client::spawn`] and [`Client::in_process`] give the same client over HTTP, over a
 //! child's pipes and in memory. It finds out by itself which revision the other side speaks.
 //!
 //! ```
@@ -7,8 +7,8 @@
 //! use tsugite::prelude::*;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-//! let server = Server::new("greeter", "1.0.0").tool(Tool::new("greet").handler(async || "hello"));
-//! let client = Client::of(&server).await?; // or Client::connect("https://…"), or Client::spawn(["command", "argument"])
+//! let server = Server::new("greeter", "1.0.0").find_tool(Tool::new("greet").handler(async || "hello"));
+//! let client = Client::in_process(&server).await?; // or Client::connect("https://…"), or Client::spawn(["command", "argument"])
 //! let text: String = client.call("greet", json!({})).await?;
 //! assert_eq!(text, "hello");
 //! # Ok(()) }
@@ -19,33 +19,33 @@
 //! - `requests`, `call`, `pages`: what one can ask. `handler`, `answer`: what the server asks. `subscription`: what it tells.
 //! - `cache`, `known_tools`: what is remembered. `host`: many servers at once. `servers`: files that list them.
 
-mod answer;
+mod server_requests;
 mod cache;
 mod call;
-mod calls;
-mod carrier;
-mod check;
-mod connecting;
-mod error;
-mod handler;
+mod pending_calls;
+mod transport;
+mod output_validation;
+mod builder;
+mod client_error;
+mod client_handler;
 pub mod host;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(not(feature = "http"))]
 #[path = "no_http.rs"]
 mod http;
-mod known_tools;
-mod link;
-mod open;
+mod tool_metadata;
+mod connection;
+mod negotiate;
 mod options;
-mod pages;
-pub(crate) mod relay;
+mod paginator;
+pub(crate) mod forwarded_request;
 mod requests;
 pub mod servers;
-mod settings;
-mod shared;
+mod client_settings;
+mod client_state;
 mod subscription;
-pub(crate) mod tap;
+pub(crate) mod upstream_observer;
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -61,25 +61,25 @@ use tsugite_core::revision::{RpcError, Revision, code};
 
 pub use crate::transport::child::{Command, Stderr};
 pub use cache::Caching;
-pub use call::{Call, Request};
-pub use connecting::Connecting;
-pub use error::{Challenge, Error, Kind, Result, Step};
-pub use handler::{Answer, Change, Consent, Handler, Offers};
+pub use call::{Call, ClientMethod};
+pub use builder::ClientBuilder;
+pub use client_error::{Challenge, ClientError, ErrorKind, Result, ConnectStep};
+pub use client_handler::{FormResponse, Change, UrlResponse, ClientHandler, HandlerCapabilities};
 pub use host::{Host, Permissions};
 pub use http::Authorizer;
-pub use pages::{Listing, Pages};
-pub use settings::Direction;
-pub use subscription::{Subscription, Watch};
+pub use paginator::{Paginator, Paginated};
+pub use client_settings::Direction;
+pub use subscription::{Subscription, ChangeFilter};
 pub use tsugite_core::session::probe::ProbeRecord;
 
-use call::Typed;
-use carrier::Carrier;
-use handler::Handlers;
-use http::Url;
-use link::{Link, Trouble, Written};
+use call::TypedRequest;
+use transport::Transport;
+use client_handler::ClientHandlers;
+use http::HttpConfig;
+use connection::{ClientConnection, CallError, OutboundRequest};
 use options::Options;
-use shared::Shared;
-use subscription::Watched;
+use client_state::ClientState;
+use subscription::SubscriptionCounts;
 
 use crate::lock::lock;
 use crate::server::{Principal, Server};
@@ -89,31 +89,31 @@ use crate::server::{Principal, Server};
 /// A connection that is lost is opened again by the next call. See [`Client::close`] for a polite end.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientInner>,
 }
 
-struct Inner {
-    shared: Arc<Shared>,
-    way: Way,
-    link: Mutex<Option<Arc<Link>>>,
+struct ClientInner {
+    shared: Arc<ClientState>,
+    target: ConnectTarget,
+    connection: Mutex<Option<Arc<ClientConnection>>>,
     /// One opens at a time, and leaves behind why it could not.
-    opening: tokio::sync::Mutex<Option<Error>>,
+    connect_lock: tokio::sync::Mutex<Option<ClientError>>,
     /// How often it was tried.
-    attempts: AtomicU64,
-    verdict: Mutex<Option<ProbeRecord>>,
+    connect_attempts: AtomicU64,
+    probe_record: Mutex<Option<ProbeRecord>>,
     /// Resources that are watched, up to 2025-11-25.
-    watched: Mutex<Watched>,
+    resource_subscriptions: Mutex<SubscriptionCounts>,
     /// Keeps the stream of changes for the handler open, on 2026-07-28.
-    listening: Mutex<Option<AbortHandle>>,
+    listen_task: Mutex<Option<AbortHandle>>,
     closed: AtomicBool,
 }
 
 /// How a server is reached.
 #[derive(Clone)]
-enum Way {
+enum ConnectTarget {
     Child(Box<Command>),
-    Memory(Server, Option<Principal>),
-    Http(Box<Url>),
+    InProcess(Server, Option<Principal>),
+    Http(Box<HttpConfig>),
 }
 
 impl Client {
@@ -127,8 +127,8 @@ impl Client {
     /// println!("{:?} speaks {}", client.server_info(), client.revision());
     /// # Ok(()) }
     /// ```
-    pub fn connect(url: impl Into<String>) -> Connecting {
-        Connecting::new(Way::Http(Box::new(Url::new(url.into()))))
+    pub fn connect(url: impl Into<String>) -> ClientBuilder {
+        ClientBuilder::new(ConnectTarget::Http(Box::new(HttpConfig::new(url.into()))))
     }
 
     /// Starts a server and connects to it through its pipes. It ends with the client, and all it started with it.
@@ -141,75 +141,75 @@ impl Client {
     /// client.close().await;
     /// # Ok(()) }
     /// ```
-    pub fn spawn(command: impl Into<Command>) -> Connecting {
-        Connecting::new(Way::Child(Box::new(command.into())))
+    pub fn spawn(command: impl Into<Command>) -> ClientBuilder {
+        ClientBuilder::new(ConnectTarget::Child(Box::new(command.into())))
     }
 
     /// Connects to a server in this process: for tests, on any revision, without a port.
-    pub fn of(server: &Server) -> Connecting {
-        Connecting::new(Way::Memory(server.clone(), None))
+    pub fn in_process(server: &Server) -> ClientBuilder {
+        ClientBuilder::new(ConnectTarget::InProcess(server.clone(), None))
     }
 
     /// The revision that is spoken.
     pub fn revision(&self) -> Revision {
-        self.last_link().map_or(Revision::NEWEST, |link| link.revision())
+        self.last_connection().map_or(Revision::NEWEST, |link| link.revision())
     }
 
     /// What the server calls itself. On 2026-07-28 it need not.
     pub fn server_info(&self) -> Option<Implementation> {
-        self.last_link()?.agreed()?.server.clone()
+        self.last_connection()?.negotiated()?.server_info.clone()
     }
 
     /// What the server can do. `None` if it was not asked: on 2026-07-28 with a pinned revision, or a verdict. Then
     /// [`Client::discover`] asks.
     pub fn server_capabilities(&self) -> Option<ServerCapabilities> {
-        self.last_link()?.agreed()?.capabilities.clone()
+        self.last_connection()?.negotiated()?.capabilities.clone()
     }
 
     /// How the server wants to be used.
     pub fn instructions(&self) -> Option<String> {
-        self.last_link()?.agreed()?.instructions.clone()
+        self.last_connection()?.negotiated()?.instructions.clone()
     }
 
     /// What was found out about the server: with it the next connection needs no probe. It can be stored as JSON.
-    pub fn verdict(&self) -> Option<ProbeRecord> {
-        *lock(&self.inner.verdict)
+    pub fn probe_record(&self) -> Option<ProbeRecord> {
+        *lock(&self.inner.probe_record)
     }
 
     /// The last of what a child wrote to its standard error; empty for other servers.
     pub fn stderr(&self) -> String {
-        match self.last_link().as_deref().map(|link| &link.carrier) {
-            Some(Carrier::Child(pipe)) => pipe.child.stderr(),
+        match self.last_connection().as_deref().map(|link| &link.transport) {
+            Some(Transport::Child(pipe)) => pipe.child.stderr(),
             _ => String::new(),
         }
     }
 
     /// The process id of a child: the one that was started last, which may have ended.
     pub fn process_id(&self) -> Option<u32> {
-        match self.last_link().as_deref().map(|link| &link.carrier) {
-            Some(Carrier::Child(pipe)) => Some(pipe.child.id()),
+        match self.last_connection().as_deref().map(|link| &link.transport) {
+            Some(Transport::Child(pipe)) => Some(pipe.child.id()),
             _ => None,
         }
     }
 
     /// Whether there is a connection now. One that was lost is opened again by the next call.
     pub fn is_connected(&self) -> bool {
-        matches!(self.live_link(), Ok(Some(_)))
+        matches!(self.live_connection(), Ok(Some(_)))
     }
 
     /// Ends the connection politely: a session is ended, a child gets the time to finish. Calls that are under way fail.
     ///
-    /// Every later call fails with [`Kind::Closed`].
+    /// Every later call fails with [`ErrorKind::Closed`].
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
-        let link = self.last_link();
+        let link = self.last_connection();
         if let Some(link) = &link {
-            link.hang_up();
+            link.begin_close();
         }
-        if let Some(listening) = lock(&self.inner.listening).take() {
+        if let Some(listening) = lock(&self.inner.listen_task).take() {
             listening.abort();
         }
-        self.inner.shared.end();
+        self.inner.shared.close_subscriptions();
         if let Some(link) = link {
             link.close().await;
         }
@@ -221,16 +221,16 @@ impl Client {
     }
 
     /// Asks the handlers what a result asks for, for those who go step by step.
-    pub async fn answer(&self, asked: InputRequests) -> Result<InputResponses> {
-        answer::to_inputs(self.handlers(), asked).await
+    pub async fn handle_input_requests(&self, asked: InputRequests) -> Result<InputResponses> {
+        server_requests::handle_input_requests(self.handlers(), asked).await
     }
 
-    fn handlers(&self) -> &Handlers {
+    fn handlers(&self) -> &ClientHandlers {
         &self.inner.shared.settings.handlers
     }
 
-    fn last_link(&self) -> Option<Arc<Link>> {
-        lock(&self.inner.link).clone()
+    fn last_connection(&self) -> Option<Arc<ClientConnection>> {
+        lock(&self.inner.connection).clone()
     }
 
     fn downgrade(&self) -> WeakClient {
@@ -238,144 +238,144 @@ impl Client {
     }
 
     /// The connection, as long as a call has time for it to be opened again.
-    async fn link_within(&self, options: &Options) -> Result<Arc<Link>> {
-        if let Some(link) = self.live_link()? {
+    async fn connection_with_timeout(&self, options: &Options) -> Result<Arc<ClientConnection>> {
+        if let Some(link) = self.live_connection()? {
             return Ok(link);
         }
-        let limit = options.patience(&self.inner.shared.settings).idle_timeout;
-        match tokio::time::timeout(limit, self.link()).await {
+        let limit = options.timeouts(&self.inner.shared.settings).idle_timeout;
+        match tokio::time::timeout(limit, self.connection()).await {
             Ok(link) => link,
-            Err(_) => Err(Kind::TimedOut { limit, total: false }.into()),
+            Err(_) => Err(ErrorKind::TimedOut { limit, total: false }.into()),
         }
     }
 
     /// The connection; opened again if it was lost.
-    async fn link(&self) -> Result<Arc<Link>> {
-        if let Some(link) = self.live_link()? {
+    async fn connection(&self) -> Result<Arc<ClientConnection>> {
+        if let Some(link) = self.live_connection()? {
             return Ok(link);
         }
-        let attempts = self.inner.attempts.load(Ordering::Acquire);
-        let mut last_failure = self.inner.opening.lock().await;
+        let attempts = self.inner.connect_attempts.load(Ordering::Acquire);
+        let mut last_failure = self.inner.connect_lock.lock().await;
         // Somebody else may have opened it meanwhile, or found that it cannot be.
-        if let Some(link) = self.live_link()? {
+        if let Some(link) = self.live_connection()? {
             return Ok(link);
         }
         if let (Some(failure), true) =
-            (&*last_failure, self.inner.attempts.load(Ordering::Acquire) > attempts)
+            (&*last_failure, self.inner.connect_attempts.load(Ordering::Acquire) > attempts)
         {
             return Err(failure.clone());
         }
         // Large, and rare: whoever only looks for a connection has no room for it.
-        let opened = Box::pin(self.open()).await;
+        let opened = Box::pin(self.open_connection()).await;
         *last_failure = opened.as_ref().err().cloned();
-        self.inner.attempts.fetch_add(1, Ordering::AcqRel);
+        self.inner.connect_attempts.fetch_add(1, Ordering::AcqRel);
         opened
     }
 
-    async fn open(&self) -> Result<Arc<Link>> {
+    async fn open_connection(&self) -> Result<Arc<ClientConnection>> {
         // The old one stays until there is a new one: what it knows of the server is still the best there is.
-        let old = self.last_link();
+        let old = self.last_connection();
         if let Some(old) = &old {
             old.retire("the connection was lost");
         }
-        let known = self.verdict();
-        let (link, verdict) = open::open(&self.inner.way, &self.inner.shared, known).await?;
-        *lock(&self.inner.verdict) = verdict;
-        *lock(&self.inner.link) = Some(Arc::clone(&link));
+        let known = self.probe_record();
+        let (link, verdict) = negotiate::connect(&self.inner.target, &self.inner.shared, known).await?;
+        *lock(&self.inner.probe_record) = verdict;
+        *lock(&self.inner.connection) = Some(Arc::clone(&link));
         if self.inner.closed.load(Ordering::Acquire) {
-            link.end("the client is closed");
-            return Err(Kind::Closed.into());
+            link.abort("the client is closed");
+            return Err(ErrorKind::Closed.into());
         }
         if old.is_some() {
-            self.after_break(&link).await;
+            self.after_reconnect(&link).await;
         }
-        let mut listening = lock(&self.inner.listening);
+        let mut listening = lock(&self.inner.listen_task);
         if listening.as_ref().is_none_or(AbortHandle::is_finished) {
             *listening = subscription::listen_for_handler(self, &link);
         }
         Ok(link)
     }
 
-    fn live_link(&self) -> Result<Option<Arc<Link>>> {
+    fn live_connection(&self) -> Result<Option<Arc<ClientConnection>>> {
         if self.inner.closed.load(Ordering::Acquire) {
-            return Err(Kind::Closed.into());
+            return Err(ErrorKind::Closed.into());
         }
-        Ok(self.last_link().filter(|link| link.lost().is_none()))
+        Ok(self.last_connection().filter(|link| link.disconnect_reason().is_none()))
     }
 
     /// A new connection knows nothing of what the old one was told.
-    async fn after_break(&self, link: &Arc<Link>) {
-        self.inner.shared.changed(Change::Everything, None, link.revision());
-        if let Some(tap) = &self.inner.shared.settings.tap {
-            tap.renewed();
+    async fn after_reconnect(&self, link: &Arc<ClientConnection>) {
+        self.inner.shared.notify_change(Change::All, None, link.revision());
+        if let Some(tap) = &self.inner.shared.settings.observer {
+            tap.on_reconnect();
         }
         if link.revision().is_stateless() {
             return;
         }
-        let watched: Vec<String> = lock(&self.inner.watched).keys().cloned().collect();
+        let watched: Vec<String> = lock(&self.inner.resource_subscriptions).keys().cloned().collect();
         for uri in watched {
             let params = resources::UriParams::new(uri);
-            let request = Typed::<resources::Subscribe>::new(&params);
+            let request = TypedRequest::<resources::Subscribe>::new(&params);
             if let Err(trouble) = link.call(&request, &Options::default()).await
                 && !self.is_closed()
             {
-                tracing::warn!(error = %Error::from(trouble), "a resource is no longer watched");
+                tracing::warn!(error = %ClientError::from(trouble), "a resource is no longer watched");
             }
         }
     }
 
     /// One request and its answer, as its type says, from memory where that is allowed.
-    async fn ask<M: Request>(&self, params: &M::Params, options: &Options) -> Result<M::Output> {
+    async fn send_request<M: ClientMethod>(&self, params: &M::Params, options: &Options) -> Result<M::Output> {
         let shared = &self.inner.shared;
         // What a header of its own says of a call may be who calls.
         let cached = cache_key::<M>(params).filter(|_| options.headers.is_empty());
-        self.live_link()?;
+        self.live_connection()?;
         if let (Some(key), Caching::Use) = (cached, options.caching)
-            && self.last_link().is_some_and(|link| link.revision().is_stateless())
-            && let Some(result) = shared.cache.find(M::NAME, key)
+            && self.last_connection().is_some_and(|link| link.revision().is_stateless())
+            && let Some(result) = shared.cache.get(M::NAME, key)
         {
-            return self.read::<M>(&result, Revision::NEWEST);
+            return self.decode_result::<M>(&result, Revision::NEWEST);
         }
-        let asked = shared.cache.now();
-        let (result, revision) = self.send(&Typed::<M>::new(params), options).await?;
+        let asked = shared.cache.generation();
+        let (result, revision) = self.send_with_retry(&TypedRequest::<M>::new(params), options).await?;
         if let (Some(key), Caching::Use | Caching::Refresh) = (cached, options.caching)
             && revision.is_stateless()
         {
-            shared.cache.keep(M::NAME, key, &result, asked);
+            shared.cache.insert(M::NAME, key, &result, asked);
         }
-        self.read::<M>(&result, revision)
+        self.decode_result::<M>(&result, revision)
     }
 
-    fn read<M: Request>(&self, result: &RawJson, revision: Revision) -> Result<M::Output> {
-        let mut output = call::read::<M>(result, revision)?;
+    fn decode_result<M: ClientMethod>(&self, result: &RawJson, revision: Revision) -> Result<M::Output> {
+        let mut output = call::decode_result::<M>(result, revision)?;
         let any: &mut dyn Any = &mut output;
         if let Some(list) = any.downcast_mut::<tools::ListResult>() {
-            let over_http = matches!(self.inner.way, Way::Http(_));
-            self.inner.shared.tools.learn(&mut list.tools, revision, over_http);
+            let over_http = matches!(self.inner.target, ConnectTarget::Http(_));
+            self.inner.shared.tools.update(&mut list.tools, revision, over_http);
         }
         Ok(output)
     }
 
     /// Sends a request until it is answered, as far as doing so again does no harm.
-    async fn send(&self, request: &dyn Written, options: &Options) -> Result<(RawJson, Revision)> {
+    async fn send_with_retry(&self, request: &dyn OutboundRequest, options: &Options) -> Result<(RawJson, Revision)> {
         let (mut repeats, mut refreshed, mut insisted) = (0, false, false);
         loop {
-            let link = self.link_within(options).await?;
+            let link = self.connection_with_timeout(options).await?;
             let outcome = link.call(request, options).await;
             let (error, code) = match outcome {
                 Ok(Ok(result)) => {
-                    link.takes_trust();
+                    link.take_revision_unverified();
                     return Ok((result, link.revision()));
                 }
                 Ok(Err(error)) => {
                     let code = error.code;
-                    (Error::refused(error, request.method(), link.revision()), code)
+                    (ClientError::from_error_response(error, request.method(), link.revision()), code)
                 }
-                Err(Trouble::Final(error)) => (error, 0),
-                Err(Trouble::Lost { may_have_run, seen }) => {
-                    let safe = !may_have_run || options.repeatable || self.is_harmless(request);
-                    if !safe || repeats >= REPEATS || self.inner.closed.load(Ordering::Acquire) {
-                        return Err(Trouble::Lost { may_have_run, seen }.into());
+                Err(CallError::Fatal(error)) => (error, 0),
+                Err(CallError::Disconnected { may_have_run, reason: seen }) => {
+                    let safe = !may_have_run || options.idempotent || self.is_idempotent(request);
+                    if !safe || repeats >= MAX_RETRIES || self.inner.closed.load(Ordering::Acquire) {
+                        return Err(CallError::Disconnected { may_have_run, reason: seen }.into());
                     }
                     repeats += 1;
                     tracing::debug!(method = request.method(), seen, "the call is repeated");
@@ -392,12 +392,12 @@ impl Client {
                     Box::pin(self.refresh_tools()).await?;
                 }
                 // A server that speaks what was spoken may have meant something else.
-                code::UNSUPPORTED_VERSION if !insisted && speaks(&error, link.revision()) => insisted = true,
+                code::UNSUPPORTED_VERSION if !insisted && server_supports(&error, link.revision()) => insisted = true,
                 // What was believed of the server may be wrong. It has refused, so nothing was done.
-                _ if link.takes_trust() && !error.may_have_run() && !self.inner.shared.settings.pinned => {
-                    *lock(&self.inner.verdict) = None;
-                    link.end("the server is asked again which revision it speaks");
-                    if self.link().await?.revision().is_stateless() {
+                _ if link.take_revision_unverified() && !error.may_have_run() && !self.inner.shared.settings.pinned => {
+                    *lock(&self.inner.probe_record) = None;
+                    link.abort("the server is asked again which revision it speaks");
+                    if self.connection().await?.revision().is_stateless() {
                         return Err(error);
                     }
                 }
@@ -407,10 +407,10 @@ impl Client {
     }
 
     /// Whether doing it twice does no harm: everything but calling a tool, and a tool that says so itself.
-    fn is_harmless(&self, request: &dyn Written) -> bool {
+    fn is_idempotent(&self, request: &dyn OutboundRequest) -> bool {
         match request.method() {
             tools::Call::NAME => {
-                request.name().is_some_and(|name| self.inner.shared.tools.is_repeatable(name))
+                request.name().is_some_and(|name| self.inner.shared.tools.is_idempotent(name))
             }
             tasks::Update::NAME | tasks::Cancel::NAME => false,
             method => tsugite_core::revision::methods().iter().any(|row| row.name == method),
@@ -422,8 +422,8 @@ impl Client {
     }
 
     /// Reads the list of tools if it has not shown this one.
-    async fn know_tool(&self, name: &str) -> Result<()> {
-        match self.inner.shared.tools.knows(name) {
+    async fn ensure_tool_listed(&self, name: &str) -> Result<()> {
+        match self.inner.shared.tools.contains(name) {
             true => Ok(()),
             false => Box::pin(self.refresh_tools()).await,
         }
@@ -431,8 +431,8 @@ impl Client {
 
     /// Sends the user to the web pages a refused call needs visited first (2025-11-25). True when they were, and the call
     /// may be tried again.
-    async fn visit_pages(&self, error: &Error, limit: Duration) -> Result<bool> {
-        let Some(RpcError::UrlElicitationRequired { elicitations }) = error.as_refusal() else {
+    async fn elicit_required_urls(&self, error: &ClientError, limit: Duration) -> Result<bool> {
+        let Some(RpcError::UrlElicitationRequired { elicitations }) = error.as_rpc_error() else {
             return Ok(false);
         };
         if self.handlers().url.is_none() {
@@ -441,20 +441,20 @@ impl Client {
         let mut ids = Vec::new();
         for page in elicitations {
             ids.extend(page.elicitation_id.clone());
-            match answer::ask_url(self.handlers(), page.clone()).await {
-                Ok(Consent::Open) => {}
+            match server_requests::elicit_url(self.handlers(), page.clone()).await {
+                Ok(UrlResponse::Accept) => {}
                 _ => return Ok(false),
             }
         }
-        let link = self.link().await?;
+        let link = self.connection().await?;
         // The server need not say when it is done: then trying tells.
-        let _ = tokio::time::timeout(limit, link.all_visited(&ids)).await;
+        let _ = tokio::time::timeout(limit, link.wait_for_elicitations(&ids)).await;
         Ok(true)
     }
 }
 
 /// Under what a result is remembered; `None` if it is not.
-fn cache_key<M: Request>(params: &M::Params) -> Option<Option<&str>> {
+fn cache_key<M: ClientMethod>(params: &M::Params) -> Option<Option<&str>> {
     let any: &dyn Any = params;
     match M::NAME {
         tools::List::NAME | prompts::List::NAME | resources::List::NAME | resources::ListTemplates::NAME => {
@@ -469,8 +469,8 @@ fn cache_key<M: Request>(params: &M::Params) -> Option<Option<&str>> {
 }
 
 /// Whether the server says that it speaks what it has just refused.
-fn speaks(error: &Error, revision: Revision) -> bool {
-    matches!(error.as_refusal(), Some(RpcError::UnsupportedVersion { supported, .. }) if supported.contains(revision))
+fn server_supports(error: &ClientError, revision: Revision) -> bool {
+    matches!(error.as_rpc_error(), Some(RpcError::UnsupportedVersion { supported, .. }) if supported.contains(revision))
 }
 
 impl std::fmt::Debug for Client {
@@ -479,25 +479,25 @@ impl std::fmt::Debug for Client {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ClientInner {
     fn drop(&mut self) {
-        if let Some(listening) = lock(&self.listening).take() {
+        if let Some(listening) = lock(&self.listen_task).take() {
             listening.abort();
         }
-        self.shared.end();
-        let Some(link) = lock(&self.link).take() else { return };
-        match (&link.carrier, tokio::runtime::Handle::try_current()) {
+        self.shared.close_subscriptions();
+        let Some(link) = lock(&self.connection).take() else { return };
+        match (&link.transport, tokio::runtime::Handle::try_current()) {
             // Over HTTP there is a session to be ended.
-            (Carrier::Http(_), Ok(runtime)) => {
+            (Transport::StreamableHttp(_), Ok(runtime)) => {
                 runtime.spawn(async move { link.close().await });
             }
-            _ => link.end("the client is gone"),
+            _ => link.abort("the client is gone"),
         }
     }
 }
 
 /// A client that does not keep itself alive.
-struct WeakClient(Weak<Inner>);
+struct WeakClient(Weak<ClientInner>);
 
 impl WeakClient {
     fn upgrade(&self) -> Option<Client> {
@@ -506,4 +506,4 @@ impl WeakClient {
 }
 
 /// How often a call is repeated because its connection was lost.
-const REPEATS: u32 = 2;
+const MAX_RETRIES: u32 = 2;

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use tsugite_core::session::probe::ProbeRecord;
 
-use super::calls::Waiting;
-use super::carrier::{Answered, Outgoing};
-use super::error::{Challenge, Error, Result};
-use super::link::{Link, Trouble};
-use super::shared::Shared;
+use super::pending_calls::PendingCall;
+use super::transport::{ServerReply, EncodedRequest};
+use super::client_error::{Challenge, ClientError, Result};
+use super::connection::{ClientConnection, CallError};
+use super::client_state::ClientState;
 
 /// Gives credentials over HTTP, which this program was built without.
 pub trait Authorizer: Send + Sync + 'static {
@@ -21,67 +21,67 @@ pub trait Authorizer: Send + Sync + 'static {
     fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>>;
 
     /// The server refused. True when the request is to be sent again.
-    fn challenged(&self, challenge: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
+    fn handle_challenge(&self, challenge: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
 }
 
 /// How a server would be reached.
 #[derive(Clone)]
 #[allow(dead_code, reason = "nobody can follow it")]
-pub(super) struct Url {
-    pub(super) text: String,
+pub(super) struct HttpConfig {
+    pub(super) url: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
-    pub(super) trusted: Vec<PathBuf>,
-    pub(super) limit: Duration,
-    pub(super) only_sse: bool,
-    pub(super) only_streamable: bool,
+    pub(super) root_certificates: Vec<PathBuf>,
+    pub(super) connect_timeout: Duration,
+    pub(super) sse_only: bool,
+    pub(super) streamable_only: bool,
 }
 
-impl Url {
-    pub(super) fn new(text: String) -> Self {
-        let limit = Duration::ZERO;
+impl HttpConfig {
+    pub(super) fn new(url: String) -> Self {
+        let connect_timeout = Duration::ZERO;
         Self {
-            text,
+            url,
             headers: Vec::new(),
             authorizer: None,
-            trusted: Vec::new(),
-            limit,
-            only_sse: false,
-            only_streamable: false,
+            root_certificates: Vec::new(),
+            connect_timeout,
+            sse_only: false,
+            streamable_only: false,
         }
     }
 }
 
 pub(super) async fn open(
-    _: &Arc<Shared>,
-    _: &Url,
+    _: &Arc<ClientState>,
+    _: &HttpConfig,
     _: Option<ProbeRecord>,
-) -> Result<(Arc<Link>, Option<ProbeRecord>)> {
+) -> Result<(Arc<ClientConnection>, Option<ProbeRecord>)> {
     let text =
         "HTTP is spoken only with the cargo feature `http` of tsugite, which this program was built without";
-    Err(Error::setting(text))
+    Err(ClientError::config(text))
 }
 
-pub(super) async fn hear(_: &Arc<Link>) {}
+pub(super) async fn start_standalone_stream(_: &Arc<ClientConnection>) {}
 
 /// Streamable HTTP, of which there is none.
-pub(super) struct Http(Infallible);
+pub(super) struct StreamableHttp(Infallible);
 
-impl Http {
+impl StreamableHttp {
     pub(super) async fn exchange(
         &self,
-        _: &Arc<Link>,
-        _: &Arc<Waiting>,
-        _: Outgoing<'_>,
-    ) -> Result<Answered, Trouble> {
+        _: &Arc<ClientConnection>,
+        _: &Arc<PendingCall>,
+        _: EncodedRequest<'_>,
+    ) -> Result<ServerReply, CallError> {
         match self.0 {}
     }
 
-    pub(super) async fn tell(&self, _: &Arc<Link>, _: Vec<u8>) -> Result<(), Trouble> {
+    pub(super) async fn send_message(&self, _: &Arc<ClientConnection>, _: Vec<u8>) -> Result<(), CallError> {
         match self.0 {}
     }
 
-    pub(super) async fn close(&self, _: &Arc<Link>) {
+    pub(super) async fn close(&self, _: &Arc<ClientConnection>) {
         match self.0 {}
     }
 
@@ -91,14 +91,14 @@ impl Http {
 }
 
 /// HTTP+SSE, of which there is none.
-pub(super) struct Sse(Infallible);
+pub(super) struct HttpSse(Infallible);
 
-impl Sse {
-    pub(super) async fn send(&self, _: Outgoing<'_>) -> Result<(), Trouble> {
+impl HttpSse {
+    pub(super) async fn send_request(&self, _: EncodedRequest<'_>) -> Result<(), CallError> {
         match self.0 {}
     }
 
-    pub(super) async fn tell(&self, _: Vec<u8>) -> Result<(), Trouble> {
+    pub(super) async fn send_message(&self, _: Vec<u8>) -> Result<(), CallError> {
         match self.0 {}
     }
 }

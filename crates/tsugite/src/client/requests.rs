@@ -15,32 +15,32 @@ use tsugite_core::protocol::tasks::{self, TaskParams, UpdateParams};
 use tsugite_core::protocol::tools::{self, CallParams, CallResult};
 use tsugite_core::protocol::{Method, NoParams, OrderedMap, meta, roots};
 
-use super::call::{self, Call, Request};
-use super::error::{Error, Kind, Result};
-use super::link::{Link, Written};
+use super::call::{self, Call, ClientMethod};
+use super::client_error::{ClientError, ErrorKind, Result};
+use super::connection::{ClientConnection, OutboundRequest};
 use super::options::Options;
-use super::pages::Listing;
-use super::{Client, check};
+use super::paginator::Paginator;
+use super::{Client, output_validation};
 
 impl Client {
     /// Which tools there are, all pages of them.
-    pub fn list_tools(&self) -> Listing<tools::List> {
-        Listing::new(self)
+    pub fn list_tools(&self) -> Paginator<tools::List> {
+        Paginator::new(self)
     }
 
     /// Which prompts there are.
-    pub fn list_prompts(&self) -> Listing<prompts::List> {
-        Listing::new(self)
+    pub fn list_prompts(&self) -> Paginator<prompts::List> {
+        Paginator::new(self)
     }
 
     /// Which resources there are.
-    pub fn list_resources(&self) -> Listing<resources::List> {
-        Listing::new(self)
+    pub fn list_resources(&self) -> Paginator<resources::List> {
+        Paginator::new(self)
     }
 
     /// Which templates for resources there are.
-    pub fn list_resource_templates(&self) -> Listing<resources::ListTemplates> {
-        Listing::new(self)
+    pub fn list_resource_templates(&self) -> Paginator<resources::ListTemplates> {
+        Paginator::new(self)
     }
 
     /// Calls a tool and reads what it gives into a type.
@@ -49,7 +49,7 @@ impl Client {
     /// without, from its text: as JSON, or as the text itself. What the server asks meanwhile is answered by the
     /// client's handlers.
     ///
-    /// Fails with [`Error::as_tool_failure`] when the tool says that it failed, with [`Error::as_refusal`] when the server
+    /// Fails with [`ClientError::as_tool_failure`] when the tool says that it failed, with [`ClientError::as_rpc_error`] when the server
     /// declines.
     ///
     /// ```
@@ -64,7 +64,7 @@ impl Client {
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-    /// let client = Client::of(&Server::new("calculator", "1.0.0").tool(add)).await?;
+    /// let client = Client::of(&Server::new("calculator", "1.0.0").find_tool(add)).await?;
     /// let sum: i64 = client.call("add", json!({"a": 1, "b": 2})).await?;
     /// assert_eq!(sum, 3);
     /// # Ok(()) }
@@ -76,14 +76,14 @@ impl Client {
     ) -> Call<tools::Call, T> {
         Call::new(self, call_params(name.into(), &arguments), |client, params, options| {
             Box::pin(async move {
-                let result = call::follow::<tools::Call>(client, params, options).await?;
+                let result = call::run_rounds::<tools::Call>(client, params, options).await?;
                 if result.is_error == Some(true) {
-                    return Err(Kind::Tool(Box::new(result)).into());
+                    return Err(ErrorKind::ToolFailed(Box::new(result)).into());
                 }
-                read_output(&result).map_err(|what| Error::shape(tools::Call::NAME, what))
+                read_output(&result).map_err(|what| ClientError::malformed_result(tools::Call::NAME, what))
             })
         })
-        .asking_progress()
+        .request_progress()
     }
 
     /// Calls a tool and gives its whole result, one that says it failed included.
@@ -93,7 +93,7 @@ impl Client {
         arguments: impl Serialize,
     ) -> Call<tools::Call, CallResult> {
         let params = call_params(name.into(), &arguments);
-        Call::new(self, params, call::followed::<tools::Call>).asking_progress()
+        Call::new(self, params, call::run_rounds_boxed::<tools::Call>).request_progress()
     }
 
     /// Calls a tool, and checks what it gives against the output schema it declares.
@@ -105,25 +105,25 @@ impl Client {
         name: impl Into<String>,
         arguments: impl Serialize,
     ) -> Call<tools::Call, CallResult> {
-        let run = |client: Client, params: CallParams, options| -> call::Boxed<CallResult> {
+        let run = |client: Client, params: CallParams, options| -> call::CallFuture<CallResult> {
             Box::pin(async move {
-                client.know_tool(&params.name).await?;
-                let schema = client.inner.shared.tools.output(&params.name);
-                let result = call::follow::<tools::Call>(client, params, options).await?;
+                client.ensure_tool_listed(&params.name).await?;
+                let schema = client.inner.shared.tools.output_schema(&params.name);
+                let result = call::run_rounds::<tools::Call>(client, params, options).await?;
                 if result.is_error != Some(true)
                     && let Some(schema) = schema
                 {
-                    check::output(&schema, &result).map_err(|what| Error::shape(tools::Call::NAME, what))?;
+                    output_validation::validate_output(&schema, &result).map_err(|what| ClientError::malformed_result(tools::Call::NAME, what))?;
                 }
                 Ok(result)
             })
         };
-        Call::new(self, call_params(name.into(), &arguments), run).asking_progress()
+        Call::new(self, call_params(name.into(), &arguments), run).request_progress()
     }
 
     /// Reads a resource.
     pub fn read_resource(&self, uri: impl Into<String>) -> Call<resources::Read, ReadResult> {
-        Call::new(self, Ok(ReadParams::new(uri)), call::followed::<resources::Read>)
+        Call::new(self, Ok(ReadParams::new(uri)), call::run_rounds_boxed::<resources::Read>)
     }
 
     /// Has a prompt filled in. `arguments` is anything that becomes an object of strings.
@@ -141,8 +141,8 @@ impl Client {
                     None => params,
                 }
             })
-            .map_err(|what| Error::setting(format!("the arguments of a prompt are strings by name: {what}")));
-        Call::new(self, params, call::followed::<prompts::Get>)
+            .map_err(|what| ClientError::config(format!("the arguments of a prompt are strings by name: {what}")));
+        Call::new(self, params, call::run_rounds_boxed::<prompts::Get>)
     }
 
     /// What could stand in an argument of a prompt or of a resource template.
@@ -151,7 +151,7 @@ impl Client {
     }
 
     /// From which level on the server shall send logs (up to 2025-11-25; then each request says it, see
-    /// [`Connecting::log_level`](super::Connecting::log_level)).
+    /// [`ClientBuilder::log_level`](super::Connecting::log_level)).
     pub fn set_log_level(&self, level: Level) -> Call<SetLevel, Empty> {
         self.request::<SetLevel>(SetLevelParams::new(level))
     }
@@ -187,8 +187,8 @@ impl Client {
     }
 
     /// Which tasks there are (2025-11-25 only).
-    pub fn list_tasks(&self) -> Listing<tasks::List> {
-        Listing::new(self)
+    pub fn list_tasks(&self) -> Paginator<tasks::List> {
+        Paginator::new(self)
     }
 
     /// Says that a task is no longer wanted.
@@ -202,8 +202,8 @@ impl Client {
     }
 
     /// Tells the server that the roots have changed (up to 2025-11-25; later it asks when it needs them).
-    pub async fn roots_changed(&self) -> Result<()> {
-        let link = self.link().await?;
+    pub async fn notify_roots_changed(&self) -> Result<()> {
+        let link = self.connection().await?;
         if link.revision().is_stateless() {
             return Ok(());
         }
@@ -212,26 +212,26 @@ impl Client {
 
     /// Any method of the protocol, by its type: one request, one answer. A question in the answer is not followed but
     /// given back, so that whoever wants to can go step by step; [`Client::answer`] asks the handlers.
-    pub fn request<M: Request>(&self, params: M::Params) -> Call<M, M::Output> {
-        Call::new(self, Ok(params), call::once::<M>)
+    pub fn request<M: ClientMethod>(&self, params: M::Params) -> Call<M, M::Output> {
+        Call::new(self, Ok(params), call::send_single::<M>)
     }
 
     /// Any method at all, by its name: what the server answers, untouched.
     ///
     /// On 2026-07-28 the claims every request must make are put into `_meta`, unless they are there.
     pub async fn request_raw(&self, method: &str, params: Option<RawJson>) -> Result<RawJson> {
-        let request = Named { method, params };
-        self.send(&request, &Options::default()).await.map(|(result, _)| result)
+        let request = UntypedRequest { method, params };
+        self.send_with_retry(&request, &Options::default()).await.map(|(result, _)| result)
     }
 }
 
 /// A request by name.
-struct Named<'a> {
+struct UntypedRequest<'a> {
     method: &'a str,
     params: Option<RawJson>,
 }
 
-impl Written for Named<'_> {
+impl OutboundRequest for UntypedRequest<'_> {
     fn method(&self) -> &str {
         self.method
     }
@@ -240,14 +240,14 @@ impl Written for Named<'_> {
         None
     }
 
-    fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &Link, options: &Options) -> Result<()> {
-        let unfit = |what| Error::setting(format!("the params of a request are an object: {what}"));
+    fn encode(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Result<()> {
+        let unfit = |what| ClientError::config(format!("the params of a request are an object: {what}"));
         let mut params: Option<OrderedMap<RawJson>> =
             self.params.as_ref().map(RawJson::read).transpose().map_err(unfit)?;
         let given = params.as_ref().and_then(|params| params.get("_meta"));
         let mut place = given.map(RawJson::read).transpose().map_err(unfit)?;
         let own: Option<tsugite_core::protocol::Meta> = place.clone();
-        link.stamp(&mut place, id, options);
+        link.add_request_meta(&mut place, id, options);
         // What the caller says of itself stands.
         if let (Some(place), Some(own)) = (&mut place, own) {
             for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL]
@@ -264,16 +264,16 @@ impl Written for Named<'_> {
         write::request(out, id, self.method, params.as_ref()).map_err(unfit)
     }
 
-    fn headers(&self, link: &Link) -> Vec<(String, String)> {
+    fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct About {
+        struct RequestSubject {
             name: Option<String>,
             uri: Option<String>,
             task_id: Option<String>,
             arguments: Option<RawJson>,
         }
-        let Some(about) = self.params.as_ref().and_then(|params| params.read::<About>().ok()) else {
+        let Some(about) = self.params.as_ref().and_then(|params| params.read::<RequestSubject>().ok()) else {
             return Vec::new();
         };
         if !link.revision().is_stateless() {
@@ -291,7 +291,7 @@ impl Written for Named<'_> {
             headers.push(("mcp-name".to_owned(), encoded));
         }
         if let (tools::Call::NAME, Some(name)) = (self.method, about.name) {
-            headers.extend(link.shared.tools.headers(&name, about.arguments.as_ref().map(RawJson::text)));
+            headers.extend(link.shared.tools.param_headers(&name, about.arguments.as_ref().map(RawJson::text)));
         }
         headers
     }
@@ -299,7 +299,7 @@ impl Written for Named<'_> {
 
 fn call_params(name: String, arguments: &impl Serialize) -> Result<CallParams> {
     let unfit = |what: &dyn std::fmt::Display| {
-        Error::setting(format!("the arguments of the tool {name:?} must be an object: {what}"))
+        ClientError::config(format!("the arguments of the tool {name:?} must be an object: {what}"))
     };
     let arguments = RawJson::from_value(arguments).map_err(|what| unfit(&what))?;
     if arguments.text() == "null" {

@@ -18,26 +18,26 @@ use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::resources::{Unsubscribe, UriParams};
 use tsugite_core::protocol::subscriptions::{Filter, Listen, ListenParams};
 
-use super::call::Typed;
-use super::error::{Error, Kind, Result};
-use super::handler::{self, Change};
-use super::link::Link;
+use super::call::TypedRequest;
+use super::client_error::{ClientError, ErrorKind, Result};
+use super::client_handler::{self, Change};
+use super::connection::ClientConnection;
 use super::options::Options;
-use super::relay::Started;
+use super::forwarded_request::RequestIdObserver;
 use super::{Client, WeakClient};
 use crate::lock::lock;
 
 /// What to be told about.
 ///
 /// ```
-/// use tsugite::client::Watch;
+/// use tsugite::client::ChangeFilter;
 ///
-/// let watch = Watch::new().tools().resource("file:///notes.txt");
+/// let watch = ChangeFilter::new().tools().resource("file:///notes.txt");
 /// # let _ = watch;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Watch {
+pub struct ChangeFilter {
     /// The list of tools.
     pub tools: bool,
     /// The list of prompts.
@@ -48,7 +48,7 @@ pub struct Watch {
     pub uris: Vec<String>,
 }
 
-impl Watch {
+impl ChangeFilter {
     /// Nothing.
     pub fn new() -> Self {
         Self::default()
@@ -87,18 +87,18 @@ impl Watch {
         self
     }
 
-    fn covers(&self, change: &Change) -> bool {
+    fn matches(&self, change: &Change) -> bool {
         match change {
             Change::Tools => self.tools,
             Change::Prompts => self.prompts,
             Change::Resources => self.resources,
             Change::Resource { uri } => self.uris.iter().any(|watched| uri.starts_with(watched)),
-            Change::Elicitation { .. } => false,
-            Change::Everything => true,
+            Change::ElicitationComplete { .. } => false,
+            Change::All => true,
         }
     }
 
-    fn filter(&self) -> Filter {
+    fn to_listen_filter(&self) -> Filter {
         let mut filter = Filter::new();
         if self.tools {
             filter = filter.tools_list_changed(true);
@@ -121,7 +121,7 @@ impl Watch {
 /// A change that was not looked at yet is not told twice, so what waits here is bounded by what is watched.
 pub struct Subscription {
     client: Client,
-    mailbox: Arc<Mailbox>,
+    queue: Arc<SubscriptionQueue>,
     /// Keeps the stream of 2026-07-28 open.
     task: Option<AbortHandle>,
     /// Subscribed for this, up to 2025-11-25.
@@ -131,9 +131,9 @@ pub struct Subscription {
 impl Subscription {
     /// Waits for the next change. `None` when the client was closed.
     ///
-    /// After a break in which changes may have been missed this is [`Translation::Everything`]. An error is the last word.
+    /// After a break in which changes may have been missed this is [`Translation::All`]. An error is the last word.
     pub async fn next(&mut self) -> Option<Result<Change>> {
-        poll_fn(|cx| self.mailbox.poll(cx)).await
+        poll_fn(|cx| self.queue.poll(cx)).await
     }
 }
 
@@ -141,7 +141,7 @@ impl Stream for Subscription {
     type Item = Result<Change>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Change>>> {
-        self.mailbox.poll(cx)
+        self.queue.poll(cx)
     }
 }
 
@@ -151,7 +151,7 @@ impl Drop for Subscription {
             task.abort();
         }
         let last: Vec<String> = {
-            let mut watched = lock(&self.client.inner.watched);
+            let mut watched = lock(&self.client.inner.resource_subscriptions);
             let mut gone = Vec::new();
             for uri in &self.uris {
                 if let Some(count) = watched.get_mut(uri) {
@@ -165,12 +165,12 @@ impl Drop for Subscription {
             gone
         };
         // A connection that is gone needs no good-bye, and is not opened again for one.
-        let link = self.client.last_link().filter(|link| link.lost().is_none() && !last.is_empty());
+        let link = self.client.last_connection().filter(|link| link.disconnect_reason().is_none() && !last.is_empty());
         if let (Some(link), Ok(runtime)) = (link, tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
                 for uri in last {
                     let params = UriParams::new(uri);
-                    let _ = link.call(&Typed::<Unsubscribe>::new(&params), &Options::default()).await;
+                    let _ = link.call(&TypedRequest::<Unsubscribe>::new(&params), &Options::default()).await;
                 }
             });
         }
@@ -179,7 +179,7 @@ impl Drop for Subscription {
 
 impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subscription").field("watch", &self.mailbox.watch).finish_non_exhaustive()
+        f.debug_struct("Subscription").field("watch", &self.queue.filter).finish_non_exhaustive()
     }
 }
 
@@ -187,40 +187,40 @@ impl Client {
     /// Tells what changes at the server, the way its revision does that. Returns when the server has begun to watch.
     ///
     /// ```
-    /// use tsugite::client::{Change, Client, Watch};
+    /// use tsugite::client::{Change, Client, ChangeFilter};
     /// use tsugite::prelude::*;
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-    /// let server = Server::new("growing", "1.0.0").tool(Tool::new("one").handler(async || 1));
+    /// let server = Server::new("growing", "1.0.0").find_tool(Tool::new("one").handler(async || 1));
     /// let client = Client::of(&server).await?;
-    /// let mut changes = client.listen(Watch::new().tools()).await?;
+    /// let mut changes = client.listen(ChangeFilter::new().tools()).await?;
     /// server.add(Tool::new("two").handler(async || 2))?;
     /// assert_eq!(changes.next().await.unwrap()?, Change::Tools);
     /// # Ok(()) }
     /// ```
-    pub async fn listen(&self, watch: Watch) -> Result<Subscription> {
-        let mailbox = Arc::new(Mailbox::new(watch.clone(), None));
-        let link = self.link().await?;
-        self.inner.shared.add(&mailbox);
+    pub async fn listen(&self, watch: ChangeFilter) -> Result<Subscription> {
+        let mailbox = Arc::new(SubscriptionQueue::new(watch.clone(), None));
+        let link = self.connection().await?;
+        self.inner.shared.add_subscription(&mailbox);
         let mut subscription = Subscription {
             client: self.clone(),
-            mailbox: Arc::clone(&mailbox),
+            queue: Arc::clone(&mailbox),
             task: None,
             uris: Vec::new(),
         };
         if link.revision().is_stateless() {
-            let task = tokio::spawn(keep_listening(self.downgrade(), Arc::clone(&mailbox)));
+            let task = tokio::spawn(listen_with_retry(self.downgrade(), Arc::clone(&mailbox)));
             subscription.task = Some(task.abort_handle());
-            let limit = self.inner.shared.settings.patience.idle_timeout;
-            let begun = tokio::time::timeout(limit, poll_fn(|cx| mailbox.poll_begun(cx))).await;
-            begun.map_err(|_| Kind::TimedOut { limit, total: false })??;
+            let limit = self.inner.shared.settings.timeouts.idle_timeout;
+            let begun = tokio::time::timeout(limit, poll_fn(|cx| mailbox.poll_established(cx))).await;
+            begun.map_err(|_| ErrorKind::TimedOut { limit, total: false })??;
             return Ok(subscription);
         }
         for uri in watch.uris {
-            if !lock(&self.inner.watched).contains_key(&uri) {
+            if !lock(&self.inner.resource_subscriptions).contains_key(&uri) {
                 self.subscribe(uri.clone()).await?;
             }
-            *lock(&self.inner.watched).entry(uri.clone()).or_insert(0) += 1;
+            *lock(&self.inner.resource_subscriptions).entry(uri.clone()).or_insert(0) += 1;
             subscription.uris.push(uri);
         }
         Ok(subscription)
@@ -228,35 +228,35 @@ impl Client {
 }
 
 /// A handler that wants to know of changes has a subscription of its own on 2026-07-28.
-pub(super) fn listen_for_handler(client: &Client, link: &Link) -> Option<AbortHandle> {
+pub(super) fn listen_for_handler(client: &Client, link: &ClientConnection) -> Option<AbortHandle> {
     let told = client.inner.shared.settings.handlers.change.clone()?;
-    let agreed = link.agreed().filter(|agreed| agreed.revision.is_stateless())?;
+    let agreed = link.negotiated().filter(|agreed| agreed.revision.is_stateless())?;
     let says = |list_changed: Option<bool>| list_changed == Some(true);
     let watch = match &agreed.capabilities {
-        Some(offered) => Watch {
+        Some(offered) => ChangeFilter {
             tools: offered.tools.as_ref().is_some_and(|list| says(list.list_changed)),
             prompts: offered.prompts.as_ref().is_some_and(|list| says(list.list_changed)),
             resources: offered.resources.as_ref().is_some_and(|list| says(list.list_changed)),
             uris: Vec::new(),
         },
         // A server that was not asked what it has is asked for everything; it says what of that it tells.
-        None => Watch::lists(),
+        None => ChangeFilter::lists(),
     };
-    if watch == Watch::new() {
+    if watch == ChangeFilter::new() {
         return None;
     }
-    let mailbox = Arc::new(Mailbox::new(watch, Some(told)));
-    client.inner.shared.add(&mailbox);
-    Some(tokio::spawn(keep_listening(client.downgrade(), mailbox)).abort_handle())
+    let mailbox = Arc::new(SubscriptionQueue::new(watch, Some(told)));
+    client.inner.shared.add_subscription(&mailbox);
+    Some(tokio::spawn(listen_with_retry(client.downgrade(), mailbox)).abort_handle())
 }
 
 /// Sends `subscriptions/listen` again and again, until nobody listens or the server refuses.
-async fn keep_listening(client: WeakClient, mailbox: Arc<Mailbox>) {
+async fn listen_with_retry(client: WeakClient, mailbox: Arc<SubscriptionQueue>) {
     let mut failures = 0;
     loop {
-        let Some(opened) = client.upgrade() else { return mailbox.end() };
-        let begun = lock(&mailbox.state).begun;
-        let link = opened.link().await;
+        let Some(opened) = client.upgrade() else { return mailbox.close() };
+        let begun = lock(&mailbox.state).established;
+        let link = opened.connection().await;
         // Whoever listens keeps the connection, but not the client: dropping that is what ends both.
         drop(opened);
         let result = match link {
@@ -271,119 +271,119 @@ async fn keep_listening(client: WeakClient, mailbox: Arc<Mailbox>) {
         }
         failures += 1;
         let hopeless = error.as_ref().is_some_and(|error| {
-            !matches!(error.kind(), Kind::Lost { .. } | Kind::Connect { .. } | Kind::Status { .. })
+            !matches!(error.kind(), ErrorKind::ConnectionLost { .. } | ErrorKind::Connect { .. } | ErrorKind::Status { .. })
         });
-        if hopeless || failures > ATTEMPTS || !(begun || went_well) {
+        if hopeless || failures > MAX_ATTEMPTS || !(begun || went_well) {
             let error = error.unwrap_or_else(|| {
-                Kind::Lost { may_have_run: false, seen: "the server ended the subscription".to_owned() }
+                ErrorKind::ConnectionLost { may_have_run: false, reason: "the server ended the subscription".to_owned() }
                     .into()
             });
             return mailbox.fail(error);
         }
-        tokio::time::sleep(pause(failures)).await;
-        mailbox.lock_and_put(Change::Everything);
+        tokio::time::sleep(backoff(failures)).await;
+        mailbox.enqueue(Change::All);
     }
 }
 
-async fn listen_once(link: &Arc<Link>, mailbox: &Arc<Mailbox>) -> Result<()> {
-    let params = ListenParams::new(mailbox.watch.filter());
+async fn listen_once(link: &Arc<ClientConnection>, mailbox: &Arc<SubscriptionQueue>) -> Result<()> {
+    let params = ListenParams::new(mailbox.filter.to_listen_filter());
     let options = Options {
-        idle: Some(Duration::MAX),
-        total: Some(Duration::MAX),
-        started: Some(Arc::clone(mailbox) as Arc<dyn Started>),
+        idle_timeout: Some(Duration::MAX),
+        total_timeout: Some(Duration::MAX),
+        request_id_observer: Some(Arc::clone(mailbox) as Arc<dyn RequestIdObserver>),
         ..Options::default()
     };
-    let request = Typed::<Listen>::new(&params);
+    let request = TypedRequest::<Listen>::new(&params);
     match link.call(&request, &options).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(Error::refused(error, "subscriptions/listen", link.revision())),
+        Ok(Err(error)) => Err(ClientError::from_error_response(error, "subscriptions/listen", link.revision())),
         Err(trouble) => Err(trouble.into()),
     }
 }
 
 /// Longer with each failure, and never longer than half a minute.
-fn pause(failures: u32) -> Duration {
+fn backoff(failures: u32) -> Duration {
     Duration::from_millis(250).saturating_mul(1 << failures.min(7)).min(Duration::from_secs(30))
 }
 
 /// Where changes wait for whoever watches.
-pub(super) struct Mailbox {
-    watch: Watch,
+pub(super) struct SubscriptionQueue {
+    filter: ChangeFilter,
     /// The subscription that fills it (2026-07-28).
-    id: AtomicI64,
+    subscription_id: AtomicI64,
     /// Who is told at once, instead of looking.
-    told: Option<Arc<dyn Fn(Change) + Send + Sync>>,
-    state: Mutex<State>,
+    callback: Option<Arc<dyn Fn(Change) + Send + Sync>>,
+    state: Mutex<SubscriptionState>,
 }
 
-impl Started for Mailbox {
-    fn started(&self, id: i64) {
-        self.id.store(id, Ordering::Release);
+impl RequestIdObserver for SubscriptionQueue {
+    fn on_request_id(&self, id: i64) {
+        self.subscription_id.store(id, Ordering::Release);
     }
 }
 
 #[derive(Default)]
-struct State {
+struct SubscriptionState {
     changes: IndexSet<Change>,
-    error: Option<Error>,
-    ended: bool,
+    error: Option<ClientError>,
+    closed: bool,
     /// Whether the server watches, or has at least once.
-    begun: bool,
+    established: bool,
     acknowledged: Option<()>,
     waker: Option<Waker>,
 }
 
-impl Mailbox {
-    fn new(watch: Watch, told: Option<Arc<dyn Fn(Change) + Send + Sync>>) -> Self {
-        Self { watch, id: AtomicI64::new(0), told, state: Mutex::default() }
+impl SubscriptionQueue {
+    fn new(filter: ChangeFilter, callback: Option<Arc<dyn Fn(Change) + Send + Sync>>) -> Self {
+        Self { filter, subscription_id: AtomicI64::new(0), callback, state: Mutex::default() }
     }
 
     /// Something has changed.
-    pub(super) fn put(&self, change: &Change, subscription: Option<i64>) {
-        let mine = subscription.is_none_or(|id| self.id.load(Ordering::Acquire) == id);
-        if mine && self.watch.covers(change) {
-            self.lock_and_put(change.clone());
+    pub(super) fn push(&self, change: &Change, subscription: Option<i64>) {
+        let mine = subscription.is_none_or(|id| self.subscription_id.load(Ordering::Acquire) == id);
+        if mine && self.filter.matches(change) {
+            self.enqueue(change.clone());
         }
     }
 
-    fn lock_and_put(&self, change: Change) {
-        if let Some(told) = &self.told {
-            return handler::tell(&**told, change);
+    fn enqueue(&self, change: Change) {
+        if let Some(told) = &self.callback {
+            return client_handler::invoke_callback(&**told, change);
         }
         let mut state = lock(&self.state);
-        if state.changes.len() >= CHANGES {
+        if state.changes.len() >= MAX_QUEUED_CHANGES {
             state.changes.clear();
-            state.changes.insert(Change::Everything);
+            state.changes.insert(Change::All);
         }
         state.changes.insert(change);
         wake(state);
     }
 
     /// Whether this is the subscription that fills it.
-    pub(super) fn is_filled_by(&self, id: &Id<'_>) -> bool {
-        id.as_i64() == Some(self.id.load(Ordering::Acquire))
+    pub(super) fn has_subscription_id(&self, id: &Id<'_>) -> bool {
+        id.as_i64() == Some(self.subscription_id.load(Ordering::Acquire))
     }
 
     /// The server watches.
     pub(super) fn acknowledge(&self, id: &Id<'_>) {
-        if self.is_filled_by(id) {
+        if self.has_subscription_id(id) {
             let mut state = lock(&self.state);
-            state.begun = true;
+            state.established = true;
             state.acknowledged = Some(());
             wake(state);
         }
     }
 
-    pub(super) fn end(&self) {
+    pub(super) fn close(&self) {
         let mut state = lock(&self.state);
-        state.ended = true;
+        state.closed = true;
         wake(state);
     }
 
-    fn fail(&self, error: Error) {
+    fn fail(&self, error: ClientError) {
         let mut state = lock(&self.state);
         state.error = Some(error);
-        state.ended = true;
+        state.closed = true;
         wake(state);
     }
 
@@ -395,30 +395,30 @@ impl Mailbox {
         if let Some(error) = state.error.take() {
             return Poll::Ready(Some(Err(error)));
         }
-        if state.ended {
+        if state.closed {
             return Poll::Ready(None);
         }
         state.waker = Some(cx.waker().clone());
         Poll::Pending
     }
 
-    fn poll_begun(&self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let mut state = lock(&self.state);
-        if state.begun {
+        if state.established {
             return Poll::Ready(Ok(()));
         }
         if let Some(error) = state.error.take() {
             return Poll::Ready(Err(error));
         }
-        if state.ended {
-            return Poll::Ready(Err(Kind::Closed.into()));
+        if state.closed {
+            return Poll::Ready(Err(ErrorKind::Closed.into()));
         }
         state.waker = Some(cx.waker().clone());
         Poll::Pending
     }
 }
 
-fn wake(mut state: std::sync::MutexGuard<'_, State>) {
+fn wake(mut state: std::sync::MutexGuard<'_, SubscriptionState>) {
     let waker = state.waker.take();
     drop(state);
     if let Some(waker) = waker {
@@ -427,9 +427,9 @@ fn wake(mut state: std::sync::MutexGuard<'_, State>) {
 }
 
 /// Which resources are watched, and by how many.
-pub(super) type Watched = HashMap<String, usize>;
+pub(super) type SubscriptionCounts = HashMap<String, usize>;
 
 /// Changes that may wait to be looked at.
-const CHANGES: usize = 1_024;
+const MAX_QUEUED_CHANGES: usize = 1_024;
 /// How often in a row a stream that breaks at once is opened again.
-const ATTEMPTS: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;

@@ -80,7 +80,7 @@ impl fmt::Display for HandlerError {
     }
 }
 
-// `HandlerError` itself is no `std::error::Error`, so that this can take everything that is.
+// `HandlerError` itself is no `std::error::ClientError`, so that this can take everything that is.
 impl<E: std::error::Error + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self::hidden_from(&error)
@@ -89,7 +89,7 @@ impl<E: std::error::Error + 'static> From<E> for HandlerError {
 
 impl HandlerError {
     /// A failure of any kind: the peer hears only "tool failed" and a number that stands in the log beside the error.
-    /// For errors that `?` cannot take, such as a `Box<dyn Error>`.
+    /// For errors that `?` cannot take, such as a `Box<dyn ClientError>`.
     pub fn hidden(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::hidden_from(&*error.into())
     }

@@ -1,4 +1,4 @@
-//! `#[tool]`.
+//! `#[find_tool]`.
 
 use std::io;
 use std::thread::{self, ThreadId};

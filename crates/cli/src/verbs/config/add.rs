@@ -206,7 +206,7 @@ fn copied(word: &str) -> Result<Entry> {
     };
     let opened = files::open(&place).map_err(|wrong| wrong.failure(&place))?;
     let opened = opened.ok_or_else(|| failed("it is gone".to_owned()))?;
-    match &listed.way {
+    match &listed.connection {
         // Its host may have the variables and the files that we have not.
         Err(wrong) if wrong.unset_variable().is_some() || wrong.field().ends_with(".envFile") => {}
         Err(wrong) => return Err(failed(opened.wrong(wrong).to_string())),

@@ -227,7 +227,7 @@ impl Check<'_> {
     }
 
     fn command(&self, findings: &mut Vec<Finding>) {
-        let Some(servers::Way::Command { program, env, cwd, .. }) = &self.server.way else { return };
+        let Some(servers::ConnectionConfig::Command { program, env, cwd, .. }) = &self.server.way else { return };
         let own = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.into());
         let path = own.or_else(|| env::var_os("PATH")).unwrap_or_default();
         if let Some(seen) = missing(program, &path, cwd.as_deref()) {

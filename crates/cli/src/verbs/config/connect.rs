@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tsugite::client::servers::Way;
+use tsugite::client::servers::ConnectionConfig;
 
 use crate::asking::Replies;
 use crate::fail::{Exit, Failure, Result};
@@ -22,7 +22,7 @@ pub(super) struct Connected {
 }
 
 /// Connects to each of the servers; what came of it, in their order. Programs that were started are ended.
-pub(super) async fn all(servers: Vec<(String, Way)>, limit: Duration) -> Vec<Result<Connected>> {
+pub(super) async fn all(servers: Vec<(String, ConnectionConfig)>, limit: Duration) -> Vec<Result<Connected>> {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut tasks = JoinSet::new();
     for (number, (name, way)) in servers.iter().cloned().enumerate() {
@@ -45,7 +45,7 @@ pub(super) async fn all(servers: Vec<(String, Way)>, limit: Duration) -> Vec<Res
     all
 }
 
-async fn one(name: String, way: Way, limit: Duration) -> Result<Connected> {
+async fn one(name: String, way: ConnectionConfig, limit: Duration) -> Result<Connected> {
     let mut common = Common::plain();
     common.timeout = Some(limit);
     let found = Found { target: Target::Listed(way), place: format!("`{name}`") };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
-use tsugite::client::servers::Way;
+use tsugite::client::servers::ConnectionConfig;
 
 use super::checks::{self, Finding, Level};
 use super::connect::{self, Connected};
@@ -51,7 +51,7 @@ struct Patient {
 }
 
 /// A file and one of its servers, by their numbers; its name, and how to reach it.
-type Reachable = ((usize, usize), (String, Way));
+type Reachable = ((usize, usize), (String, ConnectionConfig));
 
 #[derive(Default)]
 struct Count {

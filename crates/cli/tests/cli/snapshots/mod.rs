@@ -5,7 +5,7 @@
 //!
 //! - `$ ` for a command, run by `sh`, and `> ` for more of it;
 //! - `^ once "words": ` for what is done elsewhere meanwhile, as soon as the words are said; `$PID` is the command;
-//! - `% [NAME] ` for a server that is there before: `is tsugite serve`, `never answers`, `answers STATUS | HEADER | …`;
+//! - `% [MCP_NAME] ` for a server that is there before: `is tsugite serve`, `never answers`, `answers STATUS | HEADER | …`;
 //! - `# ` for a remark.
 //!
 //! Everything else is output: standard output, then standard error after `[stderr]`, then `[exit …]` unless it is 0.

@@ -61,7 +61,7 @@ impl Stage {
         told
     }
 
-    /// `[NAME] is tsugite serve` and the like.
+    /// `[MCP_NAME] is tsugite serve` and the like.
     fn stand_in(&mut self, line: &str) {
         let (name, what) = line.split_once(' ').expect("a name");
         let address = match what.split_once(' ') {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tsugite::client::{Answer, Change, Client, Connecting, Consent, Error, Kind, Watch};
+use tsugite::client::{FormResponse, Change, Client, ClientBuilder, UrlResponse, ClientError, ErrorKind, ChangeFilter};
 use tsugite::core::jsonrpc::RawJson;
 use tsugite::core::protocol::Implementation;
 use tsugite::core::protocol::completion::CompleteParams;
@@ -38,7 +38,7 @@ impl App {
     /// Begins to connect, with what the `client:` lines say.
     pub(super) fn connect(
         &mut self,
-        connecting: Connecting,
+        connecting: ClientBuilder,
         revision: Revision,
         settings: &[String],
     ) -> Result<(), String> {
@@ -69,28 +69,28 @@ impl App {
         Ok(())
     }
 
-    fn set(&self, connecting: Connecting, setting: &str) -> Result<Connecting, String> {
+    fn set(&self, connecting: ClientBuilder, setting: &str) -> Result<ClientBuilder, String> {
         let (what, how) = split(setting);
         let tell = self.tell.clone();
         Ok(match what {
             "forms" => {
                 let answer = match how {
-                    "decline" => Answer::Decline,
-                    "cancel" => Answer::Cancel,
-                    content => Answer::accept(&json_of(content)?).map_err(|error| error.to_string())?,
+                    "decline" => FormResponse::Decline,
+                    "cancel" => FormResponse::Cancel,
+                    content => FormResponse::accept(&json_of(content)?).map_err(|error| error.to_string())?,
                 };
-                connecting.on_form(move |form| {
+                connecting.on_elicit_form(move |form| {
                     let _ = tell.send(format!("form {}", form.message));
                     std::future::ready(answer.clone())
                 })
             }
             "pages" => {
                 let consent = match how {
-                    "open" => Consent::Open,
-                    "decline" => Consent::Decline,
-                    _ => Consent::Cancel,
+                    "open" => UrlResponse::Accept,
+                    "decline" => UrlResponse::Decline,
+                    _ => UrlResponse::Cancel,
                 };
-                connecting.on_url(move |page| {
+                connecting.on_elicit_url(move |page| {
                     let _ = tell.send(format!("page {}", page.url));
                     std::future::ready(consent)
                 })
@@ -121,7 +121,7 @@ impl App {
                     _ => Revisions::from_iter(spoken?),
                 })
             }
-            "probe" => connecting.probe_time(Duration::from_millis(parsed(how)?)),
+            "probe" => connecting.probe_timeout(Duration::from_millis(parsed(how)?)),
             "rounds" => connecting.max_rounds(parsed(how)?),
             _ => return Err(format!("what is the setting {setting:?}")),
         })
@@ -196,7 +196,7 @@ impl App {
                 self.begin(async move { outcome(client.unsubscribe(subject).await.map(|_| json!("done"))) });
             }
             "tell-roots" => {
-                self.begin(async move { outcome(client.roots_changed().await.map(|()| json!("done"))) });
+                self.begin(async move { outcome(client.notify_roots_changed().await.map(|()| json!("done"))) });
             }
             "ask" => {
                 let params = match rest.is_empty() {
@@ -232,7 +232,7 @@ impl App {
 
     /// Listens to what words name: `tools`, `prompts`, `resources`, or else a resource.
     async fn listen(&mut self, client: &Client, words: &str) -> Result<(), String> {
-        let watch = words.split_whitespace().fold(Watch::new(), |watch, word| match word {
+        let watch = words.split_whitespace().fold(ChangeFilter::new(), |watch, word| match word {
             "tools" => watch.tools(),
             "prompts" => watch.prompts(),
             "resources" => watch.resources(),
@@ -302,26 +302,26 @@ impl Drop for App {
     }
 }
 
-fn outcome(result: Result<Value, Error>) -> Outcome {
+fn outcome(result: Result<Value, ClientError>) -> Outcome {
     result.map_err(|error| in_words(&error))
 }
 
-fn in_words(error: &Error) -> String {
+fn in_words(error: &ClientError) -> String {
     match error.kind() {
-        Kind::Setting(_) => "setting".to_owned(),
-        Kind::Connect { .. } => "connect".to_owned(),
-        Kind::Unauthorized(challenge) => format!("unauthorized {}", challenge.status),
-        Kind::Status { status, .. } => format!("status {status}"),
-        Kind::Revision(_) => "revision".to_owned(),
-        Kind::Refused { error, .. } => error.code.to_string(),
-        Kind::Tool(_) => error.to_string(),
-        Kind::Shape { .. } => "shape".to_owned(),
-        Kind::Unsayable(_) => "unsayable".to_owned(),
-        Kind::TimedOut { .. } => "timed out".to_owned(),
-        Kind::Lost { may_have_run, .. } => format!("lost, may have run: {may_have_run}"),
-        Kind::Rounds(_) => "rounds".to_owned(),
-        Kind::TooLarge(_) => "too large".to_owned(),
-        Kind::Closed => "closed".to_owned(),
+        ErrorKind::Config(_) => "setting".to_owned(),
+        ErrorKind::Connect { .. } => "connect".to_owned(),
+        ErrorKind::Unauthorized(challenge) => format!("unauthorized {}", challenge.status),
+        ErrorKind::Status { status, .. } => format!("status {status}"),
+        ErrorKind::Protocol(_) => "revision".to_owned(),
+        ErrorKind::ErrorResponse { error, .. } => error.code.to_string(),
+        ErrorKind::ToolFailed(_) => error.to_string(),
+        ErrorKind::MalformedResult { .. } => "shape".to_owned(),
+        ErrorKind::UnsupportedByRevision(_) => "unsayable".to_owned(),
+        ErrorKind::TimedOut { .. } => "timed out".to_owned(),
+        ErrorKind::ConnectionLost { may_have_run, .. } => format!("lost, may have run: {may_have_run}"),
+        ErrorKind::InputRequired(_) => "rounds".to_owned(),
+        ErrorKind::TooLarge(_) => "too large".to_owned(),
+        ErrorKind::Closed => "closed".to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -332,8 +332,8 @@ fn change_in_words(change: &Change) -> String {
         Change::Prompts => "change prompts".to_owned(),
         Change::Resources => "change resources".to_owned(),
         Change::Resource { uri } => format!("change {uri}"),
-        Change::Elicitation { id } => format!("visited {id}"),
-        Change::Everything => "change everything".to_owned(),
+        Change::ElicitationComplete { id } => format!("visited {id}"),
+        Change::All => "change everything".to_owned(),
         other => format!("{other:?}"),
     }
 }

@@ -25,10 +25,10 @@
 //!
 //! - `client:` `forms CONTENT|decline|cancel`, `pages open|decline|cancel`, `samples TEXT|no`, `roots URI…`,
 //!   `logs LEVEL`, `changes`, `speaks all|REVISION…`, `probe MILLISECONDS`, `rounds N`.
-//! - `do:` begins `connect`, `list tools|prompts|resources|templates`, `call NAME ARGUMENTS`,
-//!   `hurry MILLISECONDS NAME ARGUMENTS` (a call that waits no longer), `check NAME ARGUMENTS` (one whose result is checked
-//!   against the schema of the tool), `read URI`, `prompt NAME ARGUMENTS`, `complete PARAMS`, `level LEVEL`, `ping`,
-//!   `subscribe URI`, `unsubscribe URI`, `tell-roots`, `ask METHOD PARAMS`, `listen tools|prompts|resources|URI…`, `close`;
+//! - `do:` begins `connect`, `list tools|prompts|resources|templates`, `call MCP_NAME ARGUMENTS`,
+//!   `hurry MILLISECONDS MCP_NAME ARGUMENTS` (a call that waits no longer), `check MCP_NAME ARGUMENTS` (one whose result is checked
+//!   against the schema of the tool), `read URI`, `prompt MCP_NAME ARGUMENTS`, `complete PARAMS`, `level LEVEL`, `ping`,
+//!   `subscribe URI`, `unsubscribe URI`, `tell-roots`, `ask MCP_METHOD PARAMS`, `listen tools|prompts|resources|URI…`, `close`;
 //!   and does `unlisten` and `drop` (the call begun last) at once.
 //! - `= VALUE` and `! FAILURE` are what came of what was begun first. `* …` is what the application is told: `progress`,
 //!   `log`, `change`, `form`, `page`, `sample`.

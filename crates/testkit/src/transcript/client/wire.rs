@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tsugite::client::{Client, Command, Connecting};
+use tsugite::client::{Client, Command, ClientBuilder};
 
 use super::http::Posts;
 use crate::transcript::Transport;
@@ -54,7 +54,7 @@ impl Wire {
         transport: Transport,
         events: bool,
         program: &str,
-    ) -> Result<(Self, Connecting), String> {
+    ) -> Result<(Self, ClientBuilder), String> {
         match transport {
             Transport::Stdio => {
                 let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| error.to_string())?;

@@ -41,7 +41,7 @@ pub(crate) fn tasks() -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_parked_call_ends_with_the_bridge() {
     let (server, over) = asks();
-    let bridge = Bridge::to(Client::of(&server).revision(HANDSHAKE));
+    let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
     let asked = within(peer.request_once("tools/call", json!({"name": "ask"}))).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
@@ -67,7 +67,7 @@ async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
         context.progress(3.0, Some(3.0), None).await;
         Ok::<_, HandlerError>("done")
     });
-    let bridge = Bridge::to(Client::of(&Server::new("works", "1").tool(tool)).revision(HANDSHAKE));
+    let bridge = Bridge::to(Client::in_process(&Server::new("works", "1").tool(tool)).revision(HANDSHAKE));
     let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
     let mut call = json!({"name": "work", "_meta": {"progressToken": "first"}});
     let asked = within(peer.request_once("tools/call", call.clone())).await;
@@ -94,7 +94,7 @@ async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
 #[tokio::test(start_paused = true)]
 async fn a_parked_call_ends_when_the_bridge_is_closed() {
     let (server, over) = asks();
-    let bridge = Bridge::to(Client::of(&server).revision(HANDSHAKE));
+    let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
     let asked = within(peer.request_once("tools/call", json!({"name": "ask"}))).await;
     bridge.close().await;
@@ -109,7 +109,7 @@ async fn a_parked_call_ends_when_the_bridge_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn a_bridge_that_is_closed_opens_nothing() {
     for near in [HANDSHAKE, STATELESS] {
-        let (far, sent) = overheard(Client::of(&Server::new("s", "1")).revision(HANDSHAKE));
+        let (far, sent) = overheard(Client::in_process(&Server::new("s", "1")).revision(HANDSHAKE));
         let bridge = Bridge::to(far);
         let server = bridge.server();
         // It is in use before.
@@ -137,7 +137,7 @@ async fn nothing_is_left_of_clients_that_are_gone() {
             let (server, _over) = asks();
             let server = server.tool(Tool::new("one").handler(async || 1)).layer(Mute(mute));
             // What nobody comes back for is over soon.
-            let bridge = Bridge::to(Client::of(&server).revision(far)).park(8, Duration::from_millis(500));
+            let bridge = Bridge::to(Client::in_process(&server).revision(far)).park(8, Duration::from_millis(500));
             let server = bridge.server();
             let mut left = Vec::new();
             for _ in 0..3 {
@@ -176,7 +176,7 @@ async fn opening(near: Revision, far: Revision) -> (Bridge, Peer) {
         .tool(Tool::new("one").handler(async || 1))
         .resource(Resource::new("file:///x").handler(async || "x"))
         .layer(Mute(ask));
-    let (connecting, sent) = overheard(Client::of(&server).revision(far));
+    let (connecting, sent) = overheard(Client::in_process(&server).revision(far));
     let bridge = Bridge::to_many().target("mute", connecting);
     let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
     if near.is_stateless() {

@@ -16,8 +16,8 @@ async fn a_server_that_says_nothing_to_a_list_is_left_out_of_it() {
     for (near, far) in [(HANDSHAKE, HANDSHAKE), (HANDSHAKE, STATELESS), (STATELESS, HANDSHAKE)] {
         let mute = fine().layer(Mute("tools/list"));
         let bridge = Bridge::to_many()
-            .target("mute", Client::of(&mute).revision(far))
-            .target("fine", Client::of(&fine()).revision(far));
+            .target("mute", Client::in_process(&mute).revision(far))
+            .target("fine", Client::in_process(&fine()).revision(far));
         let mut peer = Peer::connect(&bridge.server(), near, can_be_asked()).await;
         let begun = tokio::time::Instant::now();
         let list = within(peer.request("tools/list", json!({}))).await;
@@ -30,8 +30,8 @@ async fn a_server_that_says_nothing_to_a_list_is_left_out_of_it() {
 async fn a_server_that_says_nothing_to_a_log_level_holds_up_nobody() {
     let mute = fine().layer(Mute("logging/setLevel"));
     let bridge = Bridge::to_many()
-        .target("mute", Client::of(&mute).revision(HANDSHAKE))
-        .target("fine", Client::of(&fine()).revision(HANDSHAKE));
+        .target("mute", Client::in_process(&mute).revision(HANDSHAKE))
+        .target("fine", Client::in_process(&fine()).revision(HANDSHAKE));
     let mut peer = Peer::connect(&bridge.server(), HANDSHAKE, json!({})).await;
     let begun = tokio::time::Instant::now();
     let answer = within(peer.request("logging/setLevel", json!({"level": "debug"}))).await;
@@ -43,8 +43,8 @@ async fn a_server_that_says_nothing_to_a_log_level_holds_up_nobody() {
 async fn a_call_to_a_server_that_does_not_open_fails_after_a_while() {
     let mute = fine().layer(Mute("initialize"));
     let bridge = Bridge::to_many()
-        .target("mute", Client::of(&mute).revision(HANDSHAKE))
-        .target("fine", Client::of(&fine()).revision(HANDSHAKE));
+        .target("mute", Client::in_process(&mute).revision(HANDSHAKE))
+        .target("fine", Client::in_process(&fine()).revision(HANDSHAKE));
     let mut peer = Peer::connect(&bridge.server(), STATELESS, json!({})).await;
     let begun = tokio::time::Instant::now();
     let answer = within(peer.call("mute_one", json!({}))).await;
@@ -54,7 +54,7 @@ async fn a_call_to_a_server_that_does_not_open_fails_after_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_nobody_listens_on_any_more_is_free_for_the_next() {
-    let bridge = Bridge::to(Client::of(&fine()).revision(HANDSHAKE)).max_connections(1);
+    let bridge = Bridge::to(Client::in_process(&fine()).revision(HANDSHAKE)).max_connections(1);
     let server = bridge.server();
     let mut first = Peer::connect(&server, STATELESS, json!({})).await;
     let listening = first.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));

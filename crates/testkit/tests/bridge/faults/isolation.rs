@@ -12,7 +12,7 @@ use super::{HANDSHAKE, STATELESS, can_be_asked, overheard, text, within};
 #[tokio::test(start_paused = true)]
 async fn a_client_without_a_name_is_not_given_that_of_another() {
     let server = Server::new("s", "1").tool(Tool::new("one").handler(async || "1"));
-    let (far, sent) = overheard(Client::of(&server).revision(STATELESS));
+    let (far, sent) = overheard(Client::in_process(&server).revision(STATELESS));
     let bridge = Bridge::to(far);
     let server = bridge.server();
     let mut named = Peer::connect(&server, STATELESS, json!({})).await;

@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tower_layer::Layer;
 use tower_service::Service;
-use tsugite::client::Connecting;
+use tsugite::client::ClientBuilder;
 use tsugite::prelude::*;
 use tsugite::server::layer::{BoxError, Next, LayerRequest, LayerResponse};
 
@@ -50,7 +50,7 @@ fn names(response: &Value) -> Vec<&str> {
 }
 
 /// Notes what is sent to a server.
-fn overheard(server: Connecting) -> (Connecting, Arc<Mutex<Vec<Value>>>) {
+fn overheard(server: ClientBuilder) -> (ClientBuilder, Arc<Mutex<Vec<Value>>>) {
     let heard = Arc::<Mutex<Vec<Value>>>::default();
     let noted = heard.clone();
     let server = server.on_wire(move |direction, text| {

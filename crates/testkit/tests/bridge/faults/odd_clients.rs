@@ -30,7 +30,7 @@ fn hello(revision: Revision) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_second_greeting_takes_the_place_of_the_first() {
     for at_once in [false, true] {
-        let (far, sent) = overheard(Client::of(&one()).revision(HANDSHAKE));
+        let (far, sent) = overheard(Client::in_process(&one()).revision(HANDSHAKE));
         let bridge = Bridge::to(far);
         let mut wire = memory::connect(&bridge.server()).unwrap();
         let mut again = hello(HANDSHAKE);
@@ -62,7 +62,7 @@ async fn a_second_greeting_takes_the_place_of_the_first() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_answered_as_one() {
     for far in [HANDSHAKE, STATELESS] {
-        let bridge = Bridge::to(Client::of(&one()).revision(far));
+        let bridge = Bridge::to(Client::in_process(&one()).revision(far));
         let mut wire = memory::connect(&bridge.server()).unwrap();
         wire.send(hello(Revision::V2025_03_26).to_string());
         assert!(next(&mut wire).await.get("result").is_some());
@@ -84,7 +84,7 @@ async fn a_batch_is_answered_as_one() {
 #[tokio::test(start_paused = true)]
 async fn a_cursor_that_nobody_gave_out_is_refused_among_several_servers() {
     for near in [HANDSHAKE, STATELESS] {
-        let bridge = Bridge::to_many().target("a", Client::of(&one()).revision(HANDSHAKE));
+        let bridge = Bridge::to_many().target("a", Client::in_process(&one()).revision(HANDSHAKE));
         let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
         let list = within(peer.request("tools/list", json!({"cursor": "x"}))).await;
         assert_eq!(list["error"]["code"], -32602, "{near}: {list}");

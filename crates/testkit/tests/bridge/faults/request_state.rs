@@ -31,8 +31,8 @@ fn greeter() -> (Server, Arc<AtomicUsize>) {
 #[tokio::test(start_paused = true)]
 async fn a_question_crosses_two_bridges() {
     let (server, called) = greeter();
-    let inner = Bridge::to(Client::of(&server).revision(HANDSHAKE));
-    let outer = Bridge::to(Client::of(&inner.server()).revision(STATELESS));
+    let inner = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
+    let outer = Bridge::to(Client::in_process(&inner.server()).revision(STATELESS));
     let peer = Peer::connect(&outer.server(), STATELESS, can_be_asked()).await;
     let mut peer = peer.answering(|_, _| json!({"action": "accept", "content": {"name": "Ada"}}));
     let answer = within(peer.call("greet", json!({}))).await;
@@ -43,7 +43,7 @@ async fn a_question_crosses_two_bridges() {
 #[tokio::test(start_paused = true)]
 async fn a_state_that_is_nobodys_runs_nothing() {
     let (server, called) = greeter();
-    let bridge = Bridge::to(Client::of(&server).revision(HANDSHAKE));
+    let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
     for state in ["x", "parked.x", ""] {
         let call = json!({"name": "greet", "arguments": {}, "requestState": state});
@@ -56,7 +56,7 @@ async fn a_state_that_is_nobodys_runs_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_state_opens_for_its_caller_its_method_and_its_arguments_and_once() {
     let (server, called) = greeter();
-    let bridge = Bridge::to(Client::of(&server).revision(HANDSHAKE));
+    let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let server = bridge.server();
     let ada = || Principal::new("ada");
     let mut peer = Peer::connect_as(&server, ada(), STATELESS, can_be_asked()).await;

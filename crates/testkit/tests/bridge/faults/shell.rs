@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tsugite::client::{Client, Command, Connecting};
+use tsugite::client::{Client, Command, ClientBuilder};
 
 use super::{HANDSHAKE, within};
 
@@ -22,7 +22,7 @@ drain() { while hear; do :; done; }
 "#;
 
 /// A server that is a script and wants a handshake.
-pub(crate) fn spawn(script: &str) -> Connecting {
+pub(crate) fn spawn(script: &str) -> ClientBuilder {
     let command = Command::new("/bin/sh").args(["-c", &format!("{WORDS}\n{script}")]);
     Client::spawn(command).revision(HANDSHAKE)
 }

@@ -18,7 +18,7 @@ fn growing() -> Server {
 async fn a_time_limit_for_calls_ends_no_stream_of_changes() {
     for far in [HANDSHAKE, STATELESS] {
         let server = growing();
-        let bridge = Bridge::to(Client::of(&server).revision(far)).timeout(Duration::from_secs(5));
+        let bridge = Bridge::to(Client::in_process(&server).revision(far)).timeout(Duration::from_secs(5));
         let mut peer = Peer::connect(&bridge.server(), STATELESS, json!({})).await;
         peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
         assert_eq!(within(peer.next()).await["method"], "notifications/subscriptions/acknowledged");
@@ -32,7 +32,7 @@ async fn a_time_limit_for_calls_ends_no_stream_of_changes() {
 #[tokio::test(start_paused = true)]
 async fn streams_of_changes_are_counted() {
     for far in [HANDSHAKE, STATELESS] {
-        let bridge = Bridge::to(Client::of(&growing()).revision(far));
+        let bridge = Bridge::to(Client::in_process(&growing()).revision(far));
         let server = bridge.server().max_subscriptions(2);
         let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
         let wish = json!({"notifications": {"toolsListChanged": true}});
@@ -139,7 +139,7 @@ async fn whoever_listens_hears_of_a_server_that_comes_later() {
         let first = Pipe::new();
         let late = spawn(&format!("if rm {first} 2>/dev/null; then exit 1; fi; hello; drain"));
         let bridge =
-            Bridge::to_many().target("here", Client::of(&growing()).revision(HANDSHAKE)).target("late", late);
+            Bridge::to_many().target("here", Client::in_process(&growing()).revision(HANDSHAKE)).target("late", late);
         let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
         if near == STATELESS {
             peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
@@ -164,7 +164,7 @@ async fn a_server_that_comes_later_is_asked_for_its_changes() {
         ));
         let late = late.revisions(Revisions::ALL);
         let bridge =
-            Bridge::to_many().target("here", Client::of(&growing()).revision(HANDSHAKE)).target("late", late);
+            Bridge::to_many().target("here", Client::in_process(&growing()).revision(HANDSHAKE)).target("late", late);
         let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
         if near == STATELESS {
             peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));

@@ -1,7 +1,7 @@
 //! Connections that break at every point of an answer.
 
 use serde_json::json;
-use tsugite::client::{Client, Kind};
+use tsugite::client::{Client, ErrorKind};
 use tsugite::prelude::Revision;
 
 use super::raw::{Asked, Raw, Then, Wire};
@@ -46,7 +46,7 @@ async fn a_call_whose_answer_breaks_off_may_have_run_and_is_sent_once() {
                 let before = raw.calls();
                 let outcome = call(&client, "breaks").await;
                 assert!(
-                    matches!(kind(outcome), Kind::Lost { may_have_run: true, .. }),
+                    matches!(kind(outcome), ErrorKind::ConnectionLost { may_have_run: true, .. }),
                     "{point:?} {reset} {}",
                     client.revision()
                 );
@@ -80,7 +80,7 @@ async fn what_does_no_harm_is_asked_again_when_its_answer_breaks_off() {
 async fn what_does_no_harm_is_not_asked_for_ever() {
     let raw = Raw::after_hello(|_, wire| breaks(wire, "", false));
     let client = within(raw.client()).await.unwrap();
-    assert!(within(client.list_tools()).await.unwrap_err().is_lost());
+    assert!(within(client.list_tools()).await.unwrap_err().is_connection_lost());
     assert_eq!(raw.count(|asked| asked.method() == "tools/list"), 3);
 }
 
@@ -112,10 +112,10 @@ async fn a_tool_that_says_it_does_no_harm_is_called_again_and_others_are_not() {
         assert_eq!(call(&client, name).await.unwrap(), "again");
         assert_eq!(raw.count(of(name)), 2, "{name}");
     }
-    assert!(matches!(kind(call(&client, "harms").await), Kind::Lost { may_have_run: true, .. }));
+    assert!(matches!(kind(call(&client, "harms").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
     assert_eq!(raw.count(of("harms")), 1);
     assert_eq!(call(&client, "harms").await.unwrap(), "again");
-    assert!(matches!(kind(call(&client, "unknown").await), Kind::Lost { may_have_run: true, .. }));
+    assert!(matches!(kind(call(&client, "unknown").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
     assert_eq!(raw.count(of("unknown")), 1);
     assert_eq!(call(&client, "unknown").await.unwrap(), "again");
     // The caller may know better.
@@ -185,7 +185,7 @@ async fn a_stream_that_cannot_be_taken_up_again_leaves_a_call_that_may_have_run(
         });
         let client = within(raw.client()).await.unwrap();
         let error = call(&client, "t").await.unwrap_err();
-        assert!(error.may_have_run() && error.is_lost(), "{refusal:?}: {:?}", error.kind());
+        assert!(error.may_have_run() && error.is_connection_lost(), "{refusal:?}: {:?}", error.kind());
         assert_eq!(raw.calls(), 1, "{refusal:?}");
     }
 }
@@ -199,7 +199,7 @@ async fn a_modern_stream_that_breaks_is_not_taken_up_again() {
         Then::Close
     });
     let client = within(raw.modern()).await.unwrap();
-    assert!(matches!(kind(call(&client, "t").await), Kind::Lost { may_have_run: true, .. }));
+    assert!(matches!(kind(call(&client, "t").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
     assert_eq!(raw.seen().len(), 1);
 }
 
@@ -209,7 +209,7 @@ async fn a_handshake_that_breaks_off_is_an_error_and_leaves_no_request_behind() 
         let raw = Raw::start(move |_, wire| breaks(wire, point, false));
         for connecting in [raw.client(), Client::connect(raw.url())] {
             let error = within(connecting).await.unwrap_err();
-            assert!(matches!(error.kind(), Kind::Lost { .. } | Kind::Connect { .. }), "{point:?}: {error}");
+            assert!(matches!(error.kind(), ErrorKind::ConnectionLost { .. } | ErrorKind::Connect { .. }), "{point:?}: {error}");
         }
         // A broken connection says nothing of the server's era: nobody tried another.
         assert_eq!(raw.seen().len(), 2, "{point:?}: {:?}", raw.seen());
@@ -280,12 +280,12 @@ async fn a_server_that_is_not_there_is_told_as_such() {
         Client::connect(format!("http://{gone}/mcp")).http_sse(),
     ] {
         match kind(within(connecting).await) {
-            Kind::Connect { step: tsugite::client::Step::Tcp, seen } => {
-                assert!(seen.contains(&gone.to_string()), "{seen}")
+            ErrorKind::Connect { step: tsugite::client::ConnectStep::Tcp, reason } => {
+                assert!(reason.contains(&gone.to_string()), "{reason}")
             }
             other => panic!("{other:?}"),
         }
     }
     let nowhere = Client::connect("http://no.such.host.invalid/mcp");
-    assert!(matches!(kind(within(nowhere).await), Kind::Connect { .. }));
+    assert!(matches!(kind(within(nowhere).await), ErrorKind::Connect { .. }));
 }

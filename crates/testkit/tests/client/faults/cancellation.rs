@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tsugite::client::{Client, Connecting};
+use tsugite::client::{Client, ClientBuilder};
 
 use super::raw::{Asked, Raw, Then, hello};
 use super::shell::{noted, spawn, spawn_modern};
@@ -27,7 +27,7 @@ fn begin(client: &Client) -> Running<tsugite::client::Result<String>> {
 
 #[tokio::test]
 async fn a_child_is_told_which_call_is_dropped() {
-    let clients: [(Connecting, i64); 2] = [(spawn("hello; drain"), 3), (spawn_modern("drain"), 2)];
+    let clients: [(ClientBuilder, i64); 2] = [(spawn("hello; drain"), 3), (spawn_modern("drain"), 2)];
     for (client, id) in clients {
         let client = within(client).await.unwrap();
         let (first, second) = (begin(&client), begin(&client));

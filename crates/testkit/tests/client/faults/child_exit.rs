@@ -1,6 +1,6 @@
 //! Children that end when they should not.
 
-use tsugite::client::{Client, Kind, Step, Watch};
+use tsugite::client::{ChangeFilter, Client, ConnectStep, ErrorKind};
 use tsugite_testkit::log::Warnings;
 
 use super::shell::{Path, noted, sh, spawn, spawn_modern};
@@ -27,7 +27,7 @@ async fn a_child_that_ends_in_the_middle_of_a_call_says_how_and_the_call_is_not_
         ] {
             let client = within(spawn(&script)).await.unwrap();
             match kind(call(&client, "t").await) {
-                Kind::Lost { may_have_run: true, seen } => assert!(seen.contains(words), "{seen}"),
+                ErrorKind::ConnectionLost { may_have_run: true, reason } => assert!(reason.contains(words), "{reason}"),
                 other => panic!("{script}: {other:?}"),
             }
             client.close().await;
@@ -50,8 +50,8 @@ async fn a_child_that_ends_during_the_handshake_says_how_and_what_it_wrote() {
             format!("hear; printf '{{\"jsonrpc\":\"2.0\",\"id\":1,'; echo why >&2; {end}"),
         ] {
             match kind(within(spawn(&script)).await) {
-                Kind::Connect { step: Step::Handshake, seen } => {
-                    assert!(seen.contains(words) && seen.contains("why"), "{script}: {seen}");
+                ErrorKind::Connect { step: ConnectStep::Handshake, reason } => {
+                    assert!(reason.contains(words) && reason.contains("why"), "{script}: {reason}");
                 }
                 other => panic!("{script}: {other:?}"),
             }
@@ -72,7 +72,7 @@ async fn a_child_that_ends_after_the_handshake_is_started_again_by_the_next_call
     // It was not asked yet when it ended, so asking the next does no harm; or it was, and only the caller can know.
     let mut outcome = call(&client, "t").await;
     if let Err(error) = &outcome {
-        assert!(error.is_lost() && error.to_string().contains("ended with code 3"), "{error}");
+        assert!(error.is_connection_lost() && error.to_string().contains("ended with code 3"), "{error}");
         outcome = call(&client, "t").await;
     }
     assert_eq!(outcome.unwrap(), "second");
@@ -85,9 +85,9 @@ async fn what_does_no_harm_is_asked_again_of_a_new_child_and_not_without_end() {
     let file = super::shell::Path::new();
     let script = format!("echo started >> {}; hello; hear; exit 1", file.0.display());
     let client = within(spawn(&script)).await.unwrap();
-    assert!(matches!(kind(within(client.list_tools()).await), Kind::Lost { .. }));
+    assert!(matches!(kind(within(client.list_tools()).await), ErrorKind::ConnectionLost { .. }));
     assert_eq!(file.text().lines().count(), 3, "once, and twice more");
-    assert!(matches!(kind(call(&client, "t").await), Kind::Lost { may_have_run: true, .. }));
+    assert!(matches!(kind(call(&client, "t").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
     assert_eq!(file.text().lines().count(), 4, "a tool is called once");
 }
 
@@ -98,7 +98,7 @@ async fn a_child_that_ends_in_the_middle_of_a_stream_of_changes_loses_every_call
     let calls = (0..3).map(|_| call(&client, "t"));
     for outcome in futures_util::future::join_all(calls).await {
         match kind(outcome) {
-            Kind::Lost { may_have_run: true, seen } => assert!(seen.contains("signal 15"), "{seen}"),
+            ErrorKind::ConnectionLost { may_have_run: true, reason } => assert!(reason.contains("signal 15"), "{reason}"),
             other => panic!("{other:?}"),
         }
     }
@@ -117,7 +117,7 @@ async fn a_probe_that_ends_its_child_is_followed_by_a_handshake_with_a_new_one()
     // One that ends whatever it is asked is not started for ever.
     let file = super::shell::Path::new();
     let script = format!("echo started >> {}; hear; exit 1", file.0.display());
-    assert!(matches!(kind(within(Client::spawn(sh(&script))).await), Kind::Connect { .. }));
+    assert!(matches!(kind(within(Client::spawn(sh(&script))).await), ErrorKind::Connect { .. }));
     assert_eq!(file.text().lines().count(), 2);
 }
 
@@ -125,7 +125,7 @@ async fn a_probe_that_ends_its_child_is_followed_by_a_handshake_with_a_new_one()
 async fn a_modern_child_that_ends_in_the_middle_of_a_call_loses_it() {
     let client = within(spawn_modern("hear; exit 4")).await.unwrap();
     match kind(call(&client, "t").await) {
-        Kind::Lost { may_have_run: true, seen } => assert!(seen.contains("code 4"), "{seen}"),
+        ErrorKind::ConnectionLost { may_have_run: true, reason } => assert!(reason.contains("code 4"), "{reason}"),
         other => panic!("{other:?}"),
     }
 }
@@ -133,7 +133,7 @@ async fn a_modern_child_that_ends_in_the_middle_of_a_call_loses_it() {
 #[tokio::test]
 async fn what_cannot_be_started_is_told_at_once() {
     match kind(within(Client::spawn(["/no/such/program"])).await) {
-        Kind::Connect { step: Step::Start, seen } => assert!(seen.contains("/no/such/program"), "{seen}"),
+        ErrorKind::Connect { step: ConnectStep::Spawn, reason } => assert!(reason.contains("/no/such/program"), "{reason}"),
         other => panic!("{other:?}"),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use tsugite::client::{Authorizer, Challenge, Client, Error, Kind, Result, Step};
+use tsugite::client::{Authorizer, Challenge, Client, ClientError, ErrorKind, Result, ConnectStep};
 
 use super::raw::{Asked, Raw, Then, hello};
 use super::{call, kind, until, within};
@@ -42,8 +42,8 @@ async fn a_redirect_to_another_server_is_not_followed() {
     for to in ["url", "host", "tls", "user", "backslash", "scheme", "file", "nowhere"] {
         let error = within(client.call::<String>("t", json!({"to": to}))).await.unwrap_err();
         assert!(
-            matches!(error.kind(), Kind::Connect { step: Step::Http, .. })
-                || (odd.contains(&to) && matches!(error.kind(), Kind::Status { .. })),
+            matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::Http, .. })
+                || (odd.contains(&to) && matches!(error.kind(), ErrorKind::Status { .. })),
             "{to}: {error}"
         );
         hides_secret(&error);
@@ -86,7 +86,7 @@ async fn an_endpoint_on_another_server_is_refused() {
             Then::Close
         });
         let error = within(Client::connect(raw.url()).http_sse().bearer(SECRET)).await.unwrap_err();
-        assert!(matches!(error.kind(), Kind::Connect { step: Step::Handshake, .. }), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::Handshake, .. }), "{error}");
         assert!(error.to_string().contains("another server"), "{error}");
         assert_eq!(raw.seen().len(), 1, "nothing was posted anywhere");
     }
@@ -108,9 +108,9 @@ async fn an_endpoint_that_never_comes_is_waited_for_in_vain_and_not_for_ever() {
             wire.closed();
             Then::Close
         });
-        let connecting = Client::connect(raw.url()).http_sse().probe_time(Duration::from_millis(100));
+        let connecting = Client::connect(raw.url()).http_sse().probe_timeout(Duration::from_millis(100));
         assert!(
-            matches!(kind(within(connecting).await), Kind::Connect { step: Step::Handshake, .. }),
+            matches!(kind(within(connecting).await), ErrorKind::Connect { step: ConnectStep::Handshake, .. }),
             "{said}"
         );
         // It lets go of the stream.
@@ -156,7 +156,7 @@ async fn an_old_stream_that_breaks_loses_its_calls_and_is_opened_again() {
     static MAIL: Mutex<Vec<(String, Asked)>> = Mutex::new(Vec::new());
     let client = within(Client::connect(raw.url()).http_sse()).await.unwrap();
     assert_eq!(call(&client, "works").await.unwrap(), "yes");
-    assert!(matches!(kind(call(&client, "breaks").await), Kind::Lost { may_have_run: true, .. }));
+    assert!(matches!(kind(call(&client, "breaks").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
     assert_eq!(call(&client, "works").await.unwrap(), "yes");
     assert_eq!(raw.count(|asked| asked.verb == "GET"), 2);
     assert_eq!(raw.count(|asked| asked.body["params"]["name"] == "breaks"), 1);
@@ -172,8 +172,8 @@ async fn https_fails_where_the_encryption_does() {
     let error = within(Client::connect(url).bearer(SECRET)).await.unwrap_err();
     // Without the feature it is a mistake of whoever built it; with it, of the server.
     match error.kind() {
-        Kind::Setting(what) => assert!(what.contains("feature `tls`"), "{what}"),
-        Kind::Connect { step: Step::Tls, .. } => {}
+        ErrorKind::Config(what) => assert!(what.contains("feature `tls`"), "{what}"),
+        ErrorKind::Connect { step: ConnectStep::Tls, .. } => {}
         other => panic!("{other:?}"),
     }
     hides_secret(&error);
@@ -200,7 +200,7 @@ async fn a_refused_credential_without_an_authorizer_is_told_with_its_challenge()
             let error = call(&client, "t").await.unwrap_err();
             hides_secret(&error);
             match error.into_kind() {
-                Kind::Unauthorized(challenge) => {
+                ErrorKind::Unauthorized(challenge) => {
                     assert_eq!((challenge.status, challenge.url), (status, raw.url()));
                     assert_eq!(
                         challenge.www_authenticate,
@@ -219,7 +219,7 @@ async fn a_refused_credential_without_an_authorizer_is_told_with_its_challenge()
         for connecting in [raw.client(), Client::connect(raw.url()), Client::connect(raw.url()).http_sse()] {
             // One that does not speak of credentials may be about something else, and says so itself.
             match (status, kind(within(connecting).await)) {
-                (401, Kind::Unauthorized(_)) | (403, Kind::Status { status: 403, .. }) => {}
+                (401, ErrorKind::Unauthorized(_)) | (403, ErrorKind::Status { status: 403, .. }) => {}
                 (_, other) => panic!("{other:?}"),
             }
         }
@@ -236,7 +236,7 @@ impl Authorizer for Willing {
         Box::pin(async move { Ok(Some(format!("Bearer {SECRET}-{number}"))) })
     }
 
-    fn challenged(&self, challenge: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>> {
+    fn handle_challenge(&self, challenge: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>> {
         self.0.lock().unwrap().push(challenge);
         Box::pin(async { Ok(true) })
     }
@@ -275,7 +275,7 @@ async fn an_authorizer_that_never_gives_up_is_asked_twice_for_one_request() {
         let challenges = Arc::default();
         let client = within(raw.client().authorizer(Willing(Arc::clone(&challenges)))).await.unwrap();
         let error = call(&client, "t").await.unwrap_err();
-        assert!(matches!(error.kind(), Kind::Unauthorized(_)), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Unauthorized(_)), "{error}");
         hides_secret(&error);
         assert_eq!((raw.calls(), challenges.lock().unwrap().len()), (3, 2));
     }
@@ -307,13 +307,13 @@ async fn secrets_stand_in_no_error() {
         let raw = Raw::start(way);
         let url = format!("{}?key={SECRET}#{SECRET}", raw.url());
         for connecting in
-            [Client::connect(&*url), Client::connect(&*url).legacy_only(), Client::connect(&*url).http_sse()]
+            [Client::connect(&*url), Client::connect(&*url).handshake_only(), Client::connect(&*url).http_sse()]
         {
             let connecting =
                 connecting.bearer(SECRET).header("x-key", SECRET).timeout(Duration::from_millis(100));
             hides_secret(&within(connecting).await.unwrap_err());
         }
-        let client = Client::connect(&*url).modern_only().revision(tsugite::prelude::Revision::NEWEST);
+        let client = Client::connect(&*url).stateless_only().revision(tsugite::prelude::Revision::NEWEST);
         let client = within(client.bearer(SECRET).timeout(Duration::from_millis(100))).await.unwrap();
         hides_secret(&call(&client, "t").await.unwrap_err());
         assert!(!format!("{client:?}").contains(SECRET));
@@ -351,7 +351,7 @@ async fn a_session_id_is_sent_back_as_it_came_and_shown_nowhere() {
     until(|| raw.count(|asked| asked.verb == "DELETE") == 1).await;
 }
 
-fn hides_secret(error: &Error) {
+fn hides_secret(error: &ClientError) {
     for shown in [format!("{error}"), format!("{error:?}"), format!("{:?}", error.kind())] {
         assert!(!shown.contains(SECRET), "{shown}");
     }

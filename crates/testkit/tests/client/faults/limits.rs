@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tsugite::client::{Answer, Client, Kind};
+use tsugite::client::{FormResponse, Client, ErrorKind};
 
 use super::raw::{Asked, Raw, Then, hello};
 use super::shell::spawn;
@@ -50,7 +50,7 @@ async fn a_body_without_end_is_too_large() {
     });
     for client in [raw.client(), raw.modern()] {
         let client = within(client.max_message_bytes(1 << 20)).await.unwrap();
-        assert!(matches!(kind(without_growing(call(&client, "t")).await), Kind::TooLarge(_)));
+        assert!(matches!(kind(without_growing(call(&client, "t")).await), ErrorKind::TooLarge(_)));
     }
     assert_eq!(raw.calls(), 2);
 }
@@ -67,7 +67,7 @@ async fn an_event_without_end_is_too_large() {
         });
         for client in [raw.client(), raw.modern()] {
             let client = within(client.max_message_bytes(1 << 20)).await.unwrap();
-            assert!(matches!(kind(without_growing(call(&client, "t")).await), Kind::TooLarge(_)), "{line}");
+            assert!(matches!(kind(without_growing(call(&client, "t")).await), ErrorKind::TooLarge(_)), "{line}");
         }
         assert_eq!(raw.calls(), 2);
     }
@@ -102,7 +102,7 @@ async fn what_is_no_sign_of_life_does_not_keep_a_call_alive() {
             let client = within(client).await.unwrap();
             let call = client.call::<String>("t", ()).timeout(SHORT);
             match kind(without_growing(within(call)).await) {
-                Kind::TimedOut { limit, total: false } => assert_eq!(limit, SHORT),
+                ErrorKind::TimedOut { limit, total: false } => assert_eq!(limit, SHORT),
                 other => panic!("{other:?}"),
             }
         }
@@ -126,13 +126,13 @@ async fn progress_without_end_ends_with_the_time_in_all() {
     let told = Arc::new(AtomicUsize::new(0));
     let client = within(raw.modern()).await.unwrap();
     let count = Arc::clone(&told);
-    let call = client.call::<String>("t", ()).timeout(Duration::from_secs(50)).max_time(SHORT).on_progress(
+    let call = client.call::<String>("t", ()).timeout(Duration::from_secs(50)).total_timeout(SHORT).on_progress(
         move |_| {
             count.fetch_add(1, Ordering::SeqCst);
         },
     );
     match kind(without_growing(within(call)).await) {
-        Kind::TimedOut { limit, total: true } => assert_eq!(limit, SHORT),
+        ErrorKind::TimedOut { limit, total: true } => assert_eq!(limit, SHORT),
         other => panic!("{other:?}"),
     }
     assert!(told.load(Ordering::SeqCst) > 1);
@@ -182,11 +182,11 @@ async fn pages_without_end_and_pages_in_circles_are_given_up() {
         let client = within(client.max_pages(20)).await.unwrap();
         let of = |method: &'static str| raw.count(move |asked| asked.method() == method);
         let before = (of("tools/list"), of("prompts/list"), of("resources/list"));
-        assert!(matches!(kind(within(client.list_tools()).await), Kind::TooLarge(_)));
+        assert!(matches!(kind(within(client.list_tools()).await), ErrorKind::TooLarge(_)));
         assert_eq!(of("tools/list") - before.0, 20);
-        assert!(matches!(kind(within(client.list_prompts()).await), Kind::TooLarge(_)));
+        assert!(matches!(kind(within(client.list_prompts()).await), ErrorKind::TooLarge(_)));
         assert!(of("prompts/list") - before.1 <= 3);
-        assert!(matches!(kind(within(client.list_resources()).await), Kind::TooLarge(_)));
+        assert!(matches!(kind(within(client.list_resources()).await), ErrorKind::TooLarge(_)));
         assert!(of("resources/list") - before.2 <= 2);
         // As a stream: everything that came, then the error, and nothing after it.
         let mut prompts = client.list_prompts();
@@ -213,15 +213,15 @@ async fn rounds_without_end_are_given_up() {
     });
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
-    let client = raw.modern().max_rounds(5).on_form(move |_| {
+    let client = raw.modern().max_rounds(5).on_elicit_form(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
-        async { Answer::defaults() }
+        async { FormResponse::accept_defaults() }
     });
     let client = within(client).await.unwrap();
     // With a question each time, and with nothing but "come back".
     for name in ["asks", "waits"] {
         let before = raw.calls();
-        assert!(matches!(kind(call(&client, name).await), Kind::Rounds(_)));
+        assert!(matches!(kind(call(&client, name).await), ErrorKind::InputRequired(_)));
         assert_eq!(raw.calls() - before, 6, "{name}");
     }
     assert!(asked.load(Ordering::SeqCst) <= 6);
@@ -241,7 +241,7 @@ async fn redirects_without_end_are_given_up() {
     for status in [301, 302, 307, 308] {
         let before = raw.calls();
         let outcome = within(client.call::<String>("t", json!({"status": status}))).await;
-        assert!(matches!(kind(outcome), Kind::Status { status: found, .. } if found == status));
+        assert!(matches!(kind(outcome), ErrorKind::Status { status: found, .. } if found == status));
         assert!(raw.calls() - before <= 5, "{}", raw.calls() - before);
     }
 }
@@ -262,7 +262,7 @@ async fn a_server_that_is_busy_for_ever_is_given_up() {
             let before = raw.calls();
             let outcome = within(client.call::<String>("t", json!({"status": status, "after": after}))).await;
             match kind(outcome) {
-                Kind::Status { status: found, said } => assert_eq!((found, said.as_str()), (status, "later")),
+                ErrorKind::Status { status: found, body } => assert_eq!((found, body.as_str()), (status, "later")),
                 other => panic!("{after}: {other:?}"),
             }
             let sent = raw.calls() - before;
@@ -273,7 +273,7 @@ async fn a_server_that_is_busy_for_ever_is_given_up() {
     // Whoever names no time is asked again later and later, and not for ever.
     let (before, start) = (raw.calls(), Instant::now());
     let outcome = within(client.call::<String>("t", json!({"status": 503}))).await;
-    assert!(matches!(kind(outcome), Kind::Status { status: 503, .. }));
+    assert!(matches!(kind(outcome), ErrorKind::Status { status: 503, .. }));
     assert_eq!(raw.calls() - before, 4);
     assert!(start.elapsed() >= Duration::from_millis(3_500));
 }
@@ -411,8 +411,8 @@ trait Slow {
     fn is_slow(&self) -> bool;
 }
 
-impl Slow for Kind {
+impl Slow for ErrorKind {
     fn is_slow(&self) -> bool {
-        matches!(self, Kind::TimedOut { .. } | Kind::Connect { .. })
+        matches!(self, ErrorKind::TimedOut { .. } | ErrorKind::Connect { .. })
     }
 }

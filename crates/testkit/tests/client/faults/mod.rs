@@ -21,7 +21,7 @@ mod timeouts;
 use std::future::{Future, IntoFuture};
 use std::time::Duration;
 
-use tsugite::client::{Client, Error, Kind};
+use tsugite::client::{Client, ClientError, ErrorKind};
 use tsugite::prelude::Revision;
 
 /// The revision of the tests that need a handshake.
@@ -46,12 +46,12 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 /// Calls a tool without arguments, whose result is a text.
-async fn call(client: &Client, tool: &str) -> Result<String, Error> {
+async fn call(client: &Client, tool: &str) -> Result<String, ClientError> {
     within(client.call::<String>(tool, serde_json::json!({}))).await
 }
 
 /// Why it failed.
-fn kind<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Kind {
+fn kind<T: std::fmt::Debug>(outcome: Result<T, ClientError>) -> ErrorKind {
     outcome.expect_err("it went well").into_kind()
 }
 

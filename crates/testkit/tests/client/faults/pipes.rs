@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tsugite::client::{Client, Connecting, Kind, Step};
+use tsugite::client::{Client, ClientBuilder, ErrorKind, ConnectStep};
 use tsugite::prelude::Revision;
 
 use super::shell::{noted, spawn};
@@ -31,13 +31,13 @@ async fn a_child_that_never_reads_its_input_holds_nobody_up_for_ever() {
     }
     let error = within(spawn("stay").timeout(SHORT)).await.unwrap_err();
     assert!(
-        matches!(error.kind(), Kind::Connect { step: Step::Answer, .. }) && error.is_timeout(),
+        matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::FirstResponse, .. }) && error.is_timeout(),
         "{error}"
     );
 }
 
 /// A client of a script that is not given much time to end.
-fn quick(script: &str) -> Connecting {
+fn quick(script: &str) -> ClientBuilder {
     Client::spawn(super::shell::sh(script).shutdown_grace(Duration::from_millis(50)))
 }
 
@@ -77,7 +77,7 @@ async fn a_child_that_closes_its_output_and_lives_is_lost_and_ended_by_the_next_
     let client = within(spawn(&script)).await.unwrap();
     let first = client.process_id().unwrap();
     match kind(call(&client, "t").await) {
-        Kind::Lost { may_have_run: true, seen } => assert!(seen.contains("closed its output"), "{seen}"),
+        ErrorKind::ConnectionLost { may_have_run: true, reason } => assert!(reason.contains("closed its output"), "{reason}"),
         other => panic!("{other:?}"),
     }
     assert_eq!(call(&client, "t").await.unwrap(), "second");
@@ -90,7 +90,7 @@ async fn a_child_that_closes_its_input_and_lives_is_lost() {
     noted(&client, "closed").await;
     // Nothing can be said to it any more; to wait for an answer would be in vain.
     match kind(call(&client, "t").await) {
-        Kind::Lost { seen, .. } => assert!(seen.contains("closed its input"), "{seen}"),
+        ErrorKind::ConnectionLost { reason, .. } => assert!(reason.contains("closed its input"), "{reason}"),
         other => panic!("{other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use tsugite::client::{Client, Connecting};
+use tsugite::client::{Client, ClientBuilder};
 
 use super::shell::sh;
 use super::{HANDSHAKE, call, until, within};
@@ -96,7 +96,7 @@ async fn nothing_is_left_of_a_child_that_ended_by_itself() {
     let client = within(family.spawn("sleep 600 & hello; hear; exit 3")).await.unwrap();
     let id = client.process_id().unwrap();
     let all = family.all(2).await;
-    assert!(call(&client, "t").await.unwrap_err().is_lost());
+    assert!(call(&client, "t").await.unwrap_err().is_connection_lost());
     // Nobody has closed the client, nor called again.
     gone(id, &all).await;
     drop(client);
@@ -130,7 +130,7 @@ impl Family {
         Self(path.0.file_name().unwrap().to_str().unwrap().to_owned())
     }
 
-    fn spawn(&self, script: &str) -> Connecting {
+    fn spawn(&self, script: &str) -> ClientBuilder {
         // Long enough for those that go by themselves, short for those that do not.
         let command = sh(script).env("FAMILY", &self.0).shutdown_grace(Duration::from_millis(300));
         Client::spawn(command).revision(HANDSHAKE)

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
-use tsugite::client::{Client, Connecting};
+use tsugite::client::{Client, ClientBuilder};
 use tsugite::prelude::Revision;
 
 use super::{HANDSHAKE, until};
@@ -107,12 +107,12 @@ impl Raw {
     }
 
     /// A client that shakes hands.
-    pub(crate) fn client(&self) -> Connecting {
+    pub(crate) fn client(&self) -> ClientBuilder {
         Client::connect(self.url()).revision(HANDSHAKE)
     }
 
     /// A client that does not.
-    pub(crate) fn modern(&self) -> Connecting {
+    pub(crate) fn modern(&self) -> ClientBuilder {
         Client::connect(self.url()).revision(Revision::NEWEST)
     }
 

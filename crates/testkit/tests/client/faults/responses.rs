@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tsugite::client::Kind;
+use tsugite::client::ErrorKind;
 
 use super::raw::{Raw, Then};
 use super::shell::{noted, spawn, spawn_modern};
@@ -87,7 +87,7 @@ async fn an_answer_of_the_wrong_shape_is_an_error_of_its_own() {
         );
         let client = within(spawn(&script)).await.unwrap();
         match kind(within(client.call_raw("t", ())).await) {
-            Kind::Shape { method, .. } => assert_eq!(method, "tools/call"),
+            ErrorKind::MalformedResult { method, .. } => assert_eq!(method, "tools/call"),
             other => panic!("{result}: {other:?}"),
         }
         assert_eq!(call(&client, "t").await.unwrap(), "yes", "{result}");

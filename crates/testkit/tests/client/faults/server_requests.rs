@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use tsugite::client::{Answer, Client, Connecting, Kind};
+use tsugite::client::{FormResponse, Client, ClientBuilder, ErrorKind};
 
 use super::raw::{Raw, Then, hello};
 use super::shell::{noted, sh, spawn, spawn_modern};
@@ -23,14 +23,14 @@ fn answers(client: &Client) -> Vec<(Value, Value)> {
 }
 
 /// A client whose user is asked, and counts how often. Nobody is answered before there is a permit.
-fn asked(script: &str, count: &Arc<AtomicUsize>, go: &Arc<tokio::sync::Semaphore>) -> Connecting {
+fn asked(script: &str, count: &Arc<AtomicUsize>, go: &Arc<tokio::sync::Semaphore>) -> ClientBuilder {
     let (count, go) = (Arc::clone(count), Arc::clone(go));
-    spawn(script).on_form(move |_| {
+    spawn(script).on_elicit_form(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         let go = Arc::clone(&go);
         async move {
             go.acquire().await.unwrap().forget();
-            Answer::defaults()
+            FormResponse::accept_defaults()
         }
     })
 }
@@ -145,9 +145,9 @@ async fn a_modern_server_that_asks_is_not_heard() {
     );
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
-    let client = spawn_modern(&script).roots([]).on_form(move |_| {
+    let client = spawn_modern(&script).roots([]).on_elicit_form(move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
-        async { Answer::defaults() }
+        async { FormResponse::accept_defaults() }
     });
     let client = within(client).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "first");
@@ -185,7 +185,7 @@ async fn a_question_inside_a_result_that_is_none_of_the_three_is_not_followed() 
         ["tools/call", "initialize", "ping", "", "sampling/createMessage", "roots/list", "elicitation/create"]
     {
         let outcome = within(client.call::<String>("t", json!({"method": method}))).await;
-        assert!(matches!(kind(outcome), Kind::Rounds(_) | Kind::Shape { .. }), "{method}");
+        assert!(matches!(kind(outcome), ErrorKind::InputRequired(_) | ErrorKind::MalformedResult { .. }), "{method}");
     }
     assert_eq!(raw.calls(), 7, "none was sent again");
 }
@@ -229,8 +229,8 @@ async fn a_child_that_ends_while_its_question_is_open_leaves_nobody_waiting() {
     };
     until(|| count.load(Ordering::SeqCst) == 1).await;
     // Anything it reads lets it go.
-    within(client.roots_changed()).await.unwrap();
-    assert!(matches!(kind(calling.end().await), Kind::Lost { may_have_run: true, .. }));
+    within(client.notify_roots_changed()).await.unwrap();
+    assert!(matches!(kind(calling.end().await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
     // The person who was asked is no longer: what they would say goes nowhere.
     until(|| Arc::strong_count(&go) == 2).await;
 }
@@ -246,7 +246,7 @@ async fn a_form_that_cannot_be_filled_in_is_refused() {
         let script = format!(
             r#"hello; hear; say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{form}}}'; hear; answer 2 yes; drain"#
         );
-        let command = Client::spawn(sh(&script)).revision(HANDSHAKE).on_form(async |_| Answer::Decline);
+        let command = Client::spawn(sh(&script)).revision(HANDSHAKE).on_elicit_form(async |_| FormResponse::Decline);
         let client = within(command).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "yes");
         assert_eq!(answers(&client)[0].1["error"]["code"], -32602, "{form}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use tsugite::client::Kind;
+use tsugite::client::ErrorKind;
 
 use super::raw::{Asked, Raw, Then, Wire, hello, welcome};
 use super::{call, kind, within};
@@ -79,7 +79,7 @@ async fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
     let client = within(raw.client()).await.unwrap();
     for _ in 0..2 {
         match kind(call(&client, "t").await) {
-            Kind::Lost { may_have_run: false, seen } => assert!(seen.contains("session"), "{seen}"),
+            ErrorKind::ConnectionLost { may_have_run: false, reason } => assert!(reason.contains("session"), "{reason}"),
             other => panic!("{other:?}"),
         }
     }
@@ -128,7 +128,7 @@ async fn a_404_without_a_session_is_a_404() {
     });
     let client = within(raw.client()).await.unwrap();
     match kind(call(&client, "t").await) {
-        Kind::Status { status: 404, said } => assert_eq!(said, "nothing here"),
+        ErrorKind::Status { status: 404, body } => assert_eq!(body, "nothing here"),
         other => panic!("{other:?}"),
     }
     assert_eq!((raw.calls(), raw.count(is_hello)), (1, 1));
@@ -138,8 +138,8 @@ async fn a_404_without_a_session_is_a_404() {
         Then::Keep
     });
     let client = within(raw.modern()).await.unwrap();
-    assert!(matches!(kind(call(&client, "t").await), Kind::Status { status: 404, .. }));
-    assert!(matches!(kind(call(&client, "t").await), Kind::Status { status: 404, .. }));
+    assert!(matches!(kind(call(&client, "t").await), ErrorKind::Status { status: 404, .. }));
+    assert!(matches!(kind(call(&client, "t").await), ErrorKind::Status { status: 404, .. }));
     assert!(raw.seen().iter().all(|asked| asked.header("mcp-session-id").is_none()));
 }
 
@@ -156,10 +156,10 @@ async fn a_refusal_with_a_body_that_never_ends_is_still_a_refusal() {
     let client = within(raw.modern()).await.unwrap();
     let outcome = super::without_growing(within(client.call::<String>("t", json!({"status": 500})))).await;
     match kind(outcome) {
-        Kind::Status { status: 500, .. } => {}
+        ErrorKind::Status { status: 500, .. } => {}
         other => panic!("{other:?}"),
     }
     let client = within(raw.client()).await.unwrap();
     let outcome = within(client.call::<String>("t", json!({"status": 404}))).await;
-    assert!(matches!(kind(outcome), Kind::Lost { may_have_run: false, .. }));
+    assert!(matches!(kind(outcome), ErrorKind::ConnectionLost { may_have_run: false, .. }));
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tsugite::client::{Client, Command, Connecting};
+use tsugite::client::{Client, Command, ClientBuilder};
 
 use super::{HANDSHAKE, until};
 
@@ -27,12 +27,12 @@ pub(crate) fn sh(script: &str) -> Command {
 }
 
 /// A client of a script that wants a handshake.
-pub(crate) fn spawn(script: &str) -> Connecting {
+pub(crate) fn spawn(script: &str) -> ClientBuilder {
     Client::spawn(sh(script)).revision(HANDSHAKE)
 }
 
 /// A client of a script that wants none.
-pub(crate) fn spawn_modern(script: &str) -> Connecting {
+pub(crate) fn spawn_modern(script: &str) -> ClientBuilder {
     Client::spawn(sh(script)).revision(tsugite::prelude::Revision::NEWEST)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use tsugite::client::{Answer, Client, Kind};
+use tsugite::client::{FormResponse, Client, ErrorKind};
 use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::form::FormSchema;
 use tsugite::prelude::*;
@@ -40,10 +40,10 @@ fn server() -> Server {
 #[tokio::test(start_paused = true)]
 async fn thirty_seconds_of_silence_are_enough() {
     for revision in REVISIONS {
-        let client = Client::of(&server()).revision(revision).await.unwrap();
+        let client = Client::in_process(&server()).revision(revision).await.unwrap();
         let start = Instant::now();
         match kind(client.call::<String>("silent", json!({})).await) {
-            Kind::TimedOut { limit, total: false } => assert_eq!(limit, 30 * SECOND),
+            ErrorKind::TimedOut { limit, total: false } => assert_eq!(limit, 30 * SECOND),
             other => panic!("{other:?}"),
         }
         assert_eq!(start.elapsed().as_secs(), 30);
@@ -53,7 +53,7 @@ async fn thirty_seconds_of_silence_are_enough() {
             client.call::<String>("silent", json!({})).timeout(7 * SECOND).await.unwrap_err().is_timeout()
         );
         assert_eq!(start.elapsed().as_secs(), 7);
-        let client = Client::of(&server()).revision(revision).timeout(3 * SECOND).await.unwrap();
+        let client = Client::in_process(&server()).revision(revision).timeout(3 * SECOND).await.unwrap();
         let start = Instant::now();
         assert!(client.call::<String>("silent", json!({})).await.unwrap_err().is_timeout());
         assert_eq!(start.elapsed().as_secs(), 3);
@@ -63,19 +63,19 @@ async fn thirty_seconds_of_silence_are_enough() {
 #[tokio::test(start_paused = true)]
 async fn rising_progress_gives_more_time_and_ten_minutes_are_the_most() {
     for revision in REVISIONS {
-        let client = Client::of(&server()).revision(revision).await.unwrap();
+        let client = Client::in_process(&server()).revision(revision).await.unwrap();
         let start = Instant::now();
         assert_eq!(client.call::<String>("done", json!({})).await.unwrap(), "done");
         assert_eq!(start.elapsed().as_secs(), 100);
         let start = Instant::now();
         match kind(client.call::<String>("rises", json!({})).await) {
-            Kind::TimedOut { limit, total: true } => assert_eq!(limit, 600 * SECOND),
+            ErrorKind::TimedOut { limit, total: true } => assert_eq!(limit, 600 * SECOND),
             other => panic!("{other:?}"),
         }
         assert_eq!(start.elapsed().as_secs(), 600);
         let start = Instant::now();
-        let short = client.call::<String>("rises", json!({})).max_time(50 * SECOND).await;
-        assert!(matches!(kind(short), Kind::TimedOut { total: true, .. }));
+        let short = client.call::<String>("rises", json!({})).total_timeout(50 * SECOND).await;
+        assert!(matches!(kind(short), ErrorKind::TimedOut { total: true, .. }));
         assert_eq!(start.elapsed().as_secs(), 50);
     }
 }
@@ -91,12 +91,12 @@ async fn the_clock_stands_while_somebody_fills_in_a_form() {
         });
         let asked = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&asked);
-        let client = Client::of(&Server::new("asks", "1").tool(asks)).revision(revision).on_form(move |_| {
+        let client = Client::in_process(&Server::new("asks", "1").tool(asks)).revision(revision).on_elicit_form(move |_| {
             let seen = Arc::clone(&seen);
             async move {
                 sleep(50 * SECOND).await;
                 seen.store(true, Ordering::SeqCst);
-                Answer::defaults()
+                FormResponse::accept_defaults()
             }
         });
         let client = client.await.unwrap();

@@ -10,7 +10,7 @@ use indexmap::IndexSet;
 use tokio::task::AbortHandle;
 
 use super::Host;
-use crate::client::{Change, Client, Watch};
+use crate::client::{Change, Client, ChangeFilter};
 use crate::lock::lock;
 
 /// Changes of all servers of a host. `None` comes when the host was closed.
@@ -19,13 +19,13 @@ use crate::lock::lock;
 pub struct HostChanges {
     /// Keeps the servers alive as long as somebody wants to know about them.
     _host: Host,
-    feed: Arc<Feed>,
+    feed: Arc<HostChangeFeed>,
 }
 
 /// A change of one of the servers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Changed {
+pub struct ServerChange {
     /// Whose.
     pub server: String,
     /// What.
@@ -33,12 +33,12 @@ pub struct Changed {
 }
 
 impl HostChanges {
-    pub(super) fn new(host: Host, feed: Arc<Feed>) -> Self {
+    pub(super) fn new(host: Host, feed: Arc<HostChangeFeed>) -> Self {
         Self { _host: host, feed }
     }
 
     /// Waits for the next change.
-    pub async fn next(&mut self) -> Option<Changed> {
+    pub async fn next(&mut self) -> Option<ServerChange> {
         poll_fn(|cx| self.feed.poll(cx)).await
     }
 
@@ -49,39 +49,39 @@ impl HostChanges {
 }
 
 impl Stream for HostChanges {
-    type Item = Changed;
+    type Item = ServerChange;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Changed>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ServerChange>> {
         self.feed.poll(cx)
     }
 }
 
 /// Where the changes of all servers come together.
 #[derive(Default)]
-pub(super) struct Feed {
-    state: Mutex<State>,
+pub(super) struct HostChangeFeed {
+    state: Mutex<HostChangeState>,
 }
 
 #[derive(Default)]
-struct State {
-    changes: IndexSet<Changed>,
+struct HostChangeState {
+    changes: IndexSet<ServerChange>,
     /// Servers that have not said yet whether they watch.
-    unready: usize,
-    ended: bool,
+    pending_servers: usize,
+    closed: bool,
     waker: Option<Waker>,
-    waiting: Vec<Waker>,
+    ready_wakers: Vec<Waker>,
     tasks: Vec<AbortHandle>,
 }
 
-impl Feed {
+impl HostChangeFeed {
     /// Hears what this server says from now on.
-    pub(super) fn follow(self: &Arc<Self>, name: &str, client: &Client) {
-        lock(&self.state).unready += 1;
+    pub(super) fn add_server(self: &Arc<Self>, name: &str, client: &Client) {
+        lock(&self.state).pending_servers += 1;
         let (feed, name, client) = (Arc::downgrade(self), name.to_owned(), client.clone());
         let task = tokio::spawn(async move {
-            let listening = client.listen(Watch::lists()).await;
+            let listening = client.listen(ChangeFilter::lists()).await;
             if let Some(feed) = feed.upgrade() {
-                feed.is_ready();
+                feed.mark_server_ready();
             }
             let mut listening = match listening {
                 Ok(listening) => listening,
@@ -92,7 +92,7 @@ impl Feed {
             while let Some(change) = listening.next().await {
                 let Some(feed) = feed.upgrade() else { return };
                 match change {
-                    Ok(change) => feed.put(Changed { server: name.clone(), change }),
+                    Ok(change) => feed.push(ServerChange { server: name.clone(), change }),
                     Err(error) => {
                         return tracing::debug!(server = name, %error, "this server tells no more changes");
                     }
@@ -102,39 +102,39 @@ impl Feed {
         lock(&self.state).tasks.push(task.abort_handle());
     }
 
-    pub(super) fn end(&self) {
+    pub(super) fn close(&self) {
         let mut state = lock(&self.state);
-        state.ended = true;
+        state.closed = true;
         wake(state);
     }
 
-    fn put(&self, changed: Changed) {
+    fn push(&self, changed: ServerChange) {
         let mut state = lock(&self.state);
-        if state.changes.len() >= MOST {
+        if state.changes.len() >= MAX_QUEUED_CHANGES {
             let server = changed.server.clone();
             state.changes.retain(|kept| kept.server != server);
-            state.changes.insert(Changed { server, change: Change::Everything });
+            state.changes.insert(ServerChange { server, change: Change::All });
         }
         state.changes.insert(changed);
         wake(state);
     }
 
-    fn is_ready(&self) {
+    fn mark_server_ready(&self) {
         let mut state = lock(&self.state);
-        state.unready -= 1;
-        if state.unready == 0 {
-            for waker in std::mem::take(&mut state.waiting) {
+        state.pending_servers -= 1;
+        if state.pending_servers == 0 {
+            for waker in std::mem::take(&mut state.ready_wakers) {
                 waker.wake();
             }
         }
     }
 
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Changed>> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<ServerChange>> {
         let mut state = lock(&self.state);
         if let Some(changed) = state.changes.shift_remove_index(0) {
             return Poll::Ready(Some(changed));
         }
-        if state.ended {
+        if state.closed {
             return Poll::Ready(None);
         }
         state.waker = Some(cx.waker().clone());
@@ -143,15 +143,15 @@ impl Feed {
 
     fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = lock(&self.state);
-        if state.unready == 0 || state.ended {
+        if state.pending_servers == 0 || state.closed {
             return Poll::Ready(());
         }
-        state.waiting.push(cx.waker().clone());
+        state.ready_wakers.push(cx.waker().clone());
         Poll::Pending
     }
 }
 
-impl Drop for Feed {
+impl Drop for HostChangeFeed {
     fn drop(&mut self) {
         for task in lock(&self.state).tasks.drain(..) {
             task.abort();
@@ -159,7 +159,7 @@ impl Drop for Feed {
     }
 }
 
-fn wake(mut state: std::sync::MutexGuard<'_, State>) {
+fn wake(mut state: std::sync::MutexGuard<'_, HostChangeState>) {
     let waker = state.waker.take();
     drop(state);
     if let Some(waker) = waker {
@@ -168,4 +168,4 @@ fn wake(mut state: std::sync::MutexGuard<'_, State>) {
 }
 
 /// Changes that may wait to be looked at.
-const MOST: usize = 1_024;
+const MAX_QUEUED_CHANGES: usize = 1_024;

@@ -15,15 +15,15 @@ use tsugite_core::protocol::prompts::{GetResult, Prompt};
 use tsugite_core::protocol::resources::{ReadResult, Resource, ResourceTemplate};
 use tsugite_core::protocol::tools::{CallResult, Tool};
 
-pub use changes::{Changed, HostChanges};
+pub use changes::{ServerChange, HostChanges};
 pub use permissions::Permissions;
 
-use super::servers::{BadServersFile, ServersFile, UrlTransport, Way};
-use super::{Client, Command, Connecting, Error, Kind, Listing, Pages, Result};
+use super::servers::{ServersFileError, ServersFile, UrlTransport, ConnectionConfig};
+use super::{Client, Command, ClientBuilder, ClientError, ErrorKind, Paginator, Paginated, Result};
 use crate::lock::lock;
 use crate::server::ListKind as Of;
 use crate::server::registry::{inner_name, outer_name};
-use changes::Feed;
+use changes::HostChangeFeed;
 
 /// One application with a client per server, each with its own revision, capabilities and permissions, none knowing of
 /// the others. Cheap to clone.
@@ -37,8 +37,8 @@ use changes::Feed;
 /// use tsugite::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-/// # let calculator = Server::new("c", "1").tool(Tool::new("one").handler(async || 1));
-/// # let weather = Server::new("w", "1").tool(Tool::new("forecast").handler(async || "rain"));
+/// # let calculator = Server::new("c", "1").find_tool(Tool::new("one").handler(async || 1));
+/// # let weather = Server::new("w", "1").find_tool(Tool::new("forecast").handler(async || "rain"));
 /// let host = Host::builder()
 ///     .server("calculator", Client::of(&calculator))
 ///     .server_with("weather", Client::of(&weather), Permissions::new().only_tools(["forecast"]))
@@ -52,16 +52,16 @@ use changes::Feed;
 /// ```
 #[derive(Clone)]
 pub struct Host {
-    inner: Arc<Inner>,
+    inner: Arc<HostInner>,
 }
 
-struct Inner {
-    members: Mutex<Vec<Arc<Member>>>,
-    failures: Mutex<Vec<Failure>>,
-    feeds: Mutex<Vec<std::sync::Weak<Feed>>>,
+struct HostInner {
+    servers: Mutex<Vec<Arc<HostServer>>>,
+    failures: Mutex<Vec<ServerFailure>>,
+    change_feeds: Mutex<Vec<std::sync::Weak<HostChangeFeed>>>,
 }
 
-struct Member {
+struct HostServer {
     name: String,
     /// The name as it stands before others: letters, digits, `_`, `-` and `.`.
     prefix: String,
@@ -72,17 +72,17 @@ struct Member {
 /// A server that could not be connected to, or asked.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Failure {
+pub struct ServerFailure {
     /// Which.
     pub server: String,
     /// Why.
-    pub error: Arc<Error>,
+    pub error: Arc<ClientError>,
 }
 
 /// Something of one of the servers.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Offered<T> {
+pub struct ServerItem<T> {
     /// Whose.
     pub server: String,
     /// What, under the name it has here.
@@ -92,33 +92,33 @@ pub struct Offered<T> {
 /// What all servers offer, and which of them could not be asked.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Offers<T> {
+pub struct MergedList<T> {
     /// Server by server, in the order in which they were added.
-    pub items: Vec<Offered<T>>,
+    pub items: Vec<ServerItem<T>>,
     /// The rest.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<ServerFailure>,
 }
 
 /// A host that is about to connect.
 #[derive(Default)]
 #[must_use = "nothing happens before `connect`"]
 pub struct HostBuilder {
-    servers: Vec<Planned>,
-    failures: Vec<Failure>,
-    each: Option<Each>,
+    servers: Vec<HostServerBuilder>,
+    failures: Vec<ServerFailure>,
+    configure: Option<ConfigureFn>,
 }
 
-type Each = Box<dyn Fn(&str, Connecting) -> Connecting + Send + Sync>;
+type ConfigureFn = Box<dyn Fn(&str, ClientBuilder) -> ClientBuilder + Send + Sync>;
 
-struct Planned {
+struct HostServerBuilder {
     name: String,
-    connecting: Connecting,
+    client: ClientBuilder,
     permissions: Permissions,
 }
 
 impl HostBuilder {
     /// Adds a server.
-    pub fn server(self, name: impl Into<String>, connecting: Connecting) -> Self {
+    pub fn server(self, name: impl Into<String>, connecting: ClientBuilder) -> Self {
         self.server_with(name, connecting, Permissions::new())
     }
 
@@ -126,10 +126,10 @@ impl HostBuilder {
     pub fn server_with(
         mut self,
         name: impl Into<String>,
-        connecting: Connecting,
+        connecting: ClientBuilder,
         permissions: Permissions,
     ) -> Self {
-        self.servers.push(Planned { name: name.into(), connecting, permissions });
+        self.servers.push(HostServerBuilder { name: name.into(), client: connecting, permissions });
         self
     }
 
@@ -137,18 +137,18 @@ impl HostBuilder {
     ///
     /// An entry that is wrong becomes a [failure](Host::failures) and harms no other; disabled ones are left out. Fails
     /// when the file itself cannot be read.
-    pub fn file(self, path: impl AsRef<Path>) -> Result<Self, BadServersFile> {
-        Ok(self.listed(ServersFile::read(path.as_ref())?))
+    pub fn file(self, path: impl AsRef<Path>) -> Result<Self, ServersFileError> {
+        Ok(self.servers_file(ServersFile::read(path.as_ref())?))
     }
 
     /// Adds the servers of a list that was read already.
-    pub fn listed(mut self, file: ServersFile) -> Self {
+    pub fn servers_file(mut self, file: ServersFile) -> Self {
         for listed in file.servers.into_iter().filter(|listed| !listed.disabled) {
-            match listed.way {
-                Ok(way) => self = self.server(listed.name, connecting(way)),
+            match listed.connection {
+                Ok(way) => self = self.server(listed.name, client_builder(way)),
                 Err(wrong) => {
-                    let error = Arc::new(Error::setting(wrong.to_string()));
-                    self.failures.push(Failure { server: listed.name, error });
+                    let error = Arc::new(ClientError::config(wrong.to_string()));
+                    self.failures.push(ServerFailure { server: listed.name, error });
                 }
             }
         }
@@ -156,20 +156,20 @@ impl HostBuilder {
     }
 
     /// What is to be set for each server before it is connected to: handlers, for instance.
-    pub fn each(mut self, set: impl Fn(&str, Connecting) -> Connecting + Send + Sync + 'static) -> Self {
-        self.each = Some(Box::new(set));
+    pub fn configure_each(mut self, set: impl Fn(&str, ClientBuilder) -> ClientBuilder + Send + Sync + 'static) -> Self {
+        self.configure = Some(Box::new(set));
         self
     }
 
     /// Connects to all of them at once. One that fails does not harm the others: see [`RequestSource::failures`].
     pub async fn connect(self) -> Host {
         let inner =
-            Inner { members: Mutex::default(), failures: Mutex::new(self.failures), feeds: Mutex::default() };
+            HostInner { servers: Mutex::default(), failures: Mutex::new(self.failures), change_feeds: Mutex::default() };
         let host = Host { inner: Arc::new(inner) };
         let mut connecting = JoinSet::new();
         for (place, planned) in self.servers.into_iter().enumerate() {
-            let Planned { name, connecting: how, permissions } = planned;
-            let how = match &self.each {
+            let HostServerBuilder { name, client: how, permissions } = planned;
+            let how = match &self.configure {
                 Some(set) => set(&name, how),
                 None => how,
             };
@@ -177,7 +177,7 @@ impl HostBuilder {
                 // One that panics has failed, like any other.
                 let client = tokio::spawn(how.into_future()).await;
                 let client =
-                    client.unwrap_or_else(|_| Err(Error::setting("something panicked while connecting")));
+                    client.unwrap_or_else(|_| Err(ClientError::config("something panicked while connecting")));
                 (place, name, permissions, client)
             });
         }
@@ -189,11 +189,11 @@ impl HostBuilder {
         for (_, name, permissions, client) in connected {
             match client {
                 Ok(client) => {
-                    if let Err(error) = host.join(name.clone(), client, permissions) {
-                        host.note(name, error);
+                    if let Err(error) = host.register(name.clone(), client, permissions) {
+                        host.record_failure(name, error);
                     }
                 }
-                Err(error) => host.note(name, error),
+                Err(error) => host.record_failure(name, error),
             }
         }
         host
@@ -212,15 +212,15 @@ impl Host {
     pub async fn add(
         &self,
         name: impl Into<String>,
-        connecting: Connecting,
+        connecting: ClientBuilder,
         permissions: Permissions,
     ) -> Result<Client> {
         let name = name.into();
         if self.client(&name).is_some() {
-            return Err(taken(&name));
+            return Err(duplicate_name_error(&name));
         }
         let client = connecting.await?;
-        self.join(name.clone(), client.clone(), permissions)?;
+        self.register(name.clone(), client.clone(), permissions)?;
         lock(&self.inner.failures).retain(|failure| failure.server != name);
         Ok(client)
     }
@@ -228,7 +228,7 @@ impl Host {
     /// Lets a server go, politely. False if there is none of that name.
     pub async fn remove(&self, name: &str) -> bool {
         let member = {
-            let mut members = lock(&self.inner.members);
+            let mut members = lock(&self.inner.servers);
             let place = members.iter().position(|member| member.name == name);
             place.map(|place| members.remove(place))
         };
@@ -243,21 +243,21 @@ impl Host {
 
     /// The servers there are, in the order in which they were added.
     pub fn servers(&self) -> Vec<String> {
-        self.members().iter().map(|member| member.name.clone()).collect()
+        self.connected_servers().iter().map(|member| member.name.clone()).collect()
     }
 
     /// The client of a server: everything one server can do is done with it, and without the host's permissions.
     pub fn client(&self, name: &str) -> Option<Client> {
-        self.members().iter().find(|member| member.name == name).map(|member| member.client.clone())
+        self.connected_servers().iter().find(|member| member.name == name).map(|member| member.client.clone())
     }
 
     /// The servers that could not be connected to.
-    pub fn failures(&self) -> Vec<Failure> {
+    pub fn failures(&self) -> Vec<ServerFailure> {
         lock(&self.inner.failures).clone()
     }
 
     /// Which tools there are, of all servers.
-    pub async fn list_tools(&self) -> Offers<Tool> {
+    pub async fn list_tools(&self) -> MergedList<Tool> {
         self.list(Client::list_tools, |member, tool| {
             if !member.permissions.allows_tool(&tool.name) {
                 return false;
@@ -269,7 +269,7 @@ impl Host {
     }
 
     /// Which prompts there are, of all servers.
-    pub async fn list_prompts(&self) -> Offers<Prompt> {
+    pub async fn list_prompts(&self) -> MergedList<Prompt> {
         self.list(Client::list_prompts, |member, prompt| {
             prompt.name = outer_name(Of::Prompt, &member.prefix, &prompt.name);
             member.permissions.allows_prompts()
@@ -278,7 +278,7 @@ impl Host {
     }
 
     /// Which resources there are, of all servers.
-    pub async fn list_resources(&self) -> Offers<Resource> {
+    pub async fn list_resources(&self) -> MergedList<Resource> {
         self.list(Client::list_resources, |member, resource| {
             resource.uri = outer_name(Of::Resource, &member.prefix, &resource.uri);
             member.permissions.allows_resources()
@@ -287,7 +287,7 @@ impl Host {
     }
 
     /// Which templates for resources there are, of all servers.
-    pub async fn list_resource_templates(&self) -> Offers<ResourceTemplate> {
+    pub async fn list_resource_templates(&self) -> MergedList<ResourceTemplate> {
         self.list(Client::list_resource_templates, |member, template| {
             template.uri_template = outer_name(Of::Resource, &member.prefix, &template.uri_template);
             member.permissions.allows_resources()
@@ -301,30 +301,30 @@ impl Host {
         name: &str,
         arguments: impl Serialize,
     ) -> Result<T> {
-        let (client, name) = self.tool(name)?;
+        let (client, name) = self.find_tool(name)?;
         client.call(name, arguments).await
     }
 
     /// Calls a tool by the name it has here. See [`Client::call_raw`].
     pub async fn call_raw(&self, name: &str, arguments: impl Serialize) -> Result<CallResult> {
-        let (client, name) = self.tool(name)?;
+        let (client, name) = self.find_tool(name)?;
         client.call_raw(name, arguments).await
     }
 
     /// Has a prompt filled in, by the name it has here.
     pub async fn get_prompt(&self, name: &str, arguments: impl Serialize) -> Result<GetResult> {
-        let (member, name) = self.find(Of::Prompt, name)?;
+        let (member, name) = self.resolve(Of::Prompt, name)?;
         match member.permissions.allows_prompts() {
             true => member.client.get_prompt(name, arguments).await,
-            false => Err(forbidden(&member.name, "prompts")),
+            false => Err(forbidden_error(&member.name, "prompts")),
         }
     }
 
     /// Reads a resource by the URI it has here.
     pub async fn read_resource(&self, uri: &str) -> Result<ReadResult> {
-        let (member, uri) = self.find(Of::Resource, uri)?;
+        let (member, uri) = self.resolve(Of::Resource, uri)?;
         if !member.permissions.allows_resources() {
-            return Err(forbidden(&member.name, "resources"));
+            return Err(forbidden_error(&member.name, "resources"));
         }
         let mut read = member.client.read_resource(uri).await?;
         for contents in &mut read.contents {
@@ -336,74 +336,74 @@ impl Host {
     /// Whose a tool is, and what it is called there: for a call with options of its own.
     ///
     /// Fails when there is none, and when the server may not be used for it.
-    pub fn tool(&self, name: &str) -> Result<(Client, String)> {
-        let (member, inner) = self.find(Of::Tool, name)?;
+    pub fn find_tool(&self, name: &str) -> Result<(Client, String)> {
+        let (member, inner) = self.resolve(Of::Tool, name)?;
         match member.permissions.allows_tool(&inner) {
             true => Ok((member.client.clone(), inner)),
-            false => Err(forbidden(&member.name, "this tool")),
+            false => Err(forbidden_error(&member.name, "this tool")),
         }
     }
 
     /// What changes in the lists of any server, as one stream.
     pub fn changes(&self) -> HostChanges {
-        let feed = Arc::new(Feed::default());
+        let feed = Arc::new(HostChangeFeed::default());
         {
-            let mut feeds = lock(&self.inner.feeds);
+            let mut feeds = lock(&self.inner.change_feeds);
             feeds.retain(|feed| feed.strong_count() > 0);
             feeds.push(Arc::downgrade(&feed));
         }
-        for member in self.members() {
-            feed.follow(&member.name, &member.client);
+        for member in self.connected_servers() {
+            feed.add_server(&member.name, &member.client);
         }
         HostChanges::new(self.clone(), feed)
     }
 
     /// Lets all servers go, politely and at once.
     pub async fn close(&self) {
-        let members = std::mem::take(&mut *lock(&self.inner.members));
+        let members = std::mem::take(&mut *lock(&self.inner.servers));
         let mut closing = JoinSet::new();
         for member in members {
             closing.spawn(async move { member.client.close().await });
         }
         while closing.join_next().await.is_some() {}
-        for feed in lock(&self.inner.feeds).drain(..).filter_map(|feed| feed.upgrade()) {
-            feed.end();
+        for feed in lock(&self.inner.change_feeds).drain(..).filter_map(|feed| feed.upgrade()) {
+            feed.close();
         }
     }
 
-    fn members(&self) -> Vec<Arc<Member>> {
-        lock(&self.inner.members).clone()
+    fn connected_servers(&self) -> Vec<Arc<HostServer>> {
+        lock(&self.inner.servers).clone()
     }
 
     /// A server is connected to.
-    fn join(&self, name: String, client: Client, permissions: Permissions) -> Result<()> {
-        let mut members = lock(&self.inner.members);
+    fn register(&self, name: String, client: Client, permissions: Permissions) -> Result<()> {
+        let mut members = lock(&self.inner.servers);
         if members.iter().any(|member| member.name == name) {
-            return Err(taken(&name));
+            return Err(duplicate_name_error(&name));
         }
-        let plain = plain(&name);
+        let plain = sanitize_prefix(&name);
         let mut prefix = plain.clone();
         let mut number = 2;
         while members.iter().any(|member| member.prefix == prefix) {
             prefix = format!("{plain}-{number}");
             number += 1;
         }
-        members.push(Arc::new(Member { name: name.clone(), prefix, client: client.clone(), permissions }));
+        members.push(Arc::new(HostServer { name: name.clone(), prefix, client: client.clone(), permissions }));
         drop(members);
-        for feed in lock(&self.inner.feeds).iter().filter_map(std::sync::Weak::upgrade) {
-            feed.follow(&name, &client);
+        for feed in lock(&self.inner.change_feeds).iter().filter_map(std::sync::Weak::upgrade) {
+            feed.add_server(&name, &client);
         }
         Ok(())
     }
 
-    fn note(&self, server: String, error: Error) {
-        lock(&self.inner.failures).push(Failure { server, error: Arc::new(error) });
+    fn record_failure(&self, server: String, error: ClientError) {
+        lock(&self.inner.failures).push(ServerFailure { server, error: Arc::new(error) });
     }
 
     /// Whose `name` is. Where prefixes overlap (`a` and `a_b`), whoever has shown it has it, and else the longer.
-    fn find(&self, of: Of, name: &str) -> Result<(Arc<Member>, String)> {
+    fn resolve(&self, of: Of, name: &str) -> Result<(Arc<HostServer>, String)> {
         let mut found: Vec<_> = self
-            .members()
+            .connected_servers()
             .into_iter()
             .filter_map(|member| Some((inner_name(of, &member.prefix, name)?, member)))
             .map(|(inner, member)| (member, inner))
@@ -411,24 +411,24 @@ impl Host {
         found.sort_by_key(|(member, _)| std::cmp::Reverse(member.prefix.len()));
         let shown = found
             .iter()
-            .position(|(member, inner)| of == Of::Tool && member.client.inner.shared.tools.knows(inner));
+            .position(|(member, inner)| of == Of::Tool && member.client.inner.shared.tools.contains(inner));
         let place = shown.unwrap_or(0);
         match place < found.len() {
             true => Ok(found.swap_remove(place)),
-            false => Err(Error::setting(format!("no server here has {:?}", super::error::clip(name, 200)))),
+            false => Err(ClientError::config(format!("no server here has {:?}", super::client_error::truncate(name, 200)))),
         }
     }
 
     /// Asks all servers at once.
-    async fn list<M: Pages>(
+    async fn list<M: Paginated>(
         &self,
-        list: fn(&Client) -> Listing<M>,
-        admit: fn(&Member, &mut M::Item) -> bool,
-    ) -> Offers<M::Item> {
+        list: fn(&Client) -> Paginator<M>,
+        admit: fn(&HostServer, &mut M::Item) -> bool,
+    ) -> MergedList<M::Item> {
         let mut asking = JoinSet::new();
-        for (place, member) in self.members().into_iter().enumerate() {
+        for (place, member) in self.connected_servers().into_iter().enumerate() {
             asking.spawn(async move {
-                let items = match member.has::<M>() {
+                let items = match member.supports_list::<M>() {
                     true => list(&member.client).await,
                     false => Ok(Vec::new()),
                 };
@@ -443,18 +443,18 @@ impl Host {
         }
         let mut answers: Vec<_> = answers.into_iter().collect();
         answers.sort_by_key(|(place, _)| *place);
-        let mut offers = Offers { items: Vec::new(), failures: Vec::new() };
+        let mut offers = MergedList { items: Vec::new(), failures: Vec::new() };
         for (_, (member, items)) in answers {
             match items {
                 Ok(items) => {
                     for mut item in items {
                         if admit(&member, &mut item) {
-                            offers.items.push(Offered { server: member.name.clone(), item });
+                            offers.items.push(ServerItem { server: member.name.clone(), item });
                         }
                     }
                 }
                 Err(error) => {
-                    offers.failures.push(Failure { server: member.name.clone(), error: Arc::new(error) });
+                    offers.failures.push(ServerFailure { server: member.name.clone(), error: Arc::new(error) });
                 }
             }
         }
@@ -462,9 +462,9 @@ impl Host {
     }
 }
 
-impl Member {
+impl HostServer {
     /// Whether the server says that it has such a list. One that said nothing is asked.
-    fn has<M: Pages>(&self) -> bool {
+    fn supports_list<M: Paginated>(&self) -> bool {
         let Some(offered) = self.client.server_capabilities() else { return true };
         match M::NAME.split('/').next() {
             Some("tools") => offered.tools.is_some(),
@@ -482,9 +482,9 @@ impl std::fmt::Debug for Host {
 }
 
 /// How a file's entry is connected to.
-pub(crate) fn connecting(way: Way) -> Connecting {
+pub(crate) fn client_builder(way: ConnectionConfig) -> ClientBuilder {
     match way {
-        Way::Command { program, args, env, unset, cwd } => {
+        ConnectionConfig::Command { program, args, env, unset, cwd } => {
             let mut command = Command::new(program).args(args);
             for name in unset {
                 command = command.env_remove(name);
@@ -495,7 +495,7 @@ pub(crate) fn connecting(way: Way) -> Connecting {
             }
             Client::spawn(command)
         }
-        Way::Url { url, headers, transport } => {
+        ConnectionConfig::Url { url, headers, transport } => {
             let mut connecting = Client::connect(url);
             for (name, value) in headers {
                 connecting = connecting.header(name, value);
@@ -510,18 +510,18 @@ pub(crate) fn connecting(way: Way) -> Connecting {
 }
 
 /// A name as it can stand before another.
-fn plain(name: &str) -> String {
+fn sanitize_prefix(name: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
     let plain: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
     if plain.is_empty() { "server".to_owned() } else { plain }
 }
 
-fn taken(name: &str) -> Error {
-    Error::setting(format!("there is a server {name:?} already"))
+fn duplicate_name_error(name: &str) -> ClientError {
+    ClientError::config(format!("there is a server {name:?} already"))
 }
 
-fn forbidden(server: &str, what: &str) -> Error {
-    Kind::Forbidden(format!("the server {server:?} may not be used for {what}")).into()
+fn forbidden_error(server: &str, what: &str) -> ClientError {
+    ErrorKind::Forbidden(format!("the server {server:?} may not be used for {what}")).into()
 }
 
 #[cfg(test)]
@@ -540,8 +540,8 @@ mod tests {
     #[tokio::test]
     async fn what_servers_offer_is_listed_and_called_under_their_names() {
         let host = Host::builder()
-            .server("a", Client::of(&server("one", "from a")))
-            .server("b c", Client::of(&server("one", "from b")))
+            .server("a", Client::in_process(&server("one", "from a")))
+            .server("b c", Client::in_process(&server("one", "from b")))
             .connect()
             .await;
         let tools = host.list_tools().await;
@@ -561,8 +561,8 @@ mod tests {
             "gone": {"command": "/no/such/command"},
             "wrong": {"command": "x", "env": {"KEY": "${NOT_SET}"}}}}"#;
         let host = Host::builder()
-            .listed(ServersFile::parse(file, |_| None).unwrap())
-            .server("a", Client::of(&server("one", "from a")))
+            .servers_file(ServersFile::parse(file, |_| None).unwrap())
+            .server("a", Client::in_process(&server("one", "from a")))
             .connect()
             .await;
         assert_eq!(host.servers(), ["a"]);
@@ -575,10 +575,10 @@ mod tests {
     async fn a_tool_that_is_not_allowed_is_neither_listed_nor_called() {
         let both = server("one", "1").tool(ServedTool::new("two").handler(async || "2"));
         let permissions = Permissions::new().without_tools(["two"]).resources(false);
-        let host = Host::builder().server_with("a", Client::of(&both), permissions).connect().await;
+        let host = Host::builder().server_with("a", Client::in_process(&both), permissions).connect().await;
         assert_eq!(host.list_tools().await.items.len(), 1);
         let refused = host.call::<String>("a_two", json!({})).await.unwrap_err();
-        assert!(matches!(refused.kind(), Kind::Forbidden(_)));
+        assert!(matches!(refused.kind(), ErrorKind::Forbidden(_)));
         assert!(host.list_resources().await.items.is_empty());
         assert!(host.read_resource("notes://a/today").await.is_err());
     }
@@ -586,8 +586,8 @@ mod tests {
     #[tokio::test]
     async fn overlapping_names_go_to_whoever_has_the_tool() {
         let host = Host::builder()
-            .server("a", Client::of(&server("b_one", "a's")))
-            .server("a_b", Client::of(&server("two", "a_b's")))
+            .server("a", Client::in_process(&server("b_one", "a's")))
+            .server("a_b", Client::in_process(&server("two", "a_b's")))
             .connect()
             .await;
         host.list_tools().await;
@@ -599,8 +599,8 @@ mod tests {
     async fn changes_of_any_server_come_as_one_stream() {
         let (first, second) = (server("one", "1"), server("one", "2"));
         let host = Host::builder()
-            .server("a", Client::of(&first))
-            .server("b", Client::of(&second).revision(crate::core::revision::Revision::V2025_06_18))
+            .server("a", Client::in_process(&first))
+            .server("b", Client::in_process(&second).revision(crate::core::revision::Revision::V2025_06_18))
             .connect()
             .await;
         let mut changes = host.changes();

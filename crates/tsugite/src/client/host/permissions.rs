@@ -5,17 +5,17 @@ use std::collections::HashSet;
 /// What a server may be used for: everything, unless said otherwise. What is not allowed is neither listed nor done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
-    tools: Tools,
+    tools: ToolPermissions,
     no_resources: bool,
     no_prompts: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum Tools {
+enum ToolPermissions {
     #[default]
     All,
     Only(HashSet<String>),
-    Without(HashSet<String>),
+    Except(HashSet<String>),
 }
 
 impl Permissions {
@@ -27,14 +27,14 @@ impl Permissions {
     /// Of its tools only these, by the names the server gives them.
     #[must_use]
     pub fn only_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.tools = Tools::Only(names.into_iter().map(Into::into).collect());
+        self.tools = ToolPermissions::Only(names.into_iter().map(Into::into).collect());
         self
     }
 
     /// Of its tools all but these, by the names the server gives them.
     #[must_use]
     pub fn without_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.tools = Tools::Without(names.into_iter().map(Into::into).collect());
+        self.tools = ToolPermissions::Except(names.into_iter().map(Into::into).collect());
         self
     }
 
@@ -54,9 +54,9 @@ impl Permissions {
 
     pub(super) fn allows_tool(&self, name: &str) -> bool {
         match &self.tools {
-            Tools::All => true,
-            Tools::Only(names) => names.contains(name),
-            Tools::Without(names) => !names.contains(name),
+            ToolPermissions::All => true,
+            ToolPermissions::Only(names) => names.contains(name),
+            ToolPermissions::Except(names) => !names.contains(name),
         }
     }
 

@@ -3,19 +3,19 @@
 use http::Uri;
 use http::uri::Authority;
 
-use crate::client::error::Error;
+use crate::client::client_error::ClientError;
 
 /// An address of http or https.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
-    pub(super) origin: Origin,
+    pub(super) origin: ServerOrigin,
     /// The path with its query.
     pub(super) path: String,
 }
 
 /// Whom to talk to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(super) struct ServerOrigin {
     pub(super) secure: bool,
     /// Without brackets.
     pub(super) host: String,
@@ -23,9 +23,9 @@ pub(super) struct Origin {
 }
 
 impl Address {
-    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+    pub(super) fn parse(text: &str) -> Result<Self, ClientError> {
         let unusable =
-            |why: &str| Error::setting(format!("{:?} is no address of a server: {why}", shown(text)));
+            |why: &str| ClientError::config(format!("{:?} is no address of a server: {why}", redacted(text)));
         if !text.contains("://") {
             return Err(unusable("it must begin with http:// or https://"));
         }
@@ -52,7 +52,7 @@ impl Address {
         };
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { origin: Origin { secure, host: host.to_owned(), port }, path })
+        Ok(Self { origin: ServerOrigin { secure, host: host.to_owned(), port }, path })
     }
 
     /// Where `reference`, found at this address, leads; `None` if it leads to another server.
@@ -82,7 +82,7 @@ impl Address {
     }
 }
 
-impl Origin {
+impl ServerOrigin {
     /// What stands in `RequestSource`.
     pub(super) fn authority(&self) -> String {
         let usual = if self.secure { 443 } else { 80 };
@@ -104,7 +104,7 @@ impl std::fmt::Display for Address {
 }
 
 /// An address as an error may show it: without what may be secret.
-fn shown(text: &str) -> String {
+fn redacted(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     let shown = match (text.find("://"), text.rfind('@')) {
         (Some(scheme), Some(at)) if at > scheme => {
@@ -112,7 +112,7 @@ fn shown(text: &str) -> String {
         }
         _ => text.to_owned(),
     };
-    crate::client::error::clip(&shown, 200).to_owned()
+    crate::client::client_error::truncate(&shown, 200).to_owned()
 }
 
 #[cfg(test)]

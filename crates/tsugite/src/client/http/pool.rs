@@ -9,58 +9,58 @@ use hyper::client::conn::http1::SendRequest;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::address::Origin;
-use super::body::Whole;
-use super::dial::{Dialled, dial};
+use super::address::ServerOrigin;
+use super::full_body::FullBody;
+use super::connector::{NewConnection, connect};
 use super::tls::Tls;
-use crate::client::link::Trouble;
+use crate::client::connection::CallError;
 use crate::lock::lock;
 
 /// The connections to one server.
-pub(super) struct Pool {
-    origin: Origin,
+pub(super) struct ConnectionPool {
+    origin: ServerOrigin,
     tls: Option<Tls>,
-    limit: Duration,
-    idle: Arc<Mutex<Vec<Idle>>>,
+    connect_timeout: Duration,
+    idle: Arc<Mutex<Vec<IdleConnection>>>,
 }
 
-struct Idle {
-    sender: SendRequest<Whole>,
+struct IdleConnection {
+    sender: SendRequest<FullBody>,
     task: AbortHandle,
     since: Instant,
 }
 
 /// A connection in use. Dropping it closes the connection, which on 2026-07-28 is how a call is cancelled.
-pub(super) struct Lease {
-    sender: Option<SendRequest<Whole>>,
+pub(super) struct PooledConnection {
+    sender: Option<SendRequest<FullBody>>,
     task: AbortHandle,
-    idle: Arc<Mutex<Vec<Idle>>>,
+    idle: Arc<Mutex<Vec<IdleConnection>>>,
 }
 
-impl Pool {
-    pub(super) fn new(origin: Origin, tls: Option<Tls>, limit: Duration) -> Self {
-        Self { origin, tls, limit, idle: Arc::default() }
+impl ConnectionPool {
+    pub(super) fn new(origin: ServerOrigin, tls: Option<Tls>, connect_timeout: Duration) -> Self {
+        Self { origin, tls, connect_timeout, idle: Arc::default() }
     }
 
     /// Sends a request and waits for the head of its answer.
     ///
     /// A connection that was closed meanwhile is no reason to fail: what was not sent is sent over a new one.
-    pub(super) async fn send(&self, request: Request<Whole>) -> Result<(Response<Incoming>, Lease), Trouble> {
+    pub(super) async fn send(&self, request: Request<FullBody>) -> Result<(Response<Incoming>, PooledConnection), CallError> {
         let mut request = request;
-        while let Some(mut lease) = self.take() {
+        while let Some(mut lease) = self.take_idle() {
             match lease.send(request).await {
                 Ok(response) => return Ok((response, lease)),
-                Err(Unsent::Back(unsent)) => request = *unsent,
-                Err(Unsent::Gone(error)) => return Err(lost(&error)),
+                Err(RequestSendError::NotSent(unsent)) => request = *unsent,
+                Err(RequestSendError::MaybeSent(error)) => return Err(connection_lost(&error)),
             }
         }
-        let dialled = Box::pin(dial(&self.origin, self.tls.as_ref(), self.limit)).await?;
-        let Dialled { sender, task } = dialled;
-        let mut lease = Lease { sender: Some(sender), task, idle: Arc::clone(&self.idle) };
+        let dialled = Box::pin(connect(&self.origin, self.tls.as_ref(), self.connect_timeout)).await?;
+        let NewConnection { sender, task } = dialled;
+        let mut lease = PooledConnection { sender: Some(sender), task, idle: Arc::clone(&self.idle) };
         match lease.send(request).await {
             Ok(response) => Ok((response, lease)),
-            Err(Unsent::Back(_)) => Err(Trouble::not_run("the server closed the connection")),
-            Err(Unsent::Gone(error)) => Err(lost(&error)),
+            Err(RequestSendError::NotSent(_)) => Err(CallError::not_sent("the server closed the connection")),
+            Err(RequestSendError::MaybeSent(error)) => Err(connection_lost(&error)),
         }
     }
 
@@ -71,12 +71,12 @@ impl Pool {
         }
     }
 
-    fn take(&self) -> Option<Lease> {
+    fn take_idle(&self) -> Option<PooledConnection> {
         let mut all = lock(&self.idle);
         while let Some(idle) = all.pop() {
-            if idle.since.elapsed() < IDLE && !idle.sender.is_closed() {
+            if idle.since.elapsed() < IDLE_TIMEOUT && !idle.sender.is_closed() {
                 let lease =
-                    Lease { sender: Some(idle.sender), task: idle.task, idle: Arc::clone(&self.idle) };
+                    PooledConnection { sender: Some(idle.sender), task: idle.task, idle: Arc::clone(&self.idle) };
                 return Some(lease);
             }
             idle.task.abort();
@@ -85,38 +85,38 @@ impl Pool {
     }
 }
 
-enum Unsent {
+enum RequestSendError {
     /// Nothing of it was sent.
-    Back(Box<Request<Whole>>),
+    NotSent(Box<Request<FullBody>>),
     /// It may have arrived.
-    Gone(hyper::Error),
+    MaybeSent(hyper::Error),
 }
 
-impl Lease {
-    async fn send(&mut self, request: Request<Whole>) -> Result<Response<Incoming>, Unsent> {
-        let Some(sender) = &mut self.sender else { return Err(Unsent::Back(Box::new(request))) };
+impl PooledConnection {
+    async fn send(&mut self, request: Request<FullBody>) -> Result<Response<Incoming>, RequestSendError> {
+        let Some(sender) = &mut self.sender else { return Err(RequestSendError::NotSent(Box::new(request))) };
         if sender.ready().await.is_err() {
-            return Err(Unsent::Back(Box::new(request)));
+            return Err(RequestSendError::NotSent(Box::new(request)));
         }
         sender.try_send_request(request).await.map_err(|mut error| match error.take_message() {
-            Some(request) => Unsent::Back(Box::new(request)),
-            None => Unsent::Gone(error.into_error()),
+            Some(request) => RequestSendError::NotSent(Box::new(request)),
+            None => RequestSendError::MaybeSent(error.into_error()),
         })
     }
 
     /// The answer was read to its end: the connection may serve the next request.
-    pub(super) fn done(mut self) {
+    pub(super) fn release(mut self) {
         let Some(sender) = self.sender.take() else { return };
         let mut idle = lock(&self.idle);
-        if idle.len() < KEPT && !sender.is_closed() {
-            idle.push(Idle { sender, task: self.task.clone(), since: Instant::now() });
+        if idle.len() < MAX_IDLE && !sender.is_closed() {
+            idle.push(IdleConnection { sender, task: self.task.clone(), since: Instant::now() });
         } else {
             self.task.abort();
         }
     }
 }
 
-impl Drop for Lease {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         if self.sender.is_some() {
             self.task.abort();
@@ -124,17 +124,17 @@ impl Drop for Lease {
     }
 }
 
-impl Drop for Pool {
+impl Drop for ConnectionPool {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-fn lost(error: &hyper::Error) -> Trouble {
-    Trouble::lost(format!("the connection was lost: {error}"))
+fn connection_lost(error: &hyper::Error) -> CallError {
+    CallError::disconnected(format!("the connection was lost: {error}"))
 }
 
 /// Connections that are kept open without use.
-const KEPT: usize = 64;
+const MAX_IDLE: usize = 64;
 /// How long they are.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);

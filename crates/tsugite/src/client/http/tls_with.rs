@@ -26,8 +26,8 @@ impl Tls {
         }
         roots.add_parsable_certificates(native.certs);
         for file in trusted {
-            for certificate in read(file)? {
-                roots.add(certificate).map_err(|error| in_file(file, &error))?;
+            for certificate in read_certificates(file)? {
+                roots.add(certificate).map_err(|error| file_error(file, &error))?;
             }
         }
         if roots.is_empty() {
@@ -49,12 +49,12 @@ impl Tls {
     }
 }
 
-fn read(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+fn read_certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| in_file(file, &error))
+        .map_err(|error| file_error(file, &error))
 }
 
-fn in_file(file: &Path, error: &dyn std::fmt::Display) -> io::Error {
+fn file_error(file: &Path, error: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!("{}: {error}", file.display()))
 }

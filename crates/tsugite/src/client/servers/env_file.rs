@@ -1,4 +1,4 @@
-//! Files of `NAME=value` lines, as dotenv and VS Code read them.
+//! Files of `MCP_NAME=value` lines, as dotenv and VS Code read them.
 //!
 //! Where those pass over a line that they do not understand, we tell it. Variables in such a file are not resolved.
 
@@ -6,10 +6,10 @@
 pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, usize> {
     let lines = text.lines().map(str::trim).zip(1..);
     let lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|(line, number)| variable(line).ok_or(number)).collect()
+    lines.map(|(line, number)| parse_line(line).ok_or(number)).collect()
 }
 
-fn variable(line: &str) -> Option<(String, String)> {
+fn parse_line(line: &str) -> Option<(String, String)> {
     let line = line.strip_prefix("export ").unwrap_or(line);
     let (name, value) = line.split_once('=')?;
     let (name, value) = (name.trim(), value.trim());
@@ -18,14 +18,14 @@ fn variable(line: &str) -> Option<(String, String)> {
         return None;
     }
     let value = match value.strip_prefix(QUOTES) {
-        Some(inside) => quoted(inside, value.chars().next()?)?,
+        Some(inside) => parse_quoted(inside, value.chars().next()?)?,
         None => value.split('#').next()?.trim_end().to_owned(),
     };
     Some((name.to_owned(), value))
 }
 
 /// What stands before the quote that closes it. Only a comment may follow.
-fn quoted(inside: &str, quote: char) -> Option<String> {
+fn parse_quoted(inside: &str, quote: char) -> Option<String> {
     let mut escaped = false;
     let closes = |letter: char| {
         let closes = letter == quote && !escaped;
@@ -47,7 +47,7 @@ const QUOTES: [char; 3] = ['"', '\'', '`'];
 mod tests {
     use super::*;
 
-    fn one(line: &str) -> (String, String) {
+    fn parse_one(line: &str) -> (String, String) {
         let mut variables = parse(line).unwrap();
         assert_eq!(variables.len(), 1, "{line}");
         variables.remove(0)
@@ -80,7 +80,7 @@ mod tests {
             ("A=${B}", "${B}"),
         ];
         for (line, value) in cases {
-            assert_eq!(one(line), ("A".to_owned(), value.to_owned()), "{line}");
+            assert_eq!(parse_one(line), ("A".to_owned(), value.to_owned()), "{line}");
         }
     }
 

@@ -34,36 +34,36 @@ impl Node {
 }
 
 /// Reads a text that is one value.
-pub(super) fn parse(text: &str) -> Result<Node, BadJson> {
+pub(super) fn parse(text: &str) -> Result<Node, JsoncError> {
     let mut parser = Parser { rest: text };
     parser
         .value(0)
         .and_then(|node| {
-            parser.blank()?;
+            parser.skip_whitespace()?;
             if parser.rest.is_empty() { Ok(node) } else { Err("expected the end") }
         })
-        .map_err(|says| BadJson::new(text, parser.rest, says))
+        .map_err(|says| JsoncError::new(text, parser.rest, says))
 }
 
 /// Where a text is no JSON.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct BadJson {
+pub(super) struct JsoncError {
     line: usize,
     column: usize,
-    says: &'static str,
+    message: &'static str,
 }
 
-impl BadJson {
-    fn new(text: &str, rest: &str, says: &'static str) -> Self {
+impl JsoncError {
+    fn new(text: &str, rest: &str, message: &'static str) -> Self {
         let before = text.strip_suffix(rest).unwrap_or_default();
         let line = before.rsplit('\n').next().unwrap_or_default();
-        Self { line: before.matches('\n').count() + 1, column: line.chars().count() + 1, says }
+        Self { line: before.matches('\n').count() + 1, column: line.chars().count() + 1, message }
     }
 }
 
-impl fmt::Display for BadJson {
+impl fmt::Display for JsoncError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.says)
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
     }
 }
 
@@ -72,63 +72,63 @@ struct Parser<'a> {
     rest: &'a str,
 }
 
-type Parsed<T> = Result<T, &'static str>;
+type ParseResult<T> = Result<T, &'static str>;
 
 impl Parser<'_> {
-    fn value(&mut self, depth: usize) -> Parsed<Node> {
-        self.blank()?;
-        if depth > DEPTH {
+    fn value(&mut self, depth: usize) -> ParseResult<Node> {
+        self.skip_whitespace()?;
+        if depth > MAX_DEPTH {
             return Err("nested too deeply");
         }
         match self.rest.bytes().next() {
             Some(b'{') => self.object(depth),
             Some(b'[') => self.array(depth),
             Some(b'"') => Ok(Node::String(self.string()?)),
-            _ => self.word(),
+            _ => self.literal(),
         }
     }
 
-    fn object(&mut self, depth: usize) -> Parsed<Node> {
+    fn object(&mut self, depth: usize) -> ParseResult<Node> {
         let mut members = Vec::new();
-        self.take('{');
+        self.eat('{');
         loop {
-            self.blank()?;
-            if self.take('}') {
+            self.skip_whitespace()?;
+            if self.eat('}') {
                 return Ok(Node::Object(members));
             }
             if !self.rest.starts_with('"') {
                 return Err("expected a name in double quotes or `}`");
             }
             let name = self.string()?;
-            self.blank()?;
-            if !self.take(':') {
+            self.skip_whitespace()?;
+            if !self.eat(':') {
                 return Err("expected `:`");
             }
             members.push((name, self.value(depth + 1)?));
-            self.blank()?;
-            if !self.take(',') && !self.rest.starts_with('}') {
+            self.skip_whitespace()?;
+            if !self.eat(',') && !self.rest.starts_with('}') {
                 return Err("expected `,` or `}`");
             }
         }
     }
 
-    fn array(&mut self, depth: usize) -> Parsed<Node> {
+    fn array(&mut self, depth: usize) -> ParseResult<Node> {
         let mut items = Vec::new();
-        self.take('[');
+        self.eat('[');
         loop {
-            self.blank()?;
-            if self.take(']') {
+            self.skip_whitespace()?;
+            if self.eat(']') {
                 return Ok(Node::Array(items));
             }
             items.push(self.value(depth + 1)?);
-            self.blank()?;
-            if !self.take(',') && !self.rest.starts_with(']') {
+            self.skip_whitespace()?;
+            if !self.eat(',') && !self.rest.starts_with(']') {
                 return Err("expected `,` or `]`");
             }
         }
     }
 
-    fn string(&mut self) -> Parsed<String> {
+    fn string(&mut self) -> ParseResult<String> {
         let mut escaped = false;
         let closing = |byte: u8| {
             let closes = byte == b'"' && !escaped;
@@ -144,7 +144,7 @@ impl Parser<'_> {
         Ok(string)
     }
 
-    fn word(&mut self) -> Parsed<Node> {
+    fn literal(&mut self) -> ParseResult<Node> {
         let ends = |letter: char| !letter.is_alphanumeric() && !"+-._".contains(letter);
         let end = self.rest.find(ends).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at_checked(end).unwrap_or_default();
@@ -160,7 +160,7 @@ impl Parser<'_> {
     }
 
     /// Passes over blanks and comments.
-    fn blank(&mut self) -> Parsed<()> {
+    fn skip_whitespace(&mut self) -> ParseResult<()> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
             if let Some(comment) = self.rest.strip_prefix("//") {
@@ -173,7 +173,7 @@ impl Parser<'_> {
         }
     }
 
-    fn take(&mut self, sign: char) -> bool {
+    fn eat(&mut self, sign: char) -> bool {
         let rest = self.rest.strip_prefix(sign);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
@@ -181,7 +181,7 @@ impl Parser<'_> {
 }
 
 /// Far more than any host has.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     /// What is said of a text that is no JSON.
-    fn says(text: &str) -> String {
+    fn error_text(text: &str) -> String {
         parse(text).unwrap_err().to_string()
     }
 
@@ -234,9 +234,9 @@ mod tests {
         let members = vec![("a".to_owned(), number("1")), ("c".to_owned(), Node::Array(vec![]))];
         assert_eq!(parse(text).unwrap(), Node::Object(members));
         assert_eq!(parse(r#""/* a */ // b""#).unwrap(), string("/* a */ // b"));
-        assert_eq!(says("1 /* a"), "line 1, column 3: a comment is not closed");
-        assert_eq!(says("1 / 2"), "line 1, column 3: expected the end");
-        assert_eq!(says("/*/ 1"), "line 1, column 1: a comment is not closed");
+        assert_eq!(error_text("1 /* a"), "line 1, column 3: a comment is not closed");
+        assert_eq!(error_text("1 / 2"), "line 1, column 3: expected the end");
+        assert_eq!(error_text("/*/ 1"), "line 1, column 1: a comment is not closed");
     }
 
     #[test]
@@ -244,12 +244,12 @@ mod tests {
         assert_eq!(parse("[1,2,]").unwrap(), parse("[1,2]").unwrap());
         assert_eq!(parse(r#"{"a":1 , }"#).unwrap(), parse(r#"{"a":1}"#).unwrap());
         for text in ["[,]", "[1,,]", "[1,,2]"] {
-            assert!(says(text).ends_with("expected a value"), "{text}");
+            assert!(error_text(text).ends_with("expected a value"), "{text}");
         }
         for text in ["{,}", r#"{"a":1,,}"#] {
-            assert!(says(text).ends_with("expected a name in double quotes or `}`"), "{text}");
+            assert!(error_text(text).ends_with("expected a name in double quotes or `}`"), "{text}");
         }
-        assert!(says("1,").ends_with("expected the end"));
+        assert!(error_text("1,").ends_with("expected the end"));
     }
 
     #[test]
@@ -272,30 +272,30 @@ mod tests {
             ("\"", "line 1, column 1: a string is not closed"),
         ];
         for (text, expected) in cases {
-            assert_eq!(says(text), expected, "{text:?}");
+            assert_eq!(error_text(text), expected, "{text:?}");
         }
         let bad = ["\"a\nb\"", r#""\x""#, r#""\ud800""#, r#""\u12""#, "\"\0\""];
         for text in bad {
             let expected =
                 "line 1, column 1: a string holds a control character or an escape that JSON does not know";
-            assert_eq!(says(text), expected, "{text:?}");
+            assert_eq!(error_text(text), expected, "{text:?}");
         }
         for text in
             ["01", "+1", "1.", ".5", "NaN", "-", "1e999", "True", "nul", "nulll", "undefined", "#", "“a”"]
         {
-            assert_eq!(says(text), "line 1, column 1: expected a value", "{text}");
+            assert_eq!(error_text(text), "line 1, column 1: expected a value", "{text}");
         }
     }
 
     #[test]
     fn nesting_ends_at_64() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(parse(&nested(DEPTH + 1)).is_ok());
-        assert_eq!(says(&nested(DEPTH + 2)), "line 1, column 66: nested too deeply");
+        assert!(parse(&nested(MAX_DEPTH + 1)).is_ok());
+        assert_eq!(error_text(&nested(MAX_DEPTH + 2)), "line 1, column 66: nested too deeply");
         let objects = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
-        assert!(parse(&objects(DEPTH)).is_ok());
-        assert!(says(&objects(DEPTH + 1)).ends_with("nested too deeply"));
-        assert!(says(&"[".repeat(1 << 20)).ends_with("nested too deeply"));
+        assert!(parse(&objects(MAX_DEPTH)).is_ok());
+        assert!(error_text(&objects(MAX_DEPTH + 1)).ends_with("nested too deeply"));
+        assert!(error_text(&"[".repeat(1 << 20)).ends_with("nested too deeply"));
     }
 
     /// As `serde_json` would have it: the last of several members counts.

@@ -13,7 +13,7 @@
 //! What one host understands is understood in the file of any other, and so are comments and trailing commas. Members
 //! that are not known are passed over, since every host adds its own.
 //!
-//! An entry that is wrong does not hide the others: [`Listed::way`] says what is wrong with it.
+//! An entry that is wrong does not hide the others: [`ServerEntry::connection`] says what is wrong with it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,26 +21,26 @@ use std::path::{self, Path, PathBuf};
 
 mod entry;
 mod env_file;
-mod error;
-mod field;
+mod servers_file_error;
+mod field_path;
 mod jsonc;
-mod list;
-mod text;
+mod server_list;
+mod text_file;
 mod variables;
 
 #[cfg(test)]
 mod tests;
 
-pub use error::{BadEntry, BadServersFile};
+pub use servers_file_error::{ServerEntryError, ServersFileError};
 
-use entry::Place;
-use field::Field;
+use entry::EntryContext;
+use field_path::FieldPath;
 use variables::Variables;
 
 /// The servers that a host's file lists.
 ///
 /// ```
-/// use tsugite::client::servers::{ServersFile, Way};
+/// use tsugite::client::servers::{ServersFile, ConnectionConfig};
 ///
 /// let text = r#"{
 ///     "mcpServers": {
@@ -51,10 +51,10 @@ use variables::Variables;
 /// let file = ServersFile::parse(text, |_variable| None)?;
 ///
 /// let [files, issues] = &file.servers[..] else { panic!() };
-/// assert!(matches!(&files.way, Ok(Way::Command { program, args, .. }) if program == "mcp-files" && args == &["/srv"]));
+/// assert!(matches!(&files.way, Ok(ConnectionConfig::Command { program, args, .. }) if program == "mcp-files" && args == &["/srv"]));
 /// let wrong = issues.way.as_ref().unwrap_err();
 /// assert_eq!(wrong.to_string(), "mcpServers.issues.headers.X-Key: the variable KEY is not set");
-/// # Ok::<(), tsugite::client::servers::BadServersFile>(())
+/// # Ok::<(), tsugite::client::servers::ServersFileError>(())
 /// ```
 ///
 /// # Variables
@@ -77,7 +77,7 @@ use variables::Variables;
 #[non_exhaustive]
 pub struct ServersFile {
     /// In the order of the file. No name is there twice.
-    pub servers: Vec<Listed>,
+    pub servers: Vec<ServerEntry>,
 }
 
 impl ServersFile {
@@ -87,45 +87,45 @@ impl ServersFile {
     /// is relative begins there, and an `envFile` that is relative where the file itself lies.
     ///
     /// It blocks. Fails if the file cannot be read, is larger than 4 MiB, is not UTF-8 or no JSON, or lists no
-    /// servers. What is wrong with a single server is said by its [`Listed::way`].
-    pub fn read(path: &Path) -> Result<Self, BadServersFile> {
+    /// servers. What is wrong with a single server is said by its [`ServerEntry::connection`].
+    pub fn read(path: &Path) -> Result<Self, ServersFileError> {
         Self::read_with(path, |name| std::env::var(name).ok())
     }
 
     /// The same, with variables from elsewhere: fewer of them if the file is not trusted with all, since it may send
     /// them anywhere; more of them if somebody can be asked.
-    pub fn read_with(path: &Path, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadServersFile> {
-        let text = text::read(path)?;
-        let folder = path::absolute(path).map_err(text::BadText::from)?;
+    pub fn read_with(path: &Path, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ServersFileError> {
+        let text = text_file::read(path)?;
+        let folder = path::absolute(path).map_err(text_file::TextFileError::from)?;
         let folder = folder.parent().unwrap_or(&folder);
         let workspace = match folder.file_name().and_then(|name| name.to_str()) {
             Some(".vscode" | ".cursor") => folder.parent().unwrap_or(folder),
             _ => folder,
         };
-        Self::of(&text, &lookup, Some(Folders { file: folder, workspace }))
+        Self::from_text(&text, &lookup, Some(Folders { file: folder, workspace }))
     }
 
     /// Reads a text that may have come from anywhere. No file is opened: an entry with an `envFile` fails.
     ///
     /// Fails as [`read`](Self::read) does.
-    pub fn parse(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadServersFile> {
-        text::check(text)?;
-        Self::of(text, &lookup, None)
+    pub fn parse(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ServersFileError> {
+        text_file::check_text(text)?;
+        Self::from_text(text, &lookup, None)
     }
 
-    fn of(
+    fn from_text(
         text: &str,
         lookup: &dyn Fn(&str) -> Option<String>,
         folders: Option<Folders<'_>>,
-    ) -> Result<Self, BadServersFile> {
+    ) -> Result<Self, ServersFileError> {
         let root = jsonc::parse(text)?;
-        let list = list::find(&root)?;
+        let list = server_list::find(&root)?;
         let variables = Variables::new(lookup, folders.map(|folders| folders.workspace), list.inputs);
-        let place = Place { variables, folders, falls_back: list.falls_back };
+        let place = EntryContext { variables, folders, sse_fallback: list.sse_fallback };
         let servers = list.entries.iter().map(|(name, entry)| {
-            let field = Field::Member(&list.field, name);
+            let field = FieldPath::Member(&list.field, name);
             let (disabled, way) = entry::read(name, *entry, &field, &place);
-            Listed { name: (*name).to_owned(), disabled, way }
+            ServerEntry { name: (*name).to_owned(), disabled, connection: way }
         });
         Ok(Self { servers: servers.collect() })
     }
@@ -134,13 +134,13 @@ impl ServersFile {
 /// One server of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Listed {
+pub struct ServerEntry {
     /// What the file calls it.
     pub name: String,
     /// Whether the file says that it is not to be used.
     pub disabled: bool,
     /// How to reach it, or why that cannot be told.
-    pub way: Result<Way, BadEntry>,
+    pub connection: Result<ConnectionConfig, ServerEntryError>,
 }
 
 /// How to reach a server.
@@ -149,7 +149,7 @@ pub struct Listed {
 /// host.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Way {
+pub enum ConnectionConfig {
     /// A process that speaks over its standard input and output.
     #[non_exhaustive]
     Command {
@@ -176,21 +176,21 @@ pub enum Way {
     },
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for ConnectionConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Way::Command { program, args, env, unset, cwd } => f
+            ConnectionConfig::Command { program, args, env, unset, cwd } => f
                 .debug_struct("Command")
                 .field("program", program)
-                .field("args", &vec![Hidden; args.len()])
-                .field("env", &Names(env))
+                .field("args", &vec![Redacted; args.len()])
+                .field("env", &RedactedPairs(env))
                 .field("unset", unset)
                 .field("cwd", cwd)
                 .finish(),
-            Way::Url { url, headers, transport } => f
+            ConnectionConfig::Url { url, headers, transport } => f
                 .debug_struct("Url")
-                .field("url", &host(url))
-                .field("headers", &Names(headers))
+                .field("url", &redacted_url(url))
+                .field("headers", &RedactedPairs(headers))
                 .field("transport", transport)
                 .finish(),
         }
@@ -220,26 +220,26 @@ struct Folders<'a> {
 }
 
 /// The names in a list whose values are secret.
-struct Names<'a>(&'a [(String, String)]);
+struct RedactedPairs<'a>(&'a [(String, String)]);
 
-impl fmt::Debug for Names<'_> {
+impl fmt::Debug for RedactedPairs<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.0.iter().map(|(name, _)| (name, Hidden))).finish()
+        f.debug_map().entries(self.0.iter().map(|(name, _)| (name, Redacted))).finish()
     }
 }
 
 /// Stands for a secret.
 #[derive(Clone)]
-struct Hidden;
+struct Redacted;
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for Redacted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }
 }
 
 /// The part of a URL that holds no secret: neither user nor path nor query.
-fn host(url: &str) -> Cow<'_, str> {
+fn redacted_url(url: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = url.split_once("://") else { return Cow::Borrowed("…") };
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();

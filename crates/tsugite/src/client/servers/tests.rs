@@ -25,42 +25,42 @@ fn parse(text: &str) -> ServersFile {
 }
 
 /// What is said of a file that lists nothing.
-fn file_says(text: &str) -> String {
+fn file_error(text: &str) -> String {
     let error = ServersFile::parse(text, lookup).unwrap_err();
     assert_eq!(format!("{error:?}"), error.to_string());
-    assert!(!error.is_missing());
+    assert!(!error.is_not_found());
     error.to_string()
 }
 
 /// What is said of the entry `a`, beside which `b` is not harmed.
-fn entry_says(entry: &str) -> String {
+fn entry_error(entry: &str) -> String {
     let file = parse(&format!(r#"{{ "mcpServers": {{ "a": {entry}, "b": {{ "command": "b" }} }} }}"#));
     let [a, b] = &file.servers[..] else { panic!("{file:?}") };
     assert_eq!((a.name.as_str(), b.name.as_str()), ("a", "b"));
-    assert_eq!(b.way, Ok(command("b")));
-    let error = a.way.as_ref().unwrap_err();
+    assert_eq!(b.connection, Ok(command("b")));
+    let error = a.connection.as_ref().unwrap_err();
     assert_eq!(format!("{error:?}"), error.to_string());
     assert!(error.to_string().starts_with(error.field()));
     error.to_string()
 }
 
 /// The only entry.
-fn way(entry: &str) -> Way {
+fn connection(entry: &str) -> ConnectionConfig {
     let mut file = parse(&format!(r#"{{ "mcpServers": {{ "a": {entry} }} }}"#));
-    file.servers.remove(0).way.unwrap()
+    file.servers.remove(0).connection.unwrap()
 }
 
-fn command(program: &str) -> Way {
+fn command(program: &str) -> ConnectionConfig {
     let (args, env, unset) = (vec![], vec![], vec![]);
-    Way::Command { program: program.to_owned(), args, env, unset, cwd: None }
+    ConnectionConfig::Command { program: program.to_owned(), args, env, unset, cwd: None }
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-fn url(url: &str, headers: &[(&str, &str)], transport: UrlTransport) -> Way {
-    Way::Url { url: url.to_owned(), headers: pairs(headers), transport }
+fn url(url: &str, headers: &[(&str, &str)], transport: UrlTransport) -> ConnectionConfig {
+    ConnectionConfig::Url { url: url.to_owned(), headers: pairs(headers), transport }
 }
 
 fn names(file: &ServersFile) -> Vec<&str> {
@@ -68,9 +68,9 @@ fn names(file: &ServersFile) -> Vec<&str> {
 }
 
 /// A folder that is removed when dropped.
-struct Tree(PathBuf);
+struct TempTree(PathBuf);
 
-impl Tree {
+impl TempTree {
     fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name =
@@ -87,16 +87,16 @@ impl Tree {
         self
     }
 
-    fn read(&self, path: &str) -> Result<ServersFile, BadServersFile> {
+    fn read(&self, path: &str) -> Result<ServersFile, ServersFileError> {
         ServersFile::read_with(&self.0.join(path), lookup)
     }
 
-    fn at(&self, path: &str) -> String {
+    fn path(&self, path: &str) -> String {
         self.0.join(path).to_str().unwrap().to_owned()
     }
 }
 
-impl Drop for Tree {
+impl Drop for TempTree {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -122,10 +122,10 @@ fn a_file_of_claude_desktop_is_read() {
         }"#,
     );
     assert_eq!(names(&file), ["filesystem", "brave-search"]);
-    let Ok(Way::Command { program, args, env, unset, cwd }) = &file.servers[0].way else { panic!() };
+    let Ok(ConnectionConfig::Command { program, args, env, unset, cwd }) = &file.servers[0].connection else { panic!() };
     assert_eq!((program.as_str(), args[2].as_str(), args.len()), ("npx", "/Users/ann/Desktop", 3));
     assert_eq!((env.len(), unset.len(), cwd), (0, 0, &None));
-    let Ok(Way::Command { env, .. }) = &file.servers[1].way else { panic!() };
+    let Ok(ConnectionConfig::Command { env, .. }) = &file.servers[1].connection else { panic!() };
     assert_eq!(env, &pairs(&[("BRAVE_API_KEY", "BSA-1")]));
     assert!(file.servers.iter().all(|listed| !listed.disabled));
 }
@@ -155,13 +155,13 @@ fn a_file_of_claude_code_is_read() {
         }"#,
     );
     assert_eq!(names(&file), ["github", "asana", "named", "database"]);
-    let ways: Vec<_> = file.servers.into_iter().map(|listed| listed.way.unwrap()).collect();
+    let ways: Vec<_> = file.servers.into_iter().map(|listed| listed.connection.unwrap()).collect();
     let bearer = format!("Bearer {SECRET}");
     let headers = [("Authorization", bearer.as_str()), ("X-Toolsets", "")];
     assert_eq!(ways[0], url("https://api.githubcopilot.com/mcp", &headers, UrlTransport::StreamableHttp));
     assert_eq!(ways[1], url("https://mcp.asana.com/sse", &[], UrlTransport::Sse));
     assert_eq!(ways[2], url("https://example.com/mcp", &[], UrlTransport::StreamableHttp));
-    let expected = Way::Command {
+    let expected = ConnectionConfig::Command {
         program: "/Users/ann/bin/db-server".to_owned(),
         args: vec!["--config".to_owned(), "/srv/db.json".to_owned()],
         env: pairs(&[("TOKEN", SECRET)]),
@@ -185,18 +185,18 @@ fn a_file_of_cursor_is_read_with_its_env_file() {
         "remote": { "url": "https://example.com/mcp", "headers": { "X-Key": "${env:GITHUB_TOKEN}" } }
       }
     }"#;
-    let tree = Tree::new().with("shop/.cursor/mcp.json", text).with("shop/.env", "A=1 # one\nexport B='2'\n");
+    let tree = TempTree::new().with("shop/.cursor/mcp.json", text).with("shop/.env", "A=1 # one\nexport B='2'\n");
     let file = tree.read("shop/.cursor/mcp.json").unwrap();
-    let ways: Vec<_> = file.servers.into_iter().map(|listed| listed.way.unwrap()).collect();
-    let local = Way::Command {
+    let ways: Vec<_> = file.servers.into_iter().map(|listed| listed.connection.unwrap()).collect();
+    let local = ConnectionConfig::Command {
         program: "python".to_owned(),
-        args: vec![tree.at("shop/tools/server.py"), "--name=shop".to_owned()],
+        args: vec![tree.path("shop/tools/server.py"), "--name=shop".to_owned()],
         env: pairs(&[("A", "1"), ("B", "of env"), ("API_KEY", SECRET)]),
         unset: vec![],
         cwd: None,
     };
     assert_eq!(ways[0], local);
-    let absolute = Way::Command {
+    let absolute = ConnectionConfig::Command {
         program: "a".to_owned(),
         args: vec![],
         env: pairs(&[("A", "1"), ("B", "2")]),
@@ -229,11 +229,11 @@ fn a_file_of_vs_code_is_read_with_its_comments_and_inputs() {
         "socket": { "url": "unix:///tmp/server.sock#/mcp" },
       },
     }"#;
-    let tree = Tree::new().with(".vscode/mcp.json", text);
+    let tree = TempTree::new().with(".vscode/mcp.json", text);
     let answers = |name: &str| if name == "MCP_INPUT_PERPLEXITY_KEY" { Some("k".to_owned()) } else { None };
     let file = ServersFile::read_with(&tree.0.join(".vscode/mcp.json"), answers).unwrap();
-    let ways: Vec<_> = file.servers.into_iter().map(|listed| listed.way.unwrap()).collect();
-    let perplexity = Way::Command {
+    let ways: Vec<_> = file.servers.into_iter().map(|listed| listed.connection.unwrap()).collect();
+    let perplexity = ConnectionConfig::Command {
         program: "npx".to_owned(),
         args: ["-y", "server-perplexity-ask", "eu"].map(str::to_owned).into(),
         env: pairs(&[("KEY", "k"), ("PORT", "8080")]),
@@ -247,7 +247,7 @@ fn a_file_of_vs_code_is_read_with_its_comments_and_inputs() {
     assert_eq!(ways[3], url("unix:///tmp/server.sock#/mcp", &[], UrlTransport::Auto));
 
     let file = tree.read(".vscode/mcp.json").unwrap();
-    let error = file.servers[0].way.as_ref().unwrap_err();
+    let error = file.servers[0].connection.as_ref().unwrap_err();
     assert_eq!(
         error.to_string(),
         "servers.perplexity.env.KEY: the variable MCP_INPUT_PERPLEXITY_KEY is not set, \
@@ -272,10 +272,10 @@ fn settings_of_vs_code_are_read() {
         }"#,
     );
     assert_eq!(names(&file), ["time", "web", "broken"]);
-    assert!(matches!(&file.servers[0].way, Ok(Way::Command { args, .. }) if args[2] == "Asia/Tokyo"));
-    assert_eq!(file.servers[1].way, Ok(url("https://example.com/mcp", &[], UrlTransport::Auto)));
+    assert!(matches!(&file.servers[0].connection, Ok(ConnectionConfig::Command { args, .. }) if args[2] == "Asia/Tokyo"));
+    assert_eq!(file.servers[1].connection, Ok(url("https://example.com/mcp", &[], UrlTransport::Auto)));
     assert_eq!(
-        file.servers[2].way.as_ref().unwrap_err().to_string(),
+        file.servers[2].connection.as_ref().unwrap_err().to_string(),
         "mcp.servers.broken.command: expected a string, found a number"
     );
 }
@@ -298,22 +298,22 @@ fn a_file_of_windsurf_is_read() {
     );
     let bearer = format!("Bearer {SECRET}");
     let remote = url("https://example.com/mcp", &[("API_KEY", &bearer)], UrlTransport::Auto);
-    assert_eq!(file.servers[0].way, Ok(remote));
+    assert_eq!(file.servers[0].connection, Ok(remote));
     let disabled: Vec<_> = file.servers.iter().map(|listed| listed.disabled).collect();
     assert_eq!(disabled, [false, true, false, true]);
-    assert!(file.servers[1].way.is_ok());
+    assert!(file.servers[1].connection.is_ok());
     assert_eq!(
-        file.servers[3].way.as_ref().unwrap_err().to_string(),
+        file.servers[3].connection.as_ref().unwrap_err().to_string(),
         r#"mcpServers["off and broken"].command: the variable NONE is not set"#
     );
 }
 
 #[test]
 fn a_type_has_more_than_one_spelling() {
-    assert_eq!(way(r#"{ "type": "local", "command": "a", "tools": ["*"] }"#), command("a"));
+    assert_eq!(connection(r#"{ "type": "local", "command": "a", "tools": ["*"] }"#), command("a"));
     let streamable = url("http://a", &[], UrlTransport::StreamableHttp);
     for kind in ["http", "streamable-http", "streamableHttp"] {
-        assert_eq!(way(&format!(r#"{{ "type": "{kind}", "url": "http://a" }}"#)), streamable, "{kind}");
+        assert_eq!(connection(&format!(r#"{{ "type": "{kind}", "url": "http://a" }}"#)), streamable, "{kind}");
     }
 }
 
@@ -328,10 +328,10 @@ fn an_empty_list_is_a_list() {
 fn a_file_without_a_list_is_told() {
     for text in ["{}", r#"{"mcpservers":{}}"#, r#"{"mcp":{"allowed":[]}}"#, r#"{"mcp":true}"#] {
         let error = ServersFile::parse(text, lookup).unwrap_err();
-        assert!(error.lists_nothing(), "{text}");
+        assert!(error.has_no_server_list(), "{text}");
         assert_eq!(error.to_string(), "there is none of `mcpServers`, `servers` and `mcp.servers`", "{text}");
     }
-    assert!(!ServersFile::parse("[]", lookup).unwrap_err().lists_nothing());
+    assert!(!ServersFile::parse("[]", lookup).unwrap_err().has_no_server_list());
 }
 
 #[test]
@@ -348,38 +348,38 @@ fn which_list_is_meant_is_not_guessed() {
         (r#"{"mcp":{"servers":{}},"mcpServers":{}}"#, "`mcpServers` and `mcp.servers`"),
     ];
     for (text, both) in cases {
-        assert_eq!(file_says(text), format!("there are both {both}, and only one of them can be meant"));
+        assert_eq!(file_error(text), format!("there are both {both}, and only one of them can be meant"));
     }
-    assert_eq!(file_says(r#"{"mcpServers":{},"mcpServers":{}}"#), "mcpServers: it is there more than once");
-    assert_eq!(file_says(r#"{"servers":{},"servers":{}}"#), "servers: it is there more than once");
-    assert_eq!(file_says(r#"{"mcp":{},"mcp":{}}"#), "mcp: it is there more than once");
+    assert_eq!(file_error(r#"{"mcpServers":{},"mcpServers":{}}"#), "mcpServers: it is there more than once");
+    assert_eq!(file_error(r#"{"servers":{},"servers":{}}"#), "servers: it is there more than once");
+    assert_eq!(file_error(r#"{"mcp":{},"mcp":{}}"#), "mcp: it is there more than once");
     let twice = r#"{"mcp":{"servers":{},"servers":{}}}"#;
-    assert_eq!(file_says(twice), "mcp.servers: it is there more than once");
+    assert_eq!(file_error(twice), "mcp.servers: it is there more than once");
 }
 
 #[test]
 fn a_list_that_is_none_is_told() {
-    assert_eq!(file_says("[]"), "the file: expected an object, found an array");
-    assert_eq!(file_says(r#"{"mcpServers":[]}"#), "mcpServers: expected an object, found an array");
-    assert_eq!(file_says(r#"{"servers":null}"#), "servers: expected an object, found null");
-    assert_eq!(file_says(r#"{"mcp":{"servers":"a"}}"#), "mcp.servers: expected an object, found a string");
+    assert_eq!(file_error("[]"), "the file: expected an object, found an array");
+    assert_eq!(file_error(r#"{"mcpServers":[]}"#), "mcpServers: expected an object, found an array");
+    assert_eq!(file_error(r#"{"servers":null}"#), "servers: expected an object, found null");
+    assert_eq!(file_error(r#"{"mcp":{"servers":"a"}}"#), "mcp.servers: expected an object, found a string");
 }
 
 #[test]
 fn a_text_that_is_no_json_is_told_with_its_place() {
     assert_eq!(
-        file_says("{\n  \"mcpServers\": {\n"),
+        file_error("{\n  \"mcpServers\": {\n"),
         "line 3, column 1: expected a name in double quotes or `}`"
     );
-    assert_eq!(file_says(""), "line 1, column 1: expected a value");
-    assert!(file_says(&format!(r#"{{"mcpServers":{}"#, "[".repeat(100))).ends_with("nested too deeply"));
+    assert_eq!(file_error(""), "line 1, column 1: expected a value");
+    assert!(file_error(&format!(r#"{{"mcpServers":{}"#, "[".repeat(100))).ends_with("nested too deeply"));
 }
 
 #[test]
 fn a_mark_of_the_byte_order_is_told() {
     let expected = "the file begins with a byte order mark; it must be UTF-8 without one";
-    assert_eq!(file_says("\u{feff}{\"mcpServers\":{}}"), expected);
-    let tree = Tree::new().with("a.json", "\u{feff}{\"mcpServers\":{}}");
+    assert_eq!(file_error("\u{feff}{\"mcpServers\":{}}"), expected);
+    let tree = TempTree::new().with("a.json", "\u{feff}{\"mcpServers\":{}}");
     assert_eq!(tree.read("a.json").unwrap_err().to_string(), expected);
 }
 
@@ -389,10 +389,10 @@ fn a_file_is_at_most_4_mib() {
     let just = format!("{list}{}", " ".repeat((4 << 20) - list.len()));
     let over = format!("{just} ");
     assert_eq!(parse(&just).servers, []);
-    assert_eq!(file_says(&over), "the file is larger than 4 MiB");
+    assert_eq!(file_error(&over), "the file is larger than 4 MiB");
     // Cut off within a character, it must not count as something else.
     let wide = "é".repeat(4 << 20);
-    let tree = Tree::new().with("just", just).with("over", over).with("wide", wide);
+    let tree = TempTree::new().with("just", just).with("over", over).with("wide", wide);
     assert_eq!(tree.read("just").unwrap().servers, []);
     for path in ["over", "wide"] {
         assert_eq!(tree.read(path).unwrap_err().to_string(), "the file is larger than 4 MiB");
@@ -405,7 +405,7 @@ fn a_file_is_at_most_4_mib() {
 fn a_file_that_is_not_in_utf_8_is_told() {
     let utf_16: Vec<_> = "{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let tree =
-        Tree::new().with("latin", b"{\"\xe9\":1}").with("utf-16", [&b"\xff\xfe"[..], &utf_16].concat());
+        TempTree::new().with("latin", b"{\"\xe9\":1}").with("utf-16", [&b"\xff\xfe"[..], &utf_16].concat());
     for path in ["latin", "utf-16"] {
         assert_eq!(tree.read(path).unwrap_err().to_string(), "the file is not in UTF-8");
     }
@@ -413,23 +413,23 @@ fn a_file_that_is_not_in_utf_8_is_told() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_told() {
-    let tree = Tree::new().with("folder/a", "");
+    let tree = TempTree::new().with("folder/a", "");
     let missing = tree.read("gone.json").unwrap_err();
-    assert!(missing.is_missing());
+    assert!(missing.is_not_found());
     assert!(missing.to_string().starts_with("the file cannot be read: "), "{missing}");
     assert!(std::error::Error::source(&missing).is_some());
     let folder = tree.read("folder").unwrap_err();
-    assert!(!folder.is_missing());
+    assert!(!folder.is_not_found());
     assert!(folder.to_string().starts_with("the file cannot be read: "), "{folder}");
 }
 
 #[test]
 fn the_environment_of_this_process_is_what_counts() {
     let text = r#"{"mcpServers":{"a":{"command":"${PATH}"},"b":{"command":"${TSUGITE_NOT_SET}"}}}"#;
-    let tree = Tree::new().with(".mcp.json", text);
+    let tree = TempTree::new().with(".mcp.json", text);
     let file = ServersFile::read(&tree.0.join(".mcp.json")).unwrap();
-    assert_eq!(file.servers[0].way, Ok(command(&std::env::var("PATH").unwrap())));
-    let error = file.servers[1].way.as_ref().unwrap_err();
+    assert_eq!(file.servers[0].connection, Ok(command(&std::env::var("PATH").unwrap())));
+    let error = file.servers[1].connection.as_ref().unwrap_err();
     assert_eq!(error.to_string(), "mcpServers.b.command: the variable TSUGITE_NOT_SET is not set");
 }
 
@@ -437,35 +437,35 @@ fn the_environment_of_this_process_is_what_counts() {
 fn a_file_belongs_to_the_folder_it_lies_in() {
     let text =
         r#"{"mcpServers":{"a":{"command":"${workspaceFolder}","cwd":"x"},"b":{"command":"b","cwd":"/y"}}}"#;
-    let tree = Tree::new().with("shop/.mcp.json", text).with("shop/.vscode/mcp.json", text);
+    let tree = TempTree::new().with("shop/.mcp.json", text).with("shop/.vscode/mcp.json", text);
     for path in ["shop/.mcp.json", "shop/.vscode/mcp.json"] {
         let file = tree.read(path).unwrap();
-        let Ok(Way::Command { program, cwd, .. }) = &file.servers[0].way else { panic!() };
-        assert_eq!(program, &tree.at("shop"));
+        let Ok(ConnectionConfig::Command { program, cwd, .. }) = &file.servers[0].connection else { panic!() };
+        assert_eq!(program, &tree.path("shop"));
         assert_eq!(cwd.as_deref(), Some(tree.0.join("shop/x").as_path()));
         assert!(
-            matches!(&file.servers[1].way, Ok(Way::Command { cwd: Some(cwd), .. }) if cwd == Path::new("/y"))
+            matches!(&file.servers[1].connection, Ok(ConnectionConfig::Command { cwd: Some(cwd), .. }) if cwd == Path::new("/y"))
         );
     }
     // A text in no file has no folder.
     let file = parse(text);
     assert_eq!(
-        file.servers[0].way.as_ref().unwrap_err().to_string(),
+        file.servers[0].connection.as_ref().unwrap_err().to_string(),
         "mcpServers.a.command: the variable workspaceFolder is not set"
     );
-    let Way::Command { cwd, .. } = way(r#"{ "command": "a", "cwd": "x" }"#) else { panic!() };
+    let ConnectionConfig::Command { cwd, .. } = connection(r#"{ "command": "a", "cwd": "x" }"#) else { panic!() };
     assert_eq!(cwd, Some(PathBuf::from("x")));
 }
 
 #[test]
 fn a_relative_path_is_made_absolute() {
     let text = r#"{"mcpServers":{"a":{"command":"a","cwd":"b"}}}"#;
-    let tree = Tree::new().with("shop/.mcp.json", text);
+    let tree = TempTree::new().with("shop/.mcp.json", text);
     let up: PathBuf = std::env::current_dir().unwrap().iter().skip(1).map(|_| "..").collect();
     let relative = up.join(tree.0.strip_prefix("/").unwrap()).join("shop/.mcp.json");
     assert!(relative.is_relative());
     let file = ServersFile::read(&relative).unwrap();
-    let Ok(Way::Command { cwd: Some(cwd), .. }) = &file.servers[0].way else { panic!() };
+    let Ok(ConnectionConfig::Command { cwd: Some(cwd), .. }) = &file.servers[0].connection else { panic!() };
     assert!(cwd.is_absolute() && cwd.ends_with("shop/b"), "{cwd:?}");
 }
 
@@ -506,7 +506,7 @@ fn an_entry_of_the_wrong_type_is_told() {
         ),
     ];
     for (entry, expected) in cases {
-        assert_eq!(entry_says(entry), expected);
+        assert_eq!(entry_error(entry), expected);
     }
 }
 
@@ -514,9 +514,9 @@ fn an_entry_of_the_wrong_type_is_told() {
 fn what_a_host_adds_is_passed_over() {
     let entry =
         r#"{ "command": "a", "alwaysAllow": 1, "autoApprove": [], "timeout": "x", "url2": 5, "headers": 1 }"#;
-    assert_eq!(way(entry), command("a"));
+    assert_eq!(connection(entry), command("a"));
     let entry = r#"{ "url": "http://a", "args": 1, "env": 2, "cwd": 3, "envFile": 4, "x": { "x": [] } }"#;
-    assert_eq!(way(entry), url("http://a", &[], UrlTransport::Auto));
+    assert_eq!(connection(entry), url("http://a", &[], UrlTransport::Auto));
 }
 
 #[test]
@@ -541,7 +541,7 @@ fn an_entry_is_one_of_a_command_and_a_url() {
         ),
     ];
     for (entry, expected) in cases {
-        assert_eq!(entry_says(entry), expected);
+        assert_eq!(entry_error(entry), expected);
     }
 }
 
@@ -551,10 +551,10 @@ fn a_name_that_is_there_twice_is_no_server() {
     let file = parse(text);
     assert_eq!(names(&file), ["a", "b"]);
     assert_eq!(
-        file.servers[0].way.as_ref().unwrap_err().to_string(),
+        file.servers[0].connection.as_ref().unwrap_err().to_string(),
         "mcpServers.a: it is there more than once"
     );
-    assert_eq!(file.servers[1].way, Ok(command("b")));
+    assert_eq!(file.servers[1].connection, Ok(command("b")));
 }
 
 #[test]
@@ -566,9 +566,9 @@ fn a_member_that_is_there_twice_is_told() {
         (r#"{ "url": "http://a", "headers": { "X-B": "1", "X-B": "2" } }"#, "mcpServers.a.headers.X-B"),
     ];
     for (entry, field) in cases {
-        assert_eq!(entry_says(entry), format!("{field}: it is there more than once"));
+        assert_eq!(entry_error(entry), format!("{field}: it is there more than once"));
     }
-    assert_eq!(way(r#"{ "command": "a", "other": 1, "other": 2 }"#), command("a"));
+    assert_eq!(connection(r#"{ "command": "a", "other": 1, "other": 2 }"#), command("a"));
 }
 
 #[test]
@@ -576,27 +576,27 @@ fn a_server_needs_a_name() {
     let file = parse(r#"{"mcpServers":{"":{"command":"a"},"b":{"command":"b"}}}"#);
     assert_eq!(names(&file), ["", "b"]);
     assert_eq!(
-        file.servers[0].way.as_ref().unwrap_err().to_string(),
+        file.servers[0].connection.as_ref().unwrap_err().to_string(),
         r#"mcpServers[""]: a server needs a name"#
     );
-    assert!(file.servers[1].way.is_ok());
+    assert!(file.servers[1].connection.is_ok());
 }
 
 #[test]
 fn what_must_say_something_is_not_empty() {
     for member in ["command", "url", "serverUrl"] {
         for value in ["", "${EMPTY}"] {
-            let said = entry_says(&format!(r#"{{ "{member}": "{value}" }}"#));
+            let said = entry_error(&format!(r#"{{ "{member}": "{value}" }}"#));
             assert_eq!(said, format!("mcpServers.a.{member}: it is empty"));
         }
     }
     for member in ["cwd", "envFile"] {
-        let said = entry_says(&format!(r#"{{ "command": "a", "{member}": "" }}"#));
+        let said = entry_error(&format!(r#"{{ "command": "a", "{member}": "" }}"#));
         assert_eq!(said, format!("mcpServers.a.{member}: it is empty"));
     }
     let entry = r#"{ "command": "a", "args": [""], "env": { "B": "" } }"#;
     assert!(
-        matches!(way(entry), Way::Command { args, env, .. } if args == [""] && env == pairs(&[("B", "")]))
+        matches!(connection(entry), ConnectionConfig::Command { args, env, .. } if args == [""] && env == pairs(&[("B", "")]))
     );
 }
 
@@ -611,7 +611,7 @@ fn nothing_that_the_system_takes_holds_a_nul() {
             (format!(r#"{{ "command": "a", "envFile": "{value}" }}"#), "envFile"),
         ];
         for (entry, field) in cases {
-            assert_eq!(entry_says(&entry), format!("mcpServers.a.{field}: it holds a NUL byte"));
+            assert_eq!(entry_error(&entry), format!("mcpServers.a.{field}: it holds a NUL byte"));
         }
     }
 }
@@ -619,7 +619,7 @@ fn nothing_that_the_system_takes_holds_a_nul() {
 #[test]
 fn a_variable_of_the_environment_has_a_name_that_it_can_have() {
     for (name, field) in [("", r#"[""]"#), ("B=C", r#"["B=C"]"#), (r"B\u0000", r#"["B\0"]"#)] {
-        let said = entry_says(&format!(r#"{{ "command": "a", "env": {{ "{name}": "1" }} }}"#));
+        let said = entry_error(&format!(r#"{{ "command": "a", "env": {{ "{name}": "1" }} }}"#));
         assert_eq!(said, format!("mcpServers.a.env{field}: no variable can have this name"));
     }
 }
@@ -627,7 +627,7 @@ fn a_variable_of_the_environment_has_a_name_that_it_can_have() {
 #[test]
 fn a_url_holds_no_blanks() {
     for value in ["http://a b", r"http://a\n", r"http://a/\u0000", "http://${BREAK}"] {
-        let said = entry_says(&format!(r#"{{ "url": "{value}" }}"#));
+        let said = entry_error(&format!(r#"{{ "url": "{value}" }}"#));
         assert!(said.starts_with("mcpServers.a.url: it holds a"), "{said}");
     }
 }
@@ -635,16 +635,16 @@ fn a_url_holds_no_blanks() {
 #[test]
 fn a_header_cannot_smuggle_another_in() {
     for (name, field) in [("", r#"[""]"#), ("X B", r#"["X B"]"#), ("X:", r#"["X:"]"#), ("é", r#"["é"]"#)] {
-        let said = entry_says(&format!(r#"{{ "url": "http://a", "headers": {{ "{name}": "1" }} }}"#));
+        let said = entry_error(&format!(r#"{{ "url": "http://a", "headers": {{ "{name}": "1" }} }}"#));
         assert_eq!(said, format!("mcpServers.a.headers{field}: no header can have this name"));
     }
     for value in [r"b\r\nX-C: d", "${BREAK}", "${NUL}", r"\u007f"] {
-        let said = entry_says(&format!(r#"{{ "url": "http://a", "headers": {{ "X-B": "{value}" }} }}"#));
+        let said = entry_error(&format!(r#"{{ "url": "http://a", "headers": {{ "X-B": "{value}" }} }}"#));
         assert_eq!(said, "mcpServers.a.headers.X-B: it holds a line break or another control character");
     }
     let entry = r#"{ "url": "http://a", "headers": { "x!#$%&'*+-.^_`|~9": "a\tb é" } }"#;
     let headers = [("x!#$%&'*+-.^_`|~9", "a\tb é")];
-    assert_eq!(way(entry), url("http://a", &headers, UrlTransport::Auto));
+    assert_eq!(connection(entry), url("http://a", &headers, UrlTransport::Auto));
 }
 
 #[test]
@@ -660,10 +660,10 @@ fn a_variable_that_is_not_set_is_told_with_its_field() {
         (r#"{ "url": "http://a", "headers": { "X-B": "${env:NONE}" } }"#, "headers.X-B"),
     ];
     for (entry, field) in cases {
-        assert_eq!(entry_says(entry), format!("mcpServers.a.{field}: the variable NONE is not set"));
+        assert_eq!(entry_error(entry), format!("mcpServers.a.{field}: the variable NONE is not set"));
     }
     let file = parse(r#"{"mcpServers":{"a":{"command":"${NONE}"},"b":{"command":1}}}"#);
-    let errors: Vec<_> = file.servers.iter().map(|listed| listed.way.as_ref().unwrap_err()).collect();
+    let errors: Vec<_> = file.servers.iter().map(|listed| listed.connection.as_ref().unwrap_err()).collect();
     assert_eq!(errors[0].unset_variable(), Some("NONE"));
     assert_eq!(errors[0].field(), "mcpServers.a.command");
     assert_eq!(errors[1].unset_variable(), None);
@@ -678,7 +678,7 @@ fn what_is_no_variable_is_told_with_its_field() {
         ("${file:/srv/key}", "variables like `${file:…}` are not known"),
     ];
     for (value, says) in cases {
-        let said = entry_says(&format!(r#"{{ "command": "a", "args": ["{value}"] }}"#));
+        let said = entry_error(&format!(r#"{{ "command": "a", "args": ["{value}"] }}"#));
         assert_eq!(said, format!("mcpServers.a.args[0]: {says}"));
     }
 }
@@ -686,10 +686,10 @@ fn what_is_no_variable_is_told_with_its_field() {
 #[test]
 fn names_and_members_have_no_variables() {
     let entry = r#"{ "command": "a", "env": { "${NONE}": "1" } }"#;
-    assert!(matches!(way(entry), Way::Command { env, .. } if env == pairs(&[("${NONE}", "1")])));
+    assert!(matches!(connection(entry), ConnectionConfig::Command { env, .. } if env == pairs(&[("${NONE}", "1")])));
     assert_eq!(names(&parse(r#"{"mcpServers":{"${NONE}":{"command":"a"}}}"#)), ["${NONE}"]);
     assert!(
-        entry_says(r#"{ "type": "${NONE}", "url": "http://a" }"#)
+        entry_error(r#"{ "type": "${NONE}", "url": "http://a" }"#)
             .starts_with("mcpServers.a.type: expected `stdio`")
     );
 }
@@ -699,7 +699,7 @@ fn an_env_file_that_is_wrong_harms_only_its_entry() {
     let entry = |path: &str| format!(r#""{path}": {{ "command": "a", "envFile": "{path}" }}"#);
     let paths = ["gone", "folder", "latin", "mark", "large", "line", "good"];
     let text = format!(r#"{{ "mcpServers": {{ {} }} }}"#, paths.map(entry).join(","));
-    let tree = Tree::new().with("a.json", text).with("folder/b", "").with("latin", b"A=\xe9");
+    let tree = TempTree::new().with("a.json", text).with("folder/b", "").with("latin", b"A=\xe9");
     let tree = tree.with("mark", "\u{feff}A=1").with("large", "#".repeat((4 << 20) + 1));
     let tree = tree.with("line", format!("A=1\n{SECRET}\n")).with("good", "A=1");
     let file = tree.read("a.json").unwrap();
@@ -712,25 +712,25 @@ fn an_env_file_that_is_wrong_harms_only_its_entry() {
         "line 2 of that file is not `NAME=value`",
     ];
     for (listed, expected) in file.servers.iter().zip(expected) {
-        let error = listed.way.as_ref().unwrap_err().to_string();
+        let error = listed.connection.as_ref().unwrap_err().to_string();
         assert!(error.starts_with(&format!("mcpServers.{}.envFile: {expected}", listed.name)), "{error}");
         assert!(!error.contains(SECRET) && !error.contains("tsugite-servers"), "{error}");
     }
-    assert!(matches!(&file.servers[6].way, Ok(Way::Command { env, .. }) if env == &pairs(&[("A", "1")])));
+    assert!(matches!(&file.servers[6].connection, Ok(ConnectionConfig::Command { env, .. }) if env == &pairs(&[("A", "1")])));
 }
 
 #[test]
 fn a_text_in_no_file_opens_none() {
-    let said = entry_says(r#"{ "command": "a", "envFile": "/dev/null" }"#);
+    let said = entry_error(r#"{ "command": "a", "envFile": "/dev/null" }"#);
     assert_eq!(said, "mcpServers.a.envFile: no other file is read for a text that is in none");
 }
 
 #[test]
 fn null_in_env_takes_away_what_the_env_file_sets() {
     let text = r#"{"servers":{"a":{"command":"a","envFile":"env","env":{"B":null,"C":1.50}}}}"#;
-    let tree = Tree::new().with("a.json", text).with("env", "A=1\nB=2\nA=3");
+    let tree = TempTree::new().with("a.json", text).with("env", "A=1\nB=2\nA=3");
     let file = tree.read("a.json").unwrap();
-    let Ok(Way::Command { env, unset, .. }) = &file.servers[0].way else { panic!() };
+    let Ok(ConnectionConfig::Command { env, unset, .. }) = &file.servers[0].connection else { panic!() };
     assert_eq!(env, &pairs(&[("A", "3"), ("C", "1.50")]));
     assert_eq!(unset, &["B"]);
 }
@@ -740,12 +740,12 @@ fn the_variables_of_a_file_are_limited_in_all() {
     let long = |_: &str| Some("a".repeat(3 << 20));
     let text = r#"{"mcpServers":{"a":{"command":"${A}"},"b":{"command":"${A}"},"c":{"command":"c"}}}"#;
     let file = ServersFile::parse(text, long).unwrap();
-    assert!(file.servers[0].way.is_ok());
+    assert!(file.servers[0].connection.is_ok());
     assert_eq!(
-        file.servers[1].way.as_ref().unwrap_err().to_string(),
+        file.servers[1].connection.as_ref().unwrap_err().to_string(),
         "mcpServers.b.command: the variables of this file are too long in all"
     );
-    assert_eq!(file.servers[2].way, Ok(command("c")));
+    assert_eq!(file.servers[2].connection, Ok(command("c")));
 }
 
 #[test]
@@ -774,10 +774,10 @@ fn nothing_shows_a_secret() {
     let entries: Vec<_> =
         entries.iter().enumerate().map(|(at, entry)| format!(r#""{at}": {entry}"#)).collect();
     let text = format!(r#"{{ "mcpServers": {{ {} }} }}"#, entries.join(","));
-    let tree = Tree::new().with("a.json", &text);
+    let tree = TempTree::new().with("a.json", &text);
     let file = tree.read("a.json").unwrap();
     for listed in &file.servers {
-        assert_eq!(listed.way.is_ok(), listed.name.parse::<u8>().unwrap() < 4, "{listed:?}");
+        assert_eq!(listed.connection.is_ok(), listed.name.parse::<u8>().unwrap() < 4, "{listed:?}");
     }
     let shown = format!("{file:?} {file:#?}");
     assert!(!shown.contains(SECRET), "{shown}");
@@ -785,5 +785,5 @@ fn nothing_shows_a_secret() {
         assert!(shown.contains(name), "{name}: {shown}");
     }
     let broken = format!(r#"{{ "mcpServers": {{ "a": {{ "command": "{SECRET}" "args": {SECRET} }} }} }}"#);
-    assert!(!file_says(&broken).contains(SECRET));
+    assert!(!file_error(&broken).contains(SECRET));
 }

@@ -4,18 +4,18 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::{MAIN_SEPARATOR_STR, Path};
 
-use super::error::Wrong;
+use super::servers_file_error::EntryFieldError;
 use super::jsonc::Node;
-use super::text;
+use super::text_file;
 
 /// Where the values come from.
 pub(super) struct Variables<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
     workspace: Option<&'a Path>,
     /// Of inputs, by their ids.
-    defaults: HashMap<&'a str, &'a str>,
+    input_defaults: HashMap<&'a str, &'a str>,
     /// How many bytes they may still add, so that a small file does not become a large one.
-    room: Cell<usize>,
+    remaining_bytes: Cell<usize>,
 }
 
 impl<'a> Variables<'a> {
@@ -27,22 +27,22 @@ impl<'a> Variables<'a> {
         Self {
             lookup,
             workspace,
-            defaults: inputs.map(defaults).unwrap_or_default(),
-            room: Cell::new(text::MOST),
+            input_defaults: inputs.map(input_defaults).unwrap_or_default(),
+            remaining_bytes: Cell::new(text_file::MAX_FILE_BYTES),
         }
     }
 
     /// The text with a value in the place of each variable. Values are not searched again.
-    pub(super) fn resolve(&self, text: &str) -> Result<String, Wrong> {
+    pub(super) fn resolve(&self, text: &str) -> Result<String, EntryFieldError> {
         let mut out = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
-            let (inside, behind) = after.split_once('}').ok_or(Wrong::Unclosed)?;
+            let (inside, behind) = after.split_once('}').ok_or(EntryFieldError::UnclosedVariable)?;
             if let Some((outer, _)) = inside.split_once("${") {
-                return Err(if outer.contains(":-") { Wrong::Nested } else { Wrong::Unclosed });
+                return Err(if outer.contains(":-") { EntryFieldError::NestedVariable } else { EntryFieldError::UnclosedVariable });
             }
             let value = self.value(inside)?;
-            self.room.set(self.room.get().checked_sub(value.len()).ok_or(Wrong::TooLong)?);
+            self.remaining_bytes.set(self.remaining_bytes.get().checked_sub(value.len()).ok_or(EntryFieldError::VariablesTooLong)?);
             out.push_str(before);
             out.push_str(&value);
             rest = behind;
@@ -51,20 +51,20 @@ impl<'a> Variables<'a> {
         Ok(out)
     }
 
-    fn value(&self, inside: &str) -> Result<String, Wrong> {
+    fn value(&self, inside: &str) -> Result<String, EntryFieldError> {
         if let Some((name, default)) = inside.split_once(":-") {
-            return Ok(self.known(named(name)?).unwrap_or_else(|| default.to_owned()));
+            return Ok(self.lookup_variable(check_name(name)?).unwrap_or_else(|| default.to_owned()));
         }
         match inside.split_once(':') {
-            None => self.known(named(inside)?).ok_or_else(|| unset(inside)),
-            Some(("env", name)) => (self.lookup)(named(name)?).ok_or_else(|| unset(name)),
-            Some(("input", id)) => self.input(id),
-            Some((kind, _)) => Err(Wrong::UnknownKind(named(kind)?.to_owned())),
+            None => self.lookup_variable(check_name(inside)?).ok_or_else(|| unset_error(inside)),
+            Some(("env", name)) => (self.lookup)(check_name(name)?).ok_or_else(|| unset_error(name)),
+            Some(("input", id)) => self.input_value(id),
+            Some((kind, _)) => Err(EntryFieldError::UnknownVariableKind(check_name(kind)?.to_owned())),
         }
     }
 
     /// A variable of the host, or one of the environment.
-    fn known(&self, name: &str) -> Option<String> {
+    fn lookup_variable(&self, name: &str) -> Option<String> {
         match name {
             "/" | "pathSeparator" => Some(MAIN_SEPARATOR_STR.to_owned()),
             "userHome" => (self.lookup)(name).or_else(|| (self.lookup)("HOME")),
@@ -81,26 +81,26 @@ impl<'a> Variables<'a> {
     }
 
     /// What VS Code would ask a person for.
-    fn input(&self, id: &str) -> Result<String, Wrong> {
+    fn input_value(&self, id: &str) -> Result<String, EntryFieldError> {
         if id.is_empty() {
-            return Err(Wrong::VariableName);
+            return Err(EntryFieldError::InvalidVariableName);
         }
         let letter =
             |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
         let variable: String = "MCP_INPUT_".chars().chain(id.chars().map(letter)).collect();
         let value =
-            (self.lookup)(&variable).or_else(|| self.defaults.get(id).map(|default| (*default).to_owned()));
-        value.ok_or_else(|| Wrong::Unset { variable, input: Some(id.to_owned()) })
+            (self.lookup)(&variable).or_else(|| self.input_defaults.get(id).map(|default| (*default).to_owned()));
+        value.ok_or_else(|| EntryFieldError::UnsetVariable { variable, input: Some(id.to_owned()) })
     }
 }
 
 /// An `inputs` of another shape has no defaults; nothing else in it concerns us.
-fn defaults(inputs: &Node) -> HashMap<&str, &str> {
+fn input_defaults(inputs: &Node) -> HashMap<&str, &str> {
     let Node::Array(inputs) = inputs else { return HashMap::new() };
-    inputs.iter().filter_map(|input| Some((string(input, "id")?, string(input, "default")?))).collect()
+    inputs.iter().filter_map(|input| Some((string_member(input, "id")?, string_member(input, "default")?))).collect()
 }
 
-fn string<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
+fn string_member<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
     let Node::Object(members) = node else { return None };
     members.iter().find_map(|(member, node)| match node {
         Node::String(string) if member == name => Some(string.as_str()),
@@ -109,17 +109,17 @@ fn string<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
 }
 
 /// A name that a variable can have. Much else is written between braces in a shell, and is not meant for us.
-fn named(name: &str) -> Result<&str, Wrong> {
+fn check_name(name: &str) -> Result<&str, EntryFieldError> {
     let plain = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
     if name == "/" || (!name.is_empty() && name.chars().all(plain)) {
         Ok(name)
     } else {
-        Err(Wrong::VariableName)
+        Err(EntryFieldError::InvalidVariableName)
     }
 }
 
-fn unset(variable: &str) -> Wrong {
-    Wrong::Unset { variable: variable.to_owned(), input: None }
+fn unset_error(variable: &str) -> EntryFieldError {
+    EntryFieldError::UnsetVariable { variable: variable.to_owned(), input: None }
 }
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
         Some(value.to_owned())
     }
 
-    fn resolve(text: &str) -> Result<String, Wrong> {
+    fn resolve(text: &str) -> Result<String, EntryFieldError> {
         Variables::new(&lookup, Some(Path::new("/srv/shop")), None).resolve(text)
     }
 
@@ -198,45 +198,45 @@ mod tests {
         let text = "${workspaceFolder} ${workspaceFolderBasename} ${userHome}";
         assert_eq!(own.resolve(text).unwrap(), "/own/place place /own");
         let nowhere = Variables::new(&lookup, None, None);
-        assert_eq!(nowhere.resolve("${workspaceFolder}"), Err(unset("workspaceFolder")));
-        assert_eq!(nowhere.resolve("${workspaceFolderBasename}"), Err(unset("workspaceFolderBasename")));
-        assert_eq!(resolve("${env:workspaceFolder}"), Err(unset("workspaceFolder")));
+        assert_eq!(nowhere.resolve("${workspaceFolder}"), Err(unset_error("workspaceFolder")));
+        assert_eq!(nowhere.resolve("${workspaceFolderBasename}"), Err(unset_error("workspaceFolderBasename")));
+        assert_eq!(resolve("${env:workspaceFolder}"), Err(unset_error("workspaceFolder")));
     }
 
     #[test]
     fn what_is_not_set_is_named() {
         for text in ["a ${NONE}", "${env:NONE}", "${TOKEN} ${NONE}"] {
-            assert_eq!(resolve(text), Err(unset("NONE")), "{text}");
+            assert_eq!(resolve(text), Err(unset_error("NONE")), "{text}");
         }
-        assert_eq!(unset("NONE").to_string(), "the variable NONE is not set");
+        assert_eq!(unset_error("NONE").to_string(), "the variable NONE is not set");
     }
 
     #[test]
     fn what_is_no_variable_is_refused() {
         let cases = [
-            ("${", Wrong::Unclosed),
-            ("${TOKEN", Wrong::Unclosed),
-            ("${TOKEN} ${", Wrong::Unclosed),
-            ("${TOKEN ${TOKEN}", Wrong::Unclosed),
-            ("${NONE:-${TOKEN}}", Wrong::Nested),
-            ("${}", Wrong::VariableName),
-            ("${:-a}", Wrong::VariableName),
-            ("${env:}", Wrong::VariableName),
-            ("${env:TOKEN:-a}", Wrong::VariableName),
-            ("${input:}", Wrong::VariableName),
-            ("${TO KEN}", Wrong::VariableName),
-            ("${TOKEN%.*}", Wrong::VariableName),
-            ("${#TOKEN}", Wrong::VariableName),
-            ("${T\u{1b}}", Wrong::VariableName),
-            ("${a b:c}", Wrong::VariableName),
-            ("${file:/srv/key}", Wrong::UnknownKind("file".to_owned())),
-            ("${workspaceFolder:other}", Wrong::UnknownKind("workspaceFolder".to_owned())),
+            ("${", EntryFieldError::UnclosedVariable),
+            ("${TOKEN", EntryFieldError::UnclosedVariable),
+            ("${TOKEN} ${", EntryFieldError::UnclosedVariable),
+            ("${TOKEN ${TOKEN}", EntryFieldError::UnclosedVariable),
+            ("${NONE:-${TOKEN}}", EntryFieldError::NestedVariable),
+            ("${}", EntryFieldError::InvalidVariableName),
+            ("${:-a}", EntryFieldError::InvalidVariableName),
+            ("${env:}", EntryFieldError::InvalidVariableName),
+            ("${env:TOKEN:-a}", EntryFieldError::InvalidVariableName),
+            ("${input:}", EntryFieldError::InvalidVariableName),
+            ("${TO KEN}", EntryFieldError::InvalidVariableName),
+            ("${TOKEN%.*}", EntryFieldError::InvalidVariableName),
+            ("${#TOKEN}", EntryFieldError::InvalidVariableName),
+            ("${T\u{1b}}", EntryFieldError::InvalidVariableName),
+            ("${a b:c}", EntryFieldError::InvalidVariableName),
+            ("${file:/srv/key}", EntryFieldError::UnknownVariableKind("file".to_owned())),
+            ("${workspaceFolder:other}", EntryFieldError::UnknownVariableKind("workspaceFolder".to_owned())),
         ];
         for (text, wrong) in cases {
             assert_eq!(resolve(text), Err(wrong), "{text}");
         }
         assert_eq!(
-            Wrong::UnknownKind("file".to_owned()).to_string(),
+            EntryFieldError::UnknownVariableKind("file".to_owned()).to_string(),
             "variables like `${file:…}` are not known"
         );
     }
@@ -270,7 +270,7 @@ mod tests {
             [("port", "MCP_INPUT_PORT"), ("key", "MCP_INPUT_KEY"), ("no é", "MCP_INPUT_NO__")]
         {
             let wrong = variables.resolve(&format!("${{input:{id}}}")).unwrap_err();
-            assert_eq!(wrong, Wrong::Unset { variable: variable.to_owned(), input: Some(id.to_owned()) });
+            assert_eq!(wrong, EntryFieldError::UnsetVariable { variable: variable.to_owned(), input: Some(id.to_owned()) });
         }
         assert_eq!(
             variables.resolve("${input:key}").unwrap_err().to_string(),
@@ -284,11 +284,11 @@ mod tests {
 
     #[test]
     fn values_cannot_make_a_small_file_large() {
-        let long = |_: &str| Some("a".repeat(text::MOST / 2));
+        let long = |_: &str| Some("a".repeat(text_file::MAX_FILE_BYTES / 2));
         let variables = Variables::new(&long, None, None);
-        assert_eq!(variables.resolve("${A}").unwrap().len(), text::MOST / 2);
-        assert_eq!(variables.resolve("${A}").unwrap().len(), text::MOST / 2);
-        assert_eq!(variables.resolve("${A}"), Err(Wrong::TooLong));
-        assert_eq!(Variables::new(&long, None, None).resolve("${A}${A}${A}"), Err(Wrong::TooLong));
+        assert_eq!(variables.resolve("${A}").unwrap().len(), text_file::MAX_FILE_BYTES / 2);
+        assert_eq!(variables.resolve("${A}").unwrap().len(), text_file::MAX_FILE_BYTES / 2);
+        assert_eq!(variables.resolve("${A}"), Err(EntryFieldError::VariablesTooLong));
+        assert_eq!(Variables::new(&long, None, None).resolve("${A}${A}${A}"), Err(EntryFieldError::VariablesTooLong));
     }
 }

@@ -18,7 +18,7 @@ use tsugite_core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions};
 ///
 /// impl Form for Confirm {
 ///     fn schema() -> FormSchema {
-///         FormSchema::new().required_field("sure", bool::field().description("DeleteDecision anyway?"))
+///         FormSchema::new().required_field("sure", bool::field_path().description("DeleteDecision anyway?"))
 ///     }
 ///
 ///     fn read(content: &OrderedMap<FieldValue>) -> Result<Self, String> {

@@ -179,7 +179,7 @@ impl<T> Ask<T> {
         self
     }
 
-    /// Gives up with [`AskError::TimedOut`] when there is no answer within this time; unless told otherwise, within that of
+    /// Gives up with [`AskError::CallTimeoutError`] when there is no answer within this time; unless told otherwise, within that of
     /// [`Server::ask_time`](super::Server::ask_time).
     /// On 2026-07-28 nobody waits meanwhile, and the age of the sealed state is what counts.
     pub fn timeout(mut self, time: Duration) -> Self {

@@ -10,7 +10,7 @@ use super::access::WebOrigin;
 ///
 /// ```
 /// use tsugite::prelude::*;
-/// use tsugite::transport::http::Http;
+/// use tsugite::transport::http::StreamableHttp;
 ///
 /// let server = Server::new("shop", "1.0.0")
 ///     .http(Http::new().allow_host("shop.example").allow_origin("https://shop.example"));
@@ -125,7 +125,7 @@ impl Http {
     /// told.
     ///
     /// ```
-    /// use tsugite::transport::http::Http;
+    /// use tsugite::transport::http::StreamableHttp;
     ///
     /// let http = Http::new().page("/", |host| format!("<!doctype html><p>Connect to http://{host}/mcp"));
     /// # let _ = http;

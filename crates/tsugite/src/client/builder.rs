@@ -17,13 +17,13 @@ use tsugite_core::protocol::{ClientCapabilities, Implementation, Object};
 use tsugite_core::revision::{RpcError, Revision, Revisions};
 use tsugite_core::session::probe::ProbeRecord;
 
-use super::error::{Error, Result};
-use super::handler::{Answer, Change, Consent, Handler, asked};
+use super::client_error::{ClientError, Result};
+use super::client_handler::{FormResponse, Change, UrlResponse, ClientHandler, request_callback};
 use super::http::Authorizer;
-use super::settings::{Direction, Settings};
-use super::shared::Shared;
-use super::tap::Tap;
-use super::{Client, Inner, Way};
+use super::client_settings::{Direction, ClientSettings};
+use super::client_state::ClientState;
+use super::upstream_observer::UpstreamObserver;
+use super::{Client, ClientInner, ConnectTarget};
 use crate::server::Principal;
 
 /// A client that is about to connect: set what it is to do differently, and await it.
@@ -36,9 +36,9 @@ use crate::server::Principal;
 /// # let server = Server::new("s", "1");
 /// let client = Client::of(&server)
 ///     .revision(Revision::V2025_06_18)
-///     .on_form(async |form| {
+///     .on_elicit_form(async |form| {
 ///         println!("{}", form.message);
-///         Answer::defaults()
+///         Answer::accept_defaults()
 ///     })
 ///     .await?;
 /// assert_eq!(client.revision(), Revision::V2025_06_18);
@@ -46,16 +46,16 @@ use crate::server::Principal;
 /// ```
 #[derive(Clone)]
 #[must_use = "nothing happens before it is awaited"]
-pub struct Connecting {
-    way: Way,
-    settings: Settings,
-    verdict: Option<ProbeRecord>,
-    mistake: Option<Error>,
+pub struct ClientBuilder {
+    target: ConnectTarget,
+    settings: ClientSettings,
+    probe_record: Option<ProbeRecord>,
+    config_error: Option<ClientError>,
 }
 
-impl Connecting {
-    pub(super) fn new(way: Way) -> Self {
-        Self { way, settings: Settings::default(), verdict: None, mistake: None }
+impl ClientBuilder {
+    pub(super) fn new(target: ConnectTarget) -> Self {
+        Self { target, settings: ClientSettings::default(), probe_record: None, config_error: None }
     }
 
     /// What the client calls itself.
@@ -66,46 +66,46 @@ impl Connecting {
 
     /// Speaks this revision and no other; the server is not probed.
     pub fn revision(mut self, revision: Revision) -> Self {
-        self.settings.spoken = Revisions::from_iter([revision]);
+        self.settings.revisions = Revisions::from_iter([revision]);
         self.settings.pinned = true;
         self
     }
 
     /// Speaks one of these, and finds out which. All of them, unless told otherwise.
     pub fn revisions(mut self, spoken: Revisions) -> Self {
-        self.settings.spoken = spoken;
+        self.settings.revisions = spoken;
         self.settings.pinned = false;
         self
     }
 
     /// Speaks no revision with a handshake.
-    pub fn modern_only(self) -> Self {
-        let spoken = self.settings.spoken.stateless();
+    pub fn stateless_only(self) -> Self {
+        let spoken = self.settings.revisions.stateless();
         self.revisions(spoken)
     }
 
     /// Speaks only revisions with a handshake; the server is not probed.
-    pub fn legacy_only(self) -> Self {
-        let spoken = self.settings.spoken.handshake();
+    pub fn handshake_only(self) -> Self {
+        let spoken = self.settings.revisions.handshake();
         self.revisions(spoken)
     }
 
     /// What an earlier client found out about the same server. If it is still true nothing needs to be found out.
-    pub fn verdict(mut self, verdict: ProbeRecord) -> Self {
-        self.verdict = Some(verdict);
+    pub fn probe_record(mut self, verdict: ProbeRecord) -> Self {
+        self.probe_record = Some(verdict);
         self
     }
 
     /// How long a child may be silent when it is asked which revision it speaks; 5 seconds. Then it is taken for one that
     /// does not know the question. The stream of HTTP+SSE has as long to say where messages go.
-    pub fn probe_time(mut self, limit: Duration) -> Self {
-        self.settings.probe = limit;
+    pub fn probe_timeout(mut self, limit: Duration) -> Self {
+        self.settings.probe_timeout = limit;
         self
     }
 
     /// How long a call waits without a sign of life; 30 seconds.
     pub fn timeout(mut self, silence: Duration) -> Self {
-        let patience = &mut self.settings.patience;
+        let patience = &mut self.settings.timeouts;
         patience.idle_timeout = silence;
         // Whoever is ready to wait this long for a sign of life is ready to wait this long in all.
         patience.total_timeout = patience.total_timeout.map(|total| total.max(silence));
@@ -113,32 +113,32 @@ impl Connecting {
     }
 
     /// How long a call waits in all; 10 minutes.
-    pub fn max_time(mut self, total: Duration) -> Self {
-        self.settings.patience.total_timeout = Some(total);
+    pub fn total_timeout(mut self, total: Duration) -> Self {
+        self.settings.timeouts.total_timeout = Some(total);
         self
     }
 
     /// How often a server may ask back for one call; 10.
     pub fn max_rounds(mut self, rounds: usize) -> Self {
-        self.settings.rounds = rounds;
+        self.settings.max_rounds = rounds;
         self
     }
 
     /// Bytes of one message; 64 MiB. A longer line of a child is skipped, a longer answer is an error.
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
-        self.settings.message_bytes = bytes;
+        self.settings.max_message_bytes = bytes;
         self
     }
 
     /// Pages of one list; 1,000.
     pub fn max_pages(mut self, pages: usize) -> Self {
-        self.settings.pages = pages;
+        self.settings.max_pages = pages;
         self
     }
 
     /// Whether a stream for what the server says unasked is opened over HTTP, up to 2025-11-25; it is.
-    pub fn hears(mut self, hears: bool) -> Self {
-        self.settings.hears = hears;
+    pub fn standalone_stream(mut self, hears: bool) -> Self {
+        self.settings.standalone_stream = hears;
         self
     }
 
@@ -154,7 +154,7 @@ impl Connecting {
             Ok(settings) => {
                 self.settings.extensions.get_or_insert_with(Object::new).insert(id.into(), settings);
             }
-            Err(error) => self.complain(|| Error::setting(format!("the settings of an extension: {error}"))),
+            Err(error) => self.set_config_error(|| ClientError::config(format!("the settings of an extension: {error}"))),
         }
         self
     }
@@ -165,16 +165,16 @@ impl Connecting {
             Ok(settings) => {
                 self.settings.experimental.get_or_insert_with(Object::new).insert(name.into(), settings);
             }
-            Err(error) => self.complain(|| Error::setting(format!("the settings of a feature: {error}"))),
+            Err(error) => self.set_config_error(|| ClientError::config(format!("the settings of a feature: {error}"))),
         }
         self
     }
 
     /// Sends a header with every request, over HTTP. Its value is shown in no log and no error.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        match &mut self.way {
-            Way::Http(url) => url.headers.push((name.into(), value.into())),
-            _ => self.complain(not_http),
+        match &mut self.target {
+            ConnectTarget::Http(url) => url.headers.push((name.into(), value.into())),
+            _ => self.set_config_error(http_only_error),
         }
         self
     }
@@ -186,81 +186,81 @@ impl Connecting {
 
     /// Asks this for credentials, over HTTP.
     pub fn authorizer(mut self, authorizer: impl Authorizer) -> Self {
-        match &mut self.way {
-            Way::Http(url) => url.authorizer = Some(Arc::new(authorizer)),
-            _ => self.complain(not_http),
+        match &mut self.target {
+            ConnectTarget::Http(url) => url.authorizer = Some(Arc::new(authorizer)),
+            _ => self.set_config_error(http_only_error),
         }
         self
     }
 
     /// Calls as somebody, in memory: handlers, and rules of visibility, see them as authenticated.
     pub fn principal(mut self, principal: Principal) -> Self {
-        match &mut self.way {
-            Way::Memory(_, who) => *who = Some(principal),
-            _ => self.complain(|| Error::setting("only a server in the same process can be told who calls")),
+        match &mut self.target {
+            ConnectTarget::InProcess(_, who) => *who = Some(principal),
+            _ => self.set_config_error(|| ClientError::config("only a server in the same process can be told who calls")),
         }
         self
     }
 
     /// Trusts the certificates in a PEM file, besides those this machine trusts.
-    pub fn trust(mut self, file: impl Into<PathBuf>) -> Self {
-        match &mut self.way {
-            Way::Http(url) => url.trusted.push(file.into()),
-            _ => self.complain(not_http),
+    pub fn add_root_certificate(mut self, file: impl Into<PathBuf>) -> Self {
+        match &mut self.target {
+            ConnectTarget::Http(url) => url.root_certificates.push(file.into()),
+            _ => self.set_config_error(http_only_error),
         }
         self
     }
 
     /// How long each step of connecting over HTTP may take: the name, the connection, the encryption; 10 seconds.
-    pub fn connect_time(mut self, limit: Duration) -> Self {
-        match &mut self.way {
-            Way::Http(url) => url.limit = limit,
-            _ => self.complain(not_http),
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        match &mut self.target {
+            ConnectTarget::Http(url) => url.connect_timeout = limit,
+            _ => self.set_config_error(http_only_error),
         }
         self
     }
 
     /// Speaks HTTP+SSE of 2024-11-05 without trying anything else.
     pub fn http_sse(mut self) -> Self {
-        match &mut self.way {
-            Way::Http(url) => (url.only_sse, url.only_streamable) = (true, false),
-            _ => self.complain(not_http),
+        match &mut self.target {
+            ConnectTarget::Http(url) => (url.sse_only, url.streamable_only) = (true, false),
+            _ => self.set_config_error(http_only_error),
         }
         self
     }
 
     /// Speaks Streamable HTTP, and does not try HTTP+SSE where that fails.
     pub fn streamable_http(mut self) -> Self {
-        match &mut self.way {
-            Way::Http(url) => (url.only_sse, url.only_streamable) = (false, true),
-            _ => self.complain(not_http),
+        match &mut self.target {
+            ConnectTarget::Http(url) => (url.sse_only, url.streamable_only) = (false, true),
+            _ => self.set_config_error(http_only_error),
         }
         self
     }
 
     /// Answers what the server asks, and hears what it tells.
-    pub fn handler(mut self, handler: impl Handler) -> Self {
-        self.settings.handlers.set(handler);
+    pub fn handler(mut self, handler: impl ClientHandler) -> Self {
+        self.settings.handlers.set_handler(handler);
         self
     }
 
     /// Fills in forms.
-    pub fn on_form<F, A>(mut self, ask: F) -> Self
+    pub fn on_elicit_form<F, A>(mut self, ask: F) -> Self
     where
         F: Fn(FormParams) -> A + Send + Sync + 'static,
-        A: Future<Output = Answer> + Send + 'static,
+        A: Future<Output = FormResponse> + Send + 'static,
     {
-        self.settings.handlers.form = Some(asked(ask));
+        self.settings.handlers.form = Some(request_callback(ask));
         self
     }
 
     /// Opens web pages, with the user's consent.
-    pub fn on_url<F, A>(mut self, ask: F) -> Self
+    pub fn on_elicit_url<F, A>(mut self, ask: F) -> Self
     where
         F: Fn(UrlParams) -> A + Send + Sync + 'static,
-        A: Future<Output = Consent> + Send + 'static,
+        A: Future<Output = UrlResponse> + Send + 'static,
     {
-        self.settings.handlers.url = Some(asked(ask));
+        self.settings.handlers.url = Some(request_callback(ask));
         self
     }
 
@@ -270,7 +270,7 @@ impl Connecting {
         F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
         A: Future<Output = Result<CreateMessageResult, RpcError>> + Send + 'static,
     {
-        self.settings.handlers.sample = Some(asked(ask));
+        self.settings.handlers.sample = Some(request_callback(ask));
         self
     }
 
@@ -295,7 +295,7 @@ impl Connecting {
         F: Fn() -> A + Send + Sync + 'static,
         A: Future<Output = Vec<Root>> + Send + 'static,
     {
-        self.settings.handlers.roots = Some(asked(move |()| ask()));
+        self.settings.handlers.roots = Some(request_callback(move |()| ask()));
         self
     }
 
@@ -337,53 +337,53 @@ impl Connecting {
     /// # let _ = client; Ok(()) }
     /// ```
     pub fn on_wire(mut self, told: impl Fn(Direction, &str) + Send + Sync + 'static) -> Self {
-        self.settings.wire = Some(Arc::new(told));
+        self.settings.on_wire = Some(Arc::new(told));
         self
     }
 
     /// Lets somebody stand behind the client, who presents itself as `info` and can do what `face` says.
-    pub(crate) fn on_behalf(
+    pub(crate) fn with_observer(
         mut self,
-        tap: Arc<dyn Tap>,
+        tap: Arc<dyn UpstreamObserver>,
         info: Implementation,
         face: ClientCapabilities,
     ) -> Self {
-        self.settings.tap = Some(tap);
+        self.settings.observer = Some(tap);
         self.settings.info = info;
-        self.settings.face = Some(face);
+        self.settings.declared_capabilities = Some(face);
         self
     }
 
-    fn complain(&mut self, mistake: impl FnOnce() -> Error) {
-        self.mistake.get_or_insert_with(mistake);
+    fn set_config_error(&mut self, mistake: impl FnOnce() -> ClientError) {
+        self.config_error.get_or_insert_with(mistake);
     }
 
     async fn connect(self) -> Result<Client> {
-        if let Some(mistake) = self.mistake {
+        if let Some(mistake) = self.config_error {
             return Err(mistake);
         }
-        let inner = Inner {
-            shared: Shared::new(self.settings),
-            way: self.way,
-            link: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
-            attempts: AtomicU64::new(0),
-            verdict: Mutex::new(self.verdict),
-            watched: Mutex::default(),
-            listening: Mutex::default(),
+        let inner = ClientInner {
+            shared: ClientState::new(self.settings),
+            target: self.target,
+            connection: Mutex::default(),
+            connect_lock: tokio::sync::Mutex::default(),
+            connect_attempts: AtomicU64::new(0),
+            probe_record: Mutex::new(self.probe_record),
+            resource_subscriptions: Mutex::default(),
+            listen_task: Mutex::default(),
             closed: AtomicBool::new(false),
         };
         let client = Client { inner: Arc::new(inner) };
-        client.link().await?;
+        client.connection().await?;
         Ok(client)
     }
 }
 
-fn not_http() -> Error {
-    Error::setting("headers, credentials and certificates are for servers over HTTP")
+fn http_only_error() -> ClientError {
+    ClientError::config("headers, credentials and certificates are for servers over HTTP")
 }
 
-impl IntoFuture for Connecting {
+impl IntoFuture for ClientBuilder {
     type Output = Result<Client>;
     type IntoFuture = Pin<Box<dyn Future<Output = Result<Client>> + Send>>;
 

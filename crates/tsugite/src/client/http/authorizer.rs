@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::client::error::{Challenge, Result};
+use crate::client::client_error::{Challenge, Result};
 
 /// Gives credentials with each request, and is asked for better ones when a server refuses them (401 or 403).
 ///
@@ -31,5 +31,5 @@ pub trait Authorizer: Send + Sync + 'static {
     fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>>;
 
     /// The server refused. True when the request is to be sent again: at most twice for one request.
-    fn challenged(&self, challenge: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
+    fn handle_challenge(&self, challenge: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
 }

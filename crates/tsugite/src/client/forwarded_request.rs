@@ -12,61 +12,61 @@ use tsugite_core::session::http::OptionalHeader;
 use tsugite_core::session::{RequestMeta, ClientMetaPresence};
 
 use super::Client;
-use super::error::{Error, Result};
-use super::link::{Link, Written};
+use super::client_error::{ClientError, Result};
+use super::connection::{ClientConnection, OutboundRequest};
 use super::options::Options;
 use crate::server::layer::RequestParts;
 
 /// Told the id of each attempt before it leaves.
-pub(crate) trait Started: Send + Sync {
-    fn started(&self, id: i64);
+pub(crate) trait RequestIdObserver: Send + Sync {
+    fn on_request_id(&self, id: i64);
 }
 
 /// A request of a client that speaks `from`.
-pub(crate) struct Relayed<'a> {
+pub(crate) struct ForwardedRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) params: &'a RawJson,
     from: Revision,
     name: Option<Cow<'a, str>>,
-    stamp: ClientMetaPresence,
+    meta_state: ClientMetaPresence,
     /// Which logs are wanted, where each request says so.
-    level: Option<Level>,
+    log_level: Option<Level>,
     /// Whether whoever asked wants to hear of progress.
-    progress: bool,
+    wants_progress: bool,
     /// Whether the connection is not the caller's own.
-    shared: bool,
+    shared_connection: bool,
 }
 
-impl<'a> Relayed<'a> {
+impl<'a> ForwardedRequest<'a> {
     pub(crate) fn new(method: &'a str, params: &'a RawJson, from: Revision) -> Self {
         let peek = RequestMeta::from_params(Raw::from(params)).ok();
         let name = peek.as_ref().and_then(|peek| peek.mcp_name(method).flatten());
         let name = name.map(|name| Cow::Owned(name.to_owned()));
-        let stamp = peek.as_ref().map_or(ClientMetaPresence::Partial, RequestMeta::client_meta_presence);
-        let progress = peek.is_some_and(|peek| peek.progress_token().is_some());
-        Self { method, params, from, name, stamp, level: None, progress, shared: false }
+        let meta_state = peek.as_ref().map_or(ClientMetaPresence::Partial, RequestMeta::client_meta_presence);
+        let wants_progress = peek.is_some_and(|peek| peek.progress_token().is_some());
+        Self { method, params, from, name, meta_state, log_level: None, wants_progress, shared_connection: false }
     }
 
     /// A request as it came, which was looked at already.
-    pub(crate) fn of(method: &'a str, job: &'a RequestParts) -> Self {
+    pub(crate) fn from_parsed(method: &'a str, job: &'a RequestParts) -> Self {
         let RequestParts { params, revision: from, name, sender_meta: stamp, progress_token: token, .. } = job;
-        let (name, progress) = (name.as_deref().map(Cow::Borrowed), token.is_some());
-        Self { method, params, from: *from, name, stamp: *stamp, level: None, progress, shared: false }
+        let (name, wants_progress) = (name.as_deref().map(Cow::Borrowed), token.is_some());
+        Self { method, params, from: *from, name, meta_state: *stamp, log_level: None, wants_progress, shared_connection: false }
     }
 
     /// Over a connection that carries the requests of others too.
-    pub(crate) fn shared(mut self, shared: bool) -> Self {
-        self.shared = shared;
+    pub(crate) fn shared_connection(mut self, shared: bool) -> Self {
+        self.shared_connection = shared;
         self
     }
 
-    pub(crate) fn level(mut self, level: Option<Level>) -> Self {
-        self.level = level;
+    pub(crate) fn log_level(mut self, level: Option<Level>) -> Self {
+        self.log_level = level;
         self
     }
 }
 
-impl Written for Relayed<'_> {
+impl OutboundRequest for ForwardedRequest<'_> {
     fn method(&self) -> &str {
         self.method
     }
@@ -75,11 +75,11 @@ impl Written for Relayed<'_> {
         self.name.as_deref()
     }
 
-    fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &Link, options: &Options) -> Result<()> {
+    fn encode(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Result<()> {
         let to = link.revision();
-        let unfit = |what| Error::setting(format!("the params of a request are an object: {what}"));
+        let unfit = |what| ClientError::config(format!("the params of a request are an object: {what}"));
         let params = translate_raw_params(self.method, Raw::from(self.params), self.from, to)?;
-        if let Some(added) = self.addition(id, link, options) {
+        if let Some(added) = self.extra_member(id, link, options) {
             let members = [added.as_str()];
             let members = if added.is_empty() { &[] } else { members.as_slice() };
             return write::raw_request(out, id, self.method, members, Raw::from(&params)).map_err(unfit);
@@ -87,10 +87,10 @@ impl Written for Relayed<'_> {
         let mut params: OrderedMap<RawJson> = params.read().map_err(unfit)?;
         let own: Option<Meta> = params.get("_meta").map(RawJson::read).transpose().map_err(unfit)?;
         let mut place = own.clone();
-        link.stamp(&mut place, id, options);
+        link.add_request_meta(&mut place, id, options);
         if to.is_stateless() {
             let meta = place.get_or_insert_default();
-            if let Some(level) = &self.level {
+            if let Some(level) = &self.log_level {
                 meta.insert(meta::LOG_LEVEL, level);
             }
             // What the caller says of itself stands.
@@ -100,7 +100,7 @@ impl Written for Relayed<'_> {
                 meta.insert(key, value);
             }
             // The connection was opened in the name of another.
-            if self.shared && own.as_ref().is_none_or(|own| own.get(meta::CLIENT_INFO).is_none()) {
+            if self.shared_connection && own.as_ref().is_none_or(|own| own.get(meta::CLIENT_INFO).is_none()) {
                 meta.remove(meta::CLIENT_INFO);
             }
         }
@@ -110,34 +110,34 @@ impl Written for Relayed<'_> {
         write::request(out, id, self.method, Some(&params)).map_err(unfit)
     }
 
-    fn headers(&self, link: &Link) -> Vec<(String, String)> {
+    fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
         match &self.name {
             Some(name) if self.method == tools::Call::NAME && link.revision().is_stateless() => {
                 let peek = RequestMeta::from_params(Raw::from(self.params)).ok();
                 let arguments = peek.as_ref().and_then(RequestMeta::arguments);
-                link.shared.tools.headers(name, arguments.map(Raw::text))
+                link.shared.tools.param_headers(name, arguments.map(Raw::text))
             }
             _ => Vec::new(),
         }
     }
 }
 
-impl Relayed<'_> {
+impl ForwardedRequest<'_> {
     /// The member that is to be added to params that can be sent as they stand; nothing if there is none. `None` if what
     /// they say in `_meta` must be changed.
-    fn addition(&self, id: &Id<'_>, link: &Link, options: &Options) -> Option<String> {
+    fn extra_member(&self, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Option<String> {
         if options.wants_progress() || options.meta.is_some() {
             return None;
         }
         if !link.revision().is_stateless() {
             return Some(String::new());
         }
-        match self.stamp {
-            ClientMetaPresence::Complete if self.level.is_none() => Some(String::new()),
+        match self.meta_state {
+            ClientMetaPresence::Complete if self.log_level.is_none() => Some(String::new()),
             // A connection that was opened in the name of another would say who that is.
-            ClientMetaPresence::Absent if !self.shared && link.shared.settings.wanted_logs().is_none() => {
-                let claims = link.stamp_text(id, options);
-                Some(match self.level.as_ref() {
+            ClientMetaPresence::Absent if !self.shared_connection && link.shared.settings.effective_log_level().is_none() => {
+                let claims = link.request_meta_json(id, options);
+                Some(match self.log_level.as_ref() {
                     None => ["\"_meta\":{", &claims, "}"].concat(),
                     Some(level) => {
                         let level = RawJson::from_value(level).ok()?;
@@ -151,74 +151,74 @@ impl Relayed<'_> {
 }
 
 impl Client {
-    /// Sends a request on and gives what comes back, as it came, with the revision that says it. `started` is told the
+    /// Sends a request on and gives what comes back, as it came, with the revision that says it. `on_request_id` is told the
     /// id of each attempt before it leaves.
-    pub(crate) async fn relay(
+    pub(crate) async fn forward(
         &self,
-        request: &Relayed<'_>,
+        request: &ForwardedRequest<'_>,
         patience: Duration,
-        started: Arc<dyn Started>,
+        started: Arc<dyn RequestIdObserver>,
     ) -> Result<(RawJson, Revision)> {
         let options = Options {
-            idle: Some(patience),
-            total: Some(patience),
-            asks_progress: request.progress,
-            started: Some(started),
+            idle_timeout: Some(patience),
+            total_timeout: Some(patience),
+            request_progress: request.wants_progress,
+            request_id_observer: Some(started),
             ..Options::default()
         };
-        let (result, revision) = self.send(request, &options).await?;
+        let (result, revision) = self.send_with_retry(request, &options).await?;
         if request.method == tools::List::NAME && revision.is_stateless() {
-            self.learn_tools(&result, revision);
+            self.update_tool_metadata(&result, revision);
         }
         Ok((result, revision))
     }
 
     /// Sends a notification of a client that speaks `from` on.
-    pub(crate) async fn relay_notice(
+    pub(crate) async fn forward_notification(
         &self,
         method: &str,
         params: Option<Raw<'_>>,
         from: Revision,
     ) -> Result<()> {
-        let link = self.link().await?;
+        let link = self.connection().await?;
         let bare = params.is_none();
         let params = translate_raw_notification(method, params.unwrap_or(Raw::empty_object()), from, link.revision())?;
         let mut bytes = Vec::with_capacity(128);
-        let unfit = |what| Error::setting(format!("a notification cannot be sent on: {what}"));
+        let unfit = |what| ClientError::config(format!("a notification cannot be sent on: {what}"));
         let sent = (!bare || params.text() != "{}").then_some(&params);
         write::notification(&mut bytes, method, sent).map_err(unfit)?;
-        link.carrier.tell(&link, bytes).await.map_err(Error::from)
+        link.transport.send_message(&link, bytes).await.map_err(ClientError::from)
     }
 
     /// What the server said of itself when it was first asked, as it stood there.
-    pub(crate) fn hello(&self) -> Option<RawJson> {
-        self.last_link()?.hello()
+    pub(crate) fn handshake_result(&self) -> Option<RawJson> {
+        self.last_connection()?.handshake_result()
     }
 
     /// Opens the connection again if it is lost.
-    pub(crate) async fn reopen(&self) -> Result<()> {
-        self.link().await.map(drop)
+    pub(crate) async fn reconnect(&self) -> Result<()> {
+        self.connection().await.map(drop)
     }
 
     /// Fails unless the headers of a call repeat what its arguments say, where the tool wants that. The list of tools is
     /// read if it has not shown this one.
-    pub(crate) async fn check_mirrored<'h>(
+    pub(crate) async fn check_param_headers<'h>(
         &self,
         name: &str,
         arguments: Raw<'_>,
         lookup: impl Fn(&str) -> OptionalHeader<'h>,
     ) -> Result<(), RpcError> {
         // Without a list the server itself is left to judge.
-        let _ = self.know_tool(name).await;
+        let _ = self.ensure_tool_listed(name).await;
         let Some(params) = self.inner.shared.tools.header_params(name) else { return Ok(()) };
         let arguments: serde_json::Value = arguments.read().map_err(|error| RpcError::invalid_params(&error))?;
         params.check(&arguments, lookup)
     }
 
-    fn learn_tools(&self, result: &RawJson, revision: Revision) {
-        if let Ok(mut list) = super::call::read::<tools::List>(result, revision) {
-            let over_http = matches!(self.inner.way, super::Way::Http(_));
-            self.inner.shared.tools.learn(&mut list.tools, revision, over_http);
+    fn update_tool_metadata(&self, result: &RawJson, revision: Revision) {
+        if let Ok(mut list) = super::call::decode_result::<tools::List>(result, revision) {
+            let over_http = matches!(self.inner.target, super::ConnectTarget::Http(_));
+            self.inner.shared.tools.update(&mut list.tools, revision, over_http);
         }
     }
 }

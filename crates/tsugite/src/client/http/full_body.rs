@@ -9,15 +9,15 @@ use http_body::{Body, Frame, SizeHint};
 
 /// A body that is there as a whole.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Whole(Option<Bytes>);
+pub(super) struct FullBody(Option<Bytes>);
 
-impl From<Bytes> for Whole {
+impl From<Bytes> for FullBody {
     fn from(bytes: Bytes) -> Self {
         Self(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 }
 
-impl Body for Whole {
+impl Body for FullBody {
     type Data = Bytes;
     type Error = Infallible;
 

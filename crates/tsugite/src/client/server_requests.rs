@@ -8,12 +8,12 @@ use tsugite_core::protocol::tasks::MaybeTask;
 use tsugite_core::protocol::{Method, roots};
 use tsugite_core::revision::{RpcError, Revision, Translate, read_params, write_input_response};
 
-use super::error::{Error, Kind};
-use super::handler::{Answer, Consent, Handlers};
+use super::client_error::{ClientError, ErrorKind};
+use super::client_handler::{FormResponse, UrlResponse, ClientHandlers};
 
 /// Answers a request of the server (up to 2025-11-25): the result, as `from` writes it.
-pub(super) async fn to_request(
-    handlers: &Handlers,
+pub(super) async fn handle_server_request(
+    handlers: &ClientHandlers,
     method: &str,
     params: &RawJson,
     from: Revision,
@@ -27,59 +27,59 @@ pub(super) async fn to_request(
         }
         CreateMessage::NAME => {
             let answer = sample(handlers, read_params::<CreateMessage>(params, from)?).await?;
-            result::<CreateMessage>(MaybeTask::Complete(answer), from)
+            encode_result::<CreateMessage>(MaybeTask::Complete(answer), from)
         }
-        roots::List::NAME => result::<roots::List>(list_roots(handlers).await?, from),
+        roots::List::NAME => encode_result::<roots::List>(list_roots(handlers).await?, from),
         other => Err(RpcError::MethodNotFound { method: other.to_owned() }),
     }
 }
 
 /// Answers everything a result asks (2026-07-28). One after another: a person reads one question at a time.
-pub(super) async fn to_inputs(handlers: &Handlers, asked: InputRequests) -> Result<InputResponses, Error> {
+pub(super) async fn handle_input_requests(handlers: &ClientHandlers, asked: InputRequests) -> Result<InputResponses, ClientError> {
     let mut answers = InputResponses::new();
     for (key, request) in asked {
         let method = request.method();
         let answer = match request {
             InputRequest::Elicit(params) => match elicit(handlers, params).await {
-                Ok(answer) => write_input_response::<elicitation::Create>(MaybeTask::Complete(answer)).map_err(unsaid),
+                Ok(answer) => write_input_response::<elicitation::Create>(MaybeTask::Complete(answer)).map_err(unsupported_error),
                 Err(refusal) => Err(refusal),
             },
             InputRequest::Sample(params) => match sample(handlers, params).await {
-                Ok(answer) => write_input_response::<CreateMessage>(MaybeTask::Complete(answer)).map_err(unsaid),
+                Ok(answer) => write_input_response::<CreateMessage>(MaybeTask::Complete(answer)).map_err(unsupported_error),
                 Err(refusal) => Err(refusal),
             },
             InputRequest::Roots(_) => match list_roots(handlers).await {
-                Ok(answer) => write_input_response::<roots::List>(answer).map_err(unsaid),
+                Ok(answer) => write_input_response::<roots::List>(answer).map_err(unsupported_error),
                 Err(refusal) => Err(refusal),
             },
             _ => Err(RpcError::MethodNotFound { method: method.to_owned() }),
         };
         let answer = answer.map_err(|refusal| {
             let said = refusal.to_error_object(Revision::NEWEST).message;
-            Kind::Rounds(format!("the server asks for `{method}`, and that cannot be answered: {said}"))
+            ErrorKind::InputRequired(format!("the server asks for `{method}`, and that cannot be answered: {said}"))
         })?;
         answers.insert(key, answer);
     }
     Ok(answers)
 }
 
-async fn elicit(handlers: &Handlers, params: ElicitParams) -> Result<ElicitResult, RpcError> {
+async fn elicit(handlers: &ClientHandlers, params: ElicitParams) -> Result<ElicitResult, RpcError> {
     match params {
-        ElicitParams::Form(form) => ask_form(handlers, form).await,
-        ElicitParams::Url(url) => Ok(match ask_url(handlers, url).await? {
-            Consent::Open => ElicitResult::new(Action::Accept),
-            Consent::Decline => ElicitResult::new(Action::Decline),
-            Consent::Cancel => ElicitResult::new(Action::Cancel),
+        ElicitParams::Form(form) => elicit_form(handlers, form).await,
+        ElicitParams::Url(url) => Ok(match elicit_url(handlers, url).await? {
+            UrlResponse::Accept => ElicitResult::new(Action::Accept),
+            UrlResponse::Decline => ElicitResult::new(Action::Decline),
+            UrlResponse::Cancel => ElicitResult::new(Action::Cancel),
         }),
         _ => Err(RpcError::InvalidParams("this client knows forms and web pages only".into())),
     }
 }
 
-async fn ask_form(handlers: &Handlers, form: FormParams) -> Result<ElicitResult, RpcError> {
-    let Some(ask) = &handlers.form else { return Err(not_offered("forms")) };
+async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<ElicitResult, RpcError> {
+    let Some(ask) = &handlers.form else { return Err(mode_not_supported("forms")) };
     let schema = form.requested_schema.clone();
     match ask(form).await {
-        Answer::Accept(content) => {
+        FormResponse::Accept(content) => {
             let content = schema.with_defaults(content);
             if let Err(error) = schema.check(&content) {
                 tracing::error!(%error, "the answer to a form does not fit it and was not sent");
@@ -87,36 +87,36 @@ async fn ask_form(handlers: &Handlers, form: FormParams) -> Result<ElicitResult,
             }
             Ok(ElicitResult::new(Action::Accept).content(content))
         }
-        Answer::Decline => Ok(ElicitResult::new(Action::Decline)),
-        Answer::Cancel => Ok(ElicitResult::new(Action::Cancel)),
+        FormResponse::Decline => Ok(ElicitResult::new(Action::Decline)),
+        FormResponse::Cancel => Ok(ElicitResult::new(Action::Cancel)),
     }
 }
 
 /// Asks whether a web page may be opened. One that is no web page is declined without asking.
-pub(super) async fn ask_url(handlers: &Handlers, url: UrlParams) -> Result<Consent, RpcError> {
-    let Some(ask) = &handlers.url else { return Err(not_offered("web pages")) };
-    if !is_web_page(&url.url) {
+pub(super) async fn elicit_url(handlers: &ClientHandlers, url: UrlParams) -> Result<UrlResponse, RpcError> {
+    let Some(ask) = &handlers.url else { return Err(mode_not_supported("web pages")) };
+    if !is_http_url(&url.url) {
         tracing::warn!("the server wants an address opened that is no web page; declined");
-        return Ok(Consent::Decline);
+        return Ok(UrlResponse::Decline);
     }
     Ok(ask(url).await)
 }
 
-async fn sample(handlers: &Handlers, params: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
-    let Some(ask) = &handlers.sample else { return Err(unknown::<CreateMessage>()) };
+async fn sample(handlers: &ClientHandlers, params: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+    let Some(ask) = &handlers.sample else { return Err(method_not_found::<CreateMessage>()) };
     if !handlers.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
         return Err(RpcError::InvalidParams("this client gives its model no tools".into()));
     }
     ask(params).await
 }
 
-async fn list_roots(handlers: &Handlers) -> Result<roots::ListResult, RpcError> {
-    let Some(ask) = &handlers.roots else { return Err(unknown::<roots::List>()) };
+async fn list_roots(handlers: &ClientHandlers) -> Result<roots::ListResult, RpcError> {
+    let Some(ask) = &handlers.roots else { return Err(method_not_found::<roots::List>()) };
     Ok(roots::ListResult::new(ask(()).await))
 }
 
 /// Plain text, http or https, with a host: nothing that runs something by being opened.
-fn is_web_page(url: &str) -> bool {
+fn is_http_url(url: &str) -> bool {
     let scheme = |name: &str| url.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
     let rest = [("https://", 8), ("http://", 7)].into_iter().find(|(name, _)| scheme(name));
     let host = rest.and_then(|(_, length)| url.get(length..)).unwrap_or_default();
@@ -125,40 +125,40 @@ fn is_web_page(url: &str) -> bool {
         && url.chars().all(|letter| !letter.is_control() && !letter.is_whitespace())
 }
 
-fn result<M: Method>(mut output: M::Output, to: Revision) -> Result<RawJson, RpcError>
+fn encode_result<M: Method>(mut output: M::Output, to: Revision) -> Result<RawJson, RpcError>
 where
     M::Output: Translate,
 {
-    output.downgrade(to).map_err(unsaid)?;
+    output.downgrade(to).map_err(unsupported_error)?;
     RawJson::from_value(&output).map_err(|_| RpcError::Internal)
 }
 
-fn unsaid(unsayable: tsugite_core::revision::UnsupportedByRevisionError) -> RpcError {
+fn unsupported_error(unsayable: tsugite_core::revision::UnsupportedByRevisionError) -> RpcError {
     RpcError::internal_with_message(unsayable.to_string())
 }
 
 /// A method of which the server was not told ("Client Features", "Roots": -32601 without support for them).
-fn unknown<M: Method>() -> RpcError {
+fn method_not_found<M: Method>() -> RpcError {
     RpcError::MethodNotFound { method: M::NAME.to_owned() }
 }
 
 /// A mode of elicitation of which the server was not told.
-fn not_offered(what: &str) -> RpcError {
+fn mode_not_supported(what: &str) -> RpcError {
     RpcError::InvalidParams(format!("this client does not offer {what}").into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::handler::asked;
+    use crate::client::client_handler::request_callback;
     use serde_json::json;
 
-    fn handlers(answer: Answer) -> Handlers {
-        let form = Some(asked(move |_| {
+    fn handlers(answer: FormResponse) -> ClientHandlers {
+        let form = Some(request_callback(move |_| {
             let answer = answer.clone();
             async move { answer }
         }));
-        Handlers { form, ..Handlers::default() }
+        ClientHandlers { form, ..ClientHandlers::default() }
     }
 
     fn raw(value: serde_json::Value) -> RawJson {
@@ -174,29 +174,29 @@ mod tests {
 
     #[tokio::test]
     async fn defaults_fill_what_a_person_left_out() {
-        let handlers = handlers(Answer::accept(&json!({"name": "Kiku"})).unwrap());
+        let handlers = handlers(FormResponse::accept(&json!({"name": "Kiku"})).unwrap());
         let answer =
-            to_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25).await.unwrap();
+            handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25).await.unwrap();
         assert_eq!(answer.text(), r#"{"action":"accept","content":{"name":"Kiku","sure":true}}"#);
     }
 
     #[tokio::test]
     async fn a_server_that_asks_more_than_its_revision_can_is_answered() {
-        let handlers = handlers(Answer::defaults());
+        let handlers = handlers(FormResponse::accept_defaults());
         let choices =
             json!({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["b"]});
         let form = raw(
             json!({"message": "?", "requestedSchema": {"type": "object", "properties": {"some": choices}}}),
         );
-        let answer = to_request(&handlers, "elicitation/create", &form, Revision::V2025_06_18).await.unwrap();
+        let answer = handle_server_request(&handlers, "elicitation/create", &form, Revision::V2025_06_18).await.unwrap();
         assert_eq!(answer.text(), r#"{"action":"accept","content":{"some":["b"]}}"#);
     }
 
     #[tokio::test]
     async fn an_answer_that_does_not_fit_is_not_sent() {
-        let handlers = handlers(Answer::accept(&json!({"sure": "yes"})).unwrap());
+        let handlers = handlers(FormResponse::accept(&json!({"sure": "yes"})).unwrap());
         let refusal =
-            to_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25).await.unwrap_err();
+            handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25).await.unwrap_err();
         assert!(refusal.to_error_object(Revision::V2025_11_25).message.contains("`sure`"));
     }
 
@@ -207,7 +207,7 @@ mod tests {
                 "sampling/createMessage" => raw(json!({"messages": [], "maxTokens": 1})),
                 _ => form(),
             };
-            let refused = to_request(&Handlers::default(), method, &params, Revision::V2025_06_18).await;
+            let refused = handle_server_request(&ClientHandlers::default(), method, &params, Revision::V2025_06_18).await;
             assert!(refused.is_err(), "{method}");
         }
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn only_web_pages_are_opened() {
         for url in ["https://example.com/a?b", "HTTP://localhost:1/"] {
-            assert!(is_web_page(url), "{url}");
+            assert!(is_http_url(url), "{url}");
         }
         for url in [
             "javascript:alert(1)",
@@ -225,7 +225,7 @@ mod tests {
             "https://a b",
             "https://a\n",
         ] {
-            assert!(!is_web_page(url), "{url}");
+            assert!(!is_http_url(url), "{url}");
         }
     }
 }

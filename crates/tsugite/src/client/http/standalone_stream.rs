@@ -7,26 +7,26 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 use tsugite_core::sse::SseReader;
 
-use super::stream::{End, SOONEST, read};
-use crate::client::carrier::Carrier;
-use crate::client::error::Error;
-use crate::client::link::Link;
+use super::response_stream::{StreamEnd, MIN_RETRY_INTERVAL, read_events};
+use crate::client::transport::Transport;
+use crate::client::client_error::ClientError;
+use crate::client::connection::ClientConnection;
 
 /// Opens the stream and keeps it open as long as the connection lasts. Returns when the server has answered whether it
 /// has one, or has taken too long over it: some say nothing before they have something to say.
-pub(in crate::client) async fn start(link: &Arc<Link>) {
+pub(in crate::client) async fn start(link: &Arc<ClientConnection>) {
     let (opened, answer) = oneshot::channel();
-    link.keep(&tokio::spawn(hear(Arc::clone(link), opened)));
-    let _ = tokio::time::timeout(OPENING, answer).await;
+    link.register_task(&tokio::spawn(run(Arc::clone(link), opened)));
+    let _ = tokio::time::timeout(OPEN_TIMEOUT, answer).await;
 }
 
-async fn hear(link: Arc<Link>, opened: oneshot::Sender<()>) {
-    let Carrier::Http(http) = &link.carrier else { return };
+async fn run(link: Arc<ClientConnection>, opened: oneshot::Sender<()>) {
+    let Transport::StreamableHttp(http) = &link.transport else { return };
     let mut opened = Some(opened);
     let mut events = SseReader::new(link.limits().max_message_bytes);
     let mut was_open = false;
     let mut in_vain = 0;
-    while link.lost().is_none() {
+    while link.disconnect_reason().is_none() {
         let reply = http.open_stream(&link, events.last_event_id()).await;
         match reply {
             Ok(reply) if reply.status == StatusCode::OK && reply.is_stream() => {
@@ -35,11 +35,11 @@ async fn hear(link: Arc<Link>, opened: oneshot::Sender<()>) {
                     let _ = opened.send(());
                 }
                 events.reopen();
-                match read(&link, None, &mut events, reply).await {
-                    Ok(End::Over { heard: true, .. } | End::Answered) => in_vain = 0,
-                    Ok(End::Over { heard: false, .. }) => in_vain += 1,
+                match read_events(&link, None, &mut events, reply).await {
+                    Ok(StreamEnd::Ended { received_events: true, .. } | StreamEnd::ResponseReceived) => in_vain = 0,
+                    Ok(StreamEnd::Ended { received_events: false, .. }) => in_vain += 1,
                     Err(trouble) => {
-                        tracing::warn!(error = %Error::from(trouble), "the stream of the server is given up");
+                        tracing::warn!(error = %ClientError::from(trouble), "the stream of the server is given up");
                         return;
                     }
                 }
@@ -49,7 +49,7 @@ async fn hear(link: Arc<Link>, opened: oneshot::Sender<()>) {
                 let status = reply.status;
                 reply.discard();
                 if was_open && status == StatusCode::NOT_FOUND {
-                    link.lose(super::SESSION_GONE);
+                    link.mark_disconnected(super::SESSION_EXPIRED);
                     return;
                 }
                 if !status.is_server_error() {
@@ -59,20 +59,20 @@ async fn hear(link: Arc<Link>, opened: oneshot::Sender<()>) {
                 in_vain += 1;
             }
             Err(trouble) => {
-                tracing::debug!(error = %Error::from(trouble), "the stream of the server cannot be opened");
+                tracing::debug!(error = %ClientError::from(trouble), "the stream of the server cannot be opened");
                 in_vain += 1;
             }
         }
-        if in_vain > IN_VAIN {
+        if in_vain > MAX_EMPTY_ATTEMPTS {
             tracing::debug!("the stream of the server is given up");
             return;
         }
-        let wait = events.retry().unwrap_or(RETRY).max(SOONEST) * 2_u32.pow(in_vain.min(5));
+        let wait = events.retry().unwrap_or(DEFAULT_RETRY_INTERVAL).max(MIN_RETRY_INTERVAL) * 2_u32.pow(in_vain.min(5));
         tokio::time::sleep(wait).await;
     }
 }
 
 /// How long the first answer is waited for.
-const OPENING: Duration = Duration::from_millis(500);
-const RETRY: Duration = Duration::from_millis(500);
-const IN_VAIN: u32 = 10;
+const OPEN_TIMEOUT: Duration = Duration::from_millis(500);
+const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_millis(500);
+const MAX_EMPTY_ATTEMPTS: u32 = 10;

@@ -23,207 +23,207 @@ use tsugite_core::revision::{RpcError, Revision, Translate, UnsupportedByRevisio
 use tsugite_core::session::InboundRequests;
 use tsugite_core::session::inbound::CancelAction;
 
-use super::answer;
-use super::calls::{Calls, Waiting};
-use super::carrier::{Carrier, Outgoing};
-use super::error::{Error, Kind};
-use super::handler::{self, Change};
+use super::server_requests;
+use super::pending_calls::{PendingCalls, PendingCall};
+use super::transport::{Transport, EncodedRequest};
+use super::client_error::{ClientError, ErrorKind};
+use super::client_handler::{self, Change};
 use super::options::Options;
-use super::settings::Direction;
-use super::shared::Shared;
+use super::client_settings::Direction;
+use super::client_state::ClientState;
 use crate::lock::lock;
 use crate::server::panic::CatchPanic;
 
 /// A connection.
-pub(super) struct Link {
-    pub(super) shared: Arc<Shared>,
-    pub(super) carrier: Carrier,
-    pub(super) calls: Calls,
-    agreed: OnceLock<Agreed>,
+pub(super) struct ClientConnection {
+    pub(super) shared: Arc<ClientState>,
+    pub(super) transport: Transport,
+    pub(super) calls: PendingCalls,
+    negotiated: OnceLock<NegotiatedSession>,
     /// What the server said of itself, as it stood there.
-    hello: Mutex<Option<RawJson>>,
+    handshake_result: Mutex<Option<RawJson>>,
     /// What the server asked and has no answer to yet.
-    asked: Mutex<Asked>,
+    inbound_requests: Mutex<InboundRequestTable>,
     /// Whether the revision was believed and not found out, and nothing has shown yet that it is right.
-    trusting: AtomicBool,
+    revision_unverified: AtomicBool,
     /// Why the connection is gone.
-    lost: OnceLock<String>,
+    disconnect_reason: OnceLock<String>,
     /// The connection is about to be ended by us.
-    hangs_up: AtomicBool,
+    closing: AtomicBool,
     /// The connection was ended by us.
-    is_ended: AtomicBool,
-    ending: Notify,
+    is_aborted: AtomicBool,
+    abort_notify: Notify,
     tasks: Mutex<Vec<AbortHandle>>,
     /// Web pages the server says are done with.
-    visited: Mutex<Vec<String>>,
-    visit: Notify,
+    completed_elicitations: Mutex<Vec<String>>,
+    elicitation_notify: Notify,
     /// For answers that wait for their turn over HTTP, and for those whose turn it is.
-    pub(super) places: Arc<Semaphore>,
-    pub(super) turns: Semaphore,
+    pub(super) queued_response_permits: Arc<Semaphore>,
+    pub(super) response_send_permits: Semaphore,
     /// What is being said without anybody waiting for it.
-    saying: Arc<Semaphore>,
+    background_send_permits: Arc<Semaphore>,
     limits: MessageLimits,
 }
 
 /// What both sides know of each other.
-pub(super) struct Agreed {
+pub(super) struct NegotiatedSession {
     pub(super) revision: Revision,
-    pub(super) server: Option<Implementation>,
+    pub(super) server_info: Option<Implementation>,
     /// `None` if it was not asked.
     pub(super) capabilities: Option<ServerCapabilities>,
     pub(super) instructions: Option<String>,
     /// What each request of 2026-07-28 says of its sender.
-    claims: Vec<(&'static str, RawJson)>,
+    meta_entries: Vec<(&'static str, RawJson)>,
     /// The same as members of an object.
-    written_claims: String,
+    meta_json: String,
 }
 
-struct Asked {
+struct InboundRequestTable {
     inbound: InboundRequests,
     tasks: HashMap<Id<'static>, AbortHandle>,
 }
 
 /// Why a call has no answer.
-pub(super) enum Trouble {
+pub(super) enum CallError {
     /// Trying again would not help.
-    Final(Error),
+    Fatal(ClientError),
     /// The connection, or the session, is gone.
-    Lost { may_have_run: bool, seen: String },
+    Disconnected { may_have_run: bool, reason: String },
 }
 
-impl Trouble {
-    pub(super) fn lost(seen: impl Into<String>) -> Self {
-        Trouble::Lost { may_have_run: true, seen: seen.into() }
+impl CallError {
+    pub(super) fn disconnected(seen: impl Into<String>) -> Self {
+        CallError::Disconnected { may_have_run: true, reason: seen.into() }
     }
 
-    pub(super) fn not_run(seen: impl Into<String>) -> Self {
-        Trouble::Lost { may_have_run: false, seen: seen.into() }
-    }
-}
-
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Self {
-        Trouble::Final(error)
+    pub(super) fn not_sent(seen: impl Into<String>) -> Self {
+        CallError::Disconnected { may_have_run: false, reason: seen.into() }
     }
 }
 
-impl From<Kind> for Trouble {
-    fn from(kind: Kind) -> Self {
-        Trouble::Final(kind.into())
+impl From<ClientError> for CallError {
+    fn from(error: ClientError) -> Self {
+        CallError::Fatal(error)
     }
 }
 
-impl From<UnsupportedByRevisionError> for Trouble {
+impl From<ErrorKind> for CallError {
+    fn from(kind: ErrorKind) -> Self {
+        CallError::Fatal(kind.into())
+    }
+}
+
+impl From<UnsupportedByRevisionError> for CallError {
     fn from(unsayable: UnsupportedByRevisionError) -> Self {
-        Trouble::Final(unsayable.into())
+        CallError::Fatal(unsayable.into())
     }
 }
 
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Self {
+impl From<CallError> for ClientError {
+    fn from(trouble: CallError) -> Self {
         match trouble {
-            Trouble::Final(error) => error,
-            Trouble::Lost { may_have_run, seen } => Kind::Lost { may_have_run, seen }.into(),
+            CallError::Fatal(error) => error,
+            CallError::Disconnected { may_have_run, reason: seen } => ErrorKind::ConnectionLost { may_have_run, reason: seen }.into(),
         }
     }
 }
 
 /// A request that can be written for whoever listens.
-pub(super) trait Written: Send + Sync {
+pub(super) trait OutboundRequest: Send + Sync {
     fn method(&self) -> &str;
     /// What `Mcp-Name` mirrors.
     fn name(&self) -> Option<&str>;
     /// Appends the message.
-    fn write(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &Link, options: &Options) -> Result<(), Error>;
+    fn encode(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Result<(), ClientError>;
     /// The headers that mirror arguments, for a server of `revision` over HTTP.
-    fn headers(&self, link: &Link) -> Vec<(String, String)>;
+    fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)>;
 }
 
-impl Link {
-    pub(super) fn new(shared: Arc<Shared>, carrier: Carrier) -> Arc<Self> {
-        let limits = MessageLimits::default().max_message_bytes(shared.settings.message_bytes);
-        let asked = Asked { inbound: InboundRequests::new(QUESTIONS), tasks: HashMap::new() };
+impl ClientConnection {
+    pub(super) fn new(shared: Arc<ClientState>, carrier: Transport) -> Arc<Self> {
+        let limits = MessageLimits::default().max_message_bytes(shared.settings.max_message_bytes);
+        let asked = InboundRequestTable { inbound: InboundRequests::new(MAX_INBOUND_REQUESTS), tasks: HashMap::new() };
         Arc::new(Self {
             shared,
-            carrier,
-            calls: Calls::default(),
-            agreed: OnceLock::new(),
-            hello: Mutex::default(),
-            asked: Mutex::new(asked),
-            trusting: AtomicBool::new(false),
-            lost: OnceLock::new(),
-            hangs_up: AtomicBool::new(false),
-            is_ended: AtomicBool::new(false),
-            ending: Notify::new(),
+            transport: carrier,
+            calls: PendingCalls::default(),
+            negotiated: OnceLock::new(),
+            handshake_result: Mutex::default(),
+            inbound_requests: Mutex::new(asked),
+            revision_unverified: AtomicBool::new(false),
+            disconnect_reason: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            is_aborted: AtomicBool::new(false),
+            abort_notify: Notify::new(),
             tasks: Mutex::default(),
-            visited: Mutex::default(),
-            visit: Notify::new(),
-            places: Arc::new(Semaphore::new(PLACES)),
-            turns: Semaphore::new(TURNS),
-            saying: Arc::new(Semaphore::new(SAYINGS)),
+            completed_elicitations: Mutex::default(),
+            elicitation_notify: Notify::new(),
+            queued_response_permits: Arc::new(Semaphore::new(MAX_QUEUED_RESPONSES)),
+            response_send_permits: Semaphore::new(MAX_CONCURRENT_RESPONSES),
+            background_send_permits: Arc::new(Semaphore::new(MAX_BACKGROUND_SENDS)),
             limits,
         })
     }
 
     /// Both sides know each other.
-    pub(super) fn agree(
+    pub(super) fn set_negotiated(
         &self,
         revision: Revision,
         server: Option<Implementation>,
         capabilities: Option<ServerCapabilities>,
         instructions: Option<String>,
     ) {
-        let claims = self.claims(revision);
+        let claims = self.request_meta_entries(revision);
         let written: Vec<String> =
             claims.iter().map(|(key, value)| format!("{key:?}:{}", value.text())).collect();
         let written_claims = written.join(",");
-        let agreed = Agreed { revision, server, capabilities, instructions, claims, written_claims };
+        let agreed = NegotiatedSession { revision, server_info: server, capabilities, instructions, meta_entries: claims, meta_json: written_claims };
         // A connection is agreed on once.
-        let _ = self.agreed.set(agreed);
+        let _ = self.negotiated.set(agreed);
     }
 
     /// The server has said what it is.
-    pub(super) fn introduce(&self, hello: &RawJson) {
+    pub(super) fn set_handshake_result(&self, hello: &RawJson) {
         // Only whoever stands behind a client wants it word for word.
-        if self.shared.settings.tap.is_some() {
-            *lock(&self.hello) = Some(hello.clone());
+        if self.shared.settings.observer.is_some() {
+            *lock(&self.handshake_result) = Some(hello.clone());
         }
     }
 
-    pub(super) fn hello(&self) -> Option<RawJson> {
-        lock(&self.hello).clone()
+    pub(super) fn handshake_result(&self) -> Option<RawJson> {
+        lock(&self.handshake_result).clone()
     }
 
-    pub(super) fn agreed(&self) -> Option<&Agreed> {
-        self.agreed.get()
+    pub(super) fn negotiated(&self) -> Option<&NegotiatedSession> {
+        self.negotiated.get()
     }
 
     /// The revision was believed, not found out.
-    pub(super) fn trust(&self) {
-        self.trusting.store(true, Ordering::Release);
+    pub(super) fn mark_revision_unverified(&self) {
+        self.revision_unverified.store(true, Ordering::Release);
     }
 
     /// Whether what has come of a call is the first sign of whether the belief was right; asked once.
-    pub(super) fn takes_trust(&self) -> bool {
-        self.trusting.load(Ordering::Acquire) && self.trusting.swap(false, Ordering::AcqRel)
+    pub(super) fn take_revision_unverified(&self) -> bool {
+        self.revision_unverified.load(Ordering::Acquire) && self.revision_unverified.swap(false, Ordering::AcqRel)
     }
 
     /// The revision that is spoken, or while that is not known the one that may be assumed.
     pub(super) fn revision(&self) -> Revision {
-        match self.agreed.get() {
+        match self.negotiated.get() {
             Some(agreed) => agreed.revision,
-            None => self.shared.settings.spoken.error_fallback(),
+            None => self.shared.settings.revisions.error_fallback(),
         }
     }
 
     /// What is to be said in `_meta` of each request.
-    pub(super) fn claims(&self, revision: Revision) -> Vec<(&'static str, RawJson)> {
+    pub(super) fn request_meta_entries(&self, revision: Revision) -> Vec<(&'static str, RawJson)> {
         if !revision.is_stateless() {
             return Vec::new();
         }
         let settings = &self.shared.settings;
         let mut claims = ClientMeta::for_revision(revision, settings.capabilities()).client_info(settings.info.clone());
-        if let Some(level) = settings.wanted_logs() {
+        if let Some(level) = settings.effective_log_level() {
             claims = claims.log_level(level);
         }
         let mut stamped = Meta::new();
@@ -233,8 +233,8 @@ impl Link {
     }
 
     /// What a call says in `_meta` that wants nothing of its own there, as members of an object.
-    pub(super) fn stamp_text(&self, id: &Id<'_>, options: &Options) -> Cow<'_, str> {
-        let claims = self.agreed.get().map_or("", |agreed| agreed.written_claims.as_str());
+    pub(super) fn request_meta_json(&self, id: &Id<'_>, options: &Options) -> Cow<'_, str> {
+        let claims = self.negotiated.get().map_or("", |agreed| agreed.meta_json.as_str());
         match (options.wants_progress(), id.as_i64()) {
             (true, Some(id)) if claims.is_empty() => format!("\"{}\":{id}", meta::PROGRESS_TOKEN).into(),
             (true, Some(id)) => format!("{claims},\"{}\":{id}", meta::PROGRESS_TOKEN).into(),
@@ -243,7 +243,7 @@ impl Link {
     }
 
     /// Puts into `_meta` what the revision, the call and its options want there.
-    pub(super) fn stamp(&self, place: &mut Option<Meta>, id: &Id<'_>, options: &Options) {
+    pub(super) fn add_request_meta(&self, place: &mut Option<Meta>, id: &Id<'_>, options: &Options) {
         if let Some(given) = &options.meta {
             let meta = place.get_or_insert_default();
             for (key, value) in given.iter() {
@@ -253,7 +253,7 @@ impl Link {
         if options.wants_progress() {
             place.get_or_insert_default().set_progress_token(id);
         }
-        for (key, value) in self.agreed.get().into_iter().flat_map(|agreed| &agreed.claims) {
+        for (key, value) in self.negotiated.get().into_iter().flat_map(|agreed| &agreed.meta_entries) {
             place.get_or_insert_default().insert(*key, value);
         }
     }
@@ -261,80 +261,80 @@ impl Link {
     /// Makes a call and waits for its answer. Dropping the future tells the server to stop.
     pub(super) async fn call(
         self: &Arc<Self>,
-        request: &dyn Written,
+        request: &dyn OutboundRequest,
         options: &Options,
-    ) -> Result<Result<RawJson, tsugite_core::jsonrpc::ErrorObject>, Trouble> {
-        let patience = options.patience(&self.shared.settings);
+    ) -> Result<Result<RawJson, tsugite_core::jsonrpc::ErrorObject>, CallError> {
+        let patience = options.timeouts(&self.shared.settings);
         let told = options.on_progress.clone().or_else(|| self.shared.settings.handlers.progress.clone());
-        let waiting = self.calls.begin(patience, told);
+        let waiting = self.calls.register(patience, told);
         let id = Id::from(waiting.id());
-        let stop = Stop { link: self, id: waiting.id() };
-        if let Some(started) = &options.started {
-            started.started(waiting.id());
+        let stop = CancelOnDrop { link: self, id: waiting.id() };
+        if let Some(started) = &options.request_id_observer {
+            started.on_request_id(waiting.id());
         }
         let mut bytes = Vec::with_capacity(256);
-        if let Err(error) = request.write(&mut bytes, &id, self, options) {
-            stop.done();
+        if let Err(error) = request.encode(&mut bytes, &id, self, options) {
+            stop.disarm();
             return Err(error.into());
         }
-        let headers = match &self.carrier {
-            Carrier::Http(_) => request.headers(self),
+        let headers = match &self.transport {
+            Transport::StreamableHttp(_) => request.param_headers(self),
             _ => Vec::new(),
         };
-        let outgoing = Outgoing {
+        let outgoing = EncodedRequest {
             bytes,
             method: request.method(),
             name: request.name(),
-            headers,
-            extra: &options.headers,
+            param_headers: headers,
+            extra_headers: &options.headers,
         };
-        let exchange = pin!(self.carrier.exchange(self, &waiting, outgoing));
-        match waiting.within(exchange).await {
+        let exchange = pin!(self.transport.exchange(self, &waiting, outgoing));
+        match waiting.run_with_timeout(exchange).await {
             Ok(outcome) => {
-                stop.done();
+                stop.disarm();
                 outcome
             }
             Err(timed_out) => {
                 drop(stop);
-                Err(Kind::TimedOut { limit: timed_out.limit, total: timed_out.total }.into())
+                Err(ErrorKind::TimedOut { limit: timed_out.limit, total: timed_out.total }.into())
             }
         }
     }
 
     /// Sends a notification.
-    pub(super) async fn notify<N: NotificationMethod>(self: &Arc<Self>, params: N::Params) -> Result<(), Error>
+    pub(super) async fn notify<N: NotificationMethod>(self: &Arc<Self>, params: N::Params) -> Result<(), ClientError>
     where
         N::Params: Translate,
     {
         let mut bytes = Vec::with_capacity(128);
         write_notification::<N>(&mut bytes, params, self.revision())?;
-        self.carrier.tell(self, bytes).await.map_err(Error::from)
+        self.transport.send_message(self, bytes).await.map_err(ClientError::from)
     }
 
     /// Something has arrived: a line, a body or an event. `via` is the call whose stream it came on, if it did.
     ///
     /// What is no message is reported and skipped.
-    pub(super) fn receive(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<Waiting>>) {
+    pub(super) fn receive(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<PendingCall>>) {
         if bytes.trim_ascii().is_empty() {
             return;
         }
-        self.shared.wire(Direction::Received, bytes);
-        self.take_in(bytes, via);
+        self.shared.trace_message(Direction::Received, bytes);
+        self.dispatch(bytes, via);
     }
 
     /// The same for what was told already.
-    pub(super) fn take_in(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<Waiting>>) {
+    pub(super) fn dispatch(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<PendingCall>>) {
         match parse(bytes, &self.limits) {
-            Ok(Incoming::Single(message)) => self.hear(message, via),
+            Ok(Incoming::Single(message)) => self.handle_message(message, via),
             Ok(Incoming::Batch(batch)) => {
                 for message in batch.into_messages() {
                     match message {
-                        Ok(message) => self.hear(message, via),
-                        Err(fault) => self.shared.noise(bytes, &format!("{:?}", fault.kind)),
+                        Ok(message) => self.handle_message(message, via),
+                        Err(fault) => self.shared.report_invalid_message(bytes, &format!("{:?}", fault.kind)),
                     }
                 }
             }
-            Err(fault) => self.shared.noise(bytes, &format!("{:?}", fault.kind)),
+            Err(fault) => self.shared.report_invalid_message(bytes, &format!("{:?}", fault.kind)),
         }
     }
 
@@ -342,94 +342,94 @@ impl Link {
         &self.limits
     }
 
-    pub(super) fn hear(self: &Arc<Self>, message: Message<'_>, via: Option<&Arc<Waiting>>) {
+    pub(super) fn handle_message(self: &Arc<Self>, message: Message<'_>, via: Option<&Arc<PendingCall>>) {
         match message {
-            Message::Response(response) => self.hear_response(response),
-            Message::Notification(notification) => self.hear_notification(&notification, via),
-            Message::Request(request) => self.hear_request(&request, via),
+            Message::Response(response) => self.handle_response(response),
+            Message::Notification(notification) => self.handle_notification(&notification, via),
+            Message::Request(request) => self.handle_request(&request, via),
         }
     }
 
-    fn hear_response(&self, response: Response<'_>) {
+    fn handle_response(&self, response: Response<'_>) {
         let Some(id) = response.id else {
             tracing::warn!(error = ?response.outcome.err(), "the server could not read a message of ours");
             return;
         };
-        if !self.calls.answer(&id, response.outcome.map(|result| result.to_owned())) {
+        if !self.calls.complete(&id, response.outcome.map(|result| result.to_owned())) {
             tracing::debug!(?id, "an answer that nobody waits for");
         }
     }
 
-    fn hear_notification(self: &Arc<Self>, notification: &Notification<'_>, via: Option<&Arc<Waiting>>) {
-        self.pass_on(notification, via.map(|waiting| waiting.id()));
+    fn handle_notification(self: &Arc<Self>, notification: &Notification<'_>, via: Option<&Arc<PendingCall>>) {
+        self.forward_to_observer(notification, via.map(|waiting| waiting.id()));
         let revision = self.revision();
         let params = notification.params();
         match &*notification.method {
             Progress::NAME => {
                 if let Ok(progress) = read_notification::<Progress>(params, revision) {
-                    self.calls.progress(progress);
+                    self.calls.handle_progress(progress);
                 }
             }
             Log::NAME => {
                 if let Ok(log) = read_notification::<Log>(params, revision)
                     && let Some(told) = &self.shared.settings.handlers.log
                 {
-                    handler::tell(&**told, log);
+                    client_handler::invoke_callback(&**told, log);
                 }
             }
             Cancelled::NAME => {
                 if let Ok(CancelledParams { request_id: Some(id), .. }) =
                     read_notification::<Cancelled>(params, revision)
                 {
-                    self.cancelled(id);
+                    self.handle_cancelled(id);
                 }
             }
-            tools::ListChanged::NAME => self.changed(Change::Tools, &read_meta(notification), via),
-            prompts::ListChanged::NAME => self.changed(Change::Prompts, &read_meta(notification), via),
-            resources::ListChanged::NAME => self.changed(Change::Resources, &read_meta(notification), via),
+            tools::ListChanged::NAME => self.notify_change(Change::Tools, &read_meta(notification), via),
+            prompts::ListChanged::NAME => self.notify_change(Change::Prompts, &read_meta(notification), via),
+            resources::ListChanged::NAME => self.notify_change(Change::Resources, &read_meta(notification), via),
             resources::Updated::NAME => {
                 if let Ok(updated) = read_notification::<resources::Updated>(params, revision) {
-                    self.changed(Change::Resource { uri: updated.uri }, &updated.meta, via);
+                    self.notify_change(Change::Resource { uri: updated.uri }, &updated.meta, via);
                 }
             }
             elicitation::Complete::NAME => {
                 if let Ok(done) = read_notification::<elicitation::Complete>(params, revision) {
-                    self.visited(&done.elicitation_id);
-                    self.changed(Change::Elicitation { id: done.elicitation_id }, &None, via);
+                    self.complete_elicitation(&done.elicitation_id);
+                    self.notify_change(Change::ElicitationComplete { id: done.elicitation_id }, &None, via);
                 }
             }
             tsugite_core::protocol::subscriptions::Acknowledged::NAME => {
                 if let Some(id) = read_meta(notification).and_then(|meta| meta.subscription_id()) {
-                    self.shared.acknowledged(&id);
+                    self.shared.acknowledge_subscription(&id);
                 }
             }
             other => tracing::debug!(method = other, "a notification that says nothing to this client"),
         }
     }
 
-    fn changed(&self, change: Change, meta: &Option<Meta>, via: Option<&Arc<Waiting>>) {
+    fn notify_change(&self, change: Change, meta: &Option<Meta>, via: Option<&Arc<PendingCall>>) {
         let subscription = match self.revision().is_stateless() {
             // What lacks the mark came on the stream of one subscription.
             true => meta
                 .as_ref()
                 .and_then(Meta::subscription_id)
-                .map(|id| id.as_i64().unwrap_or(NOBODY))
+                .map(|id| id.as_i64().unwrap_or(NO_CALL))
                 .or_else(|| via.map(|waiting| waiting.id())),
             false => None,
         };
-        self.shared.changed(change, subscription, self.revision());
+        self.shared.notify_change(change, subscription, self.revision());
     }
 
     /// The server no longer wants an answer, or says that a subscription is over.
-    fn cancelled(&self, id: Id<'static>) {
+    fn handle_cancelled(&self, id: Id<'static>) {
         if self.revision().is_stateless() {
             // Only a subscription is ended by the server; its result may follow, or not.
             if self.shared.is_subscription(&id) {
-                self.calls.answer(&id, Ok(RawJson::empty_object()));
+                self.calls.complete(&id, Ok(RawJson::empty_object()));
             }
             return;
         }
-        let mut asked = lock(&self.asked);
+        let mut asked = lock(&self.inbound_requests);
         if asked.inbound.cancel(&id) == CancelAction::Stop {
             asked.inbound.complete(&id);
             if let Some(task) = asked.tasks.remove(&id) {
@@ -439,9 +439,9 @@ impl Link {
     }
 
     /// The server asks something.
-    fn hear_request(self: &Arc<Self>, request: &Request<'_>, via: Option<&Arc<Waiting>>) {
+    fn handle_request(self: &Arc<Self>, request: &Request<'_>, via: Option<&Arc<PendingCall>>) {
         let revision = self.revision();
-        if self.agreed.get().is_some() && revision.is_stateless() {
+        if self.negotiated.get().is_some() && revision.is_stateless() {
             // 2026-07-28 has no requests of the server.
             tracing::warn!(
                 method = &*request.method,
@@ -453,21 +453,21 @@ impl Link {
         if request.method == ping::Ping::NAME {
             let mut bytes = Vec::new();
             write::raw_result(&mut bytes, &id, &RawJson::empty_object());
-            self.carrier.answer_soon(self, bytes);
+            self.transport.send_response_detached(self, bytes);
             return;
         }
-        let mut asked = lock(&self.asked);
+        let mut asked = lock(&self.inbound_requests);
         if asked.inbound.begin(&id, &request.method).is_err() {
             drop(asked);
             let refusal =
                 RpcError::InvalidRequest("too many questions at once, or one with the id of another".into());
-            self.carrier.answer_soon(self, refused(&id, &refusal, revision));
+            self.transport.send_response_detached(self, encode_error(&id, &refusal, revision));
             return;
         }
         // Who knows which call asks when it came on no call's stream? Any of them may.
         let paused: Vec<_> = match via {
-            Some(waiting) => vec![waiting.pause()],
-            None => self.calls.all().iter().map(Waiting::pause).collect(),
+            Some(waiting) => vec![waiting.pause_timer()],
+            None => self.calls.all().iter().map(PendingCall::pause_timer).collect(),
         };
         let (link, method) = (Arc::clone(self), request.method.clone().into_owned());
         let params = request.params().to_owned();
@@ -475,10 +475,10 @@ impl Link {
         let task = tokio::spawn(async move {
             let settings = &link.shared.settings;
             // The server waits for an answer, whatever becomes of the handler.
-            let answer = match &settings.tap {
-                Some(tap) => CatchPanic::new(tap.asked(method.clone(), params, call)).await,
+            let answer = match &settings.observer {
+                Some(tap) => CatchPanic::new(tap.on_request(method.clone(), params, call)).await,
                 None => {
-                    let answer = answer::to_request(&settings.handlers, &method, &params, revision);
+                    let answer = server_requests::handle_server_request(&settings.handlers, &method, &params, revision);
                     let answer = CatchPanic::new(Box::pin(answer)).await;
                     answer.map(|answer| answer.map_err(|refusal| refusal.to_error_object(revision)))
                 }
@@ -491,10 +491,10 @@ impl Link {
                 Err(error) => write::error(&mut bytes, Some(&answered), revision.writes_null_id(), &error),
             }
             // It is open until its answer has left: a server that takes no answers cannot have any number of them wait.
-            if let Err(trouble) = link.carrier.tell(&link, bytes).await {
-                tracing::warn!(error = %Error::from(trouble), method, "an answer could not be sent");
+            if let Err(trouble) = link.transport.send_message(&link, bytes).await {
+                tracing::warn!(error = %ClientError::from(trouble), method, "an answer could not be sent");
             }
-            let mut asked = lock(&link.asked);
+            let mut asked = lock(&link.inbound_requests);
             asked.tasks.remove(&answered);
             asked.inbound.complete(&answered);
         });
@@ -504,22 +504,22 @@ impl Link {
     }
 
     /// A web page the user was sent to is done with.
-    fn visited(&self, id: &str) {
-        let mut visited = lock(&self.visited);
-        if visited.len() >= VISITS {
+    fn complete_elicitation(&self, id: &str) {
+        let mut visited = lock(&self.completed_elicitations);
+        if visited.len() >= MAX_COMPLETED_ELICITATIONS {
             visited.remove(0);
         }
         visited.push(id.to_owned());
         drop(visited);
-        self.visit.notify_waiters();
+        self.elicitation_notify.notify_waiters();
     }
 
     /// Waits until the server says that all of these pages are done with.
-    pub(super) async fn all_visited(&self, ids: &[String]) {
+    pub(super) async fn wait_for_elicitations(&self, ids: &[String]) {
         loop {
-            let visit = self.visit.notified();
+            let visit = self.elicitation_notify.notified();
             let seen = {
-                let visited = lock(&self.visited);
+                let visited = lock(&self.completed_elicitations);
                 ids.iter().all(|id| visited.contains(id))
             };
             if seen {
@@ -530,45 +530,45 @@ impl Link {
     }
 
     /// Why the connection is gone, if it is.
-    pub(super) fn lost(&self) -> Option<&str> {
-        self.lost.get().map(String::as_str)
+    pub(super) fn disconnect_reason(&self) -> Option<&str> {
+        self.disconnect_reason.get().map(String::as_str)
     }
 
     /// The connection is gone: every call over it ends.
-    pub(super) fn lose(&self, seen: &str) {
-        let first = self.lost.set(seen.to_owned()).is_ok();
-        if let (Some(tap), true, Some(_)) = (&self.shared.settings.tap, first, self.agreed.get()) {
-            tap.lost(seen);
+    pub(super) fn mark_disconnected(&self, seen: &str) {
+        let first = self.disconnect_reason.set(seen.to_owned()).is_ok();
+        if let (Some(tap), true, Some(_)) = (&self.shared.settings.observer, first, self.negotiated.get()) {
+            tap.on_disconnect(seen);
         }
-        self.calls.lose(seen);
-        let tasks: Vec<_> = lock(&self.asked).tasks.drain().map(|(_, task)| task).collect();
+        self.calls.fail_all(seen);
+        let tasks: Vec<_> = lock(&self.inbound_requests).tasks.drain().map(|(_, task)| task).collect();
         for task in tasks {
             task.abort();
         }
     }
 
     /// A task that lives as long as the connection.
-    pub(super) fn keep(&self, task: &tokio::task::JoinHandle<()>) {
+    pub(super) fn register_task(&self, task: &tokio::task::JoinHandle<()>) {
         let mut tasks = lock(&self.tasks);
         tasks.retain(|task| !task.is_finished());
         tasks.push(task.abort_handle());
     }
 
     /// The connection is about to be ended: what is under way ends with it, without a word.
-    pub(super) fn hang_up(&self) {
-        self.hangs_up.store(true, Ordering::Release);
+    pub(super) fn begin_close(&self) {
+        self.closing.store(true, Ordering::Release);
     }
 
     /// Says something in a task of its own. The end of the connection comes after it.
-    pub(super) fn say_soon(self: &Arc<Self>, bytes: Vec<u8>) {
+    pub(super) fn send_in_background(self: &Arc<Self>, bytes: Vec<u8>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let Ok(place) = Arc::clone(&self.saying).try_acquire_owned() else {
+        let Ok(place) = Arc::clone(&self.background_send_permits).try_acquire_owned() else {
             return tracing::debug!("too much is being said to a server that does not listen");
         };
         let link = Arc::clone(self);
         runtime.spawn(async move {
-            if let Err(trouble) = link.carrier.tell(&link, bytes).await {
-                tracing::debug!(error = %Error::from(trouble), "a message could not be sent");
+            if let Err(trouble) = link.transport.send_message(&link, bytes).await {
+                tracing::debug!(error = %ClientError::from(trouble), "a message could not be sent");
             }
             drop(place);
         });
@@ -577,73 +577,73 @@ impl Link {
     /// Ends the connection politely.
     pub(super) async fn close(self: &Arc<Self>) {
         // A server that does not take what is being said is not waited for.
-        let _ = tokio::time::timeout(LAST_WORDS, self.saying.acquire_many(SAYINGS as u32)).await;
-        self.carrier.close(self).await;
-        self.end("the client is closed");
+        let _ = tokio::time::timeout(CLOSE_FLUSH_TIMEOUT, self.background_send_permits.acquire_many(MAX_BACKGROUND_SENDS as u32)).await;
+        self.transport.close(self).await;
+        self.abort("the client is closed");
     }
 
     /// Waits until the connection is ended by us, and gives why.
-    pub(super) async fn ended(&self) -> String {
-        let ending = self.ending.notified();
-        if !self.is_ended.load(Ordering::Acquire) {
+    pub(super) async fn aborted(&self) -> String {
+        let ending = self.abort_notify.notified();
+        if !self.is_aborted.load(Ordering::Acquire) {
             ending.await;
         }
-        self.lost().unwrap_or_default().to_owned()
+        self.disconnect_reason().unwrap_or_default().to_owned()
     }
 
     /// The connection is lost and another will take its place. Calls over HTTP that are under way hear from the server
     /// itself what became of them.
     pub(super) fn retire(&self, seen: &str) {
-        match &self.carrier {
-            Carrier::Http(_) => {
-                self.lose(seen);
+        match &self.transport {
+            Transport::StreamableHttp(_) => {
+                self.mark_disconnected(seen);
                 for task in lock(&self.tasks).drain(..) {
                     task.abort();
                 }
             }
-            _ => self.end(seen),
+            _ => self.abort(seen),
         }
     }
 
     /// Ends the connection at once.
-    pub(super) fn end(&self, seen: &str) {
-        self.lose(seen);
-        self.is_ended.store(true, Ordering::Release);
-        self.ending.notify_waiters();
+    pub(super) fn abort(&self, seen: &str) {
+        self.mark_disconnected(seen);
+        self.is_aborted.store(true, Ordering::Release);
+        self.abort_notify.notify_waiters();
         for task in lock(&self.tasks).drain(..) {
             task.abort();
         }
-        self.carrier.kill();
+        self.transport.kill();
     }
 }
 
 /// Tells the server to stop unless the call is done.
-struct Stop<'a> {
-    link: &'a Arc<Link>,
+struct CancelOnDrop<'a> {
+    link: &'a Arc<ClientConnection>,
     id: i64,
 }
 
-impl Stop<'_> {
-    fn done(self) {
-        self.link.calls.forget(self.id);
+impl CancelOnDrop<'_> {
+    fn disarm(self) {
+        self.link.calls.remove(self.id);
         // There is nothing left to stop, and nothing in it to drop.
         std::mem::forget(self);
     }
 }
 
-impl Drop for Stop<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         // An answer that is there, or a connection that is not, needs no cancellation; neither does what is asked before
         // anything is agreed, which the server may not even know, nor what ends with the connection.
-        let wanted = self.link.agreed.get().is_some() && !self.link.hangs_up.load(Ordering::Acquire);
-        if self.link.calls.forget(self.id) && wanted {
-            self.link.carrier.cancel(self.link, self.id);
+        let wanted = self.link.negotiated.get().is_some() && !self.link.closing.load(Ordering::Acquire);
+        if self.link.calls.remove(self.id) && wanted {
+            self.link.transport.cancel(self.link, self.id);
         }
     }
 }
 
-/// `notifications/cancelled` for a call.
-pub(super) fn cancellation(id: i64, revision: Revision) -> Vec<u8> {
+/// `notifications/handle_cancelled` for a call.
+pub(super) fn encode_cancelled(id: i64, revision: Revision) -> Vec<u8> {
     let params = CancelledParams::new().request_id(Id::from(id)).reason("no longer wanted");
     let mut bytes = Vec::new();
     // Every revision has it.
@@ -651,7 +651,7 @@ pub(super) fn cancellation(id: i64, revision: Revision) -> Vec<u8> {
     bytes
 }
 
-fn refused(id: &Id<'_>, refusal: &RpcError, revision: Revision) -> Vec<u8> {
+fn encode_error(id: &Id<'_>, refusal: &RpcError, revision: Revision) -> Vec<u8> {
     let mut bytes = Vec::new();
     write::error(&mut bytes, Some(id), revision.writes_null_id(), &refusal.to_error_object(revision));
     bytes
@@ -663,14 +663,14 @@ fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
 }
 
 /// The id of no call of ours.
-const NOBODY: i64 = -1;
+const NO_CALL: i64 = -1;
 /// Questions of a server that may be open at a time.
-const QUESTIONS: usize = 64;
+const MAX_INBOUND_REQUESTS: usize = 64;
 /// Answers that nobody has to think about, over HTTP: how many may wait, and how many are sent at a time.
-const PLACES: usize = 1_024;
-const TURNS: usize = 16;
+const MAX_QUEUED_RESPONSES: usize = 1_024;
+const MAX_CONCURRENT_RESPONSES: usize = 16;
 /// Messages over HTTP that nobody waits for, and how long the end of a connection waits for them.
-const SAYINGS: usize = 1_024;
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const MAX_BACKGROUND_SENDS: usize = 1_024;
+const CLOSE_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Web pages that are remembered as done with.
-const VISITS: usize = 64;
+const MAX_COMPLETED_ELICITATIONS: usize = 64;

@@ -8,24 +8,24 @@ use tsugite_core::protocol::tools::CallResult;
 use tsugite_core::revision::{RpcError, Revision, UnsupportedByRevisionError};
 
 /// The result of something a client does.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T, E = ClientError> = std::result::Result<T, E>;
 
 /// Why something a client wanted did not happen.
 #[derive(Clone)]
-pub struct Error(Box<Kind>);
+pub struct ClientError(Box<ErrorKind>);
 
 /// What kind of failure it is.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ErrorKind {
     /// The address, or a setting, cannot be used.
-    Setting(String),
+    Config(String),
     /// The server could not be reached.
     Connect {
         /// How far it came.
-        step: Step,
+        step: ConnectStep,
         /// What was seen.
-        seen: String,
+        reason: String,
     },
     /// The server wants other credentials, or none are enough.
     Unauthorized(Challenge),
@@ -34,28 +34,28 @@ pub enum Kind {
         /// Which.
         status: u16,
         /// The beginning of what came with it.
-        said: String,
+        body: String,
     },
     /// There is no revision that both sides speak, or none could be found out.
-    Revision(String),
+    Protocol(String),
     /// The server answered with an error.
-    Refused {
+    ErrorResponse {
         /// As it stood on the wire.
         error: ErrorObject,
         /// What it means in the server's revision.
-        refusal: Box<RpcError>,
+        rpc_error: Box<RpcError>,
     },
     /// The tool ran and says that it failed.
-    Tool(Box<CallResult>),
+    ToolFailed(Box<CallResult>),
     /// What came back is not what the method answers.
-    Shape {
+    MalformedResult {
         /// Which method.
         method: String,
         /// What does not fit.
-        what: JsonError,
+        error: JsonError,
     },
     /// The server's revision cannot say what was asked for.
-    Unsayable(UnsupportedByRevisionError),
+    UnsupportedByRevision(UnsupportedByRevisionError),
     /// No answer came in time. The server was told to stop.
     TimedOut {
         /// What was waited for.
@@ -64,14 +64,14 @@ pub enum Kind {
         total: bool,
     },
     /// The connection, or the session, is gone, and the call was not repeated.
-    Lost {
+    ConnectionLost {
         /// Whether the server may have done what was asked.
         may_have_run: bool,
         /// What was seen.
-        seen: String,
+        reason: String,
     },
     /// The server asks back more often than is followed, or something that cannot be answered.
-    Rounds(String),
+    InputRequired(String),
     /// Something is larger than the limit for it.
     TooLarge(String),
     /// The host does not let this server be used for it.
@@ -83,9 +83,9 @@ pub enum Kind {
 /// How far a connection came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Step {
+pub enum ConnectStep {
     /// Finding the address of a name.
-    Name,
+    Dns,
     /// Reaching the address.
     Tcp,
     /// Agreeing on encryption.
@@ -93,13 +93,13 @@ pub enum Step {
     /// Sending the request and reading the head of its answer.
     Http,
     /// Starting the command.
-    Start,
+    Spawn,
     /// Finding out which revision is spoken.
     Revision,
     /// `initialize`.
     Handshake,
     /// Hearing anything from a server that was started, in time.
-    Answer,
+    FirstResponse,
 }
 
 /// How a server asks for credentials.
@@ -114,42 +114,42 @@ pub struct Challenge {
     pub www_authenticate: Vec<String>,
 }
 
-impl Error {
+impl ClientError {
     /// What kind of failure it is.
-    pub fn kind(&self) -> &Kind {
+    pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
 
     /// The same, to be taken apart.
-    pub fn into_kind(self) -> Kind {
+    pub fn into_kind(self) -> ErrorKind {
         *self.0
     }
 
     /// Whether no answer came in time.
     pub fn is_timeout(&self) -> bool {
-        matches!(*self.0, Kind::TimedOut { .. } | Kind::Connect { step: Step::Answer, .. })
+        matches!(*self.0, ErrorKind::TimedOut { .. } | ErrorKind::Connect { step: ConnectStep::FirstResponse, .. })
     }
 
     /// Whether the connection, or the session, is gone.
-    pub fn is_lost(&self) -> bool {
-        matches!(*self.0, Kind::Lost { .. })
+    pub fn is_connection_lost(&self) -> bool {
+        matches!(*self.0, ErrorKind::ConnectionLost { .. })
     }
 
     /// Whether the server may have done what was asked, although no answer says so.
     pub fn may_have_run(&self) -> bool {
         match &*self.0 {
-            Kind::Lost { may_have_run, .. } => *may_have_run,
+            ErrorKind::ConnectionLost { may_have_run, .. } => *may_have_run,
             // A gateway knows no more than we do; one that is busy has done nothing.
-            Kind::Status { status, .. } => *status >= 500 && *status != 503,
-            Kind::TimedOut { .. } | Kind::TooLarge(_) | Kind::Shape { .. } => true,
+            ErrorKind::Status { status, .. } => *status >= 500 && *status != 503,
+            ErrorKind::TimedOut { .. } | ErrorKind::TooLarge(_) | ErrorKind::MalformedResult { .. } => true,
             _ => false,
         }
     }
 
     /// What the server declined with, if it did.
-    pub fn as_refusal(&self) -> Option<&RpcError> {
+    pub fn as_rpc_error(&self) -> Option<&RpcError> {
         match &*self.0 {
-            Kind::Refused { refusal, .. } => Some(refusal),
+            ErrorKind::ErrorResponse { rpc_error: refusal, .. } => Some(refusal),
             _ => None,
         }
     }
@@ -157,123 +157,123 @@ impl Error {
     /// The result of a tool that failed.
     pub fn as_tool_failure(&self) -> Option<&CallResult> {
         match &*self.0 {
-            Kind::Tool(result) => Some(result),
+            ErrorKind::ToolFailed(result) => Some(result),
             _ => None,
         }
     }
 
-    pub(super) fn refused(error: ErrorObject, method: &str, from: Revision) -> Self {
+    pub(super) fn from_error_response(error: ErrorObject, method: &str, from: Revision) -> Self {
         let refusal = Box::new(RpcError::from_error_object(error.clone(), method, from));
-        Kind::Refused { error, refusal }.into()
+        ErrorKind::ErrorResponse { error, rpc_error: refusal }.into()
     }
 
-    pub(super) fn connect(step: Step, seen: impl fmt::Display) -> Self {
-        Kind::Connect { step, seen: seen.to_string() }.into()
+    pub(super) fn connect(step: ConnectStep, seen: impl fmt::Display) -> Self {
+        ErrorKind::Connect { step, reason: seen.to_string() }.into()
     }
 
-    pub(super) fn setting(what: impl Into<String>) -> Self {
-        Kind::Setting(what.into()).into()
+    pub(super) fn config(what: impl Into<String>) -> Self {
+        ErrorKind::Config(what.into()).into()
     }
 
-    pub(super) fn shape(method: &str, what: JsonError) -> Self {
-        Kind::Shape { method: method.to_owned(), what }.into()
+    pub(super) fn malformed_result(method: &str, what: JsonError) -> Self {
+        ErrorKind::MalformedResult { method: method.to_owned(), error: what }.into()
     }
 }
 
-impl From<Kind> for Error {
-    fn from(kind: Kind) -> Self {
+impl From<ErrorKind> for ClientError {
+    fn from(kind: ErrorKind) -> Self {
         Self(Box::new(kind))
     }
 }
 
-impl From<UnsupportedByRevisionError> for Error {
+impl From<UnsupportedByRevisionError> for ClientError {
     fn from(unsayable: UnsupportedByRevisionError) -> Self {
-        Kind::Unsayable(unsayable).into()
+        ErrorKind::UnsupportedByRevision(unsayable).into()
     }
 }
 
-impl From<super::servers::BadServersFile> for crate::Error {
-    fn from(error: super::servers::BadServersFile) -> Self {
+impl From<super::servers::ServersFileError> for crate::Error {
+    fn from(error: super::servers::ServersFileError) -> Self {
         crate::Error::other(error)
     }
 }
 
-impl From<Error> for crate::Error {
-    fn from(error: Error) -> Self {
+impl From<ClientError> for crate::Error {
+    fn from(error: ClientError) -> Self {
         crate::Error::other(error)
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ConnectStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Step::Name => "finding its address",
-            Step::Tcp => "connecting",
-            Step::Tls => "agreeing on encryption",
-            Step::Http => "sending the request",
-            Step::Start => "starting it",
-            Step::Revision => "finding out its revision",
-            Step::Handshake => "the handshake",
-            Step::Answer => "waiting for an answer",
+            ConnectStep::Dns => "finding its address",
+            ConnectStep::Tcp => "connecting",
+            ConnectStep::Tls => "agreeing on encryption",
+            ConnectStep::Http => "sending the request",
+            ConnectStep::Spawn => "starting it",
+            ConnectStep::Revision => "finding out its revision",
+            ConnectStep::Handshake => "the handshake",
+            ConnectStep::FirstResponse => "waiting for an answer",
         })
     }
 }
 
 /// In words: this is what a `main` that returns it prints.
-impl fmt::Debug for Error {
+impl fmt::Debug for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            Kind::Setting(what) => f.write_str(what),
-            Kind::Connect { step, seen } => write!(f, "cannot reach the server: {step} failed: {seen}"),
-            Kind::Unauthorized(challenge) if challenge.status == 403 => {
+            ErrorKind::Config(what) => f.write_str(what),
+            ErrorKind::Connect { step, reason: seen } => write!(f, "cannot reach the server: {step} failed: {seen}"),
+            ErrorKind::Unauthorized(challenge) if challenge.status == 403 => {
                 write!(f, "the server forbids it (403 from {})", challenge.url)
             }
-            Kind::Unauthorized(challenge) => {
+            ErrorKind::Unauthorized(challenge) => {
                 write!(f, "the server wants credentials ({} from {})", challenge.status, challenge.url)?;
                 challenge.www_authenticate.iter().try_for_each(|wanted| write!(f, "; {wanted}"))
             }
-            Kind::Status { status, said } if said.is_empty() => {
+            ErrorKind::Status { status, body: said } if said.is_empty() => {
                 write!(f, "the server answered with HTTP status {status}")
             }
-            Kind::Status { status, said } => {
+            ErrorKind::Status { status, body: said } => {
                 write!(f, "the server answered with HTTP status {status}: {said}")
             }
-            Kind::Revision(what) | Kind::Rounds(what) | Kind::TooLarge(what) | Kind::Forbidden(what) => {
+            ErrorKind::Protocol(what) | ErrorKind::InputRequired(what) | ErrorKind::TooLarge(what) | ErrorKind::Forbidden(what) => {
                 f.write_str(what)
             }
-            Kind::Refused { error, .. } => write!(f, "{} ({})", error.message, error.code),
-            Kind::Tool(result) => write!(f, "the tool failed: {}", text_of(result)),
-            Kind::Shape { method, what } => write!(f, "the answer to `{method}` is malformed: {what}"),
-            Kind::Unsayable(unsayable) => unsayable.fmt(f),
-            Kind::TimedOut { limit, total: false } => {
+            ErrorKind::ErrorResponse { error, .. } => write!(f, "{} ({})", error.message, error.code),
+            ErrorKind::ToolFailed(result) => write!(f, "the tool failed: {}", result_text(result)),
+            ErrorKind::MalformedResult { method, error: what } => write!(f, "the answer to `{method}` is malformed: {what}"),
+            ErrorKind::UnsupportedByRevision(unsayable) => unsayable.fmt(f),
+            ErrorKind::TimedOut { limit, total: false } => {
                 write!(f, "no sign of life for {}", Seconds(*limit))
             }
-            Kind::TimedOut { limit, total: true } => write!(f, "not done within {}", Seconds(*limit)),
-            Kind::Lost { may_have_run: true, seen } => {
+            ErrorKind::TimedOut { limit, total: true } => write!(f, "not done within {}", Seconds(*limit)),
+            ErrorKind::ConnectionLost { may_have_run: true, reason: seen } => {
                 write!(f, "{seen}; the call may have run")
             }
-            Kind::Lost { may_have_run: false, seen } => write!(f, "{seen}; the call has not run"),
-            Kind::Closed => f.write_str("the client is closed"),
+            ErrorKind::ConnectionLost { may_have_run: false, reason: seen } => write!(f, "{seen}; the call has not run"),
+            ErrorKind::Closed => f.write_str("the client is closed"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for ClientError {}
 
 /// The text of a result, as far as a line of an error holds it.
-fn text_of(result: &CallResult) -> String {
+fn result_text(result: &CallResult) -> String {
     let texts: Vec<&str> = result.content.iter().filter_map(|block| block.as_text()).collect();
-    clip(&texts.join(" "), 500).to_owned()
+    truncate(&texts.join(" "), 500).to_owned()
 }
 
 /// The beginning of a text, cut between characters.
-pub(super) fn clip(text: &str, most: usize) -> &str {
+pub(super) fn truncate(text: &str, most: usize) -> &str {
     text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 

@@ -9,7 +9,7 @@ use crate::server::validate::Validator;
 
 /// Compares structured content with the output schema of its tool. Fails as well when there is none, or when the schema
 /// cannot be enforced: without the cargo feature `validate` none can. Nothing is fetched for a schema.
-pub(super) fn output(schema: &Schema, result: &CallResult) -> Result<(), JsonError> {
+pub(super) fn validate_output(schema: &Schema, result: &CallResult) -> Result<(), JsonError> {
     let Some(structured) = &result.structured_content else {
         return Err(JsonError::new("the tool declares an output schema and gave no structured content"));
     };

@@ -16,44 +16,44 @@ use hyper::body::Incoming;
 
 use super::Authorizer;
 use super::address::Address;
-use super::pool::{Lease, Pool};
-use crate::client::error::{Challenge, Error, Kind, Step};
-use crate::client::link::Trouble;
+use super::pool::{PooledConnection, ConnectionPool};
+use crate::client::client_error::{Challenge, ClientError, ErrorKind, ConnectStep};
+use crate::client::connection::CallError;
 
 /// A server's door.
-pub(super) struct Door {
+pub(super) struct HttpEndpoint {
     pub(super) address: Address,
     /// Where messages go, ready to be sent.
-    pub(super) endpoint: Uri,
-    pool: Pool,
+    pub(super) uri: Uri,
+    pool: ConnectionPool,
     host: HeaderValue,
     /// What goes with every request.
     headers: HeaderMap,
     authorizer: Option<Arc<dyn Authorizer>>,
     /// How long a call waits for a sign of life.
-    patience: Duration,
+    idle_timeout: Duration,
 }
 
 /// The head of an answer, and its body to be read.
-pub(super) struct Reply {
+pub(super) struct ResponseReader {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     body: Incoming,
-    lease: Option<Lease>,
+    connection: Option<PooledConnection>,
 }
 
-impl Door {
+impl HttpEndpoint {
     pub(super) fn new(
         address: Address,
-        pool: Pool,
+        pool: ConnectionPool,
         headers: HeaderMap,
         authorizer: Option<Arc<dyn Authorizer>>,
         patience: Duration,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, ClientError> {
         let host = HeaderValue::try_from(address.origin.authority())
-            .map_err(|_| Error::setting("the host's name cannot be sent"))?;
-        let endpoint = address.path.parse().map_err(|_| Error::setting("the path cannot be sent"))?;
-        Ok(Self { address, endpoint, pool, host, headers, authorizer, patience })
+            .map_err(|_| ClientError::config("the host's name cannot be sent"))?;
+        let endpoint = address.path.parse().map_err(|_| ClientError::config("the path cannot be sent"))?;
+        Ok(Self { address, uri: endpoint, pool, host, headers, authorizer, idle_timeout: patience })
     }
 
     pub(super) fn close(&self) {
@@ -66,25 +66,25 @@ impl Door {
         &self,
         method: Method,
         to: &Uri,
-        headers: &(dyn Fn() -> Result<HeaderMap, Error> + Sync),
+        headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
         body: Bytes,
-    ) -> Result<Reply, Trouble> {
+    ) -> Result<ResponseReader, CallError> {
         let mut to = to.clone();
         let (mut redirects, mut challenges, mut waits) = (0, 0, 0);
         loop {
             let reply = self.send_once(&method, &to, headers()?, body.clone()).await?;
             let path = || to.path_and_query().map_or("/", |path| path.as_str());
             match reply.status.as_u16() {
-                301 | 302 | 307 | 308 if redirects < REDIRECTS => {
+                301 | 302 | 307 | 308 if redirects < MAX_REDIRECTS => {
                     redirects += 1;
-                    to = self.redirected(&reply, path())?;
+                    to = self.redirect_target(&reply, path())?;
                 }
                 status @ (401 | 403) => {
                     let challenge = self.challenge(status, &reply, path());
                     challenges += 1;
                     let again = match &self.authorizer {
-                        Some(authorizer) if challenges <= CHALLENGES => {
-                            authorizer.challenged(challenge.clone()).await?
+                        Some(authorizer) if challenges <= MAX_CHALLENGES => {
+                            authorizer.handle_challenge(challenge.clone()).await?
                         }
                         _ => false,
                     };
@@ -93,13 +93,13 @@ impl Door {
                         let plain = status == 403
                             && self.authorizer.is_none()
                             && challenge.www_authenticate.is_empty();
-                        return if plain { Ok(reply) } else { Err(Kind::Unauthorized(challenge).into()) };
+                        return if plain { Ok(reply) } else { Err(ErrorKind::Unauthorized(challenge).into()) };
                     }
                 }
-                429 | 503 if waits < WAITS => {
+                429 | 503 if waits < MAX_BUSY_RETRIES => {
                     // Whoever would be gone by then hears at once that the server is busy.
-                    let wait = wait_of(&reply.headers, waits)
-                        .filter(|wait| *wait <= LONGEST_WAIT && *wait < self.patience);
+                    let wait = retry_delay(&reply.headers, waits)
+                        .filter(|wait| *wait <= MAX_RETRY_AFTER && *wait < self.idle_timeout);
                     let Some(wait) = wait else { return Ok(reply) };
                     waits += 1;
                     reply.discard();
@@ -118,7 +118,7 @@ impl Door {
         to: &Uri,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Reply, Trouble> {
+    ) -> Result<ResponseReader, CallError> {
         let mut request = Request::new(body.into());
         *request.method_mut() = method.clone();
         *request.uri_mut() = to.clone();
@@ -135,26 +135,26 @@ impl Door {
             && let Some(authorization) = authorizer.authorization().await?
         {
             let mut value = HeaderValue::try_from(authorization)
-                .map_err(|_| Error::setting("the credentials cannot stand in a header"))?;
+                .map_err(|_| ClientError::config("the credentials cannot stand in a header"))?;
             value.set_sensitive(true);
             all.insert(AUTHORIZATION, value);
         }
         let (response, lease) = self.pool.send(request).await?;
-        Ok(Reply::new(response, lease))
+        Ok(ResponseReader::new(response, lease))
     }
 
     /// Where a redirect leads: only to the same server, since the request may carry credentials.
-    fn redirected(&self, reply: &Reply, path: &str) -> Result<Uri, Error> {
+    fn redirect_target(&self, reply: &ResponseReader, path: &str) -> Result<Uri, ClientError> {
         let location = reply.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let here = Address { origin: self.address.origin.clone(), path: path.to_owned() };
         let next = here.join(location).filter(|_| !location.is_empty());
         next.and_then(|address| address.path.parse().ok()).ok_or_else(|| {
             let seen = format!("a redirect ({}) to another server is not followed", reply.status.as_u16());
-            Error::connect(Step::Http, seen)
+            ClientError::connect(ConnectStep::Http, seen)
         })
     }
 
-    fn challenge(&self, status: u16, reply: &Reply, path: &str) -> Challenge {
+    fn challenge(&self, status: u16, reply: &ResponseReader, path: &str) -> Challenge {
         let all = reply.headers.get_all(WWW_AUTHENTICATE).iter();
         let www_authenticate = all.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
         let url = Address { origin: self.address.origin.clone(), path: path.to_owned() }.to_string();
@@ -162,10 +162,10 @@ impl Door {
     }
 }
 
-impl Reply {
-    fn new(response: Response<Incoming>, lease: Lease) -> Self {
+impl ResponseReader {
+    fn new(response: Response<Incoming>, lease: PooledConnection) -> Self {
         let (head, body) = response.into_parts();
-        Self { status: head.status, headers: head.headers, body, lease: Some(lease) }
+        Self { status: head.status, headers: head.headers, body, connection: Some(lease) }
     }
 
     /// Whether it is a stream of events.
@@ -180,7 +180,7 @@ impl Reply {
             let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
             match frame {
                 None => {
-                    self.give_back();
+                    self.release_connection();
                     return None;
                 }
                 Some(Ok(frame)) => {
@@ -189,7 +189,7 @@ impl Reply {
                     }
                 }
                 Some(Err(error)) => {
-                    self.lease = None;
+                    self.connection = None;
                     return Some(Err(error));
                 }
             }
@@ -197,13 +197,13 @@ impl Reply {
     }
 
     /// All of the body. Fails when it is larger than `most`.
-    pub(super) async fn whole(mut self, most: usize) -> Result<Bytes, Trouble> {
+    pub(super) async fn read_to_end(mut self, most: usize) -> Result<Bytes, CallError> {
         let mut all = Vec::new();
         let mut first: Option<Bytes> = None;
         while let Some(chunk) = self.chunk().await {
-            let chunk = chunk.map_err(|error| Trouble::lost(format!("the connection was lost: {error}")))?;
+            let chunk = chunk.map_err(|error| CallError::disconnected(format!("the connection was lost: {error}")))?;
             if all.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > most {
-                return Err(Kind::TooLarge(format!("the answer is larger than {most} bytes")).into());
+                return Err(ErrorKind::TooLarge(format!("the answer is larger than {most} bytes")).into());
             }
             match first.take() {
                 // Most answers come in one piece, which is not copied.
@@ -219,38 +219,38 @@ impl Reply {
                 break;
             }
         }
-        self.give_back();
+        self.release_connection();
         Ok(first.unwrap_or_else(|| all.into()))
     }
 
     /// Nobody wants the rest. A short one is read, so that the connection can be used again.
     pub(super) fn discard(mut self) {
         if self.body.is_end_stream() {
-            return self.give_back();
+            return self.release_connection();
         }
         tokio::spawn(async move {
             let drained = async {
                 let mut read = 0;
                 while let Some(Ok(chunk)) = self.chunk().await {
                     read += chunk.len();
-                    if read > DISCARDED {
+                    if read > MAX_DRAIN_BYTES {
                         break;
                     }
                 }
             };
-            let _ = tokio::time::timeout(DISCARDING, drained).await;
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, drained).await;
         });
     }
 
-    fn give_back(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            lease.done();
+    fn release_connection(&mut self) {
+        if let Some(lease) = self.connection.take() {
+            lease.release();
         }
     }
 }
 
 /// How long a busy server wants to be left alone.
-fn wait_of(headers: &HeaderMap, waits: u32) -> Option<Duration> {
+fn retry_delay(headers: &HeaderMap, waits: u32) -> Option<Duration> {
     let Some(value) = headers.get(RETRY_AFTER) else {
         return Some(Duration::from_millis(500) * 2_u32.pow(waits));
     };
@@ -278,8 +278,8 @@ pub(super) fn stream_headers() -> HeaderMap {
 }
 
 /// A header somebody wants sent. What the transport itself says cannot be said differently.
-pub(super) fn user_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
-    let unfit = |what: &str| Error::setting(format!("{name:?} cannot be sent as a header: {what}"));
+pub(super) fn user_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ClientError> {
+    let unfit = |what: &str| ClientError::config(format!("{name:?} cannot be sent as a header: {what}"));
     let parsed = HeaderName::try_from(name).map_err(|_| unfit("it is no name of a header"))?;
     let taken = ["accept", "connection", "content-length", "content-type", "host", "transfer-encoding"];
     if taken.contains(&parsed.as_str()) || parsed.as_str().starts_with("mcp-") {
@@ -292,13 +292,13 @@ pub(super) fn user_header(name: &str, value: &str) -> Result<(HeaderName, Header
     Ok((parsed, value))
 }
 
-const REDIRECTS: u32 = 3;
-const CHALLENGES: u32 = 2;
-const WAITS: u32 = 3;
+const MAX_REDIRECTS: u32 = 3;
+const MAX_CHALLENGES: u32 = 2;
+const MAX_BUSY_RETRIES: u32 = 3;
 /// Whoever wants to be left alone for longer is told about, not waited for.
-const LONGEST_WAIT: Duration = Duration::from_secs(20);
-const DISCARDED: usize = 64 << 10;
-const DISCARDING: Duration = Duration::from_secs(1);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(20);
+const MAX_DRAIN_BYTES: usize = 64 << 10;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -309,12 +309,12 @@ mod tests {
         let wait = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, HeaderValue::try_from(value).unwrap());
-            wait_of(&headers, 0)
+            retry_delay(&headers, 0)
         };
         assert_eq!(wait("7"), Some(Duration::from_secs(7)));
         assert_eq!(wait("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
         assert_eq!(wait("soon"), None);
-        assert_eq!(wait_of(&HeaderMap::new(), 1), Some(Duration::from_secs(1)));
+        assert_eq!(retry_delay(&HeaderMap::new(), 1), Some(Duration::from_secs(1)));
     }
 
     #[test]

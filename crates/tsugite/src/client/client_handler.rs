@@ -18,41 +18,41 @@ use tsugite_core::protocol::{ClientCapabilities, Object, OrderedMap};
 use tsugite_core::revision::RpcError;
 
 /// Everything a client can be asked and told, in one place. For one or two of them closures do: see
-/// [`Connecting::on_form`](super::Connecting::on_form) and its neighbours.
+/// [`ClientBuilder::on_elicit_form`](super::Connecting::on_form) and its neighbours.
 ///
 /// ```
-/// use tsugite::client::{Answer, Handler, Offers};
+/// use tsugite::client::{FormResponse, ClientHandler, HandlerCapabilities};
 /// use tsugite::core::protocol::elicitation::FormParams;
 ///
 /// struct Terminal;
 ///
-/// impl Handler for Terminal {
-///     fn offers(&self) -> Offers {
-///         Offers::new().forms()
+/// impl ClientHandler for Terminal {
+///     fn offers(&self) -> HandlerCapabilities {
+///         HandlerCapabilities::new().forms()
 ///     }
 ///
-///     async fn form(&self, form: FormParams) -> Answer {
+///     async fn form(&self, form: FormParams) -> FormResponse {
 ///         println!("{}", form.message);
-///         Answer::Decline
+///         FormResponse::Decline
 ///     }
 /// }
 /// ```
-pub trait Handler: Send + Sync + 'static {
+pub trait ClientHandler: Send + Sync + 'static {
     /// Which questions are answered here: what the server is told that it may ask. What is not named is never called.
-    fn offers(&self) -> Offers;
+    fn capabilities(&self) -> HandlerCapabilities;
 
     /// The server asks the user to fill in a form.
     ///
     /// What the answer leaves out is filled with the form's defaults; an answer that does not fit the form is not sent.
-    fn form(&self, form: FormParams) -> impl Future<Output = Answer> + Send {
+    fn elicit_form(&self, form: FormParams) -> impl Future<Output = FormResponse> + Send {
         let _ = form;
-        async { Answer::Decline }
+        async { FormResponse::Decline }
     }
 
     /// The server asks the user to visit a web page. Never open it without their consent.
-    fn url(&self, url: UrlParams) -> impl Future<Output = Consent> + Send {
+    fn elicit_url(&self, url: UrlParams) -> impl Future<Output = UrlResponse> + Send {
         let _ = url;
-        async { Consent::Decline }
+        async { UrlResponse::Decline }
     }
 
     /// The server asks the model.
@@ -85,10 +85,10 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// Which questions a [`Handler`] answers.
+/// Which questions a [`ClientHandler`] answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Offers {
+pub struct HandlerCapabilities {
     /// Forms for the user.
     pub forms: bool,
     /// Web pages for the user.
@@ -116,7 +116,7 @@ macro_rules! offers {
     )*};
 }
 
-impl Offers {
+impl HandlerCapabilities {
     /// None.
     pub fn new() -> Self {
         Self::default()
@@ -148,7 +148,7 @@ impl Offers {
 /// What a user did with a form.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Answer {
+pub enum FormResponse {
     /// Filled it in.
     Accept(OrderedMap<FieldValue>),
     /// Said no.
@@ -157,31 +157,31 @@ pub enum Answer {
     Cancel,
 }
 
-impl Answer {
+impl FormResponse {
     /// Accepts with what `content` holds, an object of strings, numbers, booleans and arrays of strings.
     ///
     /// ```
-    /// use tsugite::client::Answer;
+    /// use tsugite::client::FormResponse;
     ///
-    /// let answer = Answer::accept(&serde_json::json!({"name": "Kiku", "sure": true})).unwrap();
-    /// assert!(matches!(answer, Answer::Accept(content) if content.len() == 2));
+    /// let answer = FormResponse::accept(&serde_json::json!({"name": "Kiku", "sure": true})).unwrap();
+    /// assert!(matches!(answer, FormResponse::Accept(content) if content.len() == 2));
     /// ```
     pub fn accept<T: serde::Serialize + ?Sized>(content: &T) -> Result<Self, JsonError> {
-        tsugite_core::jsonrpc::RawJson::from_value(content)?.read().map(Answer::Accept)
+        tsugite_core::jsonrpc::RawJson::from_value(content)?.read().map(FormResponse::Accept)
     }
 
     /// Accepts the form's defaults.
-    pub fn defaults() -> Self {
-        Answer::Accept(OrderedMap::new())
+    pub fn accept_defaults() -> Self {
+        FormResponse::Accept(OrderedMap::new())
     }
 }
 
 /// What a user said to a web page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Consent {
+pub enum UrlResponse {
     /// It is open; what happens there is between the user and the server.
-    Open,
+    Accept,
     /// No.
     Decline,
     /// They went away without saying.
@@ -204,35 +204,35 @@ pub enum Change {
         uri: String,
     },
     /// What a user was sent to a web page for is done (2025-11-25).
-    Elicitation {
+    ElicitationComplete {
         /// Which.
         id: String,
     },
     /// More than is kept has changed since the last look: everything may be different.
-    Everything,
+    All,
 }
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type Asked<P, T> = Arc<dyn Fn(P) -> Boxed<T> + Send + Sync>;
-type Told<P> = Arc<dyn Fn(P) + Send + Sync>;
+type ClientHandlerFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type RequestCallback<P, T> = Arc<dyn Fn(P) -> ClientHandlerFuture<T> + Send + Sync>;
+type NotificationCallback<P> = Arc<dyn Fn(P) + Send + Sync>;
 
-/// What was set, by a [`Handler`] or by closures.
+/// What was set, by a [`ClientHandler`] or by closures.
 #[derive(Clone, Default)]
-pub(super) struct Handlers {
-    pub(super) form: Option<Asked<FormParams, Answer>>,
-    pub(super) url: Option<Asked<UrlParams, Consent>>,
-    pub(super) sample: Option<Asked<CreateMessageParams, Result<CreateMessageResult, RpcError>>>,
+pub(super) struct ClientHandlers {
+    pub(super) form: Option<RequestCallback<FormParams, FormResponse>>,
+    pub(super) url: Option<RequestCallback<UrlParams, UrlResponse>>,
+    pub(super) sample: Option<RequestCallback<CreateMessageParams, Result<CreateMessageResult, RpcError>>>,
     pub(super) sampling_tools: bool,
-    pub(super) roots: Option<Asked<(), Vec<Root>>>,
-    pub(super) log: Option<Told<LogParams>>,
-    pub(super) progress: Option<Told<ProgressParams>>,
-    pub(super) change: Option<Told<Change>>,
+    pub(super) roots: Option<RequestCallback<(), Vec<Root>>>,
+    pub(super) log: Option<NotificationCallback<LogParams>>,
+    pub(super) progress: Option<NotificationCallback<ProgressParams>>,
+    pub(super) change: Option<NotificationCallback<Change>>,
 }
 
-impl Handlers {
+impl ClientHandlers {
     /// Takes all that `handler` offers.
-    pub(super) fn set<H: Handler>(&mut self, handler: H) {
-        let offers = handler.offers();
+    pub(super) fn set_handler<H: ClientHandler>(&mut self, handler: H) {
+        let offers = handler.capabilities();
         let handler = Arc::new(handler);
         macro_rules! asked {
             ($offered:ident, $place:ident, |$handler:ident, $params:pat_param| $ask:expr) => {
@@ -245,8 +245,8 @@ impl Handlers {
                 }
             };
         }
-        asked!(forms, form, |handler, form| handler.form(form));
-        asked!(urls, url, |handler, url| handler.url(url));
+        asked!(forms, form, |handler, form| handler.elicit_form(form));
+        asked!(urls, url, |handler, url| handler.elicit_url(url));
         asked!(sampling, sample, |handler, request| handler.sample(request));
         asked!(roots, roots, |handler, ()| handler.roots());
         self.sampling_tools |= offers.sampling_tools;
@@ -289,14 +289,14 @@ impl Handlers {
 }
 
 /// Tells somebody something. Whoever panics over it must not take the connection along.
-pub(super) fn tell<P>(told: &(dyn Fn(P) + Send + Sync), what: P) {
+pub(super) fn invoke_callback<P>(told: &(dyn Fn(P) + Send + Sync), what: P) {
     if catch_unwind(AssertUnwindSafe(|| told(what))).is_err() {
         tracing::error!("a handler of the client panicked");
     }
 }
 
 /// A closure over a question.
-pub(super) fn asked<P, T, F, A>(ask: F) -> Asked<P, T>
+pub(super) fn request_callback<P, T, F, A>(ask: F) -> RequestCallback<P, T>
 where
     F: Fn(P) -> A + Send + Sync + 'static,
     A: Future<Output = T> + Send + 'static,
@@ -310,37 +310,37 @@ mod tests {
 
     struct Person;
 
-    impl Handler for Person {
-        fn offers(&self) -> Offers {
-            Offers::new().forms().roots()
+    impl ClientHandler for Person {
+        fn capabilities(&self) -> HandlerCapabilities {
+            HandlerCapabilities::new().forms().roots()
         }
 
-        async fn form(&self, form: FormParams) -> Answer {
+        async fn elicit_form(&self, form: FormParams) -> FormResponse {
             match form.message.as_str() {
-                "sure?" => Answer::defaults(),
-                _ => Answer::Cancel,
+                "sure?" => FormResponse::accept_defaults(),
+                _ => FormResponse::Cancel,
             }
         }
     }
 
     #[tokio::test]
     async fn what_is_offered_is_declared_and_nothing_else() {
-        let mut handlers = Handlers::default();
+        let mut handlers = ClientHandlers::default();
         assert_eq!(handlers.capabilities(), ClientCapabilities::new());
-        handlers.set(Person);
+        handlers.set_handler(Person);
         let declared = handlers.capabilities();
         assert!(declared.roots.is_some() && declared.sampling.is_none());
         let elicitation = declared.elicitation.unwrap();
         assert!(elicitation.supports_form() && !elicitation.supports_url());
         let form = FormParams::new("sure?", tsugite_core::protocol::form::FormSchema::new());
-        assert_eq!(handlers.form.unwrap()(form).await, Answer::defaults());
+        assert_eq!(handlers.form.unwrap()(form).await, FormResponse::accept_defaults());
         assert!(handlers.sample.is_none() && handlers.change.is_none());
     }
 
     #[tokio::test]
     async fn a_web_page_alone_declares_no_forms() {
-        let url = Some(asked(|_| async { Consent::Open }));
-        let handlers = Handlers { url, ..Handlers::default() };
+        let url = Some(request_callback(|_| async { UrlResponse::Accept }));
+        let handlers = ClientHandlers { url, ..ClientHandlers::default() };
         let elicitation = handlers.capabilities().elicitation.unwrap();
         assert!(elicitation.supports_url() && !elicitation.supports_form());
     }

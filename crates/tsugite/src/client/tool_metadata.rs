@@ -13,20 +13,20 @@ use crate::lock::lock;
 
 /// The tools a list has shown.
 #[derive(Default)]
-pub(super) struct KnownTools {
-    tools: Mutex<HashMap<String, Known>>,
+pub(super) struct ToolMetadataCache {
+    tools: Mutex<HashMap<String, ToolMetadata>>,
 }
 
-struct Known {
-    headers: HeaderParams,
-    repeatable: bool,
-    output: Option<Schema>,
+struct ToolMetadata {
+    header_params: HeaderParams,
+    idempotent: bool,
+    output_schema: Option<Schema>,
 }
 
-impl KnownTools {
+impl ToolMetadataCache {
     /// A list has come. On 2026-07-28 a tool whose marks for headers are invalid must not be used over HTTP; it is taken
     /// out, with a warning.
-    pub(super) fn learn(&self, tools: &mut Vec<Tool>, revision: Revision, over_http: bool) {
+    pub(super) fn update(&self, tools: &mut Vec<Tool>, revision: Revision, over_http: bool) {
         let judged = revision.is_stateless() && over_http;
         let mut known = lock(&self.tools);
         tools.retain(|tool| {
@@ -44,10 +44,10 @@ impl KnownTools {
                 hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
             });
             // A hostile server cannot make this grow without end.
-            if known.len() < MOST || known.contains_key(&tool.name) {
+            if known.len() < MAX_TOOLS || known.contains_key(&tool.name) {
                 known.insert(
                     tool.name.clone(),
-                    Known { headers, repeatable, output: tool.output_schema.clone() },
+                    ToolMetadata { header_params: headers, idempotent: repeatable, output_schema: tool.output_schema.clone() },
                 );
             }
             true
@@ -55,44 +55,44 @@ impl KnownTools {
     }
 
     /// The list has changed.
-    pub(super) fn forget(&self) {
+    pub(super) fn invalidate(&self) {
         // What is known stays true enough for headers until the next list; a wrong header is refused, and the list read.
         for known in lock(&self.tools).values_mut() {
-            known.repeatable = false;
+            known.idempotent = false;
         }
     }
 
     /// Whether a list has shown this tool.
-    pub(super) fn knows(&self, name: &str) -> bool {
+    pub(super) fn contains(&self, name: &str) -> bool {
         lock(&self.tools).contains_key(name)
     }
 
     /// Whether calling this tool twice does no harm, as far as the server says.
-    pub(super) fn is_repeatable(&self, name: &str) -> bool {
-        lock(&self.tools).get(name).is_some_and(|known| known.repeatable)
+    pub(super) fn is_idempotent(&self, name: &str) -> bool {
+        lock(&self.tools).get(name).is_some_and(|known| known.idempotent)
     }
 
     /// What the tool says its output looks like.
-    pub(super) fn output(&self, name: &str) -> Option<Schema> {
-        lock(&self.tools).get(name)?.output.clone()
+    pub(super) fn output_schema(&self, name: &str) -> Option<Schema> {
+        lock(&self.tools).get(name)?.output_schema.clone()
     }
 
     /// The arguments of a tool that are mirrored in headers, if there are any.
     pub(super) fn header_params(&self, name: &str) -> Option<HeaderParams> {
         lock(&self.tools)
             .get(name)
-            .filter(|known| !known.headers.is_empty())
-            .map(|known| known.headers.clone())
+            .filter(|known| !known.header_params.is_empty())
+            .map(|known| known.header_params.clone())
     }
 
     /// The headers that mirror arguments of a call.
-    pub(super) fn headers(&self, name: &str, arguments: Option<&str>) -> Vec<(String, String)> {
+    pub(super) fn param_headers(&self, name: &str, arguments: Option<&str>) -> Vec<(String, String)> {
         let known = lock(&self.tools);
-        let Some(known) = known.get(name).filter(|known| !known.headers.is_empty()) else {
+        let Some(known) = known.get(name).filter(|known| !known.header_params.is_empty()) else {
             return Vec::new();
         };
         let arguments: Value = arguments.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        let mirrored = known.headers.iter().filter_map(|param| {
+        let mirrored = known.header_params.iter().filter_map(|param| {
             let value = param.value(&arguments)?;
             Some((format!("mcp-param-{}", param.name), header::encode(&value).into_owned()))
         });
@@ -101,4 +101,4 @@ impl KnownTools {
 }
 
 /// Tools that are remembered.
-const MOST: usize = 10_000;
+const MAX_TOOLS: usize = 10_000;

@@ -12,8 +12,8 @@ use tsugite_core::protocol::{prompts, resources, tasks, tools};
 
 use super::Client;
 use super::cache::Caching;
-use super::call::Request;
-use super::error::{Error, Kind, Result};
+use super::call::ClientMethod;
+use super::client_error::{ClientError, ErrorKind, Result};
 use super::options::Options;
 
 /// A list of a server. Await it for all of it, or take it as a stream: `next`, or [`PostSseBody`].
@@ -25,7 +25,7 @@ use super::options::Options;
 /// use tsugite::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-/// # let server = Server::new("s", "1").tool(Tool::new("one").handler(async || 1));
+/// # let server = Server::new("s", "1").find_tool(Tool::new("one").handler(async || 1));
 /// let client = Client::of(&server).await?;
 /// let all = client.list_tools().await?;
 /// assert_eq!(all[0].mcp_name, "one");
@@ -37,29 +37,29 @@ use super::options::Options;
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing is sent before it is awaited or looked at"]
-pub struct Listing<M: Pages> {
+pub struct Paginator<M: Paginated> {
     client: Client,
     options: Options,
-    ready: VecDeque<M::Item>,
-    next: Next,
-    seen: HashSet<String>,
-    pages: usize,
-    fetching: Option<Fetching<M>>,
+    buffered: VecDeque<M::Item>,
+    next_page: NextPage,
+    seen_cursors: HashSet<String>,
+    pages_read: usize,
+    fetching: Option<PageFuture<M>>,
 }
 
-type Fetching<M> =
+type PageFuture<M> =
     Pin<Box<dyn Future<Output = Result<<M as tsugite_core::protocol::Method>::Output>> + Send>>;
 
-enum Next {
+enum NextPage {
     First,
-    Page(String),
+    Cursor(String),
     /// Given up, which is told after all that came before.
-    Fail(Error),
-    None,
+    Failed(ClientError),
+    Done,
 }
 
 /// A list that comes in pages.
-pub trait Pages: Request<Params = PageParams> {
+pub trait Paginated: ClientMethod<Params = PageParams> {
     /// What it lists.
     type Item: Send + Unpin + 'static;
 
@@ -69,7 +69,7 @@ pub trait Pages: Request<Params = PageParams> {
 
 macro_rules! pages {
     ($($list:ty: $item:ty, $field:ident);* $(;)?) => {$(
-        impl Pages for $list {
+        impl Paginated for $list {
             type Item = $item;
 
             fn page(output: Self::Output) -> (Vec<$item>, Option<String>) {
@@ -87,22 +87,22 @@ pages! {
     tasks::List: tasks::Task, tasks;
 }
 
-impl<M: Pages> Listing<M> {
+impl<M: Paginated> Paginator<M> {
     pub(super) fn new(client: &Client) -> Self {
         Self {
             client: client.clone(),
             options: Options::default(),
-            ready: VecDeque::new(),
-            next: Next::First,
-            seen: HashSet::new(),
-            pages: 0,
+            buffered: VecDeque::new(),
+            next_page: NextPage::First,
+            seen_cursors: HashSet::new(),
+            pages_read: 0,
             fetching: None,
         }
     }
 
     /// How long to wait for each page.
     pub fn timeout(mut self, silence: Duration) -> Self {
-        self.options.idle = Some(silence);
+        self.options.idle_timeout = Some(silence);
         self
     }
 
@@ -125,21 +125,21 @@ impl<M: Pages> Listing<M> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<M::Item>>> {
         loop {
-            if let Some(item) = self.ready.pop_front() {
+            if let Some(item) = self.buffered.pop_front() {
                 return Poll::Ready(Some(Ok(item)));
             }
             let Some(fetching) = &mut self.fetching else {
-                let cursor = match std::mem::replace(&mut self.next, Next::None) {
-                    Next::None => return Poll::Ready(None),
-                    Next::Fail(error) => return Poll::Ready(Some(Err(error))),
-                    Next::First => None,
-                    Next::Page(cursor) => Some(cursor),
+                let cursor = match std::mem::replace(&mut self.next_page, NextPage::Done) {
+                    NextPage::Done => return Poll::Ready(None),
+                    NextPage::Failed(error) => return Poll::Ready(Some(Err(error))),
+                    NextPage::First => None,
+                    NextPage::Cursor(cursor) => Some(cursor),
                 };
                 let (client, options) = (self.client.clone(), self.options.clone());
                 self.fetching = Some(Box::pin(async move {
                     let mut params = PageParams::new();
                     params.cursor = cursor;
-                    client.ask::<M>(&params, &options).await
+                    client.send_request::<M>(&params, &options).await
                 }));
                 continue;
             };
@@ -149,15 +149,15 @@ impl<M: Pages> Listing<M> {
                 Err(error) => return Poll::Ready(Some(Err(error))),
                 Ok(page) => {
                     let (items, next) = M::page(page);
-                    self.ready.extend(items);
-                    self.pages += 1;
+                    self.buffered.extend(items);
+                    self.pages_read += 1;
                     if let Some(cursor) = next {
-                        self.next = if !self.seen.insert(cursor.clone()) {
-                            Next::Fail(endless("a page comes again", self.pages))
-                        } else if self.pages >= self.client.inner.shared.settings.pages {
-                            Next::Fail(endless("there is no end", self.pages))
+                        self.next_page = if !self.seen_cursors.insert(cursor.clone()) {
+                            NextPage::Failed(endless_list_error("a page comes again", self.pages_read))
+                        } else if self.pages_read >= self.client.inner.shared.settings.max_pages {
+                            NextPage::Failed(endless_list_error("there is no end", self.pages_read))
                         } else {
-                            Next::Page(cursor)
+                            NextPage::Cursor(cursor)
                         };
                     }
                 }
@@ -166,11 +166,11 @@ impl<M: Pages> Listing<M> {
     }
 }
 
-fn endless(what: &str, pages: usize) -> Error {
-    Kind::TooLarge(format!("the server's list was given up after {pages} pages: {what}")).into()
+fn endless_list_error(what: &str, pages: usize) -> ClientError {
+    ErrorKind::TooLarge(format!("the server's list was given up after {pages} pages: {what}")).into()
 }
 
-impl<M: Pages> Stream for Listing<M>
+impl<M: Paginated> Stream for Paginator<M>
 where
     Self: Unpin,
 {
@@ -181,7 +181,7 @@ where
     }
 }
 
-impl<M: Pages> IntoFuture for Listing<M> {
+impl<M: Paginated> IntoFuture for Paginator<M> {
     type Output = Result<Vec<M::Item>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 

@@ -12,78 +12,78 @@ use tsugite_core::jsonrpc::{ErrorObject, Id, RawJson};
 use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::session::call_timer::{CallTimer, Timeouts};
 
-use super::handler;
+use super::client_handler;
 use crate::int_map::IntMap;
 use crate::lock::lock;
 
 /// Told how far a call has come.
-pub(super) type OnProgress = Arc<dyn Fn(ProgressParams) + Send + Sync>;
+pub(super) type ProgressCallback = Arc<dyn Fn(ProgressParams) + Send + Sync>;
 
 /// What came of a call.
 #[derive(Debug)]
-pub(super) enum Outcome {
-    Answered(Result<RawJson, ErrorObject>),
+pub(super) enum CallOutcome {
+    Response(Result<RawJson, ErrorObject>),
     /// The connection went away; in words.
-    Lost(String),
+    Disconnected(String),
 }
 
 /// The calls made over one connection. Ids are never used twice.
 #[derive(Default)]
-pub(super) struct Calls {
-    last: AtomicI64,
-    table: Mutex<IntMap<Arc<Waiting>>>,
+pub(super) struct PendingCalls {
+    last_id: AtomicI64,
+    table: Mutex<IntMap<Arc<PendingCall>>>,
 }
 
 /// One of them.
-pub(super) struct Waiting {
+pub(super) struct PendingCall {
     id: i64,
-    patience: Timeouts,
-    on_progress: Option<OnProgress>,
-    state: Mutex<State>,
+    timeouts: Timeouts,
+    on_progress: Option<ProgressCallback>,
+    state: Mutex<PendingCallState>,
 }
 
-struct State {
-    pace: CallTimer,
-    outcome: Option<Outcome>,
+struct PendingCallState {
+    call_timer: CallTimer,
+    outcome: Option<CallOutcome>,
     /// Who waits for the outcome.
-    waiter: Option<Waker>,
+    outcome_waker: Option<Waker>,
     /// Who waits for the clock to run again.
-    timer: Option<Waker>,
+    timer_waker: Option<Waker>,
 }
 
 /// No answer came in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TimedOut {
+pub(super) struct CallTimeoutError {
     pub(super) limit: Duration,
     pub(super) total: bool,
 }
 
-impl Calls {
+impl PendingCalls {
     /// A call is made now.
-    pub(super) fn begin(&self, patience: Timeouts, on_progress: Option<OnProgress>) -> Arc<Waiting> {
-        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let state = State {
-            pace: CallTimer::new(Instant::now().into_std(), patience),
+    pub(super) fn register(&self, patience: Timeouts, on_progress: Option<ProgressCallback>) -> Arc<PendingCall> {
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let state = PendingCallState {
+            call_timer: CallTimer::new(Instant::now().into_std(), patience),
             outcome: None,
-            waiter: None,
-            timer: None,
+            outcome_waker: None,
+            timer_waker: None,
         };
-        let waiting = Arc::new(Waiting { id, patience, on_progress, state: Mutex::new(state) });
+        let waiting = Arc::new(PendingCall { id, timeouts: patience, on_progress, state: Mutex::new(state) });
         lock(&self.table).insert(id, Arc::clone(&waiting));
         waiting
     }
 
     /// Nobody waits for it any more. False if it was answered already.
-    pub(super) fn forget(&self, id: i64) -> bool {
+    pub(super) fn remove(&self, id: i64) -> bool {
         lock(&self.table).remove(&id).is_some()
     }
 
     /// An answer has come. False when nobody waits for it: it is late, doubled, or the peer's mistake.
-    pub(super) fn answer(&self, id: &Id<'_>, outcome: Result<RawJson, ErrorObject>) -> bool {
+    pub(super) fn complete(&self, id: &Id<'_>, outcome: Result<RawJson, ErrorObject>) -> bool {
         let waiting = id.as_i64().and_then(|id| lock(&self.table).remove(&id));
         match waiting {
             Some(waiting) => {
-                waiting.settle(Outcome::Answered(outcome));
+                waiting.complete(CallOutcome::Response(outcome));
                 true
             }
             None => false,
@@ -91,10 +91,10 @@ impl Calls {
     }
 
     /// Progress has come. False when it belongs to no call.
-    pub(super) fn progress(&self, progress: ProgressParams) -> bool {
-        match self.waiting(&progress.progress_token) {
+    pub(super) fn handle_progress(&self, progress: ProgressParams) -> bool {
+        match self.get(&progress.progress_token) {
             Some(waiting) => {
-                waiting.progress(progress);
+                waiting.handle_progress(progress);
                 true
             }
             None => false,
@@ -102,38 +102,38 @@ impl Calls {
     }
 
     /// The call with this id, if it still waits.
-    pub(super) fn waiting(&self, id: &Id<'_>) -> Option<Arc<Waiting>> {
+    pub(super) fn get(&self, id: &Id<'_>) -> Option<Arc<PendingCall>> {
         let id = id.as_i64()?;
         lock(&self.table).get(&id).cloned()
     }
 
     /// Everything that waits: whoever asked a question without saying for which call asked it for one of these.
-    pub(super) fn all(&self) -> Vec<Arc<Waiting>> {
+    pub(super) fn all(&self) -> Vec<Arc<PendingCall>> {
         lock(&self.table).values().cloned().collect()
     }
 
     /// The connection is gone: every call is over.
-    pub(super) fn lose(&self, seen: &str) {
+    pub(super) fn fail_all(&self, seen: &str) {
         let all = std::mem::take(&mut *lock(&self.table));
         for waiting in all.into_values() {
-            waiting.settle(Outcome::Lost(seen.to_owned()));
+            waiting.complete(CallOutcome::Disconnected(seen.to_owned()));
         }
     }
 }
 
-impl Waiting {
+impl PendingCall {
     pub(super) fn id(&self) -> i64 {
         self.id
     }
 
-    /// Waits for the outcome. Time is kept by [`Self::within`].
-    pub(super) fn outcome(&self) -> impl Future<Output = Outcome> {
+    /// Waits for the outcome. Time is kept by [`Self::run_with_timeout`].
+    pub(super) fn outcome(&self) -> impl Future<Output = CallOutcome> {
         poll_fn(|cx| {
             let mut state = lock(&self.state);
             match state.outcome.take() {
                 Some(outcome) => Poll::Ready(outcome),
                 None => {
-                    keep(&mut state.waiter, cx);
+                    register_waker(&mut state.outcome_waker, cx);
                     Poll::Pending
                 }
             }
@@ -141,12 +141,12 @@ impl Waiting {
     }
 
     /// Whether the outcome is there.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         lock(&self.state).outcome.is_some()
     }
 
     /// Runs `work` as long as the call has time.
-    pub(super) async fn within<F: Future>(&self, mut work: Pin<&mut F>) -> Result<F::Output, TimedOut> {
+    pub(super) async fn run_with_timeout<F: Future>(&self, mut work: Pin<&mut F>) -> Result<F::Output, CallTimeoutError> {
         // Most calls are answered before their first look at the clock.
         let mut clock = pin!(None);
         poll_fn(|cx| {
@@ -156,16 +156,16 @@ impl Waiting {
             loop {
                 let (deadline, total) = {
                     let mut state = lock(&self.state);
-                    let deadline = state.pace.deadline().map(Instant::from_std);
+                    let deadline = state.call_timer.deadline().map(Instant::from_std);
                     if deadline.is_none() {
-                        keep(&mut state.timer, cx);
+                        register_waker(&mut state.timer_waker, cx);
                     }
-                    (deadline, state.pace.is_limited_by_total())
+                    (deadline, state.call_timer.is_limited_by_total())
                 };
                 let Some(deadline) = deadline else { return Poll::Pending };
                 if deadline <= Instant::now() {
-                    let limit = self.patience.total_timeout.filter(|_| total).unwrap_or(self.patience.idle_timeout);
-                    return Poll::Ready(Err(TimedOut { limit, total }));
+                    let limit = self.timeouts.total_timeout.filter(|_| total).unwrap_or(self.timeouts.idle_timeout);
+                    return Poll::Ready(Err(CallTimeoutError { limit, total }));
                 }
                 match clock.as_mut().as_pin_mut() {
                     None => clock.set(Some(sleep_until(deadline))),
@@ -185,23 +185,23 @@ impl Waiting {
     }
 
     /// Somebody needs time to answer a question of the server: the clock stands until the guard is dropped.
-    pub(super) fn pause(self: &Arc<Self>) -> Paused {
-        lock(&self.state).pace.pause(Instant::now().into_std());
-        Paused(Arc::clone(self))
+    pub(super) fn pause_timer(self: &Arc<Self>) -> PausedTimer {
+        lock(&self.state).call_timer.pause(Instant::now().into_std());
+        PausedTimer(Arc::clone(self))
     }
 
-    fn progress(&self, progress: ProgressParams) {
-        let rises = lock(&self.state).pace.record_progress(Instant::now().into_std(), progress.progress);
+    fn handle_progress(&self, progress: ProgressParams) {
+        let rises = lock(&self.state).call_timer.record_progress(Instant::now().into_std(), progress.progress);
         if rises && let Some(told) = &self.on_progress {
-            handler::tell(&**told, progress);
+            client_handler::invoke_callback(&**told, progress);
         }
     }
 
-    fn settle(&self, outcome: Outcome) {
+    fn complete(&self, outcome: CallOutcome) {
         let waiter = {
             let mut state = lock(&self.state);
             state.outcome = Some(outcome);
-            state.waiter.take()
+            state.outcome_waker.take()
         };
         if let Some(waiter) = waiter {
             waiter.wake();
@@ -210,14 +210,14 @@ impl Waiting {
 }
 
 /// A clock that stands.
-pub(super) struct Paused(Arc<Waiting>);
+pub(super) struct PausedTimer(Arc<PendingCall>);
 
-impl Drop for Paused {
+impl Drop for PausedTimer {
     fn drop(&mut self) {
         let timer = {
             let mut state = lock(&self.0.state);
-            state.pace.resume(Instant::now().into_std());
-            state.timer.take()
+            state.call_timer.resume(Instant::now().into_std());
+            state.timer_waker.take()
         };
         if let Some(timer) = timer {
             timer.wake();
@@ -225,7 +225,7 @@ impl Drop for Paused {
     }
 }
 
-fn keep(place: &mut Option<Waker>, cx: &Context<'_>) {
+fn register_waker(place: &mut Option<Waker>, cx: &Context<'_>) {
     if !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
         *place = Some(cx.waker().clone());
     }
@@ -237,7 +237,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn patience(idle: u32, total: u32) -> Timeouts {
+    fn timeouts(idle: u32, total: u32) -> Timeouts {
         Timeouts::new(SECOND * idle).total_timeout(SECOND * total)
     }
 
@@ -247,79 +247,79 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn progress_gives_a_call_more_time_but_not_more_than_there_is_in_all() {
-        let calls = Calls::default();
-        let waiting = calls.begin(patience(30, 70), None);
+        let calls = PendingCalls::default();
+        let waiting = calls.register(timeouts(30, 70), None);
         let start = Instant::now();
         let told = async {
             for step in 1..10 {
                 tokio::time::sleep(SECOND * 20).await;
-                calls.progress(progress(waiting.id(), f64::from(step)));
+                calls.handle_progress(progress(waiting.id(), f64::from(step)));
             }
             std::future::pending::<()>().await;
         };
-        let timed_out = waiting.within(pin!(told)).await.unwrap_err();
+        let timed_out = waiting.run_with_timeout(pin!(told)).await.unwrap_err();
         assert_eq!((start.elapsed(), timed_out.total), (SECOND * 70, true));
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_ends_a_call() {
-        let calls = Calls::default();
-        let waiting = calls.begin(patience(30, 70), None);
+        let calls = PendingCalls::default();
+        let waiting = calls.register(timeouts(30, 70), None);
         let start = Instant::now();
-        let timed_out = waiting.within(pin!(waiting.outcome())).await.unwrap_err();
+        let timed_out = waiting.run_with_timeout(pin!(waiting.outcome())).await.unwrap_err();
         assert_eq!((start.elapsed(), timed_out.total), (SECOND * 30, false));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_stands_while_somebody_answers() {
-        let calls = Calls::default();
-        let waiting = calls.begin(patience(30, 40), None);
+        let calls = PendingCalls::default();
+        let waiting = calls.register(timeouts(30, 40), None);
         let start = Instant::now();
         let asked = async {
             tokio::time::sleep(SECOND * 10).await;
-            let paused = waiting.pause();
+            let paused = waiting.pause_timer();
             tokio::time::sleep(SECOND * 1000).await;
             drop(paused);
             std::future::pending::<()>().await;
         };
-        waiting.within(pin!(asked)).await.unwrap_err();
+        waiting.run_with_timeout(pin!(asked)).await.unwrap_err();
         assert_eq!(start.elapsed(), SECOND * 1040);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_clock_that_stood_from_the_first_moment_runs_again() {
-        let calls = Calls::default();
-        let waiting = calls.begin(patience(5, 40), None);
+        let calls = PendingCalls::default();
+        let waiting = calls.register(timeouts(5, 40), None);
         let start = Instant::now();
-        let paused = waiting.pause();
+        let paused = waiting.pause_timer();
         let resumed = async {
             tokio::time::sleep(SECOND * 100).await;
             drop(paused);
         };
         let outcome = pin!(waiting.outcome());
-        let (_, timed_out) = tokio::join!(resumed, waiting.within(outcome));
+        let (_, timed_out) = tokio::join!(resumed, waiting.run_with_timeout(outcome));
         assert!(timed_out.is_err());
         assert_eq!(start.elapsed(), SECOND * 105);
     }
 
     #[tokio::test]
     async fn an_answer_is_believed_once() {
-        let calls = Calls::default();
-        let waiting = calls.begin(Timeouts::default(), None);
+        let calls = PendingCalls::default();
+        let waiting = calls.register(Timeouts::default(), None);
         let id = Id::from(waiting.id());
-        assert!(calls.answer(&id, Ok(RawJson::empty_object())));
-        assert!(!calls.answer(&id, Ok(RawJson::empty_object())));
-        assert!(!calls.answer(&Id::from(77), Ok(RawJson::empty_object())));
-        assert!(matches!(waiting.outcome().await, Outcome::Answered(Ok(_))));
+        assert!(calls.complete(&id, Ok(RawJson::empty_object())));
+        assert!(!calls.complete(&id, Ok(RawJson::empty_object())));
+        assert!(!calls.complete(&Id::from(77), Ok(RawJson::empty_object())));
+        assert!(matches!(waiting.outcome().await, CallOutcome::Response(Ok(_))));
     }
 
     #[tokio::test]
     async fn a_lost_connection_ends_every_call() {
-        let calls = Calls::default();
-        let waiting: Vec<_> = (0..3).map(|_| calls.begin(Timeouts::default(), None)).collect();
-        calls.lose("gone");
+        let calls = PendingCalls::default();
+        let waiting: Vec<_> = (0..3).map(|_| calls.register(Timeouts::default(), None)).collect();
+        calls.fail_all("gone");
         for waiting in waiting {
-            assert!(matches!(waiting.outcome().await, Outcome::Lost(seen) if seen == "gone"));
+            assert!(matches!(waiting.outcome().await, CallOutcome::Disconnected(seen) if seen == "gone"));
         }
         assert!(calls.all().is_empty());
     }

@@ -1,0 +1,108 @@
+//! What outlives a single connection of a client.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use tsugite_core::jsonrpc::Id;
+use tsugite_core::revision::Revision;
+
+use super::cache::Cache;
+use super::client_error::truncate;
+use super::client_handler::{self, Change};
+use super::tool_metadata::ToolMetadataCache;
+use super::client_settings::{Direction, ClientSettings};
+use super::subscription::SubscriptionQueue;
+use crate::lock::lock;
+
+/// One client's memory.
+pub(super) struct ClientState {
+    pub(super) settings: ClientSettings,
+    pub(super) cache: Cache,
+    pub(super) tools: ToolMetadataCache,
+    subscription_queues: Mutex<Vec<Weak<SubscriptionQueue>>>,
+    /// How often something came that is no message.
+    invalid_message_count: AtomicU64,
+}
+
+impl ClientState {
+    pub(super) fn new(settings: ClientSettings) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            cache: Cache::default(),
+            tools: ToolMetadataCache::default(),
+            subscription_queues: Mutex::default(),
+            invalid_message_count: AtomicU64::new(0),
+        })
+    }
+
+    /// From now on changes reach this mailbox too.
+    pub(super) fn add_subscription(&self, mailbox: &Arc<SubscriptionQueue>) {
+        let mut mailboxes = lock(&self.subscription_queues);
+        mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
+        mailboxes.push(Arc::downgrade(mailbox));
+    }
+
+    /// Something of the server has changed; `subscription` is the one that says so, where there are several.
+    pub(super) fn notify_change(&self, change: Change, subscription: Option<i64>, revision: Revision) {
+        self.cache.invalidate(&change);
+        if change == Change::Tools {
+            self.tools.invalidate();
+        }
+        let mailboxes: Vec<_> = lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).collect();
+        for mailbox in mailboxes {
+            mailbox.push(&change, subscription);
+        }
+        // On 2026-07-28 the handler has a subscription of its own.
+        if !revision.is_stateless()
+            && let Some(told) = &self.settings.handlers.change
+        {
+            client_handler::invoke_callback(&**told, change);
+        }
+    }
+
+    /// The server has begun a subscription.
+    pub(super) fn acknowledge_subscription(&self, id: &Id<'_>) {
+        let mailboxes: Vec<_> = lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).collect();
+        for mailbox in mailboxes {
+            mailbox.acknowledge(id);
+        }
+    }
+
+    /// Whether this call is a subscription.
+    pub(super) fn is_subscription(&self, id: &Id<'_>) -> bool {
+        lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).any(|mailbox| mailbox.has_subscription_id(id))
+    }
+
+    /// Nothing more will come.
+    pub(super) fn close_subscriptions(&self) {
+        let mailboxes: Vec<_> =
+            lock(&self.subscription_queues).drain(..).filter_map(|mailbox| mailbox.upgrade()).collect();
+        for mailbox in mailboxes {
+            mailbox.close();
+        }
+    }
+
+    /// A message leaves, or something has arrived where messages arrive.
+    pub(super) fn trace_message(&self, direction: Direction, bytes: &[u8]) {
+        if let Some(told) = &self.settings.on_wire {
+            told(direction, String::from_utf8_lossy(bytes).trim_end());
+        }
+    }
+
+    /// Something that is no message came where messages come.
+    pub(super) fn report_invalid_message(&self, bytes: &[u8], wrong: &str) {
+        let text = String::from_utf8_lossy(bytes.get(..MAX_EXCERPT_BYTES).unwrap_or(bytes));
+        let line = truncate(&text, MAX_EXCERPT_BYTES);
+        match self.invalid_message_count.fetch_add(1, Ordering::Relaxed) {
+            ..MAX_INVALID_WARNINGS => tracing::warn!(wrong, line, "the server sent something that is no message"),
+            MAX_INVALID_WARNINGS => tracing::warn!("the server sends more that is no message; no more of it is shown"),
+            _ => tracing::debug!(wrong, line, "the server sent something that is no message"),
+        }
+    }
+}
+
+/// Lines of noise that are shown; of one that goes on and on nobody reads more.
+const MAX_INVALID_WARNINGS: u64 = 10;
+
+/// Bytes of noise that are shown.
+const MAX_EXCERPT_BYTES: usize = 200;

@@ -1,0 +1,136 @@
+//! HTTP+SSE of 2024-11-05: a stream for everything the server says, and an address for everything said to it.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{Method, StatusCode, Uri};
+use tokio::sync::oneshot;
+use tsugite_core::sse::SseReader;
+
+use super::http_endpoint::{HttpEndpoint, ResponseReader, message_headers, stream_headers};
+use super::response_stream::event_too_large;
+use super::{HttpConfig, excerpt};
+use crate::client::transport::{Transport, EncodedRequest};
+use crate::client::client_error::{ClientError, ErrorKind, ConnectStep};
+use crate::client::connection::{ClientConnection, CallError};
+use crate::client::client_state::ClientState;
+use crate::lock::lock;
+
+/// A connection of 2024-11-05.
+pub(in crate::client) struct HttpSse {
+    endpoint: HttpEndpoint,
+    /// Where messages go.
+    message_uri: Mutex<Option<Uri>>,
+}
+
+impl HttpSse {
+    /// Opens the stream and waits until the server has said where messages go.
+    pub(in crate::client) async fn open(shared: &Arc<ClientState>, url: &HttpConfig) -> Result<Arc<ClientConnection>, ClientError> {
+        let door = url.endpoint(shared.settings.timeouts.idle_timeout)?;
+        let limit = shared.settings.timeouts.idle_timeout;
+        let opened = tokio::time::timeout(
+            limit,
+            door.send(Method::GET, &door.uri, &|| Ok(stream_headers()), Bytes::new()),
+        );
+        let reply = opened.await.map_err(|_| ErrorKind::TimedOut { limit, total: false })??;
+        if reply.status != StatusCode::OK || !reply.is_stream() {
+            let status = reply.status.as_u16();
+            let said = tokio::time::timeout(limit, reply.read_to_end(super::MAX_ERROR_BODY_BYTES)).await;
+            let said = excerpt(&said.ok().and_then(Result::ok).unwrap_or_default());
+            return Err(ErrorKind::Status { status, body: said }.into());
+        }
+        let link =
+            ClientConnection::new(Arc::clone(shared), Transport::HttpSse(Box::new(HttpSse { endpoint: door, message_uri: Mutex::default() })));
+        let (told, endpoint) = oneshot::channel();
+        link.register_task(&tokio::spawn(read_events(Arc::clone(&link), reply, told)));
+        let limit = shared.settings.probe_timeout;
+        match tokio::time::timeout(limit, endpoint).await {
+            Ok(Ok(Ok(()))) => Ok(link),
+            Ok(Ok(Err(error))) => {
+                link.abort("the stream has no endpoint");
+                Err(error)
+            }
+            Ok(Err(_)) | Err(_) => {
+                link.abort("the stream has no endpoint");
+                let seen = "the server's stream does not say where messages go";
+                Err(ClientError::connect(ConnectStep::Handshake, seen))
+            }
+        }
+    }
+
+    /// Sends a request; its answer comes on the stream.
+    pub(in crate::client) async fn send_request(&self, outgoing: EncodedRequest<'_>) -> Result<(), CallError> {
+        let headers = || {
+            let mut headers = message_headers();
+            for (name, value) in outgoing.extra_headers {
+                let (name, value) = super::http_endpoint::user_header(name, value)?;
+                headers.insert(name, value);
+            }
+            Ok(headers)
+        };
+        self.post(&headers, outgoing.bytes).await
+    }
+
+    /// Sends a notification or an answer.
+    pub(in crate::client) async fn send_message(&self, bytes: Vec<u8>) -> Result<(), CallError> {
+        self.post(&|| Ok(message_headers()), bytes).await
+    }
+
+    async fn post(
+        &self,
+        headers: &(dyn Fn() -> Result<http::HeaderMap, ClientError> + Sync),
+        bytes: Vec<u8>,
+    ) -> Result<(), CallError> {
+        let Some(endpoint) = lock(&self.message_uri).clone() else {
+            return Err(CallError::not_sent("the server has not said where messages go"));
+        };
+        let reply = self.endpoint.send(Method::POST, &endpoint, headers, bytes.into()).await?;
+        if reply.status.is_success() {
+            reply.discard();
+            return Ok(());
+        }
+        let status = reply.status.as_u16();
+        let said = excerpt(&reply.read_to_end(super::MAX_ERROR_BODY_BYTES).await.unwrap_or_default());
+        Err(ErrorKind::Status { status, body: said }.into())
+    }
+}
+
+/// Reads the stream to its end, which is the end of the connection.
+async fn read_events(link: Arc<ClientConnection>, mut reply: ResponseReader, told: oneshot::Sender<Result<(), ClientError>>) {
+    let Transport::HttpSse(sse) = &link.transport else { return };
+    let mut told = Some(told);
+    let mut events = SseReader::new(link.limits().max_message_bytes);
+    let seen = 'stream: loop {
+        let chunk = match reply.chunk().await {
+            None => break "the server closed the connection".to_owned(),
+            Some(Err(error)) => break format!("the connection was lost: {error}"),
+            Some(Ok(chunk)) => chunk,
+        };
+        events.push(&chunk);
+        while let Some(event) = events.next_event() {
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => break 'stream ClientError::from(event_too_large(error)).to_string(),
+            };
+            if event.name != "endpoint" {
+                link.receive(event.data, None);
+                continue;
+            }
+            let Some(told) = told.take() else { continue };
+            let reference = String::from_utf8_lossy(event.data);
+            let endpoint = sse.endpoint.address.join(&reference).and_then(|address| address.path.parse().ok());
+            let outcome = match &endpoint {
+                Some(_) => Ok(()),
+                // What is sent there may hold credentials.
+                None => {
+                    let seen = "the server wants messages sent to another server, which is refused";
+                    Err(ClientError::connect(ConnectStep::Handshake, seen))
+                }
+            };
+            *lock(&sse.message_uri) = endpoint;
+            let _ = told.send(outcome);
+        }
+        link.wait_for_observer().await;
+    };
+    link.mark_disconnected(&seen);
+}

@@ -1,0 +1,163 @@
+//! How a connection over HTTP begins.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use tsugite_core::jsonrpc::{Id, Incoming, Message, parse};
+use tsugite_core::protocol::Method;
+use tsugite_core::protocol::lifecycle::Initialize;
+use tsugite_core::revision::Revision;
+use tsugite_core::session::probe::{
+    ProbeRequest, ProbeBody, HttpProbeStep, HttpOutcome, HttpProbe, ProbeError, TransportKind, ProbeRecord,
+};
+
+use super::{StreamableHttp, HttpSse, HttpConfig, excerpt, standalone_stream};
+use crate::client::transport::{ServerReply, Transport, EncodedRequest};
+use crate::client::client_error::{ClientError, ErrorKind, Result, ConnectStep};
+use crate::client::connection::{ClientConnection, CallError, OutboundRequest};
+use crate::client::negotiate::{ProbeCall, ConnectGuard, probe_error, policy, complete_negotiation};
+use crate::client::options::Options;
+use crate::client::client_state::ClientState;
+
+/// Opens a connection. `known` is what was found out earlier.
+pub(in crate::client) async fn open(
+    shared: &Arc<ClientState>,
+    url: &HttpConfig,
+    known: Option<ProbeRecord>,
+) -> Result<(Arc<ClientConnection>, Option<ProbeRecord>)> {
+    let known = match url.sse_only {
+        true => {
+            let offer = shared.settings.revisions.handshake().newest_first().next();
+            let offer = offer.ok_or_else(|| ClientError::config("HTTP+SSE needs a revision with a handshake"))?;
+            Some(ProbeRecord::new(offer, TransportKind::HttpSse))
+        }
+        false => known,
+    };
+    let (mut probe, mut next) = match known {
+        Some(verdict) => HttpProbe::with_record(policy(shared), verdict),
+        None => HttpProbe::new(policy(shared)),
+    };
+    let mut opening = ConnectGuard(Some(streamable_http(shared, url)?));
+    let (mut status, mut said, mut answered) = (0, String::new(), false);
+    loop {
+        let Some(link) = &opening.0 else { return Err(ErrorKind::Closed.into()) };
+        next = match next {
+            // What was believed to be there is not: the usual way is tried instead.
+            HttpProbeStep::Send(ask) if !matches!(link.transport, Transport::StreamableHttp(_)) => {
+                opening = ConnectGuard(Some(streamable_http(shared, url)?));
+                HttpProbeStep::Send(ask)
+            }
+            HttpProbeStep::Send(ask) => {
+                let posted = send_probe(link, ask).await?;
+                (status, said, answered) = (posted.status, posted.excerpt, posted.result.is_some());
+                if let Some(Ok(hello)) = &posted.result {
+                    link.set_handshake_result(hello);
+                }
+                probe.receive(probe_outcome(posted.status, posted.result.as_ref()))
+            }
+            HttpProbeStep::OpenSse(_) if url.streamable_only => HttpProbeStep::Fail(ProbeError::HttpStatus(status)),
+            HttpProbeStep::OpenSse(offer) => match open_http_sse(shared, url, offer).await {
+                Ok((old, Err(error))) if url.sse_only => {
+                    old.abort("the server refused");
+                    return Err(ClientError::from_error_response(error, Initialize::NAME, offer));
+                }
+                Ok((old, answer)) => {
+                    if let Ok(hello) = &answer {
+                        old.set_handshake_result(hello);
+                    }
+                    opening = ConnectGuard(Some(old));
+                    probe.receive(probe_outcome(200, Some(&answer)))
+                }
+                Err(CallError::Fatal(error)) => match error.into_kind() {
+                    ErrorKind::Status { status, .. } if !url.sse_only => probe.receive(probe_outcome(status, None)),
+                    other => return Err(other.into()),
+                },
+                Err(lost) => return Err(lost.into()),
+            },
+            // Credentials and patience have been tried already, where the request was sent.
+            HttpProbeStep::Authorize => HttpProbeStep::Fail(ProbeError::HttpStatus(401)),
+            HttpProbeStep::StepUp => HttpProbeStep::Fail(ProbeError::HttpStatus(403)),
+            HttpProbeStep::Wait => HttpProbeStep::Fail(ProbeError::HttpStatus(429)),
+            HttpProbeStep::Fail(ProbeError::HttpStatus(status)) => return Err(ErrorKind::Status { status, body: said }.into()),
+            // A page for people, or whatever else is there.
+            HttpProbeStep::Fail(ProbeError::InvalidResponse(_)) if !answered => {
+                let said = if said.is_empty() { "nothing" } else { &said };
+                let seen = format!("what came with status {status} is no answer: {said}");
+                return Err(ErrorKind::Connect { step: ConnectStep::Http, reason: seen }.into());
+            }
+            HttpProbeStep::Fail(failure) => return Err(probe_error(failure, link)),
+            HttpProbeStep::Done(settled) => {
+                complete_negotiation(link, settled).await?;
+                let verdict = probe.record();
+                return opening.0.take().map(|link| (link, verdict)).ok_or_else(|| ErrorKind::Closed.into());
+            }
+        };
+    }
+}
+
+fn streamable_http(shared: &Arc<ClientState>, url: &HttpConfig) -> Result<Arc<ClientConnection>> {
+    Ok(ClientConnection::new(Arc::clone(shared), Transport::StreamableHttp(Box::new(StreamableHttp::new(url, shared.settings.timeouts.idle_timeout)?))))
+}
+
+/// Opens the stream for what the server says unasked, where there is one.
+pub(in crate::client) async fn start_standalone_stream(link: &Arc<ClientConnection>) {
+    if matches!(link.transport, Transport::StreamableHttp(_)) && link.shared.settings.standalone_stream {
+        standalone_stream::start(link).await;
+    }
+}
+
+/// What came back for one of the two first requests.
+struct ProbeReply {
+    status: u16,
+    result: Option<ServerReply>,
+    /// The beginning of it, for an error.
+    excerpt: String,
+}
+
+/// Posts one of the two first requests and waits for what comes back.
+async fn send_probe(link: &Arc<ClientConnection>, ask: ProbeRequest) -> Result<ProbeReply, CallError> {
+    let Transport::StreamableHttp(http) = &link.transport else { return Err(ErrorKind::Closed.into()) };
+    let request = ProbeCall::new(link, ask);
+    let waiting = link.calls.register(link.shared.settings.timeouts, None);
+    let mut bytes = Vec::with_capacity(256);
+    request.encode(&mut bytes, &Id::from(waiting.id()), link, &Options::default())?;
+    let outgoing = EncodedRequest { bytes, method: request.method(), name: None, param_headers: Vec::new(), extra_headers: &[] };
+    let probing = http.probe(link, outgoing, request.revision(), &waiting);
+    let probed = waiting.run_with_timeout(pin!(probing)).await;
+    link.calls.remove(waiting.id());
+    let probed = probed.map_err(|late| ErrorKind::TimedOut { limit: late.limit, total: late.total })??;
+    let answer = match parse(&probed.body, link.limits()) {
+        Ok(Incoming::Single(Message::Response(response)))
+            if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>
+        {
+            Some(response.outcome.map(|result| result.to_owned()))
+        }
+        _ => None,
+    };
+    let said = match &answer {
+        Some(Err(error)) => error.message.to_string(),
+        _ => excerpt(&probed.body),
+    };
+    Ok(ProbeReply { status: probed.status, result: answer, excerpt: said })
+}
+
+/// Opens a connection of 2024-11-05 and says hello on it.
+async fn open_http_sse(
+    shared: &Arc<ClientState>,
+    url: &HttpConfig,
+    offer: Revision,
+) -> Result<(Arc<ClientConnection>, ServerReply), CallError> {
+    let mut opening = ConnectGuard(Some(HttpSse::open(shared, url).await?));
+    let Some(link) = &opening.0 else { return Err(ErrorKind::Closed.into()) };
+    let answer = link.call(&ProbeCall::new(link, ProbeRequest::Initialize(offer)), &Options::default()).await?;
+    opening.0.take().map(|link| (link, answer)).ok_or_else(|| ErrorKind::Closed.into())
+}
+
+fn probe_outcome(status: u16, answer: Option<&ServerReply>) -> HttpOutcome<'_> {
+    let body = match answer {
+        Some(Ok(result)) => ProbeBody::Result(result.into()),
+        Some(Err(error)) => ProbeBody::Error(error),
+        None => ProbeBody::Other,
+    };
+    HttpOutcome::Response { status, body }
+}

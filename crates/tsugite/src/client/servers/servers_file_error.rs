@@ -1,0 +1,202 @@
+//! What can be wrong with a file and with an entry of it.
+//!
+//! An error says where and what, and never shows a value: it may be a secret.
+
+use std::fmt;
+
+use super::field_path::FieldPath;
+use super::jsonc::{JsoncError, Node};
+use super::text_file::TextFileError;
+
+/// Why a file lists no servers at all.
+pub struct ServersFileError(ServersFileErrorKind);
+
+enum ServersFileErrorKind {
+    Text(TextFileError),
+    Json(JsoncError),
+    Field(ServerEntryError),
+    NoList,
+    MultipleLists(String, String),
+}
+
+impl ServersFileError {
+    pub(super) fn no_list() -> Self {
+        Self(ServersFileErrorKind::NoList)
+    }
+
+    pub(super) fn multiple_lists(one: &FieldPath<'_>, other: &FieldPath<'_>) -> Self {
+        Self(ServersFileErrorKind::MultipleLists(one.to_string(), other.to_string()))
+    }
+
+    /// Whether there is no such file.
+    pub fn is_not_found(&self) -> bool {
+        matches!(&self.0, ServersFileErrorKind::Text(TextFileError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound)
+    }
+
+    /// Whether there is a file, and nothing in it is a list of servers. Hosts that know none yet have such files.
+    pub fn has_no_server_list(&self) -> bool {
+        matches!(self.0, ServersFileErrorKind::NoList)
+    }
+}
+
+impl From<TextFileError> for ServersFileError {
+    fn from(error: TextFileError) -> Self {
+        Self(ServersFileErrorKind::Text(error))
+    }
+}
+
+impl From<JsoncError> for ServersFileError {
+    fn from(error: JsoncError) -> Self {
+        Self(ServersFileErrorKind::Json(error))
+    }
+}
+
+impl From<ServerEntryError> for ServersFileError {
+    fn from(error: ServerEntryError) -> Self {
+        Self(ServersFileErrorKind::Field(error))
+    }
+}
+
+/// In words: this is what a `main` that returns it prints.
+impl fmt::Debug for ServersFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ServersFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            ServersFileErrorKind::Text(error) => write!(f, "the file {error}"),
+            ServersFileErrorKind::Json(error) => error.fmt(f),
+            ServersFileErrorKind::Field(error) => error.fmt(f),
+            ServersFileErrorKind::NoList => f.write_str("there is none of `mcpServers`, `servers` and `mcp.servers`"),
+            ServersFileErrorKind::MultipleLists(one, other) => {
+                write!(f, "there are both `{one}` and `{other}`, and only one of them can be meant")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ServersFileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            ServersFileErrorKind::Text(TextFileError::Io(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with one entry of the list. The first thing, if there are several.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerEntryError {
+    field: String,
+    error: EntryFieldError,
+}
+
+impl ServerEntryError {
+    pub(super) fn new(field: &FieldPath<'_>, error: EntryFieldError) -> Self {
+        Self { field: field.to_string(), error }
+    }
+
+    /// Where it is wrong, such as `mcpServers.github.args[1]`.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// The variable that is not set, if that is what is wrong. Once it is, the file can be read again.
+    pub fn unset_variable(&self) -> Option<&str> {
+        match &self.error {
+            EntryFieldError::UnsetVariable { variable, .. } => Some(variable),
+            _ => None,
+        }
+    }
+}
+
+/// In words.
+impl fmt::Debug for ServerEntryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for ServerEntryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.error)
+    }
+}
+
+impl std::error::Error for ServerEntryError {}
+
+/// What is wrong with a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum EntryFieldError {
+    WrongType {
+        expected: &'static str,
+        found: &'static str,
+    },
+    Duplicate,
+    MissingName,
+    Conflicting(&'static str, &'static str),
+    MissingCommandOrUrl,
+    MissingMember(&'static str),
+    UnknownType,
+    Empty,
+    NulByte,
+    Whitespace,
+    InvalidEnvName,
+    InvalidHeaderName,
+    InvalidHeaderValue,
+    UnsetVariable {
+        variable: String,
+        /// The input of VS Code that it answers.
+        input: Option<String>,
+    },
+    UnclosedVariable,
+    NestedVariable,
+    InvalidVariableName,
+    UnknownVariableKind(String),
+    VariablesTooLong,
+    EnvFileWithoutFolder,
+    /// Already in words, without the path: variables may have been put into it.
+    UnreadableEnvFile(String),
+    InvalidEnvLine(usize),
+}
+
+impl EntryFieldError {
+    pub(super) fn wrong_type(expected: &'static str, found: &Node) -> Self {
+        EntryFieldError::WrongType { expected, found: found.kind() }
+    }
+}
+
+impl fmt::Display for EntryFieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EntryFieldError::WrongType { expected, found } => write!(f, "expected {expected}, found {found}"),
+            EntryFieldError::Duplicate => f.write_str("it is there more than once"),
+            EntryFieldError::MissingName => f.write_str("a server needs a name"),
+            EntryFieldError::Conflicting(one, other) => write!(f, "it has both `{one}` and `{other}`"),
+            EntryFieldError::MissingCommandOrUrl => f.write_str("it has neither `command` nor `url`"),
+            EntryFieldError::MissingMember(member) => write!(f, "what has this type needs `{member}`"),
+            EntryFieldError::UnknownType => f.write_str("expected `stdio`, `http`, `streamable-http` or `sse`"),
+            EntryFieldError::Empty => f.write_str("it is empty"),
+            EntryFieldError::NulByte => f.write_str("it holds a NUL byte"),
+            EntryFieldError::Whitespace => f.write_str("it holds a blank or a control character"),
+            EntryFieldError::InvalidEnvName => f.write_str("no variable can have this name"),
+            EntryFieldError::InvalidHeaderName => f.write_str("no header can have this name"),
+            EntryFieldError::InvalidHeaderValue => f.write_str("it holds a line break or another control character"),
+            EntryFieldError::UnsetVariable { variable, input: None } => write!(f, "the variable {variable} is not set"),
+            EntryFieldError::UnsetVariable { variable, input: Some(input) } => {
+                write!(f, "the variable {variable} is not set, which answers the input {input:?}")
+            }
+            EntryFieldError::UnclosedVariable => f.write_str("a `${` is not closed"),
+            EntryFieldError::NestedVariable => f.write_str("a default cannot hold another variable"),
+            EntryFieldError::InvalidVariableName => f.write_str("what stands between `${` and `}` is no name of a variable"),
+            EntryFieldError::UnknownVariableKind(kind) => write!(f, "variables like `${{{kind}:…}}` are not known"),
+            EntryFieldError::VariablesTooLong => f.write_str("the variables of this file are too long in all"),
+            EntryFieldError::EnvFileWithoutFolder => f.write_str("no other file is read for a text that is in none"),
+            EntryFieldError::UnreadableEnvFile(error) => write!(f, "that file {error}"),
+            EntryFieldError::InvalidEnvLine(line) => write!(f, "line {line} of that file is not `NAME=value`"),
+        }
+    }
+}
