@@ -156,7 +156,7 @@ async fn follow(page: Live, server: Server, bridge: std::sync::Arc<Bridge>, name
             Ok(about) => Offered::by(&client, &about.capabilities).await.ok(),
             Err(_) => None,
         };
-        let troubles = bridge.troubles();
+        let troubles = bridge.target_errors();
         let servers = names.iter().map(|name| {
             let trouble = troubles.iter().find(|(known, _)| known == name).and_then(|(_, why)| why.clone());
             Runs::behind(name, trouble, all.as_ref())

@@ -20,19 +20,19 @@
 //! - `rounds` and `parked`: questions where the two sides are of two eras. `listening`: changes, likewise.
 //! - `target`, `names` and `together`: which server, and what its things are called where there are several.
 
-mod far;
-mod hello;
-mod lend;
-mod listening;
-mod names;
-mod parked;
-mod relay;
-mod rounds;
-mod session;
-mod tap;
+mod upstream;
+mod initialize;
+mod upstream_pool;
+mod listen;
+mod name_mapping;
+mod suspended_calls;
+mod forward;
+mod input_rounds;
+mod bridge_session;
+mod upstream_events;
 mod target;
-mod together;
-mod told;
+mod join_all;
+mod session_state;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -41,52 +41,52 @@ use tsugite_core::protocol::Implementation;
 
 use crate::client::ClientBuilder;
 use crate::server::Server;
-use relay::{Plugged, Relay};
+use forward::{BridgeService, Forwarder};
 use target::Target;
 
 /// Stands between clients and one server, or several.
 pub struct Bridge {
     info: Implementation,
     targets: Vec<Arc<Target>>,
-    settings: Settings,
-    relay: OnceLock<Arc<Relay>>,
+    settings: BridgeSettings,
+    forwarder: OnceLock<Arc<Forwarder>>,
 }
 
 /// How a bridge behaves.
 #[derive(Debug, Clone)]
-struct Settings {
+struct BridgeSettings {
     /// How long a call may take; the client decides, unless told otherwise.
-    patience: Duration,
+    call_timeout: Duration,
     /// Calls that may wait for their clients to come back, and for how long.
-    parked: usize,
-    park_time: Duration,
+    max_suspended_calls: usize,
+    suspended_call_ttl: Duration,
     /// Connections in all, and to each server for clients without sessions.
-    connections: usize,
-    lent: usize,
+    max_connections: usize,
+    max_pooled_per_target: usize,
 }
 
 impl Bridge {
     /// To one server, under its own names. It is reached as `server` says, once or more often: every client with a session
     /// has a connection of its own.
     pub fn to(server: ClientBuilder) -> Self {
-        Self::with(vec![Arc::new(Target::new(None, server))])
+        Self::from_targets(vec![Arc::new(Target::new(None, server))])
     }
 
     /// To several servers, which are added with [`Bridge::target`].
     pub fn to_many() -> Self {
-        Self::with(Vec::new())
+        Self::from_targets(Vec::new())
     }
 
-    fn with(targets: Vec<Arc<Target>>) -> Self {
-        let settings = Settings {
-            patience: Duration::MAX,
-            parked: 256,
-            park_time: Duration::from_secs(600),
-            connections: 256,
-            lent: 32,
+    fn from_targets(targets: Vec<Arc<Target>>) -> Self {
+        let settings = BridgeSettings {
+            call_timeout: Duration::MAX,
+            max_suspended_calls: 256,
+            suspended_call_ttl: Duration::from_secs(600),
+            max_connections: 256,
+            max_pooled_per_target: 32,
         };
         let info = Implementation::new("tsugite", env!("CARGO_PKG_VERSION"));
-        Self { info, targets, settings, relay: OnceLock::new() }
+        Self { info, targets, settings, forwarder: OnceLock::new() }
     }
 
     /// Adds a server, whose names begin with `prefix`, as in [`Server::mount`].
@@ -106,7 +106,7 @@ impl Bridge {
     /// How long a call may take; as long as the client wants, unless told otherwise.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.settings.patience = limit;
+        self.settings.call_timeout = limit;
         self
     }
 
@@ -114,22 +114,22 @@ impl Bridge {
     /// minutes, unless told otherwise.
     #[must_use]
     pub fn park(mut self, calls: usize, time: Duration) -> Self {
-        (self.settings.parked, self.settings.park_time) = (calls, time);
+        (self.settings.max_suspended_calls, self.settings.suspended_call_ttl) = (calls, time);
         self
     }
 
     /// How many connections to servers may be open; 256 unless told otherwise.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
-        self.settings.connections = connections.max(1);
-        self.settings.lent = self.settings.lent.min(self.settings.connections);
+        self.settings.max_connections = connections.max(1);
+        self.settings.max_pooled_per_target = self.settings.max_pooled_per_target.min(self.settings.max_connections);
         self
     }
 
     /// The server that clients see. It can be served and set up as any other; what is registered with it is not offered.
     pub fn server(&self) -> Server {
-        let relay = Arc::clone(self.relay());
-        let plugged = Arc::new(Plugged(relay));
+        let relay = Arc::clone(self.forwarder());
+        let plugged = Arc::new(BridgeService(relay));
         Server::from_info(self.info.clone()).configure(|config| {
             config.layers = Some(plugged.clone());
             config.notification_handler = Some(plugged);
@@ -137,20 +137,20 @@ impl Bridge {
     }
 
     /// Why each server could not be reached when that was last tried; nothing for those that could, or were not needed yet.
-    pub fn troubles(&self) -> Vec<(String, Option<String>)> {
+    pub fn target_errors(&self) -> Vec<(String, Option<String>)> {
         let name = |target: &Target| target.prefix.clone().unwrap_or_default();
-        self.targets.iter().map(|target| (name(target), target.trouble())).collect()
+        self.targets.iter().map(|target| (name(target), target.last_error())).collect()
     }
 
     /// Ends the connections to all servers politely, and opens no more. Calls that are parked, or under way, end too.
     pub async fn close(&self) {
-        if let Some(relay) = self.relay.get() {
+        if let Some(relay) = self.forwarder.get() {
             relay.close().await;
         }
     }
 
-    fn relay(&self) -> &Arc<Relay> {
-        self.relay.get_or_init(|| Relay::new(self.targets.clone(), self.settings.clone()))
+    fn forwarder(&self) -> &Arc<Forwarder> {
+        self.forwarder.get_or_init(|| Forwarder::new(self.targets.clone(), self.settings.clone()))
     }
 }
 

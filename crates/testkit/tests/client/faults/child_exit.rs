@@ -150,7 +150,7 @@ async fn closing_while_a_resource_is_watched_again_is_no_fault() {
     )))
     .await
     .unwrap();
-    let _watching = within(client.listen(Watch::new().resource("file:///x"))).await.unwrap();
+    let _watching = within(client.listen(ChangeFilter::new().resource("file:///x"))).await.unwrap();
     until(|| !client.is_connected()).await;
     let opening = Running::new({
         let client = client.clone();

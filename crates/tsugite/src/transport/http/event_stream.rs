@@ -252,7 +252,7 @@ pub(super) fn log_key(session: &str, number: u128) -> String {
     format!("events/{session}/{number:x}")
 }
 
-/// The stream and the event that `Last-IoEvent-ID` names.
+/// The stream and the event that `Last-IoEvent-ELICITATION_ID` names.
 pub(super) fn parse_event_id(text: &str) -> Option<(u128, u64)> {
     let (number, event) = text.trim().split_once('-')?;
     Some((u128::from_str_radix(number, 16).ok()?, event.parse().ok()?))

@@ -16,11 +16,11 @@ use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
 use tsugite_core::revision::{RpcError, Revision, translate_raw_error};
 
-use super::listening::Listening;
-use super::parked::Parking;
-use super::tap::{FarTap, progress};
+use super::listen::UpstreamListener;
+use super::suspended_calls::SuspendableCall;
+use super::upstream_events::{UpstreamEvents, encode_progress};
 use super::target::Target;
-use super::told::Told;
+use super::session_state::UpstreamSessionState;
 use crate::client::forwarded_request::{ForwardedRequest, RequestIdObserver};
 use crate::client::{Client, ClientError, ErrorKind, ConnectStep};
 use crate::int_map::IntMap;
@@ -29,101 +29,101 @@ use crate::server::connection::ServerConnection;
 use crate::transport::outbound_queue::OutboundQueue;
 
 /// A connection to a server behind the bridge.
-pub(super) struct Far {
+pub(super) struct Upstream {
     pub(super) target: Arc<Target>,
-    pub(super) near: Near,
+    pub(super) downstream: Downstream,
     client: OnceLock<Client>,
-    state: watch::Sender<State>,
-    calls: Mutex<IntMap<Arc<InFlight>>>,
+    state: watch::Sender<UpstreamState>,
+    in_flight: Mutex<IntMap<Arc<InFlightCall>>>,
     /// Clients without a session that want to hear of changes.
-    pub(super) listening: Mutex<Vec<Weak<Listening>>>,
+    pub(super) listeners: Mutex<Vec<Weak<UpstreamListener>>>,
     /// What the server was told for a client with a session.
-    pub(super) told: Arc<Told>,
+    pub(super) session_state: Arc<UpstreamSessionState>,
     /// What a client with a session is told when it is ready.
-    pub(super) early: Mutex<Option<Vec<Vec<u8>>>>,
+    pub(super) queued_notifications: Mutex<Option<Vec<Vec<u8>>>>,
     /// The logs the server was last asked for.
-    level: Mutex<Option<Level>>,
-    keeper: OnceLock<AbortHandle>,
+    log_level: Mutex<Option<Level>>,
+    connect_task: OnceLock<AbortHandle>,
     /// When it was last begun to be opened.
-    begun: Mutex<Instant>,
-    patience: Duration,
+    connecting_since: Mutex<Instant>,
+    call_timeout: Duration,
 }
 
 /// For whom the connection is.
-pub(super) enum Near {
+pub(super) enum Downstream {
     /// A client with a session.
     Session(Weak<ServerConnection>, Revision),
     /// Any client without one.
-    Everybody,
+    Stateless,
 }
 
 #[derive(Debug, Clone)]
-enum State {
+enum UpstreamState {
     /// It is being opened, for the first time or again.
-    Opening,
-    Up,
+    Connecting,
+    Connected,
     /// It could not be opened, and will be tried again.
-    Down(String),
+    Unreachable(String),
 }
 
 /// A request that was sent on and has no answer yet.
-pub(super) struct InFlight {
+pub(super) struct InFlightCall {
     /// The revision of whoever asked.
     pub(super) revision: Revision,
     /// Where what is said before the answer goes; nowhere while nobody waits for the answer.
-    pub(super) place: Mutex<Option<Place>>,
+    pub(super) reply_target: Mutex<Option<ReplyTarget>>,
     /// Progress that came while nobody waited, and the revision it was said in.
-    missed: Mutex<VecDeque<(Revision, RawJson)>>,
+    missed_progress: Mutex<VecDeque<(Revision, RawJson)>>,
     /// Takes questions, where the client cannot be asked directly.
-    pub(super) parking: Option<Arc<Parking>>,
+    pub(super) suspendable: Option<Arc<SuspendableCall>>,
     /// Whether it was given up before there was an answer.
-    pub(super) given_up: AtomicBool,
+    pub(super) timed_out: AtomicBool,
     /// Whether it is a subscription, beside which others go on.
-    listens: bool,
+    is_subscription: bool,
 }
 
 /// Where what belongs to a request goes.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct ReplyTarget {
     pub(super) id: Id<'static>,
     pub(super) outbox: Arc<OutboundQueue>,
     /// The token under which the client wants progress.
-    pub(super) token: Option<Id<'static>>,
+    pub(super) progress_token: Option<Id<'static>>,
     /// Which logs it wants, where each request says so.
-    pub(super) logs: Option<Level>,
+    pub(super) log_level: Option<Level>,
 }
 
-impl InFlight {
-    pub(super) fn new(revision: Revision, place: Place) -> Arc<Self> {
-        Self::with(revision, place, None, false)
+impl InFlightCall {
+    pub(super) fn new(revision: Revision, place: ReplyTarget) -> Arc<Self> {
+        Self::build(revision, place, None, false)
     }
 
     /// A call that may be asked something.
-    pub(super) fn parking(revision: Revision, place: Place, parking: Option<Arc<Parking>>) -> Arc<Self> {
-        Self::with(revision, place, parking, false)
+    pub(super) fn suspendable(revision: Revision, place: ReplyTarget, parking: Option<Arc<SuspendableCall>>) -> Arc<Self> {
+        Self::build(revision, place, parking, false)
     }
 
     /// A subscription.
-    pub(super) fn listening(revision: Revision, place: Place) -> Arc<Self> {
-        Self::with(revision, place, None, true)
+    pub(super) fn subscription(revision: Revision, place: ReplyTarget) -> Arc<Self> {
+        Self::build(revision, place, None, true)
     }
 
-    fn with(revision: Revision, place: Place, parking: Option<Arc<Parking>>, listens: bool) -> Arc<Self> {
+    fn build(revision: Revision, place: ReplyTarget, parking: Option<Arc<SuspendableCall>>, listens: bool) -> Arc<Self> {
         let (place, given_up) = (Mutex::new(Some(place)), AtomicBool::new(false));
-        Arc::new(Self { revision, place, missed: Mutex::default(), parking, given_up, listens })
+        Arc::new(Self { revision, reply_target: place, missed_progress: Mutex::default(), suspendable: parking, timed_out: given_up, is_subscription: listens })
     }
 
-    pub(super) fn place(&self) -> Option<Place> {
-        lock(&self.place).clone()
+    pub(super) fn reply_target(&self) -> Option<ReplyTarget> {
+        lock(&self.reply_target).clone()
     }
 
     /// Where progress goes. A client that is away to answer a question hears it when it is back: the last of it.
-    pub(super) fn place_for_progress(&self, from: Revision, params: Raw<'_>) -> Option<Place> {
-        let place = lock(&self.place);
-        if place.is_none() && self.parking.is_some() {
-            let mut missed = lock(&self.missed);
+    pub(super) fn progress_target(&self, from: Revision, params: Raw<'_>) -> Option<ReplyTarget> {
+        let place = lock(&self.reply_target);
+        if place.is_none() && self.suspendable.is_some() {
+            let mut missed = lock(&self.missed_progress);
             missed.push_back((from, params.to_owned()));
-            while missed.iter().map(|(_, params)| params.text().len()).sum::<usize>() > MISSED {
+            while missed.iter().map(|(_, params)| params.text().len()).sum::<usize>() > MAX_MISSED_PROGRESS_BYTES {
                 missed.pop_front();
             }
         }
@@ -131,10 +131,10 @@ impl InFlight {
     }
 
     /// The client is back, and waits there.
-    pub(super) fn goes_on(&self, place: Place) {
-        let mut here = lock(&self.place);
-        for (from, params) in std::mem::take(&mut *lock(&self.missed)) {
-            if let Some(bytes) = progress(&place, from, self.revision, Raw::from(&params)) {
+    pub(super) fn reattach(&self, place: ReplyTarget) {
+        let mut here = lock(&self.reply_target);
+        for (from, params) in std::mem::take(&mut *lock(&self.missed_progress)) {
+            if let Some(bytes) = encode_progress(&place, from, self.revision, Raw::from(&params)) {
                 place.outbox.push(|out| out.extend_from_slice(&bytes));
             }
         }
@@ -143,105 +143,105 @@ impl InFlight {
 }
 
 /// What a connection is opened with.
-pub(super) struct Face {
+pub(super) struct ClientIdentity {
     pub(super) info: Implementation,
     pub(super) capabilities: ClientCapabilities,
 }
 
-impl Far {
+impl Upstream {
     /// Begins to open a connection, and keeps it open.
-    pub(super) fn open(target: &Arc<Target>, near: Near, face: Face, patience: Duration) -> Arc<Self> {
+    pub(super) fn open(target: &Arc<Target>, near: Downstream, face: ClientIdentity, patience: Duration) -> Arc<Self> {
         let far = Arc::new(Self {
             target: Arc::clone(target),
-            near,
+            downstream: near,
             client: OnceLock::new(),
-            state: watch::Sender::new(State::Opening),
-            calls: Mutex::default(),
-            listening: Mutex::default(),
-            told: Arc::default(),
-            early: Mutex::default(),
-            level: Mutex::default(),
-            keeper: OnceLock::new(),
-            begun: Mutex::new(Instant::now()),
-            patience,
+            state: watch::Sender::new(UpstreamState::Connecting),
+            in_flight: Mutex::default(),
+            listeners: Mutex::default(),
+            session_state: Arc::default(),
+            queued_notifications: Mutex::default(),
+            log_level: Mutex::default(),
+            connect_task: OnceLock::new(),
+            connecting_since: Mutex::new(Instant::now()),
+            call_timeout: patience,
         });
-        let keeper = tokio::spawn(keep(Arc::downgrade(&far), Arc::clone(target), face));
-        let _ = far.keeper.set(keeper.abort_handle());
+        let keeper = tokio::spawn(maintain_connection(Arc::downgrade(&far), Arc::clone(target), face));
+        let _ = far.connect_task.set(keeper.abort_handle());
         far
     }
 
     /// The client, when the connection is there; why it is not, when it cannot be opened.
-    pub(super) async fn up(&self) -> Result<&Client, RpcError> {
-        match self.up_now() {
+    pub(super) async fn connected_client(&self) -> Result<&Client, RpcError> {
+        match self.client_if_connected() {
             Some(client) => Ok(client),
-            None => Box::pin(self.until_up()).await,
+            None => Box::pin(self.wait_for_client()).await,
         }
     }
 
-    async fn until_up(&self) -> Result<&Client, RpcError> {
+    async fn wait_for_client(&self) -> Result<&Client, RpcError> {
         // Where there are others, nobody is held up for long by one.
         if self.target.prefix.is_some() {
-            self.settled().await;
-            if matches!(&*self.state.borrow(), State::Opening) {
-                return Err(self.absent("it does not answer"));
+            self.wait_while_connecting().await;
+            if matches!(&*self.state.borrow(), UpstreamState::Connecting) {
+                return Err(self.unreachable_error("it does not answer"));
             }
         }
         let mut state = self.state.subscribe();
         loop {
             match &*state.borrow_and_update() {
-                State::Up => break,
-                State::Down(why) => return Err(self.absent(why)),
-                State::Opening => {}
+                UpstreamState::Connected => break,
+                UpstreamState::Unreachable(why) => return Err(self.unreachable_error(why)),
+                UpstreamState::Connecting => {}
             }
             if state.changed().await.is_err() {
-                return Err(self.absent("the bridge is closed"));
+                return Err(self.unreachable_error("the bridge is closed"));
             }
         }
-        self.client.get().ok_or_else(|| self.absent("it is not open"))
+        self.client.get().ok_or_else(|| self.unreachable_error("it is not open"))
     }
 
     /// The client, if the connection is there right now.
-    pub(super) fn up_now(&self) -> Option<&Client> {
+    pub(super) fn client_if_connected(&self) -> Option<&Client> {
         match &*self.state.borrow() {
-            State::Up => self.client.get(),
+            UpstreamState::Connected => self.client.get(),
             _ => None,
         }
     }
 
     /// Waits until there is a connection, however long that takes.
-    pub(super) async fn there(&self) {
+    pub(super) async fn wait_connected(&self) {
         let mut state = self.state.subscribe();
-        let _ = state.wait_for(|state| matches!(state, State::Up)).await;
+        let _ = state.wait_for(|state| matches!(state, UpstreamState::Connected)).await;
     }
 
     /// Waits until the server was reached for the first time.
-    pub(super) async fn greeted(&self) {
+    pub(super) async fn wait_first_connected(&self) {
         let mut state = self.state.subscribe();
         let _ = state.wait_for(|_| self.client.get().is_some()).await;
     }
 
     /// Waits until it is known whether there is a connection; but nobody waits for long for one that hangs.
-    pub(super) async fn settled(&self) {
+    pub(super) async fn wait_while_connecting(&self) {
         let mut state = self.state.subscribe();
-        let deadline = *lock(&self.begun) + HANGING;
-        let settled = state.wait_for(|state| !matches!(state, State::Opening));
+        let deadline = *lock(&self.connecting_since) + UPSTREAM_WAIT_TIMEOUT;
+        let settled = state.wait_for(|state| !matches!(state, UpstreamState::Connecting));
         // Whoever waits in vain goes on without.
         let _ = tokio::time::timeout_at(deadline, settled).await;
     }
 
     /// What came of something, unless that takes longer than anybody waits for one server among several.
-    pub(super) async fn in_time<T>(
+    pub(super) async fn with_timeout<T>(
         &self,
         work: impl Future<Output = Result<T, RpcError>>,
     ) -> Result<T, RpcError> {
-        match tokio::time::timeout(HANGING, work).await {
+        match tokio::time::timeout(UPSTREAM_WAIT_TIMEOUT, work).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(RpcError::internal_with_message(format!("{} does not answer", self.target.shown()))),
+            Err(_) => Err(RpcError::internal_with_message(format!("{} does not answer", self.target.display_name()))),
         }
     }
 
-    fn absent(&self, why: &str) -> RpcError {
-        RpcError::internal_with_message(format!("{} cannot be reached: {why}", self.target.shown()))
+    fn unreachable_error(&self, why: &str) -> RpcError {
+        RpcError::internal_with_message(format!("{} cannot be reached: {why}", self.target.display_name()))
     }
 
     /// The revision the server speaks; nothing is known before it was reached.
@@ -253,38 +253,38 @@ impl Far {
     pub(super) async fn send(
         self: &Arc<Self>,
         request: ForwardedRequest<'_>,
-        flight: &Arc<InFlight>,
+        flight: &Arc<InFlightCall>,
     ) -> Result<(RawJson, Revision), RpcError> {
-        let client = self.up().await?;
-        let (far, id) = (Arc::clone(self), AtomicI64::new(NOBODY));
-        let noted = Arc::new(Noted { far, flight: Arc::clone(flight), id });
-        let shared = matches!(self.near, Near::Everybody);
+        let client = self.connected_client().await?;
+        let (far, id) = (Arc::clone(self), AtomicI64::new(NO_CALL));
+        let noted = Arc::new(UpstreamCallGuard { upstream: far, call: Arc::clone(flight), id });
+        let shared = matches!(self.downstream, Downstream::Stateless);
         let method = request.method;
         let request = request.shared_connection(shared);
         // A stream of changes is no call: it lasts until somebody ends it.
-        let patience = if method == Listen::NAME { Duration::MAX } else { self.patience };
+        let patience = if method == Listen::NAME { Duration::MAX } else { self.call_timeout };
         let outcome = client.forward(&request, patience, noted).await;
         outcome.map_err(|error| {
             if matches!(error.kind(), ErrorKind::TimedOut { .. }) {
-                flight.given_up.store(true, Ordering::Release);
+                flight.timed_out.store(true, Ordering::Release);
             }
-            self.refusal(error, method, flight.revision)
+            self.to_rpc_error(error, method, flight.revision)
         })
     }
 
     /// What a client of `to` is told about a failure.
-    pub(super) fn refusal(&self, error: ClientError, method: &str, to: Revision) -> RpcError {
+    pub(super) fn to_rpc_error(&self, error: ClientError, method: &str, to: Revision) -> RpcError {
         let from = self.revision().unwrap_or(Revision::NEWEST);
         match error.into_kind() {
             ErrorKind::ErrorResponse { error, .. } => RpcError::Forwarded(translate_raw_error(error, method, from, to)),
-            ErrorKind::UnsupportedByRevision(unsayable) => unsaid(&unsayable, method),
-            other => RpcError::internal_with_message(format!("{}: {}", self.target.shown(), told(&other.into()))),
+            ErrorKind::UnsupportedByRevision(unsayable) => unsupported_error(&unsayable, method),
+            other => RpcError::internal_with_message(format!("{}: {}", self.target.display_name(), public_reason(&other.into()))),
         }
     }
 
     /// The request a message belongs to: the one it names, or the only one there is.
-    pub(super) fn flight(&self, call: Option<i64>) -> Option<Arc<InFlight>> {
-        let calls = lock(&self.calls);
+    pub(super) fn in_flight(&self, call: Option<i64>) -> Option<Arc<InFlightCall>> {
+        let calls = lock(&self.in_flight);
         match call {
             Some(call) => calls.get(&call).cloned(),
             None => None,
@@ -292,9 +292,9 @@ impl Far {
     }
 
     /// The only request under way that `fits`, subscriptions aside.
-    pub(super) fn only_flight(&self, fits: impl Fn(&InFlight) -> bool) -> Option<Arc<InFlight>> {
-        let calls = lock(&self.calls);
-        let mut fitting = calls.values().filter(|flight| !flight.listens && fits(flight));
+    pub(super) fn only_in_flight(&self, fits: impl Fn(&InFlightCall) -> bool) -> Option<Arc<InFlightCall>> {
+        let calls = lock(&self.in_flight);
+        let mut fitting = calls.values().filter(|flight| !flight.is_subscription && fits(flight));
         match (fitting.next(), fitting.next()) {
             (Some(flight), None) => Some(Arc::clone(flight)),
             _ => None,
@@ -302,69 +302,69 @@ impl Far {
     }
 
     /// Where something under way would be told more, and can take no more.
-    pub(super) fn full_place(&self) -> Option<Arc<OutboundQueue>> {
-        let calls = lock(&self.calls);
+    pub(super) fn full_queue(&self) -> Option<Arc<OutboundQueue>> {
+        let calls = lock(&self.in_flight);
         calls.values().find_map(|flight| {
-            let place = lock(&flight.place);
+            let place = lock(&flight.reply_target);
             place.as_ref().map(|place| &place.outbox).filter(|outbox| outbox.is_full()).cloned()
         })
     }
 
     /// Whether nobody uses it.
     pub(super) fn is_idle(&self) -> bool {
-        lock(&self.calls).is_empty() && lock(&self.listening).iter().all(|one| one.strong_count() == 0)
+        lock(&self.in_flight).is_empty() && lock(&self.listeners).iter().all(|one| one.strong_count() == 0)
     }
 
     /// Whether the server was asked for other logs than these; from now on for these.
-    pub(super) fn wants_level(&self, level: Level) -> bool {
-        lock(&self.level).replace(level) != Some(level)
+    pub(super) fn replace_log_level(&self, level: Level) -> bool {
+        lock(&self.log_level).replace(level) != Some(level)
     }
 
-    pub(super) fn lost(&self, seen: &str) {
+    pub(super) fn mark_disconnected(&self, seen: &str) {
         // One that we end ourselves is not lost.
-        if self.up_now().is_none() {
+        if self.client_if_connected().is_none() {
             return;
         }
-        tracing::warn!(server = self.target.shown(), seen, "a server behind the bridge is gone");
-        lock(&self.level).take();
-        *lock(&self.begun) = Instant::now();
-        self.state.send_replace(State::Opening);
+        tracing::warn!(server = self.target.display_name(), seen, "a server behind the bridge is gone");
+        lock(&self.log_level).take();
+        *lock(&self.connecting_since) = Instant::now();
+        self.state.send_replace(UpstreamState::Connecting);
     }
 
     /// Logs that a subscription could not be opened. One that closing the connection interrupted is no fault.
     pub(super) fn not_subscribed(&self, error: &dyn fmt::Display) {
         if self.client.get().is_some_and(Client::is_closed) {
-            tracing::debug!(server = self.target.shown(), %error, "closed while a subscription was opened");
+            tracing::debug!(server = self.target.display_name(), %error, "closed while a subscription was opened");
         } else {
-            tracing::warn!(server = self.target.shown(), %error, "a server tells no changes");
+            tracing::warn!(server = self.target.display_name(), %error, "a server tells no changes");
         }
     }
 
     /// Ends the connection politely.
     pub(super) async fn close(&self) {
-        if let Some(keeper) = self.keeper.get() {
+        if let Some(keeper) = self.connect_task.get() {
             keeper.abort();
         }
-        self.state.send_replace(State::Down("the bridge is closed".to_owned()));
+        self.state.send_replace(UpstreamState::Unreachable("the bridge is closed".to_owned()));
         if let Some(client) = self.client.get() {
             client.close().await;
         }
     }
 }
 
-impl Drop for Far {
+impl Drop for Upstream {
     fn drop(&mut self) {
-        if let Some(keeper) = self.keeper.get() {
+        if let Some(keeper) = self.connect_task.get() {
             keeper.abort();
         }
         if let (Some(client), Ok(runtime)) = (self.client.take(), tokio::runtime::Handle::try_current()) {
-            self.target.leaves(runtime.spawn(async move { client.close().await }));
+            self.target.register_closing(runtime.spawn(async move { client.close().await }));
         }
     }
 }
 
 /// A client that is told why something cannot be said to the server, or back.
-pub(super) fn unsaid(unsayable: &tsugite_core::revision::UnsupportedByRevisionError, method: &str) -> RpcError {
+pub(super) fn unsupported_error(unsayable: &tsugite_core::revision::UnsupportedByRevisionError, method: &str) -> RpcError {
     use tsugite_core::revision::UnsupportedByRevisionError;
     match unsayable {
         UnsupportedByRevisionError::Method(_) => RpcError::MethodNotFound { method: method.to_owned() },
@@ -373,56 +373,56 @@ pub(super) fn unsaid(unsayable: &tsugite_core::revision::UnsupportedByRevisionEr
 }
 
 /// The id a request has with the server, another with each attempt. It is forgotten with it.
-struct Noted {
-    far: Arc<Far>,
-    flight: Arc<InFlight>,
+struct UpstreamCallGuard {
+    upstream: Arc<Upstream>,
+    call: Arc<InFlightCall>,
     id: AtomicI64,
 }
 
-impl RequestIdObserver for Noted {
+impl RequestIdObserver for UpstreamCallGuard {
     fn on_request_id(&self, id: i64) {
-        let mut calls = lock(&self.far.calls);
+        let mut calls = lock(&self.upstream.in_flight);
         calls.remove(&self.id.swap(id, Ordering::AcqRel));
-        calls.insert(id, Arc::clone(&self.flight));
+        calls.insert(id, Arc::clone(&self.call));
     }
 }
 
-impl Drop for Noted {
+impl Drop for UpstreamCallGuard {
     fn drop(&mut self) {
-        lock(&self.far.calls).remove(&self.id.load(Ordering::Acquire));
+        lock(&self.upstream.in_flight).remove(&self.id.load(Ordering::Acquire));
     }
 }
 
 /// Opens the connection, and opens it again whenever it is lost: at once after a long life, later after a short one.
-async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
-    let tap = Arc::new(FarTap(Weak::clone(&far)));
+async fn maintain_connection(far: Weak<Upstream>, target: Arc<Target>, face: ClientIdentity) {
+    let tap = Arc::new(UpstreamEvents(Weak::clone(&far)));
     let mut failures = 0;
     let client = loop {
-        let connecting = target.dial().with_observer(tap.clone(), face.info.clone(), face.capabilities.clone());
+        let connecting = target.builder().with_observer(tap.clone(), face.info.clone(), face.capabilities.clone());
         match connecting.await {
             Ok(client) => {
-                target.learn(client.probe_record());
+                target.set_probe_record(client.probe_record());
                 break client;
             }
             Err(error) => {
-                target.learn(None);
+                target.set_probe_record(None);
                 let Some(up) = far.upgrade() else { return };
-                up.down(&error, &far);
+                up.mark_unreachable(&error, &far);
             }
         }
         failures += 1;
-        tokio::time::sleep(pause(failures)).await;
+        tokio::time::sleep(reconnect_backoff(failures)).await;
         if let Some(far) = far.upgrade() {
-            tracing::debug!(server = far.target.shown(), failures, "a server is tried again");
+            tracing::debug!(server = far.target.display_name(), failures, "a server is tried again");
         }
     };
     let Some(mut state) = far.upgrade().map(|far| {
         let _ = far.client.set(client.clone());
         let state = far.state.subscribe();
-        far.is_up();
-        far.look_again(&client);
+        far.mark_connected();
+        far.recheck_connection(&client);
         if failures > 0 {
-            FarTap(Arc::downgrade(&far)).everything_changed();
+            UpstreamEvents(Arc::downgrade(&far)).notify_all_changed();
         }
         state
     }) else {
@@ -430,56 +430,56 @@ async fn keep(far: Weak<Far>, target: Arc<Target>, face: Face) {
     };
     let mut since = Instant::now();
     loop {
-        if state.wait_for(|state| matches!(state, State::Opening)).await.is_err() {
+        if state.wait_for(|state| matches!(state, UpstreamState::Connecting)).await.is_err() {
             return;
         }
-        failures = if since.elapsed() > LONG_LIFE { 0 } else { failures + 1 };
+        failures = if since.elapsed() > STABLE_CONNECTION_AGE { 0 } else { failures + 1 };
         loop {
-            tokio::time::sleep(pause(failures)).await;
+            tokio::time::sleep(reconnect_backoff(failures)).await;
             let outcome = client.reconnect().await;
             let Some(up) = far.upgrade() else { return };
             match outcome {
                 Ok(()) => {
                     since = Instant::now();
-                    up.is_up();
-                    up.look_again(&client);
+                    up.mark_connected();
+                    up.recheck_connection(&client);
                     break;
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::Closed) => return,
-                Err(error) => up.down(&error, &far),
+                Err(error) => up.mark_unreachable(&error, &far),
             }
             failures += 1;
         }
     }
 }
 
-impl Far {
-    pub(super) fn is_up(&self) {
-        self.target.is_up();
-        self.state.send_replace(State::Up);
+impl Upstream {
+    pub(super) fn mark_connected(&self) {
+        self.target.clear_error();
+        self.state.send_replace(UpstreamState::Connected);
     }
 
     /// It may have been lost before it was noted to be there.
-    fn look_again(&self, client: &Client) {
+    fn recheck_connection(&self, client: &Client) {
         if !client.is_connected() {
-            self.lost("the connection was lost");
+            self.mark_disconnected("the connection was lost");
         }
     }
 
-    fn down(&self, error: &ClientError, weak: &Weak<Self>) {
-        tracing::warn!(server = self.target.shown(), %error, "a server behind the bridge cannot be reached");
-        let why = told(error);
-        self.target.is_down(&why);
-        let before = self.state.send_replace(State::Down(why));
+    fn mark_unreachable(&self, error: &ClientError, weak: &Weak<Self>) {
+        tracing::warn!(server = self.target.display_name(), %error, "a server behind the bridge cannot be reached");
+        let why = public_reason(error);
+        self.target.set_error(&why);
+        let before = self.state.send_replace(UpstreamState::Unreachable(why));
         // What it offered is in no list any more, where there are others.
-        if matches!(before, State::Opening) && self.target.prefix.is_some() && self.client.get().is_some() {
-            FarTap(Weak::clone(weak)).everything_changed();
+        if matches!(before, UpstreamState::Connecting) && self.target.prefix.is_some() && self.client.get().is_some() {
+            UpstreamEvents(Weak::clone(weak)).notify_all_changed();
         }
     }
 }
 
 /// What clients are told of a failure. What a server wrote to its standard error, and where it is, stays here.
-fn told(error: &ClientError) -> String {
+fn public_reason(error: &ClientError) -> String {
     match error.kind() {
         ErrorKind::Connect { step, .. } => match step {
             ConnectStep::Dns => "its name is not known",
@@ -504,7 +504,7 @@ fn told(error: &ClientError) -> String {
 }
 
 /// Longer with each failure, and never longer than a minute.
-fn pause(failures: u32) -> Duration {
+fn reconnect_backoff(failures: u32) -> Duration {
     match failures {
         0 => Duration::ZERO,
         _ => Duration::from_millis(250).saturating_mul(1 << failures.min(8)).min(Duration::from_secs(60)),
@@ -512,10 +512,10 @@ fn pause(failures: u32) -> Duration {
 }
 
 /// The id of no call.
-const NOBODY: i64 = -1;
+const NO_CALL: i64 = -1;
 /// How many bytes of progress are kept for a client that is away.
-const MISSED: usize = 16 << 10;
+const MAX_MISSED_PROGRESS_BYTES: usize = 16 << 10;
 /// How long a connection that is neither there nor refused is waited for by those who can do without.
-const HANGING: Duration = Duration::from_secs(10);
+const UPSTREAM_WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection that lasted this long is opened again at once.
-const LONG_LIFE: Duration = Duration::from_secs(30);
+const STABLE_CONNECTION_AGE: Duration = Duration::from_secs(30);

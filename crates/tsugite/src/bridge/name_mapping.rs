@@ -8,10 +8,10 @@ use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{Method, NotificationMethod, OrderedMap, completion, prompts, resources, tools};
 use tsugite_core::revision::{RpcError, Revision, Revisions, translate_raw_result};
 
-use super::far::{Far, InFlight, unsaid};
-use super::relay::{back, place};
+use super::upstream::{Upstream, InFlightCall, unsupported_error};
+use super::forward::{translate_result, reply_target};
 use super::target::Target;
-use super::together::together;
+use super::join_all::join_all;
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::ListKind;
 use crate::server::layer::RequestParts;
@@ -19,11 +19,11 @@ use crate::server::registry::{inner_name, outer_name};
 
 /// Whether the method asks for a list that several servers answer together.
 pub(super) fn is_list(method: &str) -> bool {
-    list(method).is_some()
+    list_shape(method).is_some()
 }
 
 /// Where a list stands in its result, what its items are, and which member names them.
-fn list(method: &str) -> Option<(&'static str, ListKind, &'static str)> {
+fn list_shape(method: &str) -> Option<(&'static str, ListKind, &'static str)> {
     Some(match method {
         tools::List::NAME => ("tools", ListKind::Tool, "name"),
         prompts::List::NAME => ("prompts", ListKind::Prompt, "name"),
@@ -34,7 +34,7 @@ fn list(method: &str) -> Option<(&'static str, ListKind, &'static str)> {
 }
 
 /// Which server a request is for, and the request as that one knows it.
-pub(super) fn inward<'a>(
+pub(super) fn route<'a>(
     targets: &[Arc<Target>],
     method: &str,
     params: &'a RawJson,
@@ -48,12 +48,12 @@ pub(super) fn inward<'a>(
     let unfit = |error| RpcError::invalid_params(&error);
     let mut members: OrderedMap<RawJson> = params.read().map_err(unfit)?;
     if method == completion::Complete::NAME {
-        let reference = members.get("ref").ok_or_else(|| lacking("ref"))?;
+        let reference = members.get("ref").ok_or_else(|| missing_member("ref"))?;
         let mut reference: OrderedMap<RawJson> = reference.read().map_err(unfit)?;
         let (member, kind) =
             if reference.get("uri").is_some() { ("uri", ListKind::Resource) } else { ("name", ListKind::Prompt) };
-        let name = text(&reference, member)?;
-        let (index, inner) = find(targets, kind, &name).ok_or_else(|| unknown(kind, name, revision))?;
+        let name = string_member(&reference, member)?;
+        let (index, inner) = find_target(targets, kind, &name).ok_or_else(|| unknown_name_error(kind, name, revision))?;
         reference.insert(member, RawJson::from_value(&inner).map_err(unfit)?);
         members.insert("ref", RawJson::from_value(&reference).map_err(unfit)?);
         return Ok((index, Cow::Owned(RawJson::from_value(&members).map_err(unfit)?)));
@@ -66,14 +66,14 @@ pub(super) fn inward<'a>(
         }
         other => return Err(RpcError::MethodNotFound { method: other.to_owned() }),
     };
-    let name = text(&members, member)?;
-    let (index, inner) = find(targets, kind, &name).ok_or_else(|| unknown(kind, name, revision))?;
+    let name = string_member(&members, member)?;
+    let (index, inner) = find_target(targets, kind, &name).ok_or_else(|| unknown_name_error(kind, name, revision))?;
     members.insert(member, RawJson::from_value(&inner).map_err(unfit)?);
     Ok((index, Cow::Owned(RawJson::from_value(&members).map_err(unfit)?)))
 }
 
 /// The server with the longest prefix that fits, and the name it has there.
-fn find(targets: &[Arc<Target>], kind: ListKind, name: &str) -> Option<(usize, String)> {
+fn find_target(targets: &[Arc<Target>], kind: ListKind, name: &str) -> Option<(usize, String)> {
     let fitting = targets.iter().enumerate().filter_map(|(index, target)| {
         let prefix = target.prefix.as_deref()?;
         Some((prefix.len(), index, inner_name(kind, prefix, name)?))
@@ -82,7 +82,7 @@ fn find(targets: &[Arc<Target>], kind: ListKind, name: &str) -> Option<(usize, S
 }
 
 /// A URI as the server knows it, if it is one of its.
-pub(super) fn inner_uri(target: &Target, uri: &str) -> Option<String> {
+pub(super) fn upstream_uri(target: &Target, uri: &str) -> Option<String> {
     match &target.prefix {
         Some(prefix) => inner_name(ListKind::Resource, prefix, uri),
         None => Some(uri.to_owned()),
@@ -90,30 +90,30 @@ pub(super) fn inner_uri(target: &Target, uri: &str) -> Option<String> {
 }
 
 /// A notification with the names that clients know; `None` if there are none in it, or no others.
-pub(super) fn outward_notice(target: &Target, method: &str, params: Raw<'_>) -> Option<RawJson> {
+pub(super) fn prefix_notification(target: &Target, method: &str, params: Raw<'_>) -> Option<RawJson> {
     let prefix = target.prefix.as_deref()?;
     if method != resources::Updated::NAME {
         return None;
     }
     let mut members: OrderedMap<RawJson> = params.read().ok()?;
-    rename(&mut members, "uri", ListKind::Resource, prefix)?;
+    prefix_member(&mut members, "uri", ListKind::Resource, prefix)?;
     RawJson::from_value(&members).ok()
 }
 
 /// A result with the names that clients know; `None` if there are none in it, or no others.
-pub(super) fn outward_result(target: &Target, method: &str, result: &RawJson) -> Option<RawJson> {
+pub(super) fn prefix_result(target: &Target, method: &str, result: &RawJson) -> Option<RawJson> {
     let prefix = target.prefix.as_deref()?;
     let mut members: OrderedMap<RawJson> = result.read().ok()?;
     match method {
-        resources::Read::NAME => each(&mut members, "contents", |item| {
-            rename(item, "uri", ListKind::Resource, prefix);
+        resources::Read::NAME => map_objects(&mut members, "contents", |item| {
+            prefix_member(item, "uri", ListKind::Resource, prefix);
         })?,
-        tools::Call::NAME => each(&mut members, "content", |block| rename_block(block, prefix))?,
-        prompts::Get::NAME => each(&mut members, "messages", |message| {
+        tools::Call::NAME => map_objects(&mut members, "content", |block| prefix_content_block(block, prefix))?,
+        prompts::Get::NAME => map_objects(&mut members, "messages", |message| {
             if let Some(mut block) =
                 message.get("content").and_then(|block| block.read::<OrderedMap<RawJson>>().ok())
             {
-                rename_block(&mut block, prefix);
+                prefix_content_block(&mut block, prefix);
                 if let Ok(block) = RawJson::from_value(&block) {
                     message.insert("content", block);
                 }
@@ -125,25 +125,25 @@ pub(super) fn outward_result(target: &Target, method: &str, result: &RawJson) ->
 }
 
 /// Links and embedded resources name resources.
-fn rename_block(block: &mut OrderedMap<RawJson>, prefix: &str) {
-    rename(block, "uri", ListKind::Resource, prefix);
+fn prefix_content_block(block: &mut OrderedMap<RawJson>, prefix: &str) {
+    prefix_member(block, "uri", ListKind::Resource, prefix);
     if let Some(mut resource) = block.get("resource").and_then(|inner| inner.read::<OrderedMap<RawJson>>().ok())
     {
-        rename(&mut resource, "uri", ListKind::Resource, prefix);
+        prefix_member(&mut resource, "uri", ListKind::Resource, prefix);
         if let Ok(resource) = RawJson::from_value(&resource) {
             block.insert("resource", resource);
         }
     }
 }
 
-fn rename(members: &mut OrderedMap<RawJson>, member: &str, kind: ListKind, prefix: &str) -> Option<()> {
+fn prefix_member(members: &mut OrderedMap<RawJson>, member: &str, kind: ListKind, prefix: &str) -> Option<()> {
     let name: String = members.get(member)?.read().ok()?;
     members.insert(member, RawJson::from_value(&outer_name(kind, prefix, &name)).ok()?);
     Some(())
 }
 
 /// Changes every object of a list.
-fn each(members: &mut OrderedMap<RawJson>, member: &str, change: impl Fn(&mut OrderedMap<RawJson>)) -> Option<()> {
+fn map_objects(members: &mut OrderedMap<RawJson>, member: &str, change: impl Fn(&mut OrderedMap<RawJson>)) -> Option<()> {
     let items: Vec<RawJson> = members.get(member)?.read().ok()?;
     let changed = items.into_iter().map(|item| match item.read::<OrderedMap<RawJson>>() {
         Ok(mut object) => {
@@ -158,13 +158,13 @@ fn each(members: &mut OrderedMap<RawJson>, member: &str, change: impl Fn(&mut Or
 }
 
 /// The lists of all servers as one. One that is away, or fails, is left out.
-pub(super) async fn merged(
-    fars: &[Arc<Far>],
+pub(super) async fn merged_list(
+    fars: &[Arc<Upstream>],
     method: &str,
     job: &RequestParts,
     level: Option<Level>,
 ) -> Result<RawJson, RpcError> {
-    let Some((member, kind, name)) = list(method) else { return Err(RpcError::Internal) };
+    let Some((member, kind, name)) = list_shape(method) else { return Err(RpcError::Internal) };
     let given: OrderedMap<RawJson> = job.params.read().map_err(|error| RpcError::invalid_params(&error))?;
     if given.get("cursor").is_some_and(|cursor| cursor.text() != "null") {
         // All is in one page, and each server would take it for one of its own.
@@ -172,17 +172,17 @@ pub(super) async fn merged(
     }
     let mut all: Vec<RawJson> = Vec::new();
     // All at once: one that is there and says nothing takes the others no time but its own.
-    let lists = together(fars.iter().map(|far| far.in_time(whole(far, method, member, job, level)))).await;
+    let lists = join_all(fars.iter().map(|far| far.with_timeout(read_all_pages(far, method, member, job, level)))).await;
     for (far, list) in fars.iter().zip(lists) {
         let Some(prefix) = far.target.prefix.as_deref() else { continue };
         match list {
             Ok(items) => all.extend(items.into_iter().filter_map(|item| {
                 let mut item: OrderedMap<RawJson> = item.read().ok()?;
-                rename(&mut item, name, kind, prefix)?;
+                prefix_member(&mut item, name, kind, prefix)?;
                 RawJson::from_value(&item).ok()
             })),
             Err(refusal) => {
-                tracing::debug!(server = far.target.shown(), %refusal, method, "a list is left out")
+                tracing::debug!(server = far.target.display_name(), %refusal, method, "a list is left out")
             }
         }
     }
@@ -194,33 +194,33 @@ pub(super) async fn merged(
     let from = if job.revision.is_stateless() { newest } else { job.revision };
     let info = Some(&job.connection.config.info);
     translate_raw_result(method, Raw::from(&result), from, job.revision, info)
-        .map_err(|unsayable| unsaid(&unsayable, method))
+        .map_err(|unsayable| unsupported_error(&unsayable, method))
 }
 
 /// All pages of one server's list.
-async fn whole(
-    far: &Arc<Far>,
+async fn read_all_pages(
+    far: &Arc<Upstream>,
     method: &str,
     member: &str,
     job: &RequestParts,
     level: Option<Level>,
 ) -> Result<Vec<RawJson>, RpcError> {
     // Nobody waits for a server that is away.
-    if far.up_now().is_none() {
+    if far.client_if_connected().is_none() {
         return Err(RpcError::internal_with_message("it is not there"));
     }
-    let flight = InFlight::new(job.revision, place(job)?);
+    let flight = InFlightCall::new(job.revision, reply_target(job)?);
     let mut params: OrderedMap<RawJson> = job.params.read().map_err(|error| RpcError::invalid_params(&error))?;
     let (mut items, mut bytes) = (Vec::new(), 0);
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let page = RawJson::from_value(&params).map_err(|_| RpcError::Internal)?;
         let (result, from) =
             far.send(ForwardedRequest::new(method, &page, job.revision).log_level(level), &flight).await?;
         bytes += result.text().len();
-        if bytes > LIST {
+        if bytes > MAX_LIST_BYTES {
             return Err(RpcError::internal_with_message("its list is too long"));
         }
-        let result = back(far, method, &result, from, job.revision)?;
+        let result = translate_result(far, method, &result, from, job.revision)?;
         let mut members: OrderedMap<RawJson> = result.read().map_err(|_| RpcError::Internal)?;
         if let Some(list) = members.remove(member) {
             items.extend(list.read::<Vec<RawJson>>().map_err(|_| RpcError::Internal)?);
@@ -233,15 +233,15 @@ async fn whole(
     Ok(items)
 }
 
-fn text(members: &OrderedMap<RawJson>, member: &str) -> Result<String, RpcError> {
-    members.get(member).and_then(|value| value.read().ok()).ok_or_else(|| lacking(member))
+fn string_member(members: &OrderedMap<RawJson>, member: &str) -> Result<String, RpcError> {
+    members.get(member).and_then(|value| value.read().ok()).ok_or_else(|| missing_member(member))
 }
 
-fn lacking(member: &str) -> RpcError {
+fn missing_member(member: &str) -> RpcError {
     RpcError::InvalidParams(format!("Invalid params: `{member}` is missing or malformed").into())
 }
 
-fn unknown(kind: ListKind, name: String, _revision: Revision) -> RpcError {
+fn unknown_name_error(kind: ListKind, name: String, _revision: Revision) -> RpcError {
     match kind {
         ListKind::Tool => RpcError::UnknownTool { name },
         ListKind::Prompt => RpcError::UnknownPrompt { name },
@@ -250,5 +250,5 @@ fn unknown(kind: ListKind, name: String, _revision: Revision) -> RpcError {
 }
 
 /// Pages of one list that are read, and how many bytes they may be.
-const PAGES: usize = 1_000;
-const LIST: usize = 64 << 20;
+const MAX_PAGES: usize = 1_000;
+const MAX_LIST_BYTES: usize = 64 << 20;

@@ -12,80 +12,80 @@ use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, prompts
 use tsugite_core::revision::RpcError;
 use tsugite_core::session::RequestMeta;
 
-use super::far::{Face, Far, Near};
-use super::relay::Relay;
-use super::together::together;
+use super::upstream::{ClientIdentity, Upstream, Downstream};
+use super::forward::Forwarder;
+use super::join_all::join_all;
 use crate::lock::lock;
 use crate::server::layer::RequestParts;
 use crate::server::connection::ServerConnection;
 
 /// The connections to one server.
 #[derive(Default)]
-pub(super) struct Pool {
-    entries: Mutex<Vec<Entry>>,
+pub(super) struct UpstreamPool {
+    entries: Mutex<Vec<PooledUpstream>>,
     freed: Notify,
 }
 
-struct Entry {
+struct PooledUpstream {
     /// Who it is for.
-    key: String,
+    caller_key: String,
     /// The peer it is for, where that is one client, as over stdio.
     peer: Option<Weak<ServerConnection>>,
-    far: Arc<Far>,
+    upstream: Arc<Upstream>,
     /// Whether a call that may ask runs on it.
-    taken: bool,
+    in_exclusive_use: bool,
 }
 
 /// A connection for one request.
-pub(super) struct Lent {
-    pub(super) far: Arc<Far>,
-    lease: Option<Lease>,
+pub(super) struct UpstreamLease {
+    pub(super) upstream: Arc<Upstream>,
+    guard: Option<LeaseGuard>,
 }
 
-struct Lease {
-    pool: Arc<Pool>,
-    far: Arc<Far>,
-    may_ask: bool,
+struct LeaseGuard {
+    pool: Arc<UpstreamPool>,
+    upstream: Arc<Upstream>,
+    exclusive: bool,
     /// Whether the next caller may be somebody else.
     shared: bool,
-    answered: bool,
+    completed: bool,
 }
 
 /// A connection to one of the servers.
-pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &RequestParts) -> Result<Lent, RpcError> {
+pub(super) async fn acquire(relay: &Arc<Forwarder>, index: usize, method: &str, job: &RequestParts) -> Result<UpstreamLease, RpcError> {
     let (Some(target), Some(pool)) = (relay.targets.get(index), relay.pools.get(index)) else {
         return Err(RpcError::Internal);
     };
-    let (key, face) = who(job)?;
-    let may_ask = may_be_asked_in(method) && can_be_asked(&face.capabilities);
+    let (key, face) = caller_identity(job)?;
+    let may_ask = allows_input_requests(method) && supports_input_requests(&face.capabilities);
     let peer = job.connection.can_push().then(|| Arc::downgrade(&job.connection));
     let shared = peer.is_none();
     loop {
-        let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.far));
+        let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.upstream));
         if let Some(first) = first {
             // What kind of server it is decides how it is shared.
-            first.settled().await;
+            first.wait_while_connecting().await;
             if first.revision().is_some_and(|revision| revision.is_stateless()) {
-                return Ok(Lent { far: first, lease: None });
+                return Ok(UpstreamLease { upstream: first, guard: None });
             }
         }
         let freed = pool.freed.notified();
         {
             let mut entries = lock(&pool.entries);
-            entries.retain(|entry| entry.taken || !entry.is_orphaned());
-            let mut theirs = entries.iter_mut().filter(|entry| entry.is_for(&key, peer.as_ref()));
-            if let Some(entry) = theirs.find(|entry| !(may_ask && entry.taken)) {
-                return Ok(pool.lend(entry, may_ask, shared));
+            entries.retain(|entry| entry.in_exclusive_use || !entry.is_orphaned());
+            let mut theirs = entries.iter_mut().filter(|entry| entry.matches(&key, peer.as_ref()));
+            if let Some(entry) = theirs.find(|entry| !(may_ask && entry.in_exclusive_use)) {
+                return Ok(pool.lease(entry, may_ask, shared));
             }
-            let idle = entries.iter().position(|entry| !entry.taken && entry.far.is_idle());
-            if let (true, Some(idle)) = (entries.len() >= relay.settings.lent, idle) {
+            let idle = entries.iter().position(|entry| !entry.in_exclusive_use && entry.upstream.is_idle());
+            if let (true, Some(idle)) = (entries.len() >= relay.settings.max_pooled_per_target, idle) {
                 entries.remove(idle);
             }
-            if entries.len() < relay.settings.lent {
-                let opening = || Far::open(target, Near::Everybody, copy(&face), relay.settings.patience);
-                let far = relay.admit(opening)?;
-                let mut entry = Entry { key, peer, far, taken: false };
-                let lent = pool.lend(&mut entry, may_ask, shared);
+            if entries.len() < relay.settings.max_pooled_per_target {
+                let opening = || Upstream::open(target, Downstream::Stateless, clone_identity(&face), relay.settings.call_timeout);
+                let far = relay.register_upstream(opening)?;
+                let mut entry = PooledUpstream { caller_key: key, peer, upstream: far, in_exclusive_use: false };
+                let lent = pool.lease(&mut entry, may_ask, shared);
                 entries.push(entry);
                 return Ok(lent);
             }
@@ -95,22 +95,22 @@ pub(super) async fn one(relay: &Arc<Relay>, index: usize, method: &str, job: &Re
 }
 
 /// A connection to each of the servers that are there.
-pub(super) async fn all(relay: &Arc<Relay>, job: &RequestParts) -> Result<Vec<Lent>, RpcError> {
+pub(super) async fn acquire_all(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<Vec<UpstreamLease>, RpcError> {
     let lending = (0..relay.targets.len()).map(|index| async move {
-        let lent = one(relay, index, "", job).await?;
-        lent.far.settled().await;
+        let lent = acquire(relay, index, "", job).await?;
+        lent.upstream.wait_while_connecting().await;
         Ok(lent)
     });
-    together(lending).await.into_iter().collect()
+    join_all(lending).await.into_iter().collect()
 }
 
-impl Entry {
-    fn is_for(&self, key: &str, peer: Option<&Weak<ServerConnection>>) -> bool {
+impl PooledUpstream {
+    fn matches(&self, key: &str, peer: Option<&Weak<ServerConnection>>) -> bool {
         let same = match (&self.peer, peer) {
             (Some(mine), Some(other)) => mine.ptr_eq(other),
             (mine, other) => mine.is_none() && other.is_none(),
         };
-        same && self.key == key
+        same && self.caller_key == key
     }
 
     /// Whether the peer it was for is gone.
@@ -119,43 +119,43 @@ impl Entry {
     }
 }
 
-impl Lent {
+impl UpstreamLease {
     /// Whether it is lent to a call that may be asked something.
-    pub(super) fn may_be_asked(&self) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.may_ask)
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.guard.as_ref().is_some_and(|lease| lease.exclusive)
     }
 
     /// The server has answered: whatever it says from now on is about something else.
-    pub(super) fn answered(&mut self) {
-        if let Some(lease) = &mut self.lease {
-            lease.answered = true;
+    pub(super) fn mark_completed(&mut self) {
+        if let Some(lease) = &mut self.guard {
+            lease.completed = true;
         }
     }
 }
 
-impl Pool {
-    fn lend(self: &Arc<Self>, entry: &mut Entry, may_ask: bool, shared: bool) -> Lent {
-        let far = Arc::clone(&entry.far);
-        entry.taken |= may_ask;
-        let lease = Lease { pool: Arc::clone(self), far: Arc::clone(&far), may_ask, shared, answered: false };
-        Lent { far, lease: Some(lease) }
+impl UpstreamPool {
+    fn lease(self: &Arc<Self>, entry: &mut PooledUpstream, may_ask: bool, shared: bool) -> UpstreamLease {
+        let far = Arc::clone(&entry.upstream);
+        entry.in_exclusive_use |= may_ask;
+        let lease = LeaseGuard { pool: Arc::clone(self), upstream: Arc::clone(&far), exclusive: may_ask, shared, completed: false };
+        UpstreamLease { upstream: far, guard: Some(lease) }
     }
 }
 
-impl Drop for Lease {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
         let mut entries = lock(&self.pool.entries);
-        let index = entries.iter().position(|entry| Arc::ptr_eq(&entry.far, &self.far));
-        if let Some(index) = index.filter(|_| self.may_ask) {
-            let mut spare = self.shared && !self.answered;
+        let index = entries.iter().position(|entry| Arc::ptr_eq(&entry.upstream, &self.upstream));
+        if let Some(index) = index.filter(|_| self.exclusive) {
+            let mut spare = self.shared && !self.completed;
             if let Some(entry) = entries.get_mut(index) {
-                entry.taken = false;
-                let (key, peer) = (entry.key.clone(), entry.peer.clone());
+                entry.in_exclusive_use = false;
+                let (key, peer) = (entry.caller_key.clone(), entry.peer.clone());
                 // One of its kind stays; what was opened beside it for a while goes. So does one whose server may still
                 // ask about a call that was given up: the next caller, who may be another, would be asked.
                 let mut others = entries.iter().enumerate().filter(|(at, _)| *at != index);
-                spare |= others.any(|(_, other)| other.is_for(&key, peer.as_ref()) && !other.taken)
-                    && self.far.is_idle();
+                spare |= others.any(|(_, other)| other.matches(&key, peer.as_ref()) && !other.in_exclusive_use)
+                    && self.upstream.is_idle();
             }
             if spare {
                 entries.remove(index);
@@ -168,24 +168,24 @@ impl Drop for Lease {
 }
 
 /// Who calls and what it can do: as text to compare, and as what a server is told.
-fn who(job: &RequestParts) -> Result<(String, Face), RpcError> {
+fn caller_identity(job: &RequestParts) -> Result<(String, ClientIdentity), RpcError> {
     let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
     let sender = peek.declared_client()?;
     let info = sender.info().unwrap_or_else(|| Implementation::new("unknown", "0"));
     let caller = job.caller.principal.as_ref().map(|who| (who.issuer(), who.subject()));
     let key = serde_json::to_string(&(caller, &info, &sender.capabilities)).map_err(|_| RpcError::Internal)?;
-    Ok((key, Face { info, capabilities: sender.capabilities }))
+    Ok((key, ClientIdentity { info, capabilities: sender.capabilities }))
 }
 
-fn copy(face: &Face) -> Face {
-    Face { info: face.info.clone(), capabilities: face.capabilities.clone() }
+fn clone_identity(face: &ClientIdentity) -> ClientIdentity {
+    ClientIdentity { info: face.info.clone(), capabilities: face.capabilities.clone() }
 }
 
 /// Whether a server may ask something before it answers this.
-pub(super) fn may_be_asked_in(method: &str) -> bool {
+pub(super) fn allows_input_requests(method: &str) -> bool {
     [tools::Call::NAME, prompts::Get::NAME, resources::Read::NAME].contains(&method)
 }
 
-fn can_be_asked(capabilities: &ClientCapabilities) -> bool {
+fn supports_input_requests(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
 }

@@ -9,33 +9,33 @@ use tsugite_core::protocol::logging::{Level, SetLevel};
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::revision::{Revision, read_params};
 
-use super::far::Far;
+use super::upstream::Upstream;
 use crate::client::Client;
 use crate::lock::lock;
 
 /// What a server was told that it forgets with the connection.
 #[derive(Default)]
-pub(super) struct Told(Mutex<State>);
+pub(super) struct UpstreamSessionState(Mutex<RestorableState>);
 
 #[derive(Default)]
-struct State {
-    level: Option<Level>,
+struct RestorableState {
+    log_level: Option<Level>,
     uris: IndexSet<String>,
 }
 
-impl Told {
+impl UpstreamSessionState {
     /// The server has agreed to a request.
-    pub(super) fn note(&self, method: &str, params: &RawJson, revision: Revision) {
+    pub(super) fn record(&self, method: &str, params: &RawJson, revision: Revision) {
         let params = Raw::from(params);
         let mut state = lock(&self.0);
         match method {
             SetLevel::NAME => {
-                state.level = read_params::<SetLevel>(params, revision).ok().map(|params| params.level);
+                state.log_level = read_params::<SetLevel>(params, revision).ok().map(|params| params.level);
             }
             Subscribe::NAME => {
                 // What is subscribed to beyond that is lost with the connection.
                 if let Ok(params) = read_params::<Subscribe>(params, revision)
-                    && state.uris.len() < WATCHED
+                    && state.uris.len() < MAX_SUBSCRIPTIONS
                 {
                     state.uris.insert(params.uri);
                 }
@@ -50,10 +50,10 @@ impl Told {
     }
 
     /// Tells all of it again.
-    async fn again(&self, client: &Client) {
+    async fn restore(&self, client: &Client) {
         let (level, uris) = {
             let state = lock(&self.0);
-            (state.level, state.uris.clone())
+            (state.log_level, state.uris.clone())
         };
         if let Some(level) = level
             && let Err(error) = client.set_log_level(level).await
@@ -69,13 +69,13 @@ impl Told {
 }
 
 /// A server was reached anew, and knows nothing of what it was told before.
-pub(super) fn again(far: &Arc<Far>) {
-    let Some(client) = far.up_now().cloned().filter(|client| !client.revision().is_stateless()) else {
+pub(super) fn restore_session(far: &Arc<Upstream>) {
+    let Some(client) = far.client_if_connected().cloned().filter(|client| !client.revision().is_stateless()) else {
         return;
     };
-    let told = Arc::clone(&far.told);
-    tokio::spawn(async move { told.again(&client).await });
+    let told = Arc::clone(&far.session_state);
+    tokio::spawn(async move { told.restore(&client).await });
 }
 
 /// Resources that are remembered.
-const WATCHED: usize = 1_024;
+const MAX_SUBSCRIPTIONS: usize = 1_024;

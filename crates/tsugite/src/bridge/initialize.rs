@@ -9,23 +9,23 @@ use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
 use tsugite_core::protocol::{Implementation, Method, Object, OrderedMap, ServerCapabilities};
 use tsugite_core::revision::{RpcError, Revision, ServerInfoMeta, translate_raw_result, read_initialize_params};
 
-use super::far::{Face, Far, InFlight, unsaid};
-use super::lend;
-use super::relay::{Relay, place};
-use super::session::Session;
+use super::upstream::{ClientIdentity, Upstream, InFlightCall, unsupported_error};
+use super::upstream_pool;
+use super::forward::{Forwarder, reply_target};
+use super::bridge_session::BridgeSession;
 use crate::client::Client;
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
 
 /// Begins a session, here and at the server.
-pub(super) async fn initialize(relay: &Arc<Relay>, job: &RequestParts) -> Result<RawJson, RpcError> {
+pub(super) async fn initialize(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<RawJson, RpcError> {
     let params = read_initialize_params(Raw::from(&job.params), job.revision)?;
-    let face = Face { info: params.client_info, capabilities: params.capabilities };
-    let session = Session::open(relay, job, face).await?;
-    let said = match session.fars.as_slice() {
-        [only] if relay.is_single() => hello_of_one(only, job).await?,
-        all => hello_of_many(all, job)?,
+    let face = ClientIdentity { info: params.client_info, capabilities: params.capabilities };
+    let session = BridgeSession::open(relay, job, face).await?;
+    let said = match session.upstreams.as_slice() {
+        [only] if relay.is_single() => single_initialize_result(only, job).await?,
+        all => merged_initialize_result(all, job)?,
     };
     job.connection.initialize_forwarded(&job.params, job.revision)?;
     job.connection.set_extension(session.clone());
@@ -35,38 +35,38 @@ pub(super) async fn initialize(relay: &Arc<Relay>, job: &RequestParts) -> Result
 
 /// A request that stands alone belongs to a session that nobody has opened; one of a session that began elsewhere, to one
 /// that was opened there.
-pub(super) async fn begin_without_handshake(relay: &Arc<Relay>, job: &RequestParts) -> Result<Arc<Session>, RpcError> {
+pub(super) async fn open_session_without_handshake(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<Arc<BridgeSession>, RpcError> {
     let (_, capabilities, info) = job.connection.session_info();
-    let face = Face { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
-    let session = Session::open(relay, job, face).await?;
+    let face = ClientIdentity { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
+    let session = BridgeSession::open(relay, job, face).await?;
     job.connection.set_extension(session.clone());
     Ok(session)
 }
 
 /// What the only server says of itself, as the client reads it.
-async fn hello_of_one(far: &Arc<Far>, job: &RequestParts) -> Result<RawJson, RpcError> {
-    let client = far.up().await?;
+async fn single_initialize_result(far: &Arc<Upstream>, job: &RequestParts) -> Result<RawJson, RpcError> {
+    let client = far.connected_client().await?;
     let (from, to) = (client.revision(), job.revision);
     let hello = match client.handshake_result() {
         Some(hello) => hello,
-        None => ask_discover(far, client, job).await?,
+        None => fetch_discover_result(far, client, job).await?,
     };
     let mut said: OrderedMap<RawJson> = match from.is_stateless() {
         false => {
             let carried = translate_raw_result(Initialize::NAME, Raw::from(&hello), from, to, None);
             carried
-                .map_err(|unsayable| unsaid(&unsayable, Initialize::NAME))?
+                .map_err(|unsayable| unsupported_error(&unsayable, Initialize::NAME))?
                 .read()
-                .map_err(|_| garbled(far))?
+                .map_err(|_| malformed_result_error(far))?
         }
         true => {
-            let found: DiscoverResult = hello.read().map_err(|_| garbled(far))?;
+            let found: DiscoverResult = hello.read().map_err(|_| malformed_result_error(far))?;
             let server = found.meta.as_ref().and_then(|meta| meta.server_info());
             let server = server.unwrap_or_else(|| Implementation::new("unknown", "0"));
             let mut answer = InitializeResult::new(to.as_str(), found.capabilities, server);
             answer.instructions = found.instructions;
             let written = encode_result::<Initialize>(answer, to, &job.connection.config.stamp);
-            let written = written.map_err(|unsayable| unsaid(&unsayable, Initialize::NAME))?;
+            let written = written.map_err(|unsayable| unsupported_error(&unsayable, Initialize::NAME))?;
             written.read().map_err(|_| RpcError::Internal)?
         }
     };
@@ -75,39 +75,39 @@ async fn hello_of_one(far: &Arc<Far>, job: &RequestParts) -> Result<RawJson, Rpc
 }
 
 /// A server that was not asked what it is yet, is.
-async fn ask_discover(far: &Arc<Far>, client: &Client, job: &RequestParts) -> Result<RawJson, RpcError> {
+async fn fetch_discover_result(far: &Arc<Upstream>, client: &Client, job: &RequestParts) -> Result<RawJson, RpcError> {
     let found = client.request_raw(Discover::NAME, None).await;
-    found.map_err(|error| far.refusal(error, Discover::NAME, job.revision))
+    found.map_err(|error| far.to_rpc_error(error, Discover::NAME, job.revision))
 }
 
 /// Several servers are one that can do what any of them can.
-fn hello_of_many(fars: &[Arc<Far>], job: &RequestParts) -> Result<RawJson, RpcError> {
-    let (capabilities, instructions) = together(fars);
+fn merged_initialize_result(fars: &[Arc<Upstream>], job: &RequestParts) -> Result<RawJson, RpcError> {
+    let (capabilities, instructions) = merge_capabilities(fars);
     let info = job.connection.config.info.clone();
     let mut answer = InitializeResult::new(job.revision.as_str(), capabilities, info);
     answer.instructions = instructions;
     encode_result::<Initialize>(answer, job.revision, &job.connection.config.stamp)
-        .map_err(|unsayable| unsaid(&unsayable, Initialize::NAME))
+        .map_err(|unsayable| unsupported_error(&unsayable, Initialize::NAME))
 }
 
 /// Answers a client that asks what there is.
-pub(super) async fn discover(relay: &Arc<Relay>, job: &RequestParts) -> Result<RawJson, RpcError> {
+pub(super) async fn discover(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<RawJson, RpcError> {
     let served: Vec<String> = job.connection.config.revisions.names().into_iter().map(str::to_owned).collect();
     if !relay.is_single() {
-        let lent = lend::all(relay, job).await?;
-        let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.far)).collect();
-        let (capabilities, instructions) = together(&fars);
+        let lent = upstream_pool::acquire_all(relay, job).await?;
+        let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
+        let (capabilities, instructions) = merge_capabilities(&fars);
         let mut found = DiscoverResult::new(served, capabilities);
         found.instructions = instructions;
-        return write(found, job.revision, &job.connection.config.stamp);
+        return encode_discover_result(found, job.revision, &job.connection.config.stamp);
     }
-    let lent = lend::one(relay, 0, Discover::NAME, job).await?;
-    let client = lent.far.up().await?;
+    let lent = upstream_pool::acquire(relay, 0, Discover::NAME, job).await?;
+    let client = lent.upstream.connected_client().await?;
     if client.revision().is_stateless() {
-        let flight = InFlight::new(job.revision, place(job)?);
+        let flight = InFlightCall::new(job.revision, reply_target(job)?);
         let (result, _) =
-            lent.far.send(ForwardedRequest::new(Discover::NAME, &job.params, job.revision), &flight).await?;
-        let mut said: OrderedMap<RawJson> = result.read().map_err(|_| garbled(&lent.far))?;
+            lent.upstream.send(ForwardedRequest::new(Discover::NAME, &job.params, job.revision), &flight).await?;
+        let mut said: OrderedMap<RawJson> = result.read().map_err(|_| malformed_result_error(&lent.upstream))?;
         said.insert("supportedVersions", RawJson::from_value(&served).map_err(|_| RpcError::Internal)?);
         return RawJson::from_value(&said).map_err(|_| RpcError::Internal);
     }
@@ -115,15 +115,15 @@ pub(super) async fn discover(relay: &Arc<Relay>, job: &RequestParts) -> Result<R
     let mut found = DiscoverResult::new(served, capabilities);
     found.instructions = client.instructions();
     let server = client.server_info().unwrap_or_else(|| Implementation::new("unknown", "0"));
-    write(found, job.revision, &ServerInfoMeta::new(server))
+    encode_discover_result(found, job.revision, &ServerInfoMeta::new(server))
 }
 
-fn write(found: DiscoverResult, to: Revision, stamp: &ServerInfoMeta) -> Result<RawJson, RpcError> {
-    encode_result::<Discover>(found, to, stamp).map_err(|unsayable| unsaid(&unsayable, Discover::NAME))
+fn encode_discover_result(found: DiscoverResult, to: Revision, stamp: &ServerInfoMeta) -> Result<RawJson, RpcError> {
+    encode_result::<Discover>(found, to, stamp).map_err(|unsayable| unsupported_error(&unsayable, Discover::NAME))
 }
 
 /// What several servers can do together, and how they want to be used.
-fn together(fars: &[Arc<Far>]) -> (ServerCapabilities, Option<String>) {
+fn merge_capabilities(fars: &[Arc<Upstream>]) -> (ServerCapabilities, Option<String>) {
     // Those that are away come back, and with them what they offer.
     let list = || ListCapability::new().list_changed(true);
     let mut all = ServerCapabilities::new()
@@ -133,7 +133,7 @@ fn together(fars: &[Arc<Far>]) -> (ServerCapabilities, Option<String>) {
         .logging(Object::new());
     let mut instructions = String::new();
     for far in fars {
-        let Some(client) = far.up_now() else { continue };
+        let Some(client) = far.client_if_connected() else { continue };
         if client.server_capabilities().is_some_and(|offered| offered.completions.is_some()) {
             all.completions = Some(Object::new());
         }
@@ -144,6 +144,6 @@ fn together(fars: &[Arc<Far>]) -> (ServerCapabilities, Option<String>) {
     (all, (!instructions.is_empty()).then(|| instructions.trim_end().to_owned()))
 }
 
-fn garbled(far: &Far) -> RpcError {
-    RpcError::internal_with_message(format!("{} does not say what it is in a way that can be read", far.target.shown()))
+fn malformed_result_error(far: &Upstream) -> RpcError {
+    RpcError::internal_with_message(format!("{} does not say what it is in a way that can be read", far.target.display_name()))
 }

@@ -7,8 +7,8 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::{OrderedMap, ResultType};
 use tsugite_core::revision::{RpcError, Revision, UnsupportedByRevisionError, translate_raw_input_response, translate_raw_params};
 
-use super::far::{Far, InFlight, unsaid};
-use super::session::Session;
+use super::upstream::{Upstream, InFlightCall, unsupported_error};
+use super::bridge_session::BridgeSession;
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::ask::send_raw_request;
 use crate::server::layer::RequestParts;
@@ -17,62 +17,62 @@ use crate::server::random_id;
 /// A result that asks.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asks {
-    input_requests: Option<OrderedMap<Question>>,
+struct InputRequiredResult {
+    input_requests: Option<OrderedMap<RawInputRequest>>,
     request_state: Option<RawJson>,
 }
 
 /// What is asked in a result.
 #[derive(Deserialize)]
-struct Question {
+struct RawInputRequest {
     method: String,
     params: Option<RawJson>,
 }
 
 /// Sends a request on until there is an answer that asks nothing.
-pub(super) async fn followed(
-    far: &Arc<Far>,
+pub(super) async fn send_with_inputs(
+    far: &Arc<Upstream>,
     request: ForwardedRequest<'_>,
-    session: &Session,
+    session: &BridgeSession,
     job: &RequestParts,
-    flight: &Arc<InFlight>,
+    flight: &Arc<InFlightCall>,
 ) -> Result<(RawJson, Revision), RpcError> {
     let (method, params) = (request.method, request.params);
-    let (result, from) = far.send(request.log_level(session.level()), flight).await?;
-    match asked_in(&result, from) {
+    let (result, from) = far.send(request.log_level(session.log_level()), flight).await?;
+    match input_required(&result, from) {
         None => Ok((result, from)),
-        Some(asks) => Box::pin(go_on(far, method, (params, asks, from), session, job, flight)).await,
+        Some(asks) => Box::pin(continue_rounds(far, method, (params, asks, from), session, job, flight)).await,
     }
 }
 
 /// Answers what is asked, and sends the request on again.
-async fn go_on(
-    far: &Arc<Far>,
+async fn continue_rounds(
+    far: &Arc<Upstream>,
     method: &str,
-    (params, mut asks, mut from): (&RawJson, Asks, Revision),
-    session: &Session,
+    (params, mut asks, mut from): (&RawJson, InputRequiredResult, Revision),
+    session: &BridgeSession,
     job: &RequestParts,
-    flight: &Arc<InFlight>,
+    flight: &Arc<InFlightCall>,
 ) -> Result<(RawJson, Revision), RpcError> {
     let (mut params, mut said) = (params.clone(), job.revision);
-    for round in 1..ROUNDS {
+    for round in 1..MAX_ROUNDS {
         // What is said from now on only the server's revision can say.
         params = translate_raw_params(method, Raw::from(&params), said, from)
-            .map_err(|unsayable| unsaid(&unsayable, method))?;
+            .map_err(|unsayable| unsupported_error(&unsayable, method))?;
         said = from;
         let mut next: OrderedMap<RawJson> = params.read().map_err(|error| RpcError::invalid_params(&error))?;
         match asks.input_requests {
             Some(questions) => {
                 let mut answers = OrderedMap::new();
                 for (key, question) in questions {
-                    answers.insert(key, answer(job, flight, &question, from).await?);
+                    answers.insert(key, request_input(job, flight, &question, from).await?);
                 }
                 next.insert("inputResponses", RawJson::from_value(&answers).map_err(|_| RpcError::Internal)?);
             }
             // "Come back": the server wants nothing but its state, and some time.
             None => {
                 next.remove("inputResponses");
-                tokio::time::sleep(COME_BACK * 2_u32.pow((round - 1).min(5))).await;
+                tokio::time::sleep(INITIAL_RETRY_DELAY * 2_u32.pow((round - 1).min(5))).await;
             }
         }
         match asks.request_state {
@@ -80,32 +80,32 @@ async fn go_on(
             None => drop(next.remove("requestState")),
         }
         params = RawJson::from_value(&next).map_err(|_| RpcError::Internal)?;
-        let request = ForwardedRequest::new(method, &params, said).log_level(session.level());
+        let request = ForwardedRequest::new(method, &params, said).log_level(session.log_level());
         let (result, now) = far.send(request, flight).await?;
         from = now;
-        match asked_in(&result, from) {
+        match input_required(&result, from) {
             None => return Ok((result, from)),
             Some(more) => asks = more,
         }
     }
-    Err(RpcError::internal_with_message(format!("{} has asked back more than {ROUNDS} times", far.target.shown())))
+    Err(RpcError::internal_with_message(format!("{} has asked back more than {MAX_ROUNDS} times", far.target.display_name())))
 }
 
 /// What a result asks.
-fn asked_in(result: &RawJson, from: Revision) -> Option<Asks> {
+fn input_required(result: &RawJson, from: Revision) -> Option<InputRequiredResult> {
     // Most ask nothing, and need not be read for it.
     if !from.is_stateless() || !result.text().contains(ResultType::InputRequired.as_str()) {
         return None;
     }
     let kind = ResultType::from_result(Raw::from(result)).ok()?;
-    result.read::<Asks>().ok().filter(|_| kind == ResultType::InputRequired)
+    result.read::<InputRequiredResult>().ok().filter(|_| kind == ResultType::InputRequired)
 }
 
 /// Asks the client on the stream of its call.
-async fn answer(
+async fn request_input(
     job: &RequestParts,
-    flight: &InFlight,
-    question: &Question,
+    flight: &InFlightCall,
+    question: &RawInputRequest,
     from: Revision,
 ) -> Result<RawJson, RpcError> {
     let (method, to) = (question.method.as_str(), job.revision);
@@ -115,20 +115,20 @@ async fn answer(
         RpcError::internal_with_message(format!("the server asks for `{method}`, and the client cannot be asked that: {why}"))
     };
     let mut asked = translate_raw_params(method, Raw::from(params), from, to);
-    if let Err(UnsupportedByRevisionError::MissingMember(ID)) = asked {
+    if let Err(UnsupportedByRevisionError::MissingMember(ELICITATION_ID)) = asked {
         // A page has a name there, by which the client could be told that it is done with.
         let mut named: OrderedMap<RawJson> = params.read().map_err(|error| cannot(&error))?;
         let id = RawJson::from_value(&random_id().ok_or(RpcError::Internal)?).map_err(|error| cannot(&error))?;
-        named.insert(ID, id);
+        named.insert(ELICITATION_ID, id);
         let named = RawJson::from_value(&named).map_err(|error| cannot(&error))?;
         asked = translate_raw_params(method, Raw::from(&named), to, to);
     }
     let asked = asked.map_err(|unsayable| cannot(&unsayable))?;
-    let Some(place) = flight.place() else { return Err(RpcError::Internal) };
+    let Some(place) = flight.reply_target() else { return Err(RpcError::Internal) };
     let answer = send_raw_request(job.connection.outgoing_requests(), &place.outbox, to, method, &asked).await;
     match answer {
         Some(Ok(answer)) => {
-            translate_raw_input_response(method, Raw::from(&answer), to, from).map_err(|unsayable| unsaid(&unsayable, method))
+            translate_raw_input_response(method, Raw::from(&answer), to, from).map_err(|unsayable| unsupported_error(&unsayable, method))
         }
         Some(Err(error)) => Err(cannot(&error.message)),
         None => Err(cannot(&"it is gone")),
@@ -136,8 +136,8 @@ async fn answer(
 }
 
 /// The name of a web page the user is sent to.
-const ID: &str = "elicitationId";
+const ELICITATION_ID: &str = "elicitationId";
 /// How often a server may ask back for one request.
-const ROUNDS: u32 = 32;
+const MAX_ROUNDS: u32 = 32;
 /// How long a server that wants us to come back is left alone at first.
-const COME_BACK: std::time::Duration = std::time::Duration::from_millis(50);
+const INITIAL_RETRY_DELAY: std::time::Duration = std::time::Duration::from_millis(50);

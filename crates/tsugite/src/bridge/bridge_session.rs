@@ -13,47 +13,47 @@ use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::revision::{RpcError, read_params};
 
-use super::far::{Face, Far, Near};
-use super::listening::listen_for_session;
-use super::relay::Relay;
+use super::upstream::{ClientIdentity, Upstream, Downstream};
+use super::listen::listen_for_session;
+use super::forward::Forwarder;
 use crate::client::upstream_observer::BoxFuture;
 use crate::client::{Subscription, ChangeFilter};
 use crate::lock::lock;
 use crate::server::layer::RequestParts;
 
 /// A client with a session.
-pub(super) struct Session {
+pub(super) struct BridgeSession {
     /// Its connections, in the order of the targets.
-    pub(super) fars: Vec<Arc<Far>>,
-    level: Mutex<Level>,
+    pub(super) upstreams: Vec<Arc<Upstream>>,
+    log_level: Mutex<Level>,
     /// Resources that are watched at servers without sessions.
-    watched: Mutex<HashMap<(usize, String), Subscription>>,
+    resource_subscriptions: Mutex<HashMap<(usize, String), Subscription>>,
     /// What keeps servers without sessions telling of their lists.
-    lists: Mutex<Vec<Subscription>>,
+    list_subscriptions: Mutex<Vec<Subscription>>,
     /// What the client says that is no request, in its order.
-    saying: mpsc::Sender<BoxFuture<()>>,
+    notifications: mpsc::Sender<BoxFuture<()>>,
     /// What is done for it beside its requests; it ends with it, also where a server takes its time.
     tasks: Mutex<JoinSet<()>>,
 }
 
-impl Session {
+impl BridgeSession {
     /// Opens the connections of a client. One that stays away holds nobody up for long, unless it is the only one.
-    pub(super) async fn open(relay: &Arc<Relay>, job: &RequestParts, face: Face) -> Result<Arc<Self>, RpcError> {
+    pub(super) async fn open(relay: &Arc<Forwarder>, job: &RequestParts, face: ClientIdentity) -> Result<Arc<Self>, RpcError> {
         let mut fars = Vec::with_capacity(relay.targets.len());
         for target in &relay.targets {
-            let near = Near::Session(Arc::downgrade(&job.connection), job.revision);
-            let face = Face { info: face.info.clone(), capabilities: face.capabilities.clone() };
-            fars.push(relay.admit(|| Far::open(target, near, face, relay.settings.patience))?);
+            let near = Downstream::Session(Arc::downgrade(&job.connection), job.revision);
+            let face = ClientIdentity { info: face.info.clone(), capabilities: face.capabilities.clone() };
+            fars.push(relay.register_upstream(|| Upstream::open(target, near, face, relay.settings.call_timeout))?);
         }
         match fars.as_slice() {
-            [only] if relay.is_single() => drop(only.up().await?),
+            [only] if relay.is_single() => drop(only.connected_client().await?),
             all => {
                 for far in all {
-                    far.settled().await;
+                    far.wait_while_connecting().await;
                 }
             }
         }
-        let (saying, mut said) = mpsc::channel::<BoxFuture<()>>(SAID);
+        let (saying, mut said) = mpsc::channel::<BoxFuture<()>>(MAX_QUEUED_NOTIFICATIONS);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             while let Some(next) = said.recv().await {
@@ -61,11 +61,11 @@ impl Session {
             }
         });
         let session = Arc::new(Self {
-            fars,
-            level: Mutex::new(Level::Info),
-            watched: Mutex::default(),
-            lists: Mutex::default(),
-            saying,
+            upstreams: fars,
+            log_level: Mutex::new(Level::Info),
+            resource_subscriptions: Mutex::default(),
+            list_subscriptions: Mutex::default(),
+            notifications: saying,
             tasks: Mutex::new(tasks),
         });
         Ok(session)
@@ -74,76 +74,76 @@ impl Session {
     /// Asks servers that tell nothing unasked to tell of changes. One that takes its time over it is not waited for.
     pub(super) async fn listen(self: &Arc<Self>) {
         let mut begun = Vec::new();
-        for far in &self.fars {
+        for far in &self.upstreams {
             let (far, session) = (Arc::clone(far), Arc::downgrade(self));
             let (done, listens) = oneshot::channel();
             // One that is away is asked when it comes, and not waited for.
-            if far.up_now().is_some() {
+            if far.client_if_connected().is_some() {
                 begun.push(listens);
             }
             lock(&self.tasks).spawn(async move {
-                far.there().await;
+                far.wait_connected().await;
                 let subscription = listen_for_session(&far).await;
                 drop(far);
                 if let (Some(subscription), Some(session)) = (subscription, session.upgrade()) {
-                    lock(&session.lists).push(subscription);
+                    lock(&session.list_subscriptions).push(subscription);
                 }
                 // Whoever waited may have gone on.
                 let _: Result<(), ()> = done.send(());
             });
         }
-        let deadline = Instant::now() + ACKNOWLEDGING;
+        let deadline = Instant::now() + LISTEN_ACK_TIMEOUT;
         for one in begun {
             let _ = tokio::time::timeout_at(deadline, one).await;
         }
     }
 
     /// Does something behind what was done before it. A client that says more than can be sent on is not heard.
-    pub(super) fn say(&self, next: BoxFuture<()>) {
-        if self.saying.try_send(next).is_err() {
+    pub(super) fn enqueue(&self, next: BoxFuture<()>) {
+        if self.notifications.try_send(next).is_err() {
             tracing::debug!("a client says more than can be sent on");
         }
     }
 
-    pub(super) fn level(&self) -> Option<Level> {
-        Some(*lock(&self.level))
+    pub(super) fn log_level(&self) -> Option<Level> {
+        Some(*lock(&self.log_level))
     }
 
-    pub(super) fn set_level(&self, level: Level) {
-        *lock(&self.level) = level;
+    pub(super) fn set_log_level(&self, level: Level) {
+        *lock(&self.log_level) = level;
     }
 
     /// Subscribes to a resource of a server without sessions.
-    pub(super) async fn watch(
+    pub(super) async fn subscribe(
         &self,
-        far: &Arc<Far>,
+        far: &Arc<Upstream>,
         params: &RawJson,
         job: &RequestParts,
     ) -> Result<RawJson, RpcError> {
         let uri = read_params::<Subscribe>(Raw::from(params), job.revision)?.uri;
         let key = (Arc::as_ptr(far) as usize, uri);
-        if lock(&self.watched).contains_key(&key) {
+        if lock(&self.resource_subscriptions).contains_key(&key) {
             return Ok(RawJson::empty_object());
         }
-        if lock(&self.watched).len() >= WATCHED {
+        if lock(&self.resource_subscriptions).len() >= MAX_SUBSCRIPTIONS {
             return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
         }
-        let subscription = far.up().await?.listen(ChangeFilter::new().resource(key.1.clone())).await;
-        let subscription = subscription.map_err(|error| far.refusal(error, Subscribe::NAME, job.revision))?;
-        lock(&self.watched).insert(key, subscription);
+        let subscription = far.connected_client().await?.listen(ChangeFilter::new().resource(key.1.clone())).await;
+        let subscription = subscription.map_err(|error| far.to_rpc_error(error, Subscribe::NAME, job.revision))?;
+        lock(&self.resource_subscriptions).insert(key, subscription);
         Ok(RawJson::empty_object())
     }
 
-    pub(super) fn unwatch(&self, far: &Arc<Far>, params: &RawJson, job: &RequestParts) -> Result<RawJson, RpcError> {
+    pub(super) fn unsubscribe(&self, far: &Arc<Upstream>, params: &RawJson, job: &RequestParts) -> Result<RawJson, RpcError> {
         let uri = read_params::<Unsubscribe>(Raw::from(params), job.revision)?.uri;
-        lock(&self.watched).remove(&(Arc::as_ptr(far) as usize, uri));
+        lock(&self.resource_subscriptions).remove(&(Arc::as_ptr(far) as usize, uri));
         Ok(RawJson::empty_object())
     }
 }
 
 /// Notifications of a client that may wait to be sent on.
-const SAID: usize = 1_024;
+const MAX_QUEUED_NOTIFICATIONS: usize = 1_024;
 /// How long servers are waited for that are to tell of changes.
-const ACKNOWLEDGING: Duration = Duration::from_secs(1);
+const LISTEN_ACK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Resources one client may watch.
-const WATCHED: usize = 1_024;
+const MAX_SUBSCRIPTIONS: usize = 1_024;

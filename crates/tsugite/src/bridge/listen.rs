@@ -7,12 +7,12 @@ use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Fi
 use tsugite_core::protocol::{HasMeta, Meta, Method, NotificationMethod, ServerCapabilities, prompts, resources, tools};
 use tsugite_core::revision::{RpcError, Revision, read_params, write_notification};
 
-use super::far::{Far, InFlight, Place};
-use super::lend::Lent;
-use super::relay::Relay;
-use super::tap::mark;
-use super::together::together;
-use super::{lend, names};
+use super::upstream::{Upstream, InFlightCall, ReplyTarget};
+use super::upstream_pool::UpstreamLease;
+use super::forward::Forwarder;
+use super::upstream_events::set_subscription_id;
+use super::join_all::join_all;
+use super::{upstream_pool, name_mapping};
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::client::{Client, Subscription, ChangeFilter};
 use crate::lock::lock;
@@ -20,17 +20,17 @@ use crate::server::encode_result;
 use crate::server::layer::RequestParts;
 
 /// A client without a session that wants to hear of changes.
-pub(super) struct Listening {
-    pub(super) place: Place,
+pub(super) struct UpstreamListener {
+    pub(super) reply_target: ReplyTarget,
     pub(super) revision: Revision,
     filter: Filter,
 }
 
-impl Listening {
+impl UpstreamListener {
     /// Whether this is one of the changes it wants to hear of.
-    pub(super) fn wants(&self, method: &str, params: Raw<'_>) -> bool {
+    pub(super) fn matches(&self, method: &str, params: Raw<'_>) -> bool {
         #[derive(serde::Deserialize)]
-        struct About {
+        struct UpdatedResource {
             uri: String,
         }
         let yes = |wish: Option<bool>| wish == Some(true);
@@ -38,9 +38,9 @@ impl Listening {
             tools::ListChanged::NAME => yes(self.filter.tools_list_changed),
             prompts::ListChanged::NAME => yes(self.filter.prompts_list_changed),
             resources::ListChanged::NAME => yes(self.filter.resources_list_changed),
-            resources::Updated::NAME => params.read::<About>().is_ok_and(|about| {
+            resources::Updated::NAME => params.read::<UpdatedResource>().is_ok_and(|about| {
                 let mut watched = self.filter.resource_subscriptions.iter().flatten();
-                watched.any(|watched| is_in(&about.uri, watched))
+                watched.any(|watched| is_within(&about.uri, watched))
             }),
             _ => false,
         }
@@ -48,14 +48,14 @@ impl Listening {
 }
 
 /// Whether a resource is the one that is watched, or a part of it; one that only begins alike is another's.
-fn is_in(uri: &str, watched: &str) -> bool {
+fn is_within(uri: &str, watched: &str) -> bool {
     uri.strip_prefix(watched).is_some_and(|rest| {
         rest.is_empty() || watched.ends_with(['/', ':']) || rest.starts_with(['/', '?', '#'])
     })
 }
 
 /// Tells a client without a session of changes until it, or the bridge, ends that.
-pub(super) async fn listen(relay: &Arc<Relay>, job: &RequestParts, place: Place) -> Result<RawJson, RpcError> {
+pub(super) async fn listen(relay: &Arc<Forwarder>, job: &RequestParts, place: ReplyTarget) -> Result<RawJson, RpcError> {
     let wish = read_params::<Listen>(Raw::from(&job.params), job.revision)?.notifications;
     let named = wish.resource_subscriptions.as_ref().map_or(0, Vec::len);
     if named > job.connection.config.max_subscriptions {
@@ -64,34 +64,34 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &RequestParts, place: Place)
     let Some(_stream) = job.connection.open_stream(job.caller.principal.as_ref(), named) else {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     };
-    let lent = lend::all(relay, job).await?;
-    if let [Lent { far: only, .. }] = lent.as_slice()
+    let lent = upstream_pool::acquire_all(relay, job).await?;
+    if let [UpstreamLease { upstream: only, .. }] = lent.as_slice()
         && only.target.prefix.is_none()
-        && only.up().await?.revision().is_stateless()
+        && only.connected_client().await?.revision().is_stateless()
     {
-        return pass_on(only, job, place).await;
+        return forward_listen(only, job, place).await;
     }
     let mut granted = Filter::new();
     let mut open = Vec::new();
-    let mut kept: Vec<(Arc<Far>, Subscription)> = Vec::new();
+    let mut kept: Vec<(Arc<Upstream>, Subscription)> = Vec::new();
     let mut watched = Vec::with_capacity(lent.len());
     let mut away = Vec::new();
-    for far in lent.iter().map(|lent| Arc::clone(&lent.far)) {
-        let Some(client) = far.up_now().cloned() else {
+    for far in lent.iter().map(|lent| Arc::clone(&lent.upstream)) {
+        let Some(client) = far.client_if_connected().cloned() else {
             away.push(far);
             continue;
         };
         let watch = grant(&far, &client, &wish, &mut granted);
         watched.push((far, client, watch));
     }
-    let begun = together(watched.into_iter().map(|(far, client, watch)| async move {
+    let begun = join_all(watched.into_iter().map(|(far, client, watch)| async move {
         let listening = async {
             let begun = client.listen(watch).await;
-            begun.map_err(|error| far.refusal(error, Listen::NAME, job.revision))
+            begun.map_err(|error| far.to_rpc_error(error, Listen::NAME, job.revision))
         };
         let begun = match relay.is_single() {
             true => listening.await,
-            false => far.in_time(listening).await,
+            false => far.with_timeout(listening).await,
         };
         (far, begun)
     }));
@@ -119,18 +119,18 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &RequestParts, place: Place)
     let params = AcknowledgedParams::new(granted.clone()).meta(meta.clone());
     place.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, job.revision)));
     // Only now, so that nothing comes before the acknowledgement.
-    let listening = Arc::new(Listening { place, revision: job.revision, filter: granted });
+    let listening = Arc::new(UpstreamListener { reply_target: place, revision: job.revision, filter: granted });
     for far in open.iter().chain(&away) {
-        let mut all = lock(&far.listening);
+        let mut all = lock(&far.listeners);
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(&listening));
     }
     // One that was away is asked when it comes.
-    let later = together(away.into_iter().map(|far| {
+    let later = join_all(away.into_iter().map(|far| {
         let wish = &wish;
         async move {
-            far.there().await;
-            let client = far.up_now().cloned()?;
+            far.wait_connected().await;
+            let client = far.client_if_connected().cloned()?;
             let watch = grant(&far, &client, wish, &mut Filter::new());
             let begun = client.listen(watch).await;
             begun.inspect_err(|error| far.not_subscribed(error)).ok()
@@ -146,34 +146,34 @@ pub(super) async fn listen(relay: &Arc<Relay>, job: &RequestParts, place: Place)
         () = lasting => {}
     }
     drop(kept);
-    ended(job, meta)
+    listen_result(job, meta)
 }
 
 /// The server has the same subscription.
-async fn pass_on(far: &Arc<Far>, job: &RequestParts, place: Place) -> Result<RawJson, RpcError> {
-    let flight = InFlight::listening(job.revision, place.clone());
+async fn forward_listen(far: &Arc<Upstream>, job: &RequestParts, place: ReplyTarget) -> Result<RawJson, RpcError> {
+    let flight = InFlightCall::subscription(job.revision, place.clone());
     let result = tokio::select! {
         biased;
         result = far.send(ForwardedRequest::new(Listen::NAME, &job.params, job.revision), &flight) => result?.0,
         () = job.connection.closed() => {
             let mut meta = Meta::new();
             meta.set_subscription_id(&place.id);
-            return ended(job, meta);
+            return listen_result(job, meta);
         }
     };
-    Ok(mark(Raw::from(&result), &place).unwrap_or(result))
+    Ok(set_subscription_id(Raw::from(&result), &place).unwrap_or(result))
 }
 
-fn ended(job: &RequestParts, meta: Meta) -> Result<RawJson, RpcError> {
+fn listen_result(job: &RequestParts, meta: Meta) -> Result<RawJson, RpcError> {
     let mut result = ListenResult::new();
     *result.meta_mut() = Some(meta);
     encode_result::<Listen>(result, job.revision, &job.connection.config.stamp).map_err(|_| RpcError::Internal)
 }
 
 /// What of a wish this server can grant; added to what the others do.
-fn grant(far: &Far, client: &Client, wish: &Filter, granted: &mut Filter) -> ChangeFilter {
+fn grant(far: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -> ChangeFilter {
     let offered = client.server_capabilities();
-    let mut watch = lists(offered.as_ref());
+    let mut watch = supported_lists(offered.as_ref());
     let yes = |wish: Option<bool>| wish == Some(true);
     watch.tools &= yes(wish.tools_list_changed);
     watch.prompts &= yes(wish.prompts_list_changed);
@@ -192,7 +192,7 @@ fn grant(far: &Far, client: &Client, wish: &Filter, granted: &mut Filter) -> Cha
             .is_some_and(|resources| resources.subscribe == Some(true) || client.revision().is_stateless())
     });
     for uri in wish.resource_subscriptions.iter().flatten().filter(|_| subscribes) {
-        if let Some(inner) = names::inner_uri(&far.target, uri) {
+        if let Some(inner) = name_mapping::upstream_uri(&far.target, uri) {
             watch = watch.resource(inner);
             granted.resource_subscriptions.get_or_insert_default().push(uri.clone());
         }
@@ -201,7 +201,7 @@ fn grant(far: &Far, client: &Client, wish: &Filter, granted: &mut Filter) -> Cha
 }
 
 /// The lists whose changes a server tells.
-fn lists(offered: Option<&ServerCapabilities>) -> ChangeFilter {
+fn supported_lists(offered: Option<&ServerCapabilities>) -> ChangeFilter {
     let Some(offered) = offered else { return ChangeFilter::lists() };
     let mut watch = ChangeFilter::new();
     watch.tools = offered.tools.as_ref().is_some_and(|list| list.list_changed == Some(true));
@@ -211,9 +211,9 @@ fn lists(offered: Option<&ServerCapabilities>) -> ChangeFilter {
 }
 
 /// A client with a session is told of changes unasked; a server without asks to be asked.
-pub(super) async fn listen_for_session(far: &Arc<Far>) -> Option<Subscription> {
-    let client = far.up_now().filter(|client| client.revision().is_stateless())?;
-    let watch = lists(client.server_capabilities().as_ref());
+pub(super) async fn listen_for_session(far: &Arc<Upstream>) -> Option<Subscription> {
+    let client = far.client_if_connected().filter(|client| client.revision().is_stateless())?;
+    let watch = supported_lists(client.server_capabilities().as_ref());
     if watch == ChangeFilter::new() {
         return None;
     }

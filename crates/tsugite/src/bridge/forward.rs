@@ -1,0 +1,279 @@
+//! The walk of a request across the bridge.
+//!
+//! A client with a session has connections of its own ([`BridgeSession`]); one without borrows them (`lend`). Where both sides
+//! are of one era a request is sent on and its answer sent back. A server without sessions asks in its results: a client
+//! with a session is then asked directly (`rounds`). The other way round the call is parked (`suspended`).
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, Weak};
+
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::discover::Discover;
+use tsugite_core::protocol::lifecycle::Initialize;
+use tsugite_core::protocol::logging::SetLevel;
+use tsugite_core::protocol::ping::Ping;
+use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
+use tsugite_core::protocol::subscriptions::Listen;
+use tsugite_core::protocol::tools::Call;
+use tsugite_core::protocol::{Implementation, Method};
+use tsugite_core::revision::{RpcError, Revision, translate_raw_result, read_params};
+use tsugite_core::session::RequestMeta;
+
+use super::upstream::{Upstream, InFlightCall, ReplyTarget, unsupported_error};
+use super::upstream_pool::{self, UpstreamPool};
+use super::suspended_calls::{self, Continuation, SuspendedCalls};
+use super::bridge_session::BridgeSession;
+use super::target::Target;
+use super::join_all::join_all;
+use super::{BridgeSettings, initialize, listen, name_mapping, input_rounds};
+use crate::client::forwarded_request::ForwardedRequest;
+use crate::lock::lock;
+use crate::server::layer::{LayerFuture, NotificationHandler, RequestParts, DynService, LayerRequest, LayerResponse};
+use crate::server::connection::ServerConnection;
+
+/// The bridge, as a server sees it.
+pub(super) struct Forwarder {
+    pub(super) targets: Vec<Arc<Target>>,
+    pub(super) settings: BridgeSettings,
+    pub(super) pools: Vec<Arc<UpstreamPool>>,
+    pub(super) suspended: Arc<SuspendedCalls>,
+    /// Every connection there is; none, and none to come, when the bridge is closed.
+    upstreams: Mutex<Option<Vec<Weak<Upstream>>>>,
+}
+
+/// What a server is, around the bridge.
+pub(super) struct BridgeService(pub(super) Arc<Forwarder>);
+
+impl DynService for BridgeService {
+    fn call(&self, request: LayerRequest) -> LayerFuture {
+        let relay = Arc::clone(&self.0);
+        Box::pin(async move {
+            let (method, job) = request.into_parts();
+            relay.dispatch(&method, &job).await.map(|result| LayerResponse { result })
+        })
+    }
+}
+
+impl NotificationHandler for BridgeService {
+    /// What a client with a session says goes to its servers.
+    fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>) {
+        let (Some(session), Some(revision)) = (self.0.session(link), link.revision()) else { return };
+        let (method, params) = (method.to_owned(), params.map(Raw::to_owned));
+        // Behind what was said before it.
+        session.enqueue(Box::pin({
+            let fars = session.upstreams.clone();
+            async move {
+                for far in fars {
+                    let Some(client) = far.client_if_connected() else { continue };
+                    if let Err(error) =
+                        client.forward_notification(&method, params.as_ref().map(Raw::from), revision).await
+                    {
+                        tracing::debug!(method, %error, "a notification does not cross");
+                    }
+                }
+            }
+        }));
+    }
+}
+
+impl Forwarder {
+    pub(super) fn new(targets: Vec<Arc<Target>>, settings: BridgeSettings) -> Arc<Self> {
+        let pools = targets.iter().map(|_| Arc::new(UpstreamPool::default())).collect();
+        let parked = Arc::new(SuspendedCalls::new(settings.max_suspended_calls, settings.suspended_call_ttl));
+        Arc::new(Self { targets, settings, pools, suspended: parked, upstreams: Mutex::new(Some(Vec::new())) })
+    }
+
+    /// Whether there is one server, whose names are its own.
+    pub(super) fn is_single(&self) -> bool {
+        matches!(self.targets.as_slice(), [target] if target.prefix.is_none())
+    }
+
+    /// Remembers a connection, so that it can be ended politely. Fails if there are too many.
+    pub(super) fn register_upstream(&self, opening: impl FnOnce() -> Arc<Upstream>) -> Result<Arc<Upstream>, RpcError> {
+        let mut open = lock(&self.upstreams);
+        let Some(open) = &mut *open else { return Err(RpcError::internal_with_message("the bridge is closed")) };
+        open.retain(|far| far.strong_count() > 0);
+        if open.len() >= self.settings.max_connections {
+            return Err(RpcError::internal_with_message(format!(
+                "the bridge has {} connections open, as many as it may; try again later",
+                open.len()
+            )));
+        }
+        let far = opening();
+        open.push(Arc::downgrade(&far));
+        Ok(far)
+    }
+
+    /// Ends every connection politely.
+    pub(super) async fn close(&self) {
+        let open = lock(&self.upstreams).take();
+        self.suspended.clear();
+        let open = open.into_iter().flatten().filter_map(|far| far.upgrade());
+        let closing: Vec<_> = open.map(|far| tokio::spawn(async move { far.close().await })).collect();
+        for far in closing {
+            let _ = far.await;
+        }
+        for target in &self.targets {
+            target.wait_closed().await;
+        }
+    }
+
+    async fn dispatch(self: &Arc<Self>, method: &str, job: &RequestParts) -> Result<RawJson, RpcError> {
+        match method {
+            // What comes rarely has a place of its own, so that every request need not have room for it.
+            Initialize::NAME => Box::pin(initialize::initialize(self, job)).await,
+            Discover::NAME if job.revision.is_stateless() => Box::pin(initialize::discover(self, job)).await,
+            Ping::NAME if !job.revision.is_stateless() => Ok(RawJson::empty_object()),
+            // A method of another era; what no era has may be the server's own.
+            _ if job.revision.is_unavailable_method(method) => {
+                Err(RpcError::MethodNotFound { method: method.to_owned() })
+            }
+            Listen::NAME => Box::pin(listen::listen(self, job, reply_target(job)?)).await,
+            _ if job.revision.is_stateless() => Box::pin(self.forward_stateless(method, job)).await,
+            _ => self.forward_in_session(method, job).await,
+        }
+    }
+
+    /// The session of a client, made when it is first needed: a request that stands alone has had no handshake.
+    pub(super) fn session(&self, link: &Arc<ServerConnection>) -> Option<Arc<BridgeSession>> {
+        link.extension()
+    }
+
+    async fn forward_in_session(self: &Arc<Self>, method: &str, job: &RequestParts) -> Result<RawJson, RpcError> {
+        let session = match self.session(&job.connection) {
+            Some(session) => session,
+            None => Box::pin(initialize::open_session_without_handshake(self, job)).await?,
+        };
+        match method {
+            SetLevel::NAME => {
+                let level = read_params::<SetLevel>(Raw::from(&job.params), job.revision)?.level;
+                session.set_log_level(level);
+                return Box::pin(self.set_log_level(&session, job)).await;
+            }
+            _ if name_mapping::is_list(method) && !self.is_single() => {
+                return Box::pin(name_mapping::merged_list(&session.upstreams, method, job, session.log_level())).await;
+            }
+            _ => {}
+        }
+        let (index, params) = name_mapping::route(&self.targets, method, &job.params, job.revision)?;
+        let far = session.upstreams.get(index).ok_or(RpcError::Internal)?;
+        if far.connected_client().await?.revision().is_stateless() {
+            match method {
+                Subscribe::NAME => return Box::pin(session.subscribe(far, &params, job)).await,
+                Unsubscribe::NAME => return session.unsubscribe(far, &params, job),
+                _ => {}
+            }
+        }
+        let request = match &params {
+            Cow::Borrowed(_) => ForwardedRequest::from_parsed(method, job),
+            Cow::Owned(params) => ForwardedRequest::new(method, params, job.revision),
+        };
+        let flight = InFlightCall::new(job.revision, reply_target(job)?);
+        let (result, from) = input_rounds::send_with_inputs(far, request, &session, job, &flight).await?;
+        far.session_state.record(method, &params, job.revision);
+        translate_result(far, method, &result, from, job.revision)
+    }
+
+    /// Tells every server which logs are wanted. One that is told with each request is not told now.
+    async fn set_log_level(&self, session: &BridgeSession, job: &RequestParts) -> Result<RawJson, RpcError> {
+        let flight = InFlightCall::new(job.revision, reply_target(job)?);
+        let mut wanting = session.upstreams.iter().filter(|far| match far.client_if_connected() {
+            Some(client) if client.revision().is_stateless() => false,
+            Some(client) => self.is_single() || supports_logging(client.server_capabilities().as_ref()),
+            None => false,
+        });
+        let tell = |far: &Arc<Upstream>| {
+            let (far, flight) = (Arc::clone(far), &flight);
+            async move {
+                let told = far.send(ForwardedRequest::new(SetLevel::NAME, &job.params, job.revision), flight).await?;
+                far.session_state.record(SetLevel::NAME, &job.params, job.revision);
+                Ok(told)
+            }
+        };
+        if !self.is_single() {
+            // What one of them says to it is of no interest to the client.
+            join_all(wanting.map(|far| far.with_timeout(tell(far)))).await;
+            return Ok(RawJson::empty_object());
+        }
+        let Some(far) = wanting.next() else { return Ok(RawJson::empty_object()) };
+        let (result, from) = tell(far).await?;
+        translate_result(far, SetLevel::NAME, &result, from, job.revision)
+    }
+
+    async fn forward_stateless(self: &Arc<Self>, method: &str, job: &RequestParts) -> Result<RawJson, RpcError> {
+        if name_mapping::is_list(method) && !self.is_single() {
+            let lent = Box::pin(upstream_pool::acquire_all(self, job)).await?;
+            let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
+            return Box::pin(name_mapping::merged_list(&fars, method, job, None)).await;
+        }
+        let foreign = match suspended_calls::resume(self, method, job)? {
+            Continuation::Suspended(parked) => return Box::pin(suspended_calls::wait_or_suspend(self, parked, method, job)).await,
+            Continuation::ForeignState(refusal) => Some(refusal),
+            Continuation::None => None,
+        };
+        let (index, params) = name_mapping::route(&self.targets, method, &job.params, job.revision)?;
+        let lent = upstream_pool::acquire(self, index, method, job).await?;
+        let place = reply_target(job)?;
+        if method == Call::NAME && job.caller.headers.is_present() {
+            Box::pin(check_param_headers(&lent.upstream, &params, job)).await?;
+        }
+        if lent.upstream.connected_client().await?.revision().is_stateless() {
+            let flight = InFlightCall::new(job.revision, place);
+            let (result, from) = lent.upstream.send(ForwardedRequest::new(method, &params, job.revision), &flight).await?;
+            return translate_result(&lent.upstream, method, &result, from, job.revision);
+        }
+        if let Some(refusal) = foreign {
+            return Err(refusal);
+        }
+        let parked = suspended_calls::start(lent, method, params.into_owned(), job, place)?;
+        suspended_calls::wait_or_suspend(self, parked, method, job).await
+    }
+}
+
+/// What a server gave, as the client reads it.
+pub(super) fn translate_result(
+    far: &Upstream,
+    method: &str,
+    result: &RawJson,
+    from: Revision,
+    to: Revision,
+) -> Result<RawJson, RpcError> {
+    let named = name_mapping::prefix_result(&far.target, method, result);
+    let result = named.as_ref().unwrap_or(result);
+    let server: Option<Implementation> = match to.is_stateless() && !from.is_stateless() {
+        true => far.client_if_connected().and_then(|client| client.server_info()),
+        false => None,
+    };
+    translate_raw_result(method, Raw::from(result), from, to, server.as_ref())
+        .map_err(|unsayable| unsupported_error(&unsayable, method))
+}
+
+/// Fails unless the headers of a call repeat what its arguments say, where the tool wants that.
+async fn check_param_headers(far: &Upstream, params: &RawJson, job: &RequestParts) -> Result<(), RpcError> {
+    let peek = parse_request_meta(params)?;
+    let Some(Some(name)) = peek.mcp_name(Call::NAME) else { return Ok(()) };
+    let arguments = match peek.arguments() {
+        Some(arguments) => arguments,
+        None => Raw::empty_object(),
+    };
+    let headers = &job.caller.headers;
+    let lookup = |name: &str| headers.single(&format!("mcp-param-{name}"));
+    far.connected_client().await?.check_param_headers(name, arguments, lookup).await
+}
+
+/// Where what is said before an answer goes.
+pub(super) fn reply_target(job: &RequestParts) -> Result<ReplyTarget, RpcError> {
+    let logs = match job.revision.is_stateless() {
+        true => parse_request_meta(&job.params)?.declared_client()?.log_level,
+        false => None,
+    };
+    Ok(ReplyTarget { id: job.id.clone(), outbox: job.outbox.clone(), progress_token: job.progress_token.clone(), log_level: logs })
+}
+
+fn parse_request_meta(params: &RawJson) -> Result<RequestMeta<'_>, RpcError> {
+    RequestMeta::from_params(Raw::from(params)).map_err(|error| RpcError::invalid_params(&error))
+}
+
+fn supports_logging(offered: Option<&tsugite_core::protocol::ServerCapabilities>) -> bool {
+    offered.is_none_or(|offered| offered.logging.is_some())
+}
