@@ -1,4 +1,4 @@
-//! Arguments from the command line, typed by the schema that asks for them: `k=v`, `k:=json`, `@file.json`.
+//! Arguments from the command line, typed by the schema that asks for them: `k=v`, `k:=json`, `@read_input.json`.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -9,46 +9,46 @@ use tsugite::core::jsonrpc::RawJson;
 use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::prompts::PromptArgument;
 
-use crate::fail::{Failure, Result};
-use crate::near::did_you_mean;
+use crate::error::{CliError, Result};
+use crate::suggest::did_you_mean;
 use crate::schema;
 
 /// One word of the command line.
 #[derive(Debug, PartialEq)]
-enum Word {
+enum CliArgument {
     Text(String, String),
     Json(String, RawJson),
     File(OrderedMap<RawJson>),
 }
 
 /// The arguments of a tool. Numbers are kept as they were written.
-pub(crate) fn for_tool(words: &[String], schema: &Value) -> Result<OrderedMap<RawJson>> {
+pub(crate) fn tool_arguments(words: &[String], schema: &Value) -> Result<OrderedMap<RawJson>> {
     let (mut arguments, mut typed_in) = (OrderedMap::new(), HashSet::new());
     for word in words {
-        match read(word)? {
-            Word::File(members) => {
+        match parse_word(word)? {
+            CliArgument::File(members) => {
                 for (name, value) in members {
-                    known(&name, schema)?;
+                    ensure_known(&name, schema)?;
                     arguments.insert(name, value);
                 }
             }
-            Word::Json(name, value) => {
-                known(&name, schema)?;
+            CliArgument::Json(name, value) => {
+                ensure_known(&name, schema)?;
                 arguments.insert(name, value);
             }
-            Word::Text(name, text) => {
-                known(&name, schema)?;
+            CliArgument::Text(name, text) => {
+                ensure_known(&name, schema)?;
                 let asked = schema::property(schema, &name);
-                let value = typed(&text, asked.as_ref(), schema).map_err(|expected| {
-                    Failure::usage(format!("`{name}`: expected {expected}, got {text:?}"))
+                let value = coerce_to_schema(&text, asked.as_ref(), schema).map_err(|expected| {
+                    CliError::usage(format!("`{name}`: expected {expected}, got {text:?}"))
                 })?;
-                let is_list = is_list(asked.as_ref(), schema);
+                let is_list = accepts_array(asked.as_ref(), schema);
                 if !typed_in.insert(name.clone()) && !is_list {
-                    return Err(twice(&name));
+                    return Err(duplicate_argument(&name));
                 }
                 let value = match arguments.get(&name) {
                     // `k=a k=b` are two of a list.
-                    Some(before) if is_list => joined(before, &value),
+                    Some(before) if is_list => concat_arrays(before, &value),
                     _ => value,
                 };
                 arguments.insert(name, value);
@@ -59,8 +59,8 @@ pub(crate) fn for_tool(words: &[String], schema: &Value) -> Result<OrderedMap<Ra
         None => Ok(arguments),
         Some(name) => {
             let asked = schema::property(schema, name).unwrap_or_default();
-            let failure = Failure::usage(format!("`{name}` is missing"));
-            let word = schema::word(&asked, schema);
+            let failure = CliError::usage(format!("`{name}` is missing"));
+            let word = schema::type_name(&asked, schema);
             Err(match asked.get("description").and_then(Value::as_str) {
                 Some(about) => failure.hint(format!("{name}=… ({word}): {about}")),
                 None => failure.hint(format!("{name}=… ({word})")),
@@ -69,24 +69,24 @@ pub(crate) fn for_tool(words: &[String], schema: &Value) -> Result<OrderedMap<Ra
     }
 }
 
-fn twice(name: &str) -> Failure {
-    Failure::usage(format!("`{name}` is there twice, and is no list")).hint(format!("write {name}=… once"))
+fn duplicate_argument(name: &str) -> CliError {
+    CliError::usage(format!("`{name}` is there twice, and is no list")).hint(format!("write {name}=… once"))
 }
 
 /// The arguments of a prompt, which are all strings.
-pub(crate) fn for_prompt(words: &[String], asked: &[PromptArgument]) -> Result<OrderedMap<String>> {
+pub(crate) fn prompt_arguments(words: &[String], asked: &[PromptArgument]) -> Result<OrderedMap<String>> {
     let (mut arguments, mut typed_in) = (OrderedMap::new(), HashSet::new());
     let names = || asked.iter().map(|argument| argument.name.as_str());
     for word in words {
-        let members = match read(word)? {
-            Word::Text(name, _) if !typed_in.insert(name.clone()) => return Err(twice(&name)),
-            Word::Text(name, text) => vec![(name, text)],
-            Word::Json(name, value) => vec![(name, plain(&value))],
-            Word::File(members) => members.into_iter().map(|(name, value)| (name, plain(&value))).collect(),
+        let members = match parse_word(word)? {
+            CliArgument::Text(name, _) if !typed_in.insert(name.clone()) => return Err(duplicate_argument(&name)),
+            CliArgument::Text(name, text) => vec![(name, text)],
+            CliArgument::Json(name, value) => vec![(name, to_plain_string(&value))],
+            CliArgument::File(members) => members.into_iter().map(|(name, value)| (name, to_plain_string(&value))).collect(),
         };
         for (name, text) in members {
             if !names().any(|known| known == name) {
-                return Err(unknown(&name, names()));
+                return Err(unknown_argument(&name, names()));
             }
             arguments.insert(name, text);
         }
@@ -98,22 +98,22 @@ pub(crate) fn for_prompt(words: &[String], asked: &[PromptArgument]) -> Result<O
         None => Ok(arguments),
         Some(missing) => {
             let about = missing.description.as_deref().map(|about| format!(": {about}")).unwrap_or_default();
-            let failure = Failure::usage(format!("`{}` is missing", missing.name));
+            let failure = CliError::usage(format!("`{}` is missing", missing.name));
             Err(failure.hint(format!("{}=…{about}", missing.name)))
         }
     }
 }
 
 /// Arguments nobody has described: strings by name.
-pub(crate) fn plain_pairs(words: &[String]) -> Result<OrderedMap<String>> {
+pub(crate) fn string_arguments(words: &[String]) -> Result<OrderedMap<String>> {
     let mut arguments = OrderedMap::new();
     for word in words {
-        match read(word)? {
-            Word::Text(name, text) => drop(arguments.insert(name, text)),
-            Word::Json(name, value) => drop(arguments.insert(name, plain(&value))),
-            Word::File(members) => {
+        match parse_word(word)? {
+            CliArgument::Text(name, text) => drop(arguments.insert(name, text)),
+            CliArgument::Json(name, value) => drop(arguments.insert(name, to_plain_string(&value))),
+            CliArgument::File(members) => {
                 for (name, value) in members {
-                    arguments.insert(name, plain(&value));
+                    arguments.insert(name, to_plain_string(&value));
                 }
             }
         }
@@ -122,7 +122,7 @@ pub(crate) fn plain_pairs(words: &[String]) -> Result<OrderedMap<String>> {
 }
 
 /// What stands in a file, or on standard input for `-`.
-pub(crate) fn file(path: &str) -> Result<String> {
+pub(crate) fn read_input(path: &str) -> Result<String> {
     let text = match path {
         "-" => {
             let mut text = String::new();
@@ -130,44 +130,44 @@ pub(crate) fn file(path: &str) -> Result<String> {
         }
         path => std::fs::read_to_string(Path::new(path)),
     };
-    text.map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))
+    text.map_err(|error| CliError::usage(format!("cannot read {path}: {error}")))
 }
 
-fn read(word: &str) -> Result<Word> {
+fn parse_word(word: &str) -> Result<CliArgument> {
     if let Some(path) = word.strip_prefix('@') {
-        let text = file(path)?;
+        let text = read_input(path)?;
         // Some editors put a mark before the text.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let members = RawJson::parse(text).and_then(|json| json.read());
         return members
-            .map(Word::File)
-            .map_err(|wrong| Failure::usage(format!("{path} holds no JSON object: {wrong}")));
+            .map(CliArgument::File)
+            .map_err(|wrong| CliError::usage(format!("{path} holds no JSON object: {wrong}")));
     }
     match word.split_once('=') {
         Some(("" | ":", _)) | None => {
-            let failure = Failure::usage(format!("{word:?} is no argument"));
+            let failure = CliError::usage(format!("{word:?} is no argument"));
             Err(failure.hint("write name=value, name:=JSON, or @file.json"))
         }
         Some((name, text)) => match name.strip_suffix(':') {
-            None => Ok(Word::Text(name.to_owned(), text.to_owned())),
+            None => Ok(CliArgument::Text(name.to_owned(), text.to_owned())),
             Some(name) => match RawJson::parse(text) {
-                Ok(value) => Ok(Word::Json(name.to_owned(), value)),
-                Err(wrong) => Err(Failure::usage(format!("`{name}`: {text:?} is no JSON: {wrong}"))
+                Ok(value) => Ok(CliArgument::Json(name.to_owned(), value)),
+                Err(wrong) => Err(CliError::usage(format!("`{name}`: {text:?} is no JSON: {wrong}"))
                     .hint(format!("{name}={text} gives a text"))),
             },
         },
     }
 }
 
-fn known(name: &str, schema: &Value) -> Result<()> {
-    match schema::is_open(schema) || schema::names(schema).any(|known| known == name) {
+fn ensure_known(name: &str, schema: &Value) -> Result<()> {
+    match schema::allows_additional_properties(schema) || schema::property_names(schema).any(|known| known == name) {
         true => Ok(()),
-        false => Err(unknown(name, schema::names(schema))),
+        false => Err(unknown_argument(name, schema::property_names(schema))),
     }
 }
 
-fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Failure {
-    let failure = Failure::usage(format!("there is no argument `{name}`"));
+fn unknown_argument<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> CliError {
+    let failure = CliError::usage(format!("there is no argument `{name}`"));
     match did_you_mean(name, names.clone()) {
         Some(advice) => failure.hint(advice),
         None => {
@@ -181,10 +181,10 @@ fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Fail
 }
 
 /// A text as what the schema asks for, or what was expected.
-fn typed(text: &str, asked: Option<&Value>, root: &Value) -> Result<RawJson, String> {
+fn coerce_to_schema(text: &str, asked: Option<&Value>, root: &Value) -> Result<RawJson, String> {
     let as_text = || RawJson::from_value(text).map_err(|wrong| wrong.to_string());
     let Some(asked) = asked else { return as_text() };
-    if let Some(allowed) = schema::allowed(asked, root) {
+    if let Some(allowed) = schema::allowed_values(asked, root) {
         let same = |value: &&Value| match value {
             Value::String(value) => value == text,
             other => serde_json::to_string(other).is_ok_and(|json| json == text),
@@ -208,15 +208,15 @@ fn typed(text: &str, asked: Option<&Value>, root: &Value) -> Result<RawJson, Str
     for name in &types {
         let found = match name.as_str() {
             "null" if text == "null" => begins(b"n"),
-            "boolean" => crate::asking::flag(text).and_then(|flag| RawJson::from_value(&flag).ok()),
-            "integer" => begins(b"-0123456789").filter(|json| is_whole(json.text())),
+            "boolean" => crate::server_requests::parse_bool(text).and_then(|flag| RawJson::from_value(&flag).ok()),
+            "integer" => begins(b"-0123456789").filter(|json| is_integer(json.text())),
             "number" => begins(b"-0123456789"),
             "object" => begins(b"{"),
             "array" => match begins(b"[") {
                 Some(list) => Some(list),
                 None => {
                     let item = schema::items(asked, root);
-                    let item = typed(text, item.as_ref(), root)?;
+                    let item = coerce_to_schema(text, item.as_ref(), root)?;
                     RawJson::parse(format!("[{}]", item.text())).ok()
                 }
             },
@@ -228,21 +228,21 @@ fn typed(text: &str, asked: Option<&Value>, root: &Value) -> Result<RawJson, Str
     }
     match types.is_empty() || types.iter().any(|name| name == "string") {
         true => as_text(),
-        false => Err(schema::word(asked, root)),
+        false => Err(schema::type_name(asked, root)),
     }
 }
 
-fn is_list(asked: Option<&Value>, root: &Value) -> bool {
+fn accepts_array(asked: Option<&Value>, root: &Value) -> bool {
     asked.is_some_and(|asked| schema::types(asked, root).iter().any(|name| name == "array"))
 }
 
-fn is_whole(number: &str) -> bool {
+fn is_integer(number: &str) -> bool {
     number.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit())
         || number.parse::<f64>().is_ok_and(|number| number.fract() == 0.0)
 }
 
 /// Two lists as one.
-fn joined(before: &RawJson, after: &RawJson) -> RawJson {
+fn concat_arrays(before: &RawJson, after: &RawJson) -> RawJson {
     let inner = |list: &RawJson| list.text().trim().trim_start_matches('[').trim_end_matches(']').to_owned();
     match (before.read::<Vec<RawJson>>(), after.read::<Vec<RawJson>>()) {
         (Ok(before), Ok(after)) => {
@@ -256,7 +256,7 @@ fn joined(before: &RawJson, after: &RawJson) -> RawJson {
 }
 
 /// A string for what takes nothing else: a string as it is, anything else as JSON.
-fn plain(value: &RawJson) -> String {
+fn to_plain_string(value: &RawJson) -> String {
     value.read::<String>().unwrap_or_else(|_| value.text().to_owned())
 }
 
@@ -266,17 +266,17 @@ mod tests {
 
     use super::*;
 
-    fn arguments(words: &[&str], schema: Value) -> Result<String, Failure> {
+    fn arguments(words: &[&str], schema: Value) -> Result<String, CliError> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Ok(serde_json::to_string(&for_tool(&words, &schema)?).unwrap())
+        Ok(serde_json::to_string(&tool_arguments(&words, &schema)?).unwrap())
     }
 
-    fn wrong(words: &[&str], schema: Value) -> (String, Vec<String>) {
+    fn error_for(words: &[&str], schema: Value) -> (String, Vec<String>) {
         let failure = arguments(words, schema).unwrap_err();
-        (failure.what, failure.hints)
+        (failure.message, failure.hints)
     }
 
-    fn some() -> Value {
+    fn sample_schema() -> Value {
         json!({
             "type": "object",
             "properties": {
@@ -299,41 +299,41 @@ mod tests {
             ["name=5", "count=5", "factor=1.50", "sure=yes", "size=large", "tags=a", "tags=b", "near=null"];
         let expected =
             r#"{"name":"5","count":5,"factor":1.50,"sure":true,"size":"large","tags":["a","b"],"near":null}"#;
-        assert_eq!(arguments(&words, some()).unwrap(), expected);
-        assert_eq!(arguments(&["any=5", "near=-3"], some()).unwrap(), r#"{"any":"5","near":-3}"#);
-        assert_eq!(arguments(&["tags=[\"x\",\"y\"]"], some()).unwrap(), r#"{"tags":["x","y"]}"#);
+        assert_eq!(arguments(&words, sample_schema()).unwrap(), expected);
+        assert_eq!(arguments(&["any=5", "near=-3"], sample_schema()).unwrap(), r#"{"any":"5","near":-3}"#);
+        assert_eq!(arguments(&["tags=[\"x\",\"y\"]"], sample_schema()).unwrap(), r#"{"tags":["x","y"]}"#);
         let huge = "count=123456789012345678901234567890";
-        assert_eq!(arguments(&[huge], some()).unwrap(), r#"{"count":123456789012345678901234567890}"#);
+        assert_eq!(arguments(&[huge], sample_schema()).unwrap(), r#"{"count":123456789012345678901234567890}"#);
         assert_eq!(
-            arguments(&["name=a=b", "any:={\"x\":[1]}"], some()).unwrap(),
+            arguments(&["name=a=b", "any:={\"x\":[1]}"], sample_schema()).unwrap(),
             r#"{"name":"a=b","any":{"x":[1]}}"#
         );
     }
 
     #[test]
     fn what_does_not_fit_says_what_was_expected() {
-        assert_eq!(wrong(&["count=many"], some()).0, "`count`: expected integer, got \"many\"");
-        assert_eq!(wrong(&["count=1.5"], some()).0, "`count`: expected integer, got \"1.5\"");
+        assert_eq!(error_for(&["count=many"], sample_schema()).0, "`count`: expected integer, got \"many\"");
+        assert_eq!(error_for(&["count=1.5"], sample_schema()).0, "`count`: expected integer, got \"1.5\"");
         assert_eq!(
-            wrong(&["size=lrage"], some()).0,
+            error_for(&["size=lrage"], sample_schema()).0,
             "`size`: expected one of \"small\", \"large\" (did you mean `large`?), got \"lrage\""
         );
         assert_eq!(
-            wrong(&["nmae=x"], some()),
+            error_for(&["nmae=x"], sample_schema()),
             ("there is no argument `nmae`".to_owned(), vec!["did you mean `name`?".to_owned()])
         );
         assert!(
-            wrong(&["count:=x"], some()).0.starts_with("`count`: \"x\" is no JSON"),
+            error_for(&["count:=x"], sample_schema()).0.starts_with("`count`: \"x\" is no JSON"),
             "{:?}",
-            wrong(&["count:=x"], some())
+            error_for(&["count:=x"], sample_schema())
         );
-        assert_eq!(wrong(&["five"], some()).0, "\"five\" is no argument");
+        assert_eq!(error_for(&["five"], sample_schema()).0, "\"five\" is no argument");
         let needs = json!({"type": "object", "properties": {"count": {"type": "integer", "description": "How many."}}, "required": ["count"]});
         assert_eq!(
-            wrong(&[], needs),
+            error_for(&[], needs),
             ("`count` is missing".to_owned(), vec!["count=… (integer): How many.".to_owned()])
         );
-        assert_eq!(wrong(&["x=1"], json!({"type": "object", "properties": {}})).1, ["it takes none"]);
+        assert_eq!(error_for(&["x=1"], json!({"type": "object", "properties": {}})).1, ["it takes none"]);
     }
 
     #[test]

@@ -6,26 +6,26 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::screen::aside;
+use crate::console::write_note;
 
 /// From now on what is said is written: warnings, with `verbose` of 1 what helps to find a mistake, with 2 everything.
-pub(crate) fn listen(verbose: u8) {
+pub(crate) fn init(verbose: u8) {
     let most = match verbose {
         0 => Level::WARN,
         1 => Level::DEBUG,
         _ => Level::TRACE,
     };
     // Nobody else can have been faster.
-    let _ = tracing::subscriber::set_global_default(Stderr { most });
+    let _ = tracing::subscriber::set_global_default(StderrSubscriber { max_level: most });
 }
 
-struct Stderr {
-    most: Level,
+struct StderrSubscriber {
+    max_level: Level,
 }
 
-impl Subscriber for Stderr {
+impl Subscriber for StderrSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= self.most && metadata.target().starts_with("tsugite") && metadata.is_event()
+        *metadata.level() <= self.max_level && metadata.target().starts_with("tsugite") && metadata.is_event()
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -35,9 +35,9 @@ impl Subscriber for Stderr {
             Level::INFO => "info",
             _ => "debug",
         };
-        let mut line = Line { text: format!("{level}:"), details: self.most > Level::WARN };
+        let mut line = LogLine { text: format!("{level}:"), verbose: self.max_level > Level::WARN };
         event.record(&mut line);
-        aside(&line.text);
+        write_note(&line.text);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -54,18 +54,18 @@ impl Subscriber for Stderr {
 }
 
 /// What happened, then what belongs to it.
-struct Line {
+struct LogLine {
     text: String,
     /// Whether what is for programmers is told too.
-    details: bool,
+    verbose: bool,
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             // What the server wrote instead of a message.
             "line" => self.text.extend([": ", value]),
-            "wrong" if !self.details => {}
+            "wrong" if !self.verbose => {}
             _ => self.record_debug(field, &value),
         }
     }

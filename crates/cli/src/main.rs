@@ -5,20 +5,20 @@
 //! built-in server, `door` where servers are served, `page` the page that is served beside them.
 
 mod arguments;
-mod asking;
+mod server_requests;
 mod demo;
-mod door;
+mod serve_options;
 mod edit;
-mod fail;
+mod error;
 mod log;
-mod near;
-mod offered;
+mod suggest;
+mod catalog;
 mod options;
 mod output;
 mod page;
 mod schema;
-mod screen;
-mod session;
+mod console;
+mod connection;
 mod shell;
 mod signals;
 mod target;
@@ -31,14 +31,14 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use fail::{Exit, Failure, Result};
-use screen::Screen;
+use error::{ExitStatus, CliError, Result};
+use console::Console;
 use verbs::Verb;
 
 /// Run, connect and debug MCP servers.
 // Lines are as long as they are, whether or not somebody else in the build has clap fold them.
 #[derive(Debug, Parser)]
-#[command(name = "tsugite", version, after_help = AFTER, disable_help_subcommand = true, term_width = 0)]
+#[command(name = "tsugite", version, after_help = AFTER_HELP, disable_help_subcommand = true, term_width = 0)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -47,43 +47,43 @@ struct Cli {
 fn main() -> ExitCode {
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,
-        Err(error) => return not_understood(error),
+        Err(error) => return report_parse_error(error),
     };
-    log::listen(verb.verbose());
-    let screen = Screen::new(verb.wants_json());
+    log::init(verb.verbose());
+    let screen = Console::new(verb.wants_json());
     let outcome = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            let outcome = runtime.block_on(until_interrupted(verb));
+            let outcome = runtime.block_on(run_until_interrupted(verb));
             // Somebody may still be asked something; the answer is not waited for.
             runtime.shutdown_background();
             outcome
         }
-        Err(error) => Err(Failure::usage(format!("cannot begin: {error}"))),
+        Err(error) => Err(CliError::usage(format!("cannot begin: {error}"))),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            screen.failure(&failure);
+            screen.print_error(&failure);
             ExitCode::from(failure.exit as u8)
         }
     }
 }
 
 /// Runs a verb until it is done, or until somebody has enough. A server that was started ends with it.
-async fn until_interrupted(verb: Verb) -> Result<()> {
+async fn run_until_interrupted(verb: Verb) -> Result<()> {
     // Some end by themselves, and in good order.
-    if verb.ends_politely() {
+    if verb.handles_signals() {
         return verb.run().await;
     }
     tokio::select! {
         biased;
-        () = signals::asked_to_stop() => Err(Failure::silent(Exit::Interrupted)),
+        () = signals::shutdown_requested() => Err(CliError::silent(ExitStatus::Interrupted)),
         outcome = verb.run() => outcome,
     }
 }
 
 /// Help was asked for, or the words make no sense.
-fn not_understood(mut error: clap::Error) -> ExitCode {
+fn report_parse_error(mut error: clap::Error) -> ExitCode {
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         // What stands after `--` is a command to start.
         tips.retain(|tip| !tip.to_string().contains("as a value, use"));
@@ -92,8 +92,8 @@ fn not_understood(mut error: clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
-    if let (true, Some(failure)) = (words.any(|word| word == "--json"), misunderstanding(&text)) {
-        Screen::new(true).failure(&failure);
+    if let (true, Some(failure)) = (words.any(|word| word == "--json"), parse_error(&text)) {
+        Console::new(true).print_error(&failure);
         return ExitCode::from(failure.exit as u8);
     }
     // Nobody hears of it if it cannot be written.
@@ -101,19 +101,19 @@ fn not_understood(mut error: clap::Error) -> ExitCode {
         true => std::io::stdout().lock().write_all(text.as_bytes()),
         false => std::io::stderr().lock().write_all(text.as_bytes()),
     };
-    ExitCode::from(if asked { Exit::Fine as u8 } else { Exit::Usage as u8 })
+    ExitCode::from(if asked { ExitStatus::Success as u8 } else { ExitStatus::Usage as u8 })
 }
 
 /// What the parser of words says, for whoever reads JSON; `None` if that is help.
-fn misunderstanding(text: &str) -> Option<Failure> {
+fn parse_error(text: &str) -> Option<CliError> {
     let mut parts = text.strip_prefix("error: ")?.split("\n\n");
     let what: Vec<&str> = parts.next()?.lines().map(str::trim).collect();
     let tips = parts.flat_map(str::lines).filter_map(|line| line.strip_prefix("  tip: "));
-    let failure = Failure::usage(what.join(" "));
-    Some(tips.fold(failure, Failure::hint).hint("`--help` shows what can be said"))
+    let failure = CliError::usage(what.join(" "));
+    Some(tips.fold(failure, CliError::hint).hint("`--help` shows what can be said"))
 }
 
-const AFTER: &str = "\
+const AFTER_HELP: &str = "\
 A TARGET is the server to talk to:
   https://host/mcp     a URL
   -- COMMAND ARGS…     a program to start; it stands at the end

@@ -7,25 +7,25 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tsugite::core::revision::Revision;
 
-use crate::near::did_you_mean;
+use crate::suggest::did_you_mean;
 
 /// How to reach a server, and how to show what it says.
 #[derive(Debug, Args)]
-pub(crate) struct Common {
+pub(crate) struct CommonOptions {
     /// The revision to speak: `auto`, or one such as 2025-11-25
-    #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = revision)]
-    pub(crate) rev: Rev,
+    #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = parse_revision)]
+    pub(crate) rev: RevisionArg,
     /// What to speak at a URL: http is Streamable HTTP, sse is HTTP+SSE, auto tries both
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
     pub(crate) transport: Transport,
     /// Send a header with every request, such as -H 'Authorization: Bearer …'
-    #[arg(short = 'H', long = "header", value_name = "K: V", value_parser = header)]
+    #[arg(short = 'H', long = "header", value_name = "K: V", value_parser = parse_header)]
     pub(crate) headers: Vec<(String, String)>,
     /// Set a variable of the server's environment, or pass one of ours on (-e NAME)
-    #[arg(short, long = "env", value_name = "K=V", value_parser = variable)]
+    #[arg(short, long = "env", value_name = "K=V", value_parser = parse_env_var)]
     pub(crate) env: Vec<(String, Option<String>)>,
     /// How long the server may be silent [default: 30]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) timeout: Option<Duration>,
     /// Print results, and failures, as JSON
     #[arg(long)]
@@ -41,11 +41,11 @@ pub(crate) struct Common {
     pub(crate) command: Vec<OsString>,
 }
 
-impl Common {
+impl CommonOptions {
     /// As if nothing had been said.
-    pub(crate) fn plain() -> Self {
+    pub(crate) fn defaults() -> Self {
         Self {
-            rev: Rev::Auto,
+            rev: RevisionArg::Auto,
             transport: Transport::Auto,
             headers: Vec::new(),
             env: Vec::new(),
@@ -60,7 +60,7 @@ impl Common {
 
 /// Which revision to speak.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Rev {
+pub(crate) enum RevisionArg {
     Auto,
     Only(Revision),
 }
@@ -75,25 +75,25 @@ pub(crate) enum Transport {
 }
 
 /// `k=v`, for options.
-pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected k=v".to_owned()),
     }
 }
 
-pub(crate) fn revision(text: &str) -> Result<Rev, String> {
+pub(crate) fn parse_revision(text: &str) -> Result<RevisionArg, String> {
     if text == "auto" {
-        return Ok(Rev::Auto);
+        return Ok(RevisionArg::Auto);
     }
-    text.parse().map(Rev::Only).map_err(|_| {
+    text.parse().map(RevisionArg::Only).map_err(|_| {
         let all = Revision::ALL.iter().rev().map(|revision| revision.as_str());
         let advice = did_you_mean(text, all.clone()).map(|advice| format!("; {advice}")).unwrap_or_default();
         format!("expected auto, {}{advice}", all.collect::<Vec<_>>().join(", "))
     })
 }
 
-pub(crate) fn header(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_header(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
@@ -102,7 +102,7 @@ pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     }
 }
 
-pub(crate) fn variable(text: &str) -> Result<(String, Option<String>), String> {
+pub(crate) fn parse_env_var(text: &str) -> Result<(String, Option<String>), String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (text, None),
@@ -113,18 +113,18 @@ pub(crate) fn variable(text: &str) -> Result<(String, Option<String>), String> {
     }
 }
 
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let wrong = "expected a number of seconds, such as 10 or 0.5";
     let seconds: f64 = text.parse().map_err(|_| wrong)?;
     let time = Duration::try_from_secs_f64(seconds).map_err(|_| wrong)?;
-    match time.is_zero() || time > LONGEST {
+    match time.is_zero() || time > MAX_TIMEOUT {
         true => Err(wrong.to_owned()),
         false => Ok(time),
     }
 }
 
 /// The longest that can be waited: a year.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+const MAX_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// What `--timeout` is for those who pass calls on.
-pub(crate) const CALLS: &str = "How long a call may take; without it, as long as its client lets it";
+pub(crate) const CALL_TIMEOUT_HELP: &str = "How long a call may take; without it, as long as its client lets it";

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// The names of the arguments, in their order.
-pub(crate) fn names(schema: &Value) -> impl Iterator<Item = &str> + Clone {
+pub(crate) fn property_names(schema: &Value) -> impl Iterator<Item = &str> + Clone {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str))
 }
@@ -15,7 +15,7 @@ pub(crate) fn required(schema: &Value) -> impl Iterator<Item = &str> {
 
 /// Whether arguments may be there that it does not name. Strictly most schemas are open; whoever names arguments and
 /// does not say so means these.
-pub(crate) fn is_open(schema: &Value) -> bool {
+pub(crate) fn allows_additional_properties(schema: &Value) -> bool {
     let names_none = schema.get("properties").is_none();
     let says_so = match schema.get("additionalProperties") {
         Some(Value::Bool(open)) => *open,
@@ -36,17 +36,17 @@ pub(crate) fn property(schema: &Value, name: &str) -> Option<Value> {
 
 /// The schema of the items of a list.
 pub(crate) fn items(schema: &Value, root: &Value) -> Option<Value> {
-    let here = followed(schema, root);
+    let here = resolve_ref(schema, root);
     let mut alternatives =
         here.get("anyOf").or(here.get("oneOf")).and_then(Value::as_array).into_iter().flatten();
     here.get("items")
         .cloned()
-        .or_else(|| alternatives.find_map(|one| followed(one, root).get("items").cloned()))
+        .or_else(|| alternatives.find_map(|one| resolve_ref(one, root).get("items").cloned()))
 }
 
 /// The only values that are allowed, if they are listed.
-pub(crate) fn allowed(schema: &Value, root: &Value) -> Option<Vec<Value>> {
-    let here = followed(schema, root);
+pub(crate) fn allowed_values(schema: &Value, root: &Value) -> Option<Vec<Value>> {
+    let here = resolve_ref(schema, root);
     if let Some(only) = here.get("const") {
         return Some(vec![only.clone()]);
     }
@@ -56,7 +56,7 @@ pub(crate) fn allowed(schema: &Value, root: &Value) -> Option<Vec<Value>> {
     let alternatives = here.get("oneOf").or(here.get("anyOf")).and_then(Value::as_array)?;
     let mut all = Vec::new();
     for one in alternatives {
-        let one = followed(one, root);
+        let one = resolve_ref(one, root);
         match (one.get("const"), one.get("enum").and_then(Value::as_array), one.get("type")) {
             (Some(only), ..) => all.push(only.clone()),
             (None, Some(listed), _) => all.extend(listed.iter().cloned()),
@@ -69,7 +69,7 @@ pub(crate) fn allowed(schema: &Value, root: &Value) -> Option<Vec<Value>> {
 
 /// The types that are allowed, the strictest first; none if nothing is said.
 pub(crate) fn types(schema: &Value, root: &Value) -> Vec<String> {
-    let here = followed(schema, root);
+    let here = resolve_ref(schema, root);
     let mut found: Vec<String> = match here.get("type") {
         Some(Value::String(name)) => vec![name.clone()],
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -77,7 +77,7 @@ pub(crate) fn types(schema: &Value, root: &Value) -> Vec<String> {
             let alternatives = here.get("anyOf").or(here.get("oneOf")).and_then(Value::as_array);
             let mut found = Vec::new();
             for one in alternatives.into_iter().flatten() {
-                let one = followed(one, root);
+                let one = resolve_ref(one, root);
                 match one.get("type") {
                     Some(Value::String(name)) => found.push(name.clone()),
                     _ => return Vec::new(),
@@ -96,10 +96,10 @@ pub(crate) fn types(schema: &Value, root: &Value) -> Vec<String> {
 }
 
 /// A type in a word or two: `integer`, `string[]`, `"small" | "large"`.
-pub(crate) fn word(schema: &Value, root: &Value) -> String {
-    if let Some(allowed) = allowed(schema, root) {
-        let mut words: Vec<String> = allowed.iter().take(SHOWN).map(Value::to_string).collect();
-        if allowed.len() > SHOWN {
+pub(crate) fn type_name(schema: &Value, root: &Value) -> String {
+    if let Some(allowed) = allowed_values(schema, root) {
+        let mut words: Vec<String> = allowed.iter().take(MAX_SHOWN_VALUES).map(Value::to_string).collect();
+        if allowed.len() > MAX_SHOWN_VALUES {
             words.push("…".to_owned());
         }
         return words.join(" | ");
@@ -108,7 +108,7 @@ pub(crate) fn word(schema: &Value, root: &Value) -> String {
     let words: Vec<String> = types
         .iter()
         .map(|name| match (name.as_str(), items(schema, root)) {
-            ("array", Some(item)) => match types_of_item(&item, root) {
+            ("array", Some(item)) => match item_type(&item, root) {
                 Some(item) => format!("{item}[]"),
                 None => "array".to_owned(),
             },
@@ -121,7 +121,7 @@ pub(crate) fn word(schema: &Value, root: &Value) -> String {
 /// `name(a: integer, b?: string = "x") → number`
 pub(crate) fn signature(name: &str, input: &Value, output: Option<&Value>) -> String {
     let needed: Vec<&str> = required(input).collect();
-    let arguments: Vec<String> = names(input)
+    let arguments: Vec<String> = property_names(input)
         .map(|name| {
             let asked = property(input, name).unwrap_or_default();
             let mark = if needed.contains(&name) { "" } else { "?" };
@@ -129,14 +129,14 @@ pub(crate) fn signature(name: &str, input: &Value, output: Option<&Value>) -> St
                 Some(preset) if !preset.is_null() => format!(" = {preset}"),
                 _ => String::new(),
             };
-            format!("{name}{mark}: {}{preset}", word(&asked, input))
+            format!("{name}{mark}: {}{preset}", type_name(&asked, input))
         })
         .collect();
-    let gives = output.map(|output| format!(" → {}", word(output, output))).unwrap_or_default();
+    let gives = output.map(|output| format!(" → {}", type_name(output, output))).unwrap_or_default();
     format!("{name}({}){gives}", arguments.join(", "))
 }
 
-fn types_of_item(item: &Value, root: &Value) -> Option<String> {
+fn item_type(item: &Value, root: &Value) -> Option<String> {
     let types = types(item, root);
     match types.as_slice() {
         [one] => Some(one.clone()),
@@ -145,7 +145,7 @@ fn types_of_item(item: &Value, root: &Value) -> Option<String> {
 }
 
 /// Where a `$ref` inside the same schema leads.
-fn followed<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+fn resolve_ref<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let mut here = schema;
     // One that leads in circles is given up.
     for _ in 0..8 {
@@ -162,7 +162,7 @@ fn followed<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
 }
 
 /// Values of an enumeration that are shown.
-const SHOWN: usize = 6;
+const MAX_SHOWN_VALUES: usize = 6;
 
 #[cfg(test)]
 mod tests {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Listens for them from now on, not only once it is awaited; done when one has come.
-pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
+pub(crate) fn shutdown_requested() -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    let mut hangup = hears_hangup().then(|| signal(SignalKind::hangup()).ok()).flatten();
+    let mut hangup = handles_hangup().then(|| signal(SignalKind::hangup()).ok()).flatten();
     async move {
         let (Ok(mut interrupt), Ok(mut terminate)) = signals else { return std::future::pending().await };
         let hung_up = async {
@@ -26,7 +26,7 @@ pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
 
 /// Whether the end of the terminal is to be heard of. Whoever was started to outlive it, by `nohup` for one, was told not
 /// to; to listen would undo that.
-fn hears_hangup() -> bool {
+fn handles_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -36,36 +36,36 @@ fn hears_hangup() -> bool {
 
 /// Listens from now on for Ctrl-C; done a moment after it, or when it is pressed once more: whoever presses it has had
 /// enough, and what can end in good order has had its time.
-pub(crate) fn enough() -> impl Future<Output = ()> {
+pub(crate) fn interrupt_grace_elapsed() -> impl Future<Output = ()> {
     let interrupt = signal(SignalKind::interrupt());
     async {
         let Ok(mut interrupt) = interrupt else { return std::future::pending().await };
         interrupt.recv().await;
         // The second is waited for; that it does not come is no failure.
-        let _ = tokio::time::timeout(MOMENT, interrupt.recv()).await;
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, interrupt.recv()).await;
     }
 }
 
 /// How long what ends in good order may take after Ctrl-C.
-const MOMENT: Duration = Duration::from_millis(500);
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
 /// For whoever goes on after Ctrl-C.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
-    resized: Signal,
+    window_change: Signal,
 }
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum SignalEvent {
     /// Ctrl-C: to leave off.
-    LeaveOff,
+    Interrupt,
     /// To end.
-    End,
+    Terminate,
     /// To look at the size of the terminal again.
-    Redraw,
+    Resize,
 }
 
 impl Signals {
@@ -75,22 +75,22 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
-            resized: signal(SignalKind::window_change())?,
+            window_change: signal(SignalKind::window_change())?,
         })
     }
 
     /// Waits for one that asks to stop, in whichever way.
-    pub(crate) async fn stop_asked(&mut self) {
-        while self.next().await == Asked::Redraw {}
+    pub(crate) async fn stop_requested(&mut self) {
+        while self.next().await == SignalEvent::Resize {}
     }
 
     /// Waits for the next.
-    pub(crate) async fn next(&mut self) -> Asked {
+    pub(crate) async fn next(&mut self) -> SignalEvent {
         tokio::select! {
-            _ = self.interrupt.recv() => Asked::LeaveOff,
-            _ = self.terminate.recv() => Asked::End,
-            _ = self.hangup.recv() => Asked::End,
-            _ = self.resized.recv() => Asked::Redraw,
+            _ = self.interrupt.recv() => SignalEvent::Interrupt,
+            _ = self.terminate.recv() => SignalEvent::Terminate,
+            _ = self.hangup.recv() => SignalEvent::Terminate,
+            _ = self.window_change.recv() => SignalEvent::Resize,
         }
     }
 }

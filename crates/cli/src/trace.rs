@@ -10,17 +10,17 @@ use serde::Serialize;
 use tsugite::client::Direction;
 use tsugite::core::jsonrpc::RawJson;
 
-use crate::fail::{Failure, Result};
+use crate::error::{CliError, Result};
 
 /// The file, and when it was begun.
 pub(crate) struct Trace {
     file: Mutex<File>,
-    begun: Instant,
+    started: Instant,
 }
 
 /// One message. What is none stands there as text.
 #[derive(Serialize)]
-struct Line<'a> {
+struct TraceRecord<'a> {
     ms: f64,
     direction: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,17 +31,17 @@ struct Line<'a> {
 
 impl Trace {
     /// Begins a file anew.
-    pub(crate) fn begin(path: &Path) -> Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path)
-            .map_err(|error| Failure::usage(format!("--trace: cannot write {}: {error}", path.display())))?;
-        Ok(Self { file: Mutex::new(file), begun: Instant::now() })
+            .map_err(|error| CliError::usage(format!("--trace: cannot write {}: {error}", path.display())))?;
+        Ok(Self { file: Mutex::new(file), started: Instant::now() })
     }
 
     /// Writes a message down.
     pub(crate) fn write(&self, direction: Direction, text: &str) {
         let message = RawJson::parse(text).ok();
-        let line = Line {
-            ms: (self.begun.elapsed().as_secs_f64() * 1e6).round() / 1e3,
+        let line = TraceRecord {
+            ms: (self.started.elapsed().as_secs_f64() * 1e6).round() / 1e3,
             direction: match direction {
                 Direction::Sent => "sent",
                 _ => "received",

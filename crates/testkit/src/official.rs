@@ -19,7 +19,7 @@ pub fn judge(revision: Revision, message: &Value) -> Result<(), String> {
     }
 }
 
-/// Fails unless a message that asks or tells something is one that this side may send: `Client` or `Server`.
+/// Fails unless a message that asks or tells something is one that this side may send: `Client` or `ListedServer`.
 pub fn judge_from(side: &str, revision: Revision, message: &Value) -> Result<(), String> {
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let kind = if message.get("id").is_some() { "Request" } else { "Notification" };

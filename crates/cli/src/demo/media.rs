@@ -8,7 +8,7 @@ pub(super) fn picture(size: u32) -> Vec<u8> {
         // Each row begins with how it was filtered: not at all.
         rows.push(0);
         for x in 0..size {
-            rows.extend(colour(x * 8 / size, y * 8 / size));
+            rows.extend(pixel_color(x * 8 / size, y * 8 / size));
         }
     }
     let mut head = Vec::new();
@@ -17,32 +17,32 @@ pub(super) fn picture(size: u32) -> Vec<u8> {
     // 8 bits of red, green and blue each.
     head.extend([8, 2, 0, 0, 0]);
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
-    chunk(&mut png, b"IHDR", &head);
-    chunk(&mut png, b"IDAT", &stored(&rows));
-    chunk(&mut png, b"IEND", &[]);
+    write_chunk(&mut png, b"IHDR", &head);
+    write_chunk(&mut png, b"IDAT", &zlib_stored(&rows));
+    write_chunk(&mut png, b"IEND", &[]);
     png
 }
 
 /// A tone of half a second, as WAV. 50 to 3,000 Hz.
 pub(super) fn sound(hz: u32) -> Vec<u8> {
     let hz = hz.clamp(50, 3_000);
-    let samples: Vec<i16> = (0..RATE / 2)
+    let samples: Vec<i16> = (0..SAMPLE_RATE / 2)
         .map(|at| {
-            let turn = f64::from(at) * f64::from(hz) / f64::from(RATE) * std::f64::consts::TAU;
+            let turn = f64::from(at) * f64::from(hz) / f64::from(SAMPLE_RATE) * std::f64::consts::TAU;
             #[allow(clippy::cast_possible_truncation, reason = "a sine stays within its height")]
             let height = (turn.sin() * 12_000.0) as i16;
             height
         })
         .collect();
-    let bytes = RATE / 2 * 2;
+    let bytes = SAMPLE_RATE / 2 * 2;
     let mut wav = b"RIFF".to_vec();
     wav.extend((36 + bytes).to_le_bytes());
     wav.extend(b"WAVEfmt ");
     wav.extend(16_u32.to_le_bytes());
     // Numbers as they are, one channel.
     wav.extend([1, 0, 1, 0]);
-    wav.extend(RATE.to_le_bytes());
-    wav.extend((RATE * 2).to_le_bytes());
+    wav.extend(SAMPLE_RATE.to_le_bytes());
+    wav.extend((SAMPLE_RATE * 2).to_le_bytes());
     // Two bytes, sixteen bits.
     wav.extend([2, 0, 16, 0]);
     wav.extend(b"data");
@@ -52,7 +52,7 @@ pub(super) fn sound(hz: u32) -> Vec<u8> {
 }
 
 /// Two woods that meet in a step.
-fn colour(x: u32, y: u32) -> [u8; 3] {
+fn pixel_color(x: u32, y: u32) -> [u8; 3] {
     let edge = if (3..5).contains(&y) { 5 } else { 3 };
     match (x < edge, y) {
         (_, 0 | 7) => [250, 246, 238],
@@ -61,16 +61,16 @@ fn colour(x: u32, y: u32) -> [u8; 3] {
     }
 }
 
-fn chunk(png: &mut Vec<u8>, kind: &[u8; 4], data: &[u8]) {
+fn write_chunk(png: &mut Vec<u8>, kind: &[u8; 4], data: &[u8]) {
     png.extend(u32::try_from(data.len()).unwrap_or_default().to_be_bytes());
     png.extend(kind);
     png.extend(data);
-    let sum = crc(kind.iter().chain(data));
+    let sum = crc32(kind.iter().chain(data));
     png.extend(sum.to_be_bytes());
 }
 
 /// zlib without compression.
-fn stored(data: &[u8]) -> Vec<u8> {
+fn zlib_stored(data: &[u8]) -> Vec<u8> {
     let mut out = vec![0x78, 0x01];
     let mut blocks = data.chunks(0xffff).peekable();
     while let Some(block) = blocks.next() {
@@ -90,7 +90,7 @@ fn stored(data: &[u8]) -> Vec<u8> {
 }
 
 /// The sum of PNG and zip.
-fn crc<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
+fn crc32<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
     let mut sum = u32::MAX;
     for byte in bytes {
         sum ^= u32::from(*byte);
@@ -102,7 +102,7 @@ fn crc<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
 }
 
 /// Samples in a second.
-const RATE: u32 = 8_000;
+const SAMPLE_RATE: u32 = 8_000;
 
 #[cfg(test)]
 mod tests {
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_their_standards() {
-        assert_eq!(crc(b"123456789".iter()), 0xcbf4_3926);
-        assert!(stored(b"Wikipedia").ends_with(&[0x11, 0xe6, 0x03, 0x98]));
+        assert_eq!(crc32(b"123456789".iter()), 0xcbf4_3926);
+        assert!(zlib_stored(b"Wikipedia").ends_with(&[0x11, 0xe6, 0x03, 0x98]));
     }
 
     #[test]

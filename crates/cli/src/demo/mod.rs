@@ -1,7 +1,7 @@
 //! The built-in server: something of every feature, to try clients with.
 
 mod media;
-mod offers;
+mod resources_and_prompts;
 mod tools;
 
 use std::sync::Arc;
@@ -36,9 +36,9 @@ pub(crate) fn server() -> Server {
         .tool(tools::fail)
         .resource(Resource::text(MOTTO, "Measure twice, cut once.").name("motto").mime_type("text/plain"))
         .resource(Resource::bytes(LOGO, media::picture(32)).name("logo").mime_type("image/png"))
-        .resource(offers::counter)
-        .resource(offers::city)
-        .prompt(offers::review)
+        .resource(resources_and_prompts::counter)
+        .resource(resources_and_prompts::city)
+        .prompt(resources_and_prompts::review)
 }
 
 const MOTTO: &str = "demo://motto";

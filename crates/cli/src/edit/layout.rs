@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::scan::{MARK, Node};
+use super::parser::{BYTE_ORDER_MARK, Node};
 
 /// What new parts of a text look like.
 pub(super) struct Layout<'a> {
@@ -10,62 +10,62 @@ pub(super) struct Layout<'a> {
     /// What ends a line.
     pub(super) newline: &'static str,
     /// One step to the right.
-    pub(super) unit: &'a str,
+    pub(super) indent_unit: &'a str,
     /// Whether members stand on lines of their own.
-    pub(super) lines: bool,
+    pub(super) multiline: bool,
     /// Whether a blank stands after colons and commas within a line.
     pub(super) spaced: bool,
 }
 
 impl<'a> Layout<'a> {
     /// As a text is written already. One that says nothing of it has lines, indented by two blanks.
-    pub(super) fn of(text: &'a str, root: &Node) -> Self {
+    pub(super) fn detect(text: &'a str, root: &Node) -> Self {
         let newline = match text.find('\n') {
             Some(at) if text.get(..at).is_some_and(|before| before.ends_with('\r')) => "\r\n",
             _ => "\n",
         };
         let first = root.members().first();
-        let indent = first.and_then(|first| begins_line(text, first.start));
-        let unit = indent
-            .and_then(|indent| indent.strip_prefix(indent_of(text, root.start)))
+        let indent = first.and_then(|first| indent_at_line_start(text, first.start));
+        let indent_unit = indent
+            .and_then(|indent| indent.strip_prefix(line_indent(text, root.start)))
             .filter(|unit| !unit.is_empty())
             .unwrap_or("  ");
         let spaced = first.is_none_or(|first| {
-            text.get(..first.value.start).is_some_and(|before| before.ends_with(super::scan::BLANK))
+            text.get(..first.value.start).is_some_and(|before| before.ends_with(super::parser::WHITESPACE))
         });
-        Self { text, newline, unit, lines: first.is_none() || indent.is_some(), spaced }
+        Self { text, newline, indent_unit, multiline: first.is_none() || indent.is_some(), spaced }
     }
 
     /// A member whose line is indented by `indent`, over as many lines as it needs.
-    pub(super) fn tall(&self, name: &str, value: &Value, indent: &str) -> String {
+    pub(super) fn multiline_member(&self, name: &str, value: &Value, indent: &str) -> String {
         let mut out = format!("{}: ", Value::from(name));
         self.write(value, indent, &mut out);
         out
     }
 
     /// A value over several lines.
-    pub(super) fn tall_value(&self, value: &Value, indent: &str) -> String {
+    pub(super) fn multiline_value(&self, value: &Value, indent: &str) -> String {
         let mut out = String::new();
         self.write(value, indent, &mut out);
         out
     }
 
     /// A member within a line.
-    pub(super) fn flat(&self, name: &str, value: &Value) -> String {
-        format!("{}:{}{}", Value::from(name), if self.spaced { " " } else { "" }, self.flat_value(value))
+    pub(super) fn inline_member(&self, name: &str, value: &Value) -> String {
+        format!("{}:{}{}", Value::from(name), if self.spaced { " " } else { "" }, self.inline_value(value))
     }
 
     /// A value within a line.
-    pub(super) fn flat_value(&self, value: &Value) -> String {
+    pub(super) fn inline_value(&self, value: &Value) -> String {
         let comma = if self.spaced { ", " } else { "," };
         match value {
             Value::Array(items) => {
-                let items: Vec<String> = items.iter().map(|item| self.flat_value(item)).collect();
+                let items: Vec<String> = items.iter().map(|item| self.inline_value(item)).collect();
                 format!("[{}]", items.join(comma))
             }
             Value::Object(members) => {
                 let members: Vec<String> =
-                    members.iter().map(|(name, value)| self.flat(name, value)).collect();
+                    members.iter().map(|(name, value)| self.inline_member(name, value)).collect();
                 format!("{{{}}}", members.join(comma))
             }
             other => other.to_string(),
@@ -73,7 +73,7 @@ impl<'a> Layout<'a> {
     }
 
     fn write(&self, value: &Value, indent: &str, out: &mut String) {
-        let inner = format!("{indent}{}", self.unit);
+        let inner = format!("{indent}{}", self.indent_unit);
         let begin = |out: &mut String, first: bool| {
             out.push_str(if first { "" } else { "," });
             out.push_str(self.newline);
@@ -110,7 +110,7 @@ impl<'a> Layout<'a> {
 /// Whether a list fits into a line: plain values, not too many letters.
 fn is_short(items: &[Value]) -> bool {
     let plain = items.iter().all(|item| !item.is_object() && !item.is_array());
-    plain && items.iter().map(|item| item.to_string().len() + 2).sum::<usize>() <= WIDTH
+    plain && items.iter().map(|item| item.to_string().len() + 2).sum::<usize>() <= MAX_INLINE_WIDTH
 }
 
 /// Where the line begins on which something stands.
@@ -118,19 +118,19 @@ pub(super) fn line_start(text: &str, at: usize) -> usize {
     let before = text.get(..at).unwrap_or_default();
     match before.rfind('\n') {
         Some(newline) => newline + 1,
-        None if text.starts_with(MARK) => MARK.len_utf8(),
+        None if text.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len_utf8(),
         None => 0,
     }
 }
 
 /// The blanks before something, if nothing else stands before it on its line.
-pub(super) fn begins_line(text: &str, at: usize) -> Option<&str> {
+pub(super) fn indent_at_line_start(text: &str, at: usize) -> Option<&str> {
     let before = text.get(line_start(text, at)..at)?;
     before.chars().all(is_indent).then_some(before)
 }
 
 /// The blanks at the beginning of the line on which something stands.
-pub(super) fn indent_of(text: &str, at: usize) -> &str {
+pub(super) fn line_indent(text: &str, at: usize) -> &str {
     let line = text.get(line_start(text, at)..).unwrap_or_default();
     let end = line.find(|letter| !is_indent(letter)).unwrap_or(line.len());
     line.get(..end).unwrap_or_default()
@@ -141,4 +141,4 @@ pub(super) fn is_indent(letter: char) -> bool {
 }
 
 /// Letters of a list that stand on one line.
-const WIDTH: usize = 80;
+const MAX_INLINE_WIDTH: usize = 80;

@@ -4,20 +4,20 @@
 //! what would change, `save` replaces files whole and keeps what was there. Comments and trailing commas are understood
 //! everywhere, since VS Code and Cursor write them.
 
-mod change;
+mod splice;
 pub(crate) mod diff;
 mod layout;
 pub(crate) mod save;
-mod scan;
+mod parser;
 
 #[cfg(test)]
-mod properties;
+mod proptests;
 
 use std::fmt;
 
 use serde_json::Value;
 
-pub(crate) use scan::{BadJson, Kind, Member, Node};
+pub(crate) use parser::{JsonSyntaxError, NodeKind, Member, Node};
 
 /// A text, and where its parts stand.
 pub(crate) struct Document {
@@ -27,30 +27,30 @@ pub(crate) struct Document {
 
 /// Why something cannot be changed at its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BadPlace {
+pub(crate) struct EditError {
     /// The line it stands on.
     pub(crate) line: usize,
     pub(crate) field: String,
-    pub(crate) says: String,
+    pub(crate) message: String,
 }
 
-impl fmt::Display for BadPlace {
+impl fmt::Display for EditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, field, says } = self;
+        let Self { line, field, message: says } = self;
         write!(f, "line {line}, {field}: {says}")
     }
 }
 
 impl Document {
     /// Reads a text that is one value; a mark of the byte order may stand before it.
-    pub(crate) fn parse(text: String) -> Result<Self, BadJson> {
-        let root = scan::parse(&text)?;
+    pub(crate) fn parse(text: String) -> Result<Self, JsonSyntaxError> {
+        let root = parser::parse(&text)?;
         Ok(Self { text, root })
     }
 
     /// An object with nothing in it, for files that are not there yet.
     pub(crate) fn empty() -> Self {
-        let root = Node { start: 0, end: 2, kind: Kind::Object(Vec::new()) };
+        let root = Node { start: 0, end: 2, kind: NodeKind::Object(Vec::new()) };
         Self { text: "{}\n".to_owned(), root }
     }
 
@@ -68,13 +68,13 @@ impl Document {
     }
 
     /// The line something stands on, from 1.
-    pub(crate) fn line(&self, at: usize) -> usize {
+    pub(crate) fn line_number(&self, at: usize) -> usize {
         self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
     }
 
     /// What stands at a path of names; `None` if nothing does. A name that is there more than once is nobody's, and
     /// only objects have names in them.
-    pub(crate) fn find(&self, path: &[&str]) -> Result<Option<&Node>, BadPlace> {
+    pub(crate) fn find(&self, path: &[&str]) -> Result<Option<&Node>, EditError> {
         let mut node = &self.root;
         for (depth, name) in path.iter().enumerate() {
             let above = path.get(..depth).unwrap_or_default();
@@ -92,38 +92,38 @@ impl Document {
         node: &'a Node,
         name: &str,
         above: &[&str],
-    ) -> Result<Option<&'a Member>, BadPlace> {
-        let Kind::Object(members) = &node.kind else {
+    ) -> Result<Option<&'a Member>, EditError> {
+        let NodeKind::Object(members) = &node.kind else {
             let says = format!("expected an object, found {}", node.kind.name());
-            return Err(BadPlace { line: self.line(node.start), field: field(above), says });
+            return Err(EditError { line: self.line_number(node.start), field: field_path(above), message: says });
         };
         let mut found = members.iter().filter(|member| member.name == name);
         let Some(member) = found.next() else { return Ok(None) };
         match found.next() {
             None => Ok(Some(member)),
             Some(again) => {
-                let lines = format!("lines {} and {}", self.line(member.start), self.line(again.start));
+                let lines = format!("lines {} and {}", self.line_number(member.start), self.line_number(again.start));
                 let says = format!("it is there more than once, on {lines}");
                 let path: Vec<&str> = above.iter().copied().chain([name]).collect();
-                Err(BadPlace { line: self.line(again.start), field: field(&path), says })
+                Err(EditError { line: self.line_number(again.start), field: field_path(&path), message: says })
             }
         }
     }
 
     /// The text with `name` in the object at `path`: as its last member, or in the place of the one that is there.
     /// Objects on the way that are missing are made.
-    pub(crate) fn set(&self, path: &[&str], name: &str, value: &Value) -> Result<String, BadPlace> {
-        change::set(self, path, name, value)
+    pub(crate) fn set(&self, path: &[&str], name: &str, value: &Value) -> Result<String, EditError> {
+        splice::set(self, path, name, value)
     }
 
     /// The text without `name` in the object at `path`; `None` if it is not there.
-    pub(crate) fn without(&self, path: &[&str], name: &str) -> Result<Option<String>, BadPlace> {
-        change::without(self, path, name)
+    pub(crate) fn remove(&self, path: &[&str], name: &str) -> Result<Option<String>, EditError> {
+        splice::remove(self, path, name)
     }
 }
 
 /// A path as in JavaScript: `mcpServers.github`, `projects["/srv/shop"]`.
-pub(crate) fn field(path: &[&str]) -> String {
+pub(crate) fn field_path(path: &[&str]) -> String {
     let mut out = String::new();
     for name in path {
         let plain = !name.is_empty()

@@ -13,46 +13,46 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::fail::{Failure, Result};
+use crate::error::{CliError, Result};
 
 /// A file as it was read, or as it was missing.
-pub(crate) struct Original {
+pub(crate) struct OriginalFile {
     /// As it is called.
     path: PathBuf,
     /// Where it lies: links are followed, and stay.
-    real: PathBuf,
-    found: Option<Found>,
+    real_path: PathBuf,
+    contents: Option<FileContents>,
 }
 
-struct Found {
+struct FileContents {
     text: String,
     permissions: Permissions,
 }
 
 /// A file, and what it shall hold.
-pub(crate) struct Change<'a> {
-    pub(crate) original: &'a Original,
+pub(crate) struct FileChange<'a> {
+    pub(crate) original: &'a OriginalFile,
     pub(crate) text: &'a str,
     /// Whether a new file is for its owner alone.
     pub(crate) private: bool,
 }
 
-impl Original {
+impl OriginalFile {
     /// Reads a file; one that is not there is no failure.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let (path, failed) = (path.to_owned(), |seen: String| unreadable(path, seen));
+        let (path, failed) = (path.to_owned(), |seen: String| read_error(path, seen));
         let real = match fs::canonicalize(&path) {
             Ok(real) => real,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return match fs::read_link(&path) {
                     Ok(to) => Err(failed(format!("it is a link to {}, which is not there", to.display()))),
-                    Err(_) => Ok(Self { real: path.clone(), path, found: None }),
+                    Err(_) => Ok(Self { real_path: path.clone(), path, contents: None }),
                 };
             }
             Err(error) => return Err(failed(error.to_string())),
         };
-        let found = read(&real).map_err(failed)?;
-        Ok(Self { path, real, found: Some(found) })
+        let found = read_contents(&real).map_err(failed)?;
+        Ok(Self { path, real_path: real, contents: Some(found) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -60,17 +60,17 @@ impl Original {
     }
 
     /// Where it lies. Two names may lead there.
-    pub(crate) fn real(&self) -> &Path {
-        &self.real
+    pub(crate) fn real_path(&self) -> &Path {
+        &self.real_path
     }
 
     pub(crate) fn text(&self) -> Option<&str> {
-        self.found.as_ref().map(|found| found.text.as_str())
+        self.contents.as_ref().map(|found| found.text.as_str())
     }
 
     /// Fails if somebody else has changed the file.
-    fn compare(&self) -> Result<()> {
-        let same = match (&self.found, fs::read(&self.real)) {
+    fn ensure_unchanged(&self) -> Result<()> {
+        let same = match (&self.contents, fs::read(&self.real_path)) {
             (Some(found), Ok(bytes)) => found.text.as_bytes() == bytes,
             (None, Err(error)) => error.kind() == io::ErrorKind::NotFound,
             _ => false,
@@ -78,9 +78,9 @@ impl Original {
         match same {
             true => Ok(()),
             false => {
-                Err(Failure::usage(format!("{} was changed by somebody else meanwhile", self.path.display()))
-                    .at("write")
-                    .seen("nothing was written")
+                Err(CliError::usage(format!("{} was changed by somebody else meanwhile", self.path.display()))
+                    .at_step("write")
+                    .detail("nothing was written")
                     .hint("run it once more"))
             }
         }
@@ -88,21 +88,21 @@ impl Original {
 }
 
 /// Replaces all of these files, or none. Gives where the old text of each is kept.
-pub(crate) fn replace(changes: &[Change<'_>]) -> Result<Vec<Option<PathBuf>>> {
+pub(crate) fn replace_all(changes: &[FileChange<'_>]) -> Result<Vec<Option<PathBuf>>> {
     // Whatever can fail does so before anything is replaced.
-    let ready = changes.iter().map(prepare).collect::<Result<Vec<_>>>()?;
+    let ready = changes.iter().map(write_temp_file).collect::<Result<Vec<_>>>()?;
     for change in changes {
-        change.original.compare()?;
+        change.original.ensure_unchanged()?;
     }
     let mut kept = Vec::new();
     for change in changes {
-        kept.push(keep(change.original)?);
+        kept.push(back_up(change.original)?);
     }
     for (done, (change, draft)) in changes.iter().zip(ready).enumerate() {
-        let replaced = change.original.compare().and_then(|()| {
+        let replaced = change.original.ensure_unchanged().and_then(|()| {
             draft
-                .become_file(&change.original.real)
-                .map_err(|error| unwritable(&change.original.path, &error))
+                .persist(&change.original.real_path)
+                .map_err(|error| write_error(&change.original.path, &error))
         });
         if let Err(failure) = replaced {
             return Err(changes.iter().take(done).fold(failure, restore));
@@ -111,49 +111,49 @@ pub(crate) fn replace(changes: &[Change<'_>]) -> Result<Vec<Option<PathBuf>>> {
     Ok(kept)
 }
 
-fn read(real: &Path) -> std::result::Result<Found, String> {
+fn read_contents(real: &Path) -> std::result::Result<FileContents, String> {
     let open = || {
         let metadata = fs::metadata(real)?;
         if !metadata.is_file() {
             return Err(io::Error::other("it is no file"));
         }
         let mut bytes = Vec::new();
-        File::open(real)?.take(MOST + 1).read_to_end(&mut bytes)?;
+        File::open(real)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
         Ok((bytes, metadata.permissions()))
     };
     let (bytes, permissions) = open().map_err(|error: io::Error| error.to_string())?;
-    if bytes.len() as u64 > MOST {
-        return Err(format!("it is larger than {} MiB", MOST >> 20));
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
         let line = before.filter(|byte| **byte == b'\n').count() + 1;
         format!("line {line}: it is not in UTF-8")
     })?;
-    Ok(Found { text, permissions })
+    Ok(FileContents { text, permissions })
 }
 
 /// The new text, beside the file.
-fn prepare(change: &Change<'_>) -> Result<Draft> {
+fn write_temp_file(change: &FileChange<'_>) -> Result<TempFile> {
     let original = change.original;
-    let failed = |error: &io::Error| unwritable(&original.path, error);
-    let permissions = original.found.as_ref().map(|found| &found.permissions);
+    let failed = |error: &io::Error| write_error(&original.path, error);
+    let permissions = original.contents.as_ref().map(|found| &found.permissions);
     if permissions.is_some_and(Permissions::readonly) {
         let failure = failed(&io::Error::other("the file may only be read"));
         return Err(failure.hint(format!("`chmod u+w {}` allows it", original.path.display())));
     }
-    if let (None, Some(folder)) = (permissions, original.real.parent()) {
+    if let (None, Some(folder)) = (permissions, original.real_path.parent()) {
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     }
-    Draft::write(&original.real, change.text, permissions, change.private).map_err(|error| failed(&error))
+    TempFile::write(&original.real_path, change.text, permissions, change.private).map_err(|error| failed(&error))
 }
 
 /// Keeps the old text, if there is one.
-fn keep(original: &Original) -> Result<Option<PathBuf>> {
-    let Some(found) = &original.found else { return Ok(None) };
-    let failed = |error: &io::Error| unwritable(&original.path, error).hint("the old text could not be kept");
-    let first = beside(&original.real, ".bak");
-    let later = (1..=LATER).map(|number| beside(&original.real, &format!(".bak.{number}")));
+fn back_up(original: &OriginalFile) -> Result<Option<PathBuf>> {
+    let Some(found) = &original.contents else { return Ok(None) };
+    let failed = |error: &io::Error| write_error(&original.path, error).hint("the old text could not be kept");
+    let first = with_suffix(&original.real_path, ".bak");
+    let later = (1..=MAX_NUMBERED_BACKUPS).map(|number| with_suffix(&original.real_path, &format!(".bak.{number}")));
     let all: Vec<PathBuf> = std::iter::once(first).chain(later).collect();
     let mut free = None;
     let mut oldest = None;
@@ -175,18 +175,18 @@ fn keep(original: &Original) -> Result<Option<PathBuf>> {
         }
     }
     let Some(path) = free.or(oldest.map(|(_, path)| path)) else { return Ok(None) };
-    Draft::write(path, &found.text, Some(&found.permissions), true)
-        .and_then(|draft| draft.become_file(path))
+    TempFile::write(path, &found.text, Some(&found.permissions), true)
+        .and_then(|draft| draft.persist(path))
         .map_err(|error| failed(&error))?;
     Ok(Some(path.clone()))
 }
 
 /// Gives a file its old text back, because another one could not be replaced.
-fn restore(failure: Failure, change: &Change<'_>) -> Failure {
-    let Original { path, real, found } = change.original;
+fn restore(failure: CliError, change: &FileChange<'_>) -> CliError {
+    let OriginalFile { path, real_path: real, contents: found } = change.original;
     let restored = match found {
-        Some(found) => Draft::write(real, &found.text, Some(&found.permissions), true)
-            .and_then(|draft| draft.become_file(real)),
+        Some(found) => TempFile::write(real, &found.text, Some(&found.permissions), true)
+            .and_then(|draft| draft.persist(real)),
         None => fs::remove_file(real),
     };
     match restored {
@@ -196,14 +196,14 @@ fn restore(failure: Failure, change: &Change<'_>) -> Failure {
 }
 
 /// A file beside another, whose place it takes. Goes away if it does not.
-struct Draft {
+struct TempFile {
     path: PathBuf,
-    taken: bool,
+    persisted: bool,
 }
 
-impl Draft {
+impl TempFile {
     fn write(beside_of: &Path, text: &str, like: Option<&Permissions>, private: bool) -> io::Result<Self> {
-        let path = beside(beside_of, &format!(".{}.tmp", std::process::id()));
+        let path = with_suffix(beside_of, &format!(".{}.tmp", std::process::id()));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         // It may hold secrets: nobody else reads it before it is like the one it replaces.
@@ -211,7 +211,7 @@ impl Draft {
             options.mode(0o600);
         }
         let mut file = options.open(&path)?;
-        let draft = Self { path, taken: false };
+        let draft = Self { path, persisted: false };
         file.write_all(text.as_bytes())?;
         if let Some(permissions) = like {
             file.set_permissions(permissions.clone())?;
@@ -220,40 +220,40 @@ impl Draft {
         Ok(draft)
     }
 
-    fn become_file(mut self, path: &Path) -> io::Result<()> {
+    fn persist(mut self, path: &Path) -> io::Result<()> {
         fs::rename(&self.path, path)?;
-        self.taken = true;
+        self.persisted = true;
         Ok(())
     }
 }
 
-impl Drop for Draft {
+impl Drop for TempFile {
     fn drop(&mut self) {
-        if !self.taken {
+        if !self.persisted {
             // Nobody can do more about it.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-fn unreadable(path: &Path, seen: impl Into<String>) -> Failure {
-    Failure::usage(format!("{} cannot be read", path.display())).at("read").seen(seen)
+fn read_error(path: &Path, seen: impl Into<String>) -> CliError {
+    CliError::usage(format!("{} cannot be read", path.display())).at_step("read").detail(seen)
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format!("{} cannot be written", path.display())).at("write").seen(error.to_string())
+fn write_error(path: &Path, error: &io::Error) -> CliError {
+    CliError::usage(format!("{} cannot be written", path.display())).at_step("write").detail(error.to_string())
 }
 
 /// Bytes of a file that is read. The largest of any host have a few dozen million.
-const MOST: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// Old texts that are kept beside the first.
-const LATER: usize = 9;
+const MAX_NUMBERED_BACKUPS: usize = 9;
 
 #[cfg(test)]
 mod tests {
@@ -263,9 +263,9 @@ mod tests {
     use super::*;
 
     /// A folder that goes away.
-    struct Folder(PathBuf);
+    struct TempDir(PathBuf);
 
-    impl Folder {
+    impl TempDir {
         fn new() -> Self {
             static LAST: AtomicU32 = AtomicU32::new(0);
             let name =
@@ -275,11 +275,11 @@ mod tests {
             Self(path)
         }
 
-        fn at(&self, name: &str) -> PathBuf {
+        fn join(&self, name: &str) -> PathBuf {
             self.0.join(name)
         }
 
-        fn names(&self) -> Vec<String> {
+        fn file_names(&self) -> Vec<String> {
             let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name());
             let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
             names.sort();
@@ -287,94 +287,94 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
+    impl Drop for TempDir {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
     }
 
     fn write(path: &Path, text: &str) -> Result<Option<PathBuf>> {
-        let original = Original::read(path)?;
-        Ok(replace(&[Change { original: &original, text, private: true }])?.remove(0))
+        let original = OriginalFile::read(path)?;
+        Ok(replace_all(&[FileChange { original: &original, text, private: true }])?.remove(0))
     }
 
     #[test]
     fn the_first_text_is_kept_for_ever_and_the_last_nine() {
-        let folder = Folder::new();
-        let path = folder.at("a.json");
+        let folder = TempDir::new();
+        let path = folder.join("a.json");
         assert_eq!(write(&path, "0").unwrap(), None);
         for number in 1..=12 {
             let kept = write(&path, &number.to_string()).unwrap().unwrap();
             assert_eq!(fs::read_to_string(kept).unwrap(), (number - 1).to_string());
         }
-        assert_eq!(fs::read_to_string(folder.at("a.json.bak")).unwrap(), "0");
+        assert_eq!(fs::read_to_string(folder.join("a.json.bak")).unwrap(), "0");
         let mut kept: Vec<u32> = (1..=9)
             .map(|number| {
-                fs::read_to_string(folder.at(&format!("a.json.bak.{number}"))).unwrap().parse().unwrap()
+                fs::read_to_string(folder.join(&format!("a.json.bak.{number}"))).unwrap().parse().unwrap()
             })
             .collect();
         kept.sort_unstable();
         assert_eq!(kept.last(), Some(&11));
         // A text that is kept already is not kept again.
-        let names = folder.names();
+        let names = folder.file_names();
         fs::write(&path, "0").unwrap();
-        assert_eq!(write(&path, "1"), Ok(Some(folder.at("a.json.bak"))));
-        assert_eq!(folder.names(), names);
+        assert_eq!(write(&path, "1"), Ok(Some(folder.join("a.json.bak"))));
+        assert_eq!(folder.file_names(), names);
     }
 
     #[test]
     fn permissions_and_links_stay() {
-        let folder = Folder::new();
-        let (path, link) = (folder.at("real.json"), folder.at("link.json"));
+        let folder = TempDir::new();
+        let (path, link) = (folder.join("real.json"), folder.join("link.json"));
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         symlink("real.json", &link).unwrap();
         let real = fs::canonicalize(&path).unwrap();
         let kept = write(&link, "new").unwrap().unwrap();
-        assert_eq!(kept, beside(&real, ".bak"));
+        assert_eq!(kept, with_suffix(&real, ".bak"));
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("real.json"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         for path in [&path, &kept] {
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o640);
         }
-        let new = folder.at("deep/er/new.json");
+        let new = folder.join("deep/er/new.json");
         assert_eq!(write(&new, "x"), Ok(None));
         assert_eq!(fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
-        symlink("nowhere.json", folder.at("lost.json")).unwrap();
-        let failure = write(&folder.at("lost.json"), "x").unwrap_err();
-        assert_eq!(failure.seen.as_deref(), Some("it is a link to nowhere.json, which is not there"));
+        symlink("nowhere.json", folder.join("lost.json")).unwrap();
+        let failure = write(&folder.join("lost.json"), "x").unwrap_err();
+        assert_eq!(failure.detail.as_deref(), Some("it is a link to nowhere.json, which is not there"));
     }
 
     #[test]
     fn whoever_was_faster_is_not_overwritten() {
-        let folder = Folder::new();
-        let (one, other) = (folder.at("one.json"), folder.at("other.json"));
+        let folder = TempDir::new();
+        let (one, other) = (folder.join("one.json"), folder.join("other.json"));
         fs::write(&one, "1").unwrap();
-        let originals = [Original::read(&one).unwrap(), Original::read(&other).unwrap()];
+        let originals = [OriginalFile::read(&one).unwrap(), OriginalFile::read(&other).unwrap()];
         fs::write(&other, "theirs").unwrap();
-        let changes: Vec<Change<'_>> =
-            originals.iter().map(|original| Change { original, text: "ours", private: true }).collect();
-        let failure = replace(&changes).unwrap_err();
-        assert!(failure.what.ends_with("other.json was changed by somebody else meanwhile"), "{failure:?}");
+        let changes: Vec<FileChange<'_>> =
+            originals.iter().map(|original| FileChange { original, text: "ours", private: true }).collect();
+        let failure = replace_all(&changes).unwrap_err();
+        assert!(failure.message.ends_with("other.json was changed by somebody else meanwhile"), "{failure:?}");
         assert_eq!((fs::read(&one).unwrap(), fs::read(&other).unwrap()), (b"1".into(), b"theirs".into()));
-        assert_eq!(folder.names(), ["one.json", "other.json"]);
+        assert_eq!(folder.file_names(), ["one.json", "other.json"]);
     }
 
     #[test]
     fn what_was_replaced_is_put_back_if_another_cannot_be() {
-        let folder = Folder::new();
-        let (one, other, third) = (folder.at("one.json"), folder.at("other.json"), folder.at("third.json"));
+        let folder = TempDir::new();
+        let (one, other, third) = (folder.join("one.json"), folder.join("other.json"), folder.join("third.json"));
         fs::write(&one, "1").unwrap();
         fs::write(&third, "3").unwrap();
-        let mut originals = [&one, &other, &third].map(|path| Original::read(path).unwrap());
+        let mut originals = [&one, &other, &third].map(|path| OriginalFile::read(path).unwrap());
         // A folder cannot be replaced by a file, which is only found out then.
-        fs::create_dir(folder.at("in the way")).unwrap();
-        fs::write(folder.at("in the way/x"), "").unwrap();
-        originals[2].real = folder.at("in the way");
-        let found = originals[2].found.take();
-        let changes: Vec<Change<'_>> =
-            originals.iter().map(|original| Change { original, text: "ours", private: true }).collect();
-        assert!(replace(&changes).is_err());
+        fs::create_dir(folder.join("in the way")).unwrap();
+        fs::write(folder.join("in the way/x"), "").unwrap();
+        originals[2].real_path = folder.join("in the way");
+        let found = originals[2].contents.take();
+        let changes: Vec<FileChange<'_>> =
+            originals.iter().map(|original| FileChange { original, text: "ours", private: true }).collect();
+        assert!(replace_all(&changes).is_err());
         assert!(found.is_some());
         assert_eq!(fs::read_to_string(&one).unwrap(), "1");
         assert!(!other.exists());
@@ -382,14 +382,14 @@ mod tests {
 
     #[test]
     fn what_is_no_text_or_may_only_be_read_is_left_alone() {
-        let folder = Folder::new();
-        let path = folder.at("a.json");
+        let folder = TempDir::new();
+        let path = folder.join("a.json");
         fs::write(&path, b"{\n\xff}").unwrap();
-        assert_eq!(write(&path, "x").unwrap_err().seen.as_deref(), Some("line 2: it is not in UTF-8"));
-        assert_eq!(write(&folder.0, "x").unwrap_err().seen.as_deref(), Some("it is no file"));
+        assert_eq!(write(&path, "x").unwrap_err().detail.as_deref(), Some("line 2: it is not in UTF-8"));
+        assert_eq!(write(&folder.0, "x").unwrap_err().detail.as_deref(), Some("it is no file"));
         fs::write(&path, "{}").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
-        assert_eq!(write(&path, "x").unwrap_err().seen.as_deref(), Some("the file may only be read"));
-        assert_eq!(folder.names(), ["a.json"]);
+        assert_eq!(write(&path, "x").unwrap_err().detail.as_deref(), Some("the file may only be read"));
+        assert_eq!(folder.file_names(), ["a.json"]);
     }
 }

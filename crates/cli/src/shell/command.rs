@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use super::completing::Known;
-use crate::fail::{Exit, Failure, Result};
-use crate::near::did_you_mean;
-use crate::options::pair;
-use crate::screen::aside;
-use crate::session::Session;
+use super::completion::CommandSpec;
+use crate::error::{ExitStatus, CliError, Result};
+use crate::suggest::did_you_mean;
+use crate::options::parse_pair;
+use crate::console::write_note;
+use crate::connection::Connection;
 use crate::verbs::{call, complete, info, list, listen, ping, prompt, raw, read};
 
 /// A line of the shell.
 #[derive(Debug, Parser)]
-#[command(multicall = true, disable_help_subcommand = true, term_width = 0, help_template = "{subcommands}{after-help}", after_help = MORE)]
-struct Line {
+#[command(multicall = true, disable_help_subcommand = true, term_width = 0, help_template = "{subcommands}{after-help}", after_help = AFTER_HELP)]
+struct ShellLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -26,49 +26,49 @@ struct Line {
 pub(super) enum Command {
     /// List tools, resources, templates and prompts
     #[command(override_usage = "list [--json]", after_help = "Examples:\n  list")]
-    List(Plain),
+    List(FormatArgs),
     /// Call a tool; `TOOL k=v` alone does so too
     #[command(
         override_usage = "call [OPTIONS] TOOL [ARGUMENT]…",
         after_help = "An ARGUMENT is k=v (typed by the tool's schema; twice for a list), k:=JSON or @file.json.\n\nExamples:\n  call add a=1 b=2\n  add a=1 b=2\n  call picture -o picture.png"
     )]
-    Call(Saving),
+    Call(OutputArgs),
     /// Read a resource
     #[command(
         override_usage = "read [OPTIONS] URI",
         after_help = "Examples:\n  read demo://motto\n  read demo://logo -o logo.png"
     )]
-    Read(Saving),
+    Read(OutputArgs),
     /// Fill in a prompt
     #[command(
         override_usage = "prompt [OPTIONS] NAME [k=v]…",
         after_help = "Examples:\n  prompt review code='let x = 1;' language=rust"
     )]
-    Prompt(Asking),
+    Prompt(AnswerArgs),
     /// Ask what could stand in an argument of a prompt or a template
     #[command(
         override_usage = "complete PROMPT|TEMPLATE ARGUMENT [BEGINNING] [k=v]…",
         after_help = "Examples:\n  complete review language r\n  complete demo://cities/{country}/{city} city '' country=Japan"
     )]
-    Complete(Words),
+    Complete(WordArgs),
     /// Tell what changes, until Ctrl-C
     #[command(
         override_usage = "listen [-n COUNT] [URI]…",
         after_help = "Examples:\n  listen\n  listen demo://counter -n 1"
     )]
-    Listen(Listening),
+    Listen(ListenArgs),
     /// Ask the server whether it is there, and measure how long that takes
     #[command(override_usage = "ping [--json]", after_help = "Examples:\n  ping")]
-    Ping(Plain),
+    Ping(FormatArgs),
     /// Say what the server is: revision, capabilities, extensions, timings
     #[command(override_usage = "info [--json]", after_help = "Examples:\n  info")]
-    Info(Plain),
+    Info(FormatArgs),
     /// Send any request, and show its result as it came
     #[command(
         override_usage = "raw [OPTIONS] REQUEST",
         after_help = "A REQUEST is JSON with `method` and `params`, or @file.json.\n\nExamples:\n  raw '{\"method\":\"tools/list\"}'"
     )]
-    Raw(Asking),
+    Raw(AnswerArgs),
     /// Say what can be typed here
     #[command(override_usage = "help [COMMAND]", after_help = "Examples:\n  help\n  help call")]
     Help {
@@ -81,42 +81,42 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Plain {
+pub(super) struct FormatArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Words {
+pub(super) struct WordArgs {
     #[arg(hide = true)]
     words: Vec<String>,
     #[command(flatten)]
-    plain: Plain,
+    format: FormatArgs,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Asking {
+pub(super) struct AnswerArgs {
     #[command(flatten)]
-    words: Words,
+    words: WordArgs,
     /// Answer a question of the server
-    #[arg(long = "answer", value_name = "k=v", value_parser = pair)]
+    #[arg(long = "answer", value_name = "k=v", value_parser = parse_pair)]
     answers: Vec<(String, String)>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Saving {
+pub(super) struct OutputArgs {
     #[command(flatten)]
-    asking: Asking,
+    answer_args: AnswerArgs,
     /// Save what is no text: into a file, or a folder (out/)
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Listening {
+pub(super) struct ListenArgs {
     #[command(flatten)]
-    words: Words,
+    words: WordArgs,
     /// Stop after so many changes
     #[arg(short = 'n', long, value_name = "COUNT")]
     count: Option<u64>,
@@ -124,16 +124,16 @@ pub(super) struct Listening {
 
 impl Command {
     /// What a line says. `tools` are the names of the tools there are.
-    pub(super) fn read(mut words: Vec<String>, tools: &[&str]) -> Result<Self> {
-        let Some(first) = words.first() else { return Err(Failure::silent(Exit::Fine)) };
-        let line = Line::command();
+    pub(super) fn parse(mut words: Vec<String>, tools: &[&str]) -> Result<Self> {
+        let Some(first) = words.first() else { return Err(CliError::silent(ExitStatus::Success)) };
+        let line = ShellLine::command();
         let is_command = line
             .get_subcommands()
             .any(|known| known.get_name_and_visible_aliases().contains(&first.as_str()))
             || first == "exit";
         if !is_command && !tools.contains(&first.as_str()) {
             let names = line.get_subcommands().map(clap::Command::get_name).chain(tools.iter().copied());
-            let failure = Failure::usage(format!("there is no command or tool `{first}`"));
+            let failure = CliError::usage(format!("there is no command or tool `{first}`"));
             return Err(match did_you_mean(first, names) {
                 Some(advice) => failure.hint(advice),
                 None => failure.hint("`help` says what can be typed, `list` what the server offers"),
@@ -143,15 +143,15 @@ impl Command {
             words.insert(0, "call".to_owned());
         }
         if words.iter().any(|word| word == "@-") {
-            return Err(Failure::usage("standard input is the shell's own").hint("@file.json reads a file"));
+            return Err(CliError::usage("standard input is the shell's own").hint("@file.json reads a file"));
         }
-        Line::try_parse_from(words).map(|line| line.command).map_err(|error| not_understood(&error))
+        ShellLine::try_parse_from(words).map(|line| line.command).map_err(|error| parse_error(&error))
     }
 
     /// Answers to what the server asks meanwhile.
     pub(super) fn answers(&self) -> Vec<(String, String)> {
         match self {
-            Command::Call(saving) | Command::Read(saving) => saving.asking.answers.clone(),
+            Command::Call(saving) | Command::Read(saving) => saving.answer_args.answers.clone(),
             Command::Prompt(asking) | Command::Raw(asking) => asking.answers.clone(),
             _ => Vec::new(),
         }
@@ -160,41 +160,41 @@ impl Command {
     pub(super) fn wants_json(&self) -> bool {
         match self {
             Command::List(plain) | Command::Ping(plain) | Command::Info(plain) => plain.json,
-            Command::Call(saving) | Command::Read(saving) => saving.asking.words.plain.json,
-            Command::Prompt(asking) | Command::Raw(asking) => asking.words.plain.json,
-            Command::Complete(words) => words.plain.json,
-            Command::Listen(listening) => listening.words.plain.json,
+            Command::Call(saving) | Command::Read(saving) => saving.answer_args.words.format.json,
+            Command::Prompt(asking) | Command::Raw(asking) => asking.words.format.json,
+            Command::Complete(words) => words.format.json,
+            Command::Listen(listening) => listening.words.format.json,
             Command::Help { .. } | Command::Quit => false,
         }
     }
 
     /// Does it.
-    pub(super) async fn on(self, session: &Session) -> Result<()> {
+    pub(super) async fn run_on(self, session: &Connection) -> Result<()> {
         match self {
             Command::List(_) => list::show(session).await,
             Command::Ping(_) => ping::show(session).await,
             Command::Info(_) => info::show(session).await,
-            Command::Call(Saving { asking, output }) => {
-                call::Job::new(asking.words.words, output)?.on(session).await
+            Command::Call(OutputArgs { answer_args: asking, output }) => {
+                call::ToolCall::new(asking.words.words, output)?.run_on(session).await
             }
-            Command::Read(Saving { asking, output }) => {
-                read::Job::new(asking.words.words, output)?.on(session).await
+            Command::Read(OutputArgs { answer_args: asking, output }) => {
+                read::ResourceRead::new(asking.words.words, output)?.run_on(session).await
             }
-            Command::Prompt(asking) => prompt::Job::new(asking.words.words)?.on(session).await,
-            Command::Raw(asking) => raw::Request::new(asking.words.words)?.on(session).await,
-            Command::Complete(words) => complete::Job::new(words.words)?.on(session).await,
-            Command::Listen(Listening { words, count }) => listen::show(session, words.words, count).await,
-            Command::Help { command } => session.screen.text(&help(command.as_deref())?),
+            Command::Prompt(asking) => prompt::PromptRequest::new(asking.words.words)?.run_on(session).await,
+            Command::Raw(asking) => raw::RawRequest::new(asking.words.words)?.run_on(session).await,
+            Command::Complete(words) => complete::CompletionRequest::new(words.words)?.run_on(session).await,
+            Command::Listen(ListenArgs { words, count }) => listen::show(session, words.words, count).await,
+            Command::Help { command } => session.console.print(&help(command.as_deref())?),
             Command::Quit => Ok(()),
         }
     }
 }
 
 /// The commands and their options, for whoever completes them.
-pub(super) fn known() -> Vec<Known> {
-    let mut line = Line::command();
+pub(super) fn command_specs() -> Vec<CommandSpec> {
+    let mut line = ShellLine::command();
     line.build();
-    let commands = line.get_subcommands().map(|command| Known {
+    let commands = line.get_subcommands().map(|command| CommandSpec {
         name: command.get_name().to_owned(),
         options: command
             .get_arguments()
@@ -205,14 +205,14 @@ pub(super) fn known() -> Vec<Known> {
 }
 
 fn help(command: Option<&str>) -> Result<String> {
-    let mut line = Line::command();
+    let mut line = ShellLine::command();
     line.build();
     let Some(name) = command else { return Ok(line.render_help().to_string()) };
     let names: Vec<String> = line.get_subcommands().map(|known| known.get_name().to_owned()).collect();
     match line.find_subcommand_mut(name) {
         Some(command) => Ok(command.render_help().to_string()),
         None => {
-            let failure = Failure::usage(format!("there is no command `{name}`"));
+            let failure = CliError::usage(format!("there is no command `{name}`"));
             Err(match did_you_mean(name, names.iter().map(String::as_str)) {
                 Some(advice) => failure.hint(advice),
                 None => failure.hint("`help` lists all"),
@@ -222,21 +222,21 @@ fn help(command: Option<&str>) -> Result<String> {
 }
 
 /// Help that was asked for with an option, or words that make no sense.
-fn not_understood(error: &clap::Error) -> Failure {
+fn parse_error(error: &clap::Error) -> CliError {
     let text = error.render().to_string();
     match error.kind() {
         ErrorKind::DisplayHelp => {
-            let shown = crate::screen::Screen::new(false).text(&text);
-            shown.err().unwrap_or_else(|| Failure::silent(Exit::Fine))
+            let shown = crate::console::Console::new(false).print(&text);
+            shown.err().unwrap_or_else(|| CliError::silent(ExitStatus::Success))
         }
         _ => {
-            aside(text.trim_end());
-            Failure::silent(Exit::Usage)
+            write_note(text.trim_end());
+            CliError::silent(ExitStatus::Usage)
         }
     }
 }
 
-const MORE: &str = "\
+const AFTER_HELP: &str = "\
 A TOOL of the server is called by its name too: add a=1 b=2
 Words are separated by blanks; 'quotes', \"quotes\" and \\ keep them together, # begins a comment.
 Tab completes, Up brings back what was typed, Ctrl-C stops a call or clears the line. `help COMMAND` says more.";
@@ -247,14 +247,14 @@ mod tests {
 
     #[test]
     fn every_command_has_an_example_that_it_understands() {
-        for command in Line::command().get_subcommands() {
+        for command in ShellLine::command().get_subcommands() {
             let name = command.get_name();
             let more = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let (_, examples) =
                 more.split_once("Examples:\n").unwrap_or_else(|| panic!("{name} has no example"));
             for example in examples.lines() {
                 let words = super::super::words::split(example).unwrap();
-                assert!(Command::read(words, &["add"]).is_ok(), "{example}");
+                assert!(Command::parse(words, &["add"]).is_ok(), "{example}");
             }
         }
     }

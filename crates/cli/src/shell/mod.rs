@@ -5,11 +5,11 @@
 //! nothing, and a connection that is lost is opened again by the next one.
 
 mod command;
-mod completing;
+mod completion;
 mod editor;
 mod history;
-mod names;
-mod uris;
+mod live_catalog;
+mod uri_template;
 mod words;
 
 use std::sync::Arc;
@@ -20,44 +20,44 @@ use tokio::sync::mpsc;
 use tsugite::client::Client;
 use tsugite::core::protocol::completion::CompleteParams;
 
-use crate::asking::{Interview, Replies};
-use crate::fail::{Exit, Failure, Result};
-use crate::options::Common;
-use crate::screen::Screen;
-use crate::session::Session;
-use crate::signals::{Asked, Signals};
-use crate::target::Found;
+use crate::server_requests::{ServerRequestHandler, PresetAnswers};
+use crate::error::{ExitStatus, CliError, Result};
+use crate::options::CommonOptions;
+use crate::console::Console;
+use crate::connection::Connection;
+use crate::signals::{SignalEvent, Signals};
+use crate::target::ResolvedTarget;
 use command::Command;
-use completing::Knowledge;
-use editor::{Complete, Lines, Typed};
-use names::Names;
+use completion::Completer;
+use editor::{CompleteFn, LineReader, LineInput};
+use live_catalog::LiveCatalog;
 
 /// Connects, and does what is typed until there is no more. `label` stands before the prompt.
-pub(crate) async fn run(found: Found, common: Common, replies: Replies, label: &str) -> Result<()> {
-    let cannot = |error: std::io::Error| Failure::usage("the shell cannot begin").seen(error.to_string());
+pub(crate) async fn run(found: ResolvedTarget, common: CommonOptions, replies: PresetAnswers, label: &str) -> Result<()> {
+    let cannot = |error: std::io::Error| CliError::usage("the shell cannot begin").detail(error.to_string());
     let signals = Signals::listen().map_err(cannot)?;
-    let screen = Arc::new(Screen::of_many(common.json));
-    let names = Arc::new(Names::default());
+    let screen = Arc::new(Console::for_shell(common.json));
+    let names = Arc::new(LiveCatalog::default());
     let (questions, asked) = mpsc::channel(1);
-    let is_typed = screen.can_ask();
+    let is_typed = screen.is_interactive();
     let lines = match is_typed {
-        true => Lines::typed(format!("{label}> "), completer(Arc::clone(&names), questions)),
-        false => Lines::plain(),
+        true => LineReader::from_terminal(format!("{label}> "), completer(Arc::clone(&names), questions)),
+        false => LineReader::from_stdin(),
     };
     let lines = lines.map_err(cannot)?;
-    let interview = Interview::new(replies, Arc::clone(&screen), Arc::new(lines.person()));
+    let interview = ServerRequestHandler::new(replies, Arc::clone(&screen), Arc::new(lines.prompter()));
     let told = Arc::clone(&names);
-    let session = Session::attended(found, &common, Arc::new(interview), screen, move |connecting| {
-        connecting.on_change(move |change| told.has_changed(&change))
+    let session = Connection::open_with(found, &common, Arc::new(interview), screen, move |connecting| {
+        connecting.on_change(move |change| told.notify_changed(&change))
     });
-    let mut shell = Shell { lines, signals, names, asked, is_typed, failed: Exit::Fine };
+    let mut shell = Repl { lines, signals, catalog: names, completion_queries: asked, is_interactive: is_typed, last_failure: ExitStatus::Success };
     let session = tokio::select! {
         biased;
-        () = shell.signals.stop_asked() => return Err(Failure::silent(Exit::Interrupted)),
+        () = shell.signals.stop_requested() => return Err(CliError::silent(ExitStatus::Interrupted)),
         session = session => session?,
     };
-    let fresh = tokio::spawn(names::keep_fresh(session.clone(), Arc::clone(&shell.names)));
-    let ended = shell.serve(&session).await;
+    let fresh = tokio::spawn(live_catalog::refresh_loop(session.clone(), Arc::clone(&shell.catalog)));
+    let ended = shell.run(&session).await;
     fresh.abort();
     // It has the session too.
     let _ = fresh.await;
@@ -66,180 +66,180 @@ pub(crate) async fn run(found: Found, common: Common, replies: Replies, label: &
     }
     match ended {
         // Whoever wants an end now does not wait for the server's.
-        Err(failure) if failure.exit == Exit::Interrupted => return Err(failure),
+        Err(failure) if failure.exit == ExitStatus::Interrupted => return Err(failure),
         ended => {
             let closed = tokio::select! {
                 biased;
-                () = shell.signals.stop_asked() => return Err(Failure::silent(Exit::Interrupted)),
+                () = shell.signals.stop_requested() => return Err(CliError::silent(ExitStatus::Interrupted)),
                 closed = session.close() => closed,
             };
             ended.and(closed)?;
         }
     }
     // A person has seen what failed.
-    match (shell.is_typed, shell.failed) {
-        (true, _) | (_, Exit::Fine) => Ok(()),
-        (false, failed) => Err(Failure::silent(failed)),
+    match (shell.is_interactive, shell.last_failure) {
+        (true, _) | (_, ExitStatus::Success) => Ok(()),
+        (false, failed) => Err(CliError::silent(failed)),
     }
 }
 
-struct Shell {
-    lines: Lines,
+struct Repl {
+    lines: LineReader,
     signals: Signals,
-    names: Arc<Names>,
+    catalog: Arc<LiveCatalog>,
     /// What Tab wants to know of the server.
-    asked: mpsc::Receiver<Wanted>,
+    completion_queries: mpsc::Receiver<CompletionQuery>,
     /// Whether a person types the lines.
-    is_typed: bool,
+    is_interactive: bool,
     /// How the last command ended that did not end well.
-    failed: Exit,
+    last_failure: ExitStatus,
 }
 
 /// What could stand in an argument: whoever completes waits for it.
-struct Wanted {
+struct CompletionQuery {
     params: CompleteParams,
     reply: sync::Sender<Vec<String>>,
 }
 
-impl Shell {
-    async fn serve(&mut self, session: &Session) -> Result<()> {
+impl Repl {
+    async fn run(&mut self, session: &Connection) -> Result<()> {
         // Names are there before anybody types one.
-        let first = self.names.refresh(session).await;
-        if self.is_typed {
-            session.screen.note(&greeting(session, &self.names).await);
+        let first = self.catalog.refresh(session).await;
+        if self.is_interactive {
+            session.console.note(&greeting(session, &self.catalog).await);
         }
         if let Err(failure) = first {
-            session.screen.failure(&failure);
+            session.console.print_error(&failure);
         }
-        while let Some(line) = self.line(session).await? {
-            match self.obey(&line, session).await {
+        while let Some(line) = self.next_line(session).await? {
+            match self.run_line(&line, session).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 // Nobody reads the results any more.
-                Err(failure) if failure.exit == Exit::Fine => return Err(failure),
-                Err(failure) => self.tell(&failure, session)?,
+                Err(failure) if failure.exit == ExitStatus::Success => return Err(failure),
+                Err(failure) => self.report_error(&failure, session)?,
             }
         }
         Ok(())
     }
 
     /// The next line; `None` when there is no more. Meanwhile the connection lives on.
-    async fn line(&mut self, session: &Session) -> Result<Option<String>> {
-        let mut line = self.lines.next();
-        let mut look = tokio::time::interval(LOOK);
+    async fn next_line(&mut self, session: &Connection) -> Result<Option<String>> {
+        let mut line = self.lines.next_line();
+        let mut look = tokio::time::interval(CONNECTION_CHECK_INTERVAL);
         loop {
             tokio::select! {
                 typed = &mut line => match typed {
-                    Ok(Typed::Line(line)) => return Ok(Some(line)),
-                    Ok(Typed::Cleared) => line = self.lines.next(),
-                    Ok(Typed::Broken(seen)) => {
-                        self.tell(&Failure::usage(seen), session)?;
-                        line = self.lines.next();
+                    Ok(LineInput::Line(line)) => return Ok(Some(line)),
+                    Ok(LineInput::Cleared) => line = self.lines.next_line(),
+                    Ok(LineInput::Invalid(seen)) => {
+                        self.report_error(&CliError::usage(seen), session)?;
+                        line = self.lines.next_line();
                     }
-                    Ok(Typed::End) | Err(_) => return Ok(None),
+                    Ok(LineInput::Eof) | Err(_) => return Ok(None),
                 },
                 signal = self.signals.next() => match signal {
-                    Asked::Redraw => self.lines.redraw(),
-                    Asked::LeaveOff if self.is_typed => {}
-                    Asked::LeaveOff | Asked::End => {
-                        return Err(Failure::silent(Exit::Interrupted));
+                    SignalEvent::Resize => self.lines.redraw(),
+                    SignalEvent::Interrupt if self.is_interactive => {}
+                    SignalEvent::Interrupt | SignalEvent::Terminate => {
+                        return Err(CliError::silent(ExitStatus::Interrupted));
                     }
                 },
-                Some(wanted) = self.asked.recv() => answer(wanted, session.client.clone()),
-                _ = look.tick() => self.names.look_after(session),
+                Some(wanted) = self.completion_queries.recv() => answer_query(wanted, session.client.clone()),
+                _ = look.tick() => self.catalog.check_connection(session),
             }
         }
     }
 
     /// Does what a line says; false if it says to leave.
-    async fn obey(&mut self, line: &str, session: &Session) -> Result<bool> {
+    async fn run_line(&mut self, line: &str, session: &Connection) -> Result<bool> {
         let words = words::split(line).map_err(|wrong| {
-            Failure::usage(wrong).hint("a quote or a blank that belongs to a word is written \\' or '…'")
+            CliError::usage(wrong).hint("a quote or a blank that belongs to a word is written \\' or '…'")
         })?;
         if words.is_empty() {
             return Ok(true);
         }
-        let offered = self.names.now();
+        let offered = self.catalog.current();
         let tools: Vec<&str> = offered.tools.iter().map(|tool| tool.name.as_str()).collect();
-        let command = match Command::read(words, &tools) {
+        let command = match Command::parse(words, &tools) {
             Ok(Command::Quit) => return Ok(false),
             Ok(command) => command,
             // Help was asked for, and shown.
-            Err(failure) if failure.exit == Exit::Fine => return Ok(true),
+            Err(failure) if failure.exit == ExitStatus::Success => return Ok(true),
             Err(failure) => return Err(failure),
         };
         let session = match command.wants_json() {
-            true => Session { screen: Arc::new(Screen::of_many(true)), ..session.clone() },
+            true => Connection { console: Arc::new(Console::for_shell(true)), ..session.clone() },
             false => session.clone(),
         };
         let is_listening = matches!(command, Command::Listen(_));
-        let _quiet = is_listening.then(|| self.names.quiet());
-        session.interview.begin(command.answers());
-        let outcome = self.until_stopped(command, &session).await;
-        session.screen.hide_bar();
-        self.lines.withdraw();
+        let _quiet = is_listening.then(|| self.catalog.mute());
+        session.request_handler.begin_command(command.answers());
+        let outcome = self.run_until_stopped(command, &session).await;
+        session.console.clear_progress();
+        self.lines.cancel_prompt();
         match outcome {
             // That is how it ends.
-            Err(failure) if is_listening && failure.exit == Exit::Interrupted && self.is_typed => Ok(true),
-            Err(failure) => Err(session.interview.mistake().unwrap_or(failure)),
+            Err(failure) if is_listening && failure.exit == ExitStatus::Interrupted && self.is_interactive => Ok(true),
+            Err(failure) => Err(session.request_handler.answer_error().unwrap_or(failure)),
             Ok(()) => {
-                self.names.is_there();
-                session.interview.end()?;
+                self.catalog.mark_connected();
+                session.request_handler.end_command()?;
                 Ok(true)
             }
         }
     }
 
     /// Does a command, unless Ctrl-C stops it. The server is told to stop, too.
-    async fn until_stopped(&mut self, command: Command, session: &Session) -> Result<()> {
-        let mut doing = std::pin::pin!(command.on(session));
+    async fn run_until_stopped(&mut self, command: Command, session: &Connection) -> Result<()> {
+        let mut doing = std::pin::pin!(command.run_on(session));
         loop {
             tokio::select! {
                 biased;
                 signal = self.signals.next() => match signal {
-                    Asked::LeaveOff => {
-                        if self.is_typed {
+                    SignalEvent::Interrupt => {
+                        if self.is_interactive {
                             // Behind what the terminal shows of Ctrl-C.
                             eprintln!();
                         }
-                        return Err(Failure::new(Exit::Interrupted, "stopped"));
+                        return Err(CliError::new(ExitStatus::Interrupted, "stopped"));
                     }
-                    Asked::End => return Err(Failure::silent(Exit::Interrupted)),
-                    Asked::Redraw => self.lines.redraw(),
+                    SignalEvent::Terminate => return Err(CliError::silent(ExitStatus::Interrupted)),
+                    SignalEvent::Resize => self.lines.redraw(),
                 },
-                () = self.lines.interrupted() => return Err(Failure::new(Exit::Interrupted, "stopped")),
+                () = self.lines.interrupted() => return Err(CliError::new(ExitStatus::Interrupted, "stopped")),
                 outcome = &mut doing => return outcome,
             }
         }
     }
 
     /// Tells a failure and goes on, unless it was to end all.
-    fn tell(&mut self, failure: &Failure, session: &Session) -> Result<()> {
-        let all = failure.exit == Exit::Interrupted && (failure.what.is_empty() || !self.is_typed);
+    fn report_error(&mut self, failure: &CliError, session: &Connection) -> Result<()> {
+        let all = failure.exit == ExitStatus::Interrupted && (failure.message.is_empty() || !self.is_interactive);
         if all {
-            return Err(Failure::silent(Exit::Interrupted));
+            return Err(CliError::silent(ExitStatus::Interrupted));
         }
-        if failure.exit == Exit::Interrupted {
-            session.screen.note(&failure.what);
+        if failure.exit == ExitStatus::Interrupted {
+            session.console.note(&failure.message);
             return Ok(());
         }
-        self.failed = failure.exit;
+        self.last_failure = failure.exit;
         let mut failure = failure.clone();
-        if failure.exit == Exit::Connect {
-            self.names.is_away();
+        if failure.exit == ExitStatus::Connect {
+            self.catalog.mark_disconnected();
             failure = failure.hint("the next command connects anew");
         }
-        session.screen.failure(&failure);
+        session.console.print_error(&failure);
         Ok(())
     }
 }
 
 /// What somebody hears who has just connected.
-async fn greeting(session: &Session, names: &Names) -> String {
-    let about = session.about().await.ok();
+async fn greeting(session: &Connection, names: &LiveCatalog) -> String {
+    let about = session.server_details().await.ok();
     let server =
         about.and_then(|about| about.server).map(|server| format!("{} {}", server.name, server.version));
-    let offered = names.now();
+    let offered = names.current();
     let counts = [
         (offered.tools.len(), "tool"),
         (offered.resources.len(), "resource"),
@@ -258,24 +258,24 @@ async fn greeting(session: &Session, names: &Names) -> String {
 }
 
 /// Completes lines, in the thread of the editor. What only the server knows is asked for through `questions`.
-fn completer(names: Arc<Names>, questions: mpsc::Sender<Wanted>) -> Complete {
-    let commands = command::known();
+fn completer(names: Arc<LiveCatalog>, questions: mpsc::Sender<CompletionQuery>) -> CompleteFn {
+    let commands = command::command_specs();
     Box::new(move |line| {
         let ask = |params| {
             let (reply, answer) = sync::channel();
-            let sent = questions.try_send(Wanted { params, reply });
-            sent.ok().and_then(|()| answer.recv_timeout(PATIENCE).ok()).unwrap_or_default()
+            let sent = questions.try_send(CompletionQuery { params, reply });
+            sent.ok().and_then(|()| answer.recv_timeout(COMPLETION_TIMEOUT).ok()).unwrap_or_default()
         };
-        let offered = names.now();
-        let knowledge = Knowledge { commands: &commands, offered: &offered, ask: &ask };
+        let offered = names.current();
+        let knowledge = Completer { commands: &commands, catalog: &offered, query: &ask };
         knowledge.candidates(line)
     })
 }
 
 /// Asks the server in passing; whoever completes does not wait for long. One that cannot complete says nothing.
-fn answer(wanted: Wanted, client: Client) {
+fn answer_query(wanted: CompletionQuery, client: Client) {
     tokio::spawn(async move {
-        let said = client.complete(wanted.params).timeout(PATIENCE).await;
+        let said = client.complete(wanted.params).timeout(COMPLETION_TIMEOUT).await;
         let values = said.map(|said| said.completion.values).unwrap_or_default();
         // Nobody may be waiting any more.
         let _ = wanted.reply.send(values);
@@ -283,6 +283,6 @@ fn answer(wanted: Wanted, client: Client) {
 }
 
 /// How long Tab waits for the server.
-const PATIENCE: Duration = Duration::from_secs(2);
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the connection is looked after while the prompt waits.
-const LOOK: Duration = Duration::from_millis(500);
+const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(500);

@@ -3,15 +3,15 @@
 
 /// The words of a line. Fails with what is not finished.
 pub(super) fn split(line: &str) -> Result<Vec<String>, &'static str> {
-    let mut reader = Reader::default();
+    let mut reader = WordSplitter::default();
     for (at, letter) in line.char_indices() {
-        reader.take(at, letter);
+        reader.push_char(at, letter);
     }
     match reader.state {
-        State::Single => return Err("a ' is not closed"),
-        State::Double | State::DoubleEscape => return Err("a \" is not closed"),
-        State::Escape => return Err("a \\ has nothing after it"),
-        State::Between | State::Plain | State::Comment => {}
+        SplitState::SingleQuoted => return Err("a ' is not closed"),
+        SplitState::DoubleQuoted | SplitState::DoubleEscape => return Err("a \" is not closed"),
+        SplitState::Escape => return Err("a \\ has nothing after it"),
+        SplitState::BetweenWords | SplitState::Unquoted | SplitState::Comment => {}
     }
     reader.end_word();
     Ok(reader.words)
@@ -19,30 +19,30 @@ pub(super) fn split(line: &str) -> Result<Vec<String>, &'static str> {
 
 /// What is typed so far, up to the cursor.
 #[derive(Debug, PartialEq)]
-pub(super) struct Typed {
+pub(super) struct PartialLine {
     /// The words that are whole.
-    pub(super) before: Vec<String>,
+    pub(super) words: Vec<String>,
     /// The one that is being typed, as it is meant; empty behind a blank.
-    pub(super) last: String,
+    pub(super) partial_word: String,
     /// Where it begins in the line.
     pub(super) start: usize,
 }
 
 /// The beginning of a line. `None` in a comment.
-pub(super) fn typed(line: &str) -> Option<Typed> {
-    let mut reader = Reader::default();
+pub(super) fn parse_partial(line: &str) -> Option<PartialLine> {
+    let mut reader = WordSplitter::default();
     for (at, letter) in line.char_indices() {
-        reader.take(at, letter);
+        reader.push_char(at, letter);
     }
     match reader.state {
-        State::Comment => None,
-        State::Between => Some(Typed { before: reader.words, last: String::new(), start: line.len() }),
-        _ => Some(Typed { before: reader.words, last: reader.word, start: reader.start }),
+        SplitState::Comment => None,
+        SplitState::BetweenWords => Some(PartialLine { words: reader.words, partial_word: String::new(), start: line.len() }),
+        _ => Some(PartialLine { words: reader.words, partial_word: reader.word, start: reader.start }),
     }
 }
 
 /// A word that is read back as it is.
-pub(super) fn quoted(word: &str) -> String {
+pub(super) fn quote(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     for (at, letter) in word.char_indices() {
         if letter.is_whitespace() || matches!(letter, '\'' | '"' | '\\') || (at == 0 && letter == '#') {
@@ -54,67 +54,67 @@ pub(super) fn quoted(word: &str) -> String {
 }
 
 #[derive(Default)]
-struct Reader {
+struct WordSplitter {
     words: Vec<String>,
     word: String,
     start: usize,
-    state: State,
+    state: SplitState,
 }
 
 #[derive(Default, PartialEq)]
-enum State {
+enum SplitState {
     #[default]
-    Between,
-    Plain,
+    BetweenWords,
+    Unquoted,
     Escape,
-    Single,
-    Double,
+    SingleQuoted,
+    DoubleQuoted,
     DoubleEscape,
     Comment,
 }
 
-impl Reader {
-    fn take(&mut self, at: usize, letter: char) {
-        if self.state == State::Between && !letter.is_whitespace() {
+impl WordSplitter {
+    fn push_char(&mut self, at: usize, letter: char) {
+        if self.state == SplitState::BetweenWords && !letter.is_whitespace() {
             self.start = at;
         }
         self.state = match (&self.state, letter) {
-            (State::Comment, _) | (State::Between, '#') => State::Comment,
-            (State::Between | State::Plain, letter) if letter.is_whitespace() => {
+            (SplitState::Comment, _) | (SplitState::BetweenWords, '#') => SplitState::Comment,
+            (SplitState::BetweenWords | SplitState::Unquoted, letter) if letter.is_whitespace() => {
                 self.end_word();
-                State::Between
+                SplitState::BetweenWords
             }
-            (State::Between | State::Plain, '\'') => State::Single,
-            (State::Between | State::Plain, '"') => State::Double,
-            (State::Between | State::Plain, '\\') => State::Escape,
-            (State::Single, '\'') | (State::Double, '"') => State::Plain,
-            (State::Double, '\\') => State::DoubleEscape,
-            (State::DoubleEscape, letter) => {
+            (SplitState::BetweenWords | SplitState::Unquoted, '\'') => SplitState::SingleQuoted,
+            (SplitState::BetweenWords | SplitState::Unquoted, '"') => SplitState::DoubleQuoted,
+            (SplitState::BetweenWords | SplitState::Unquoted, '\\') => SplitState::Escape,
+            (SplitState::SingleQuoted, '\'') | (SplitState::DoubleQuoted, '"') => SplitState::Unquoted,
+            (SplitState::DoubleQuoted, '\\') => SplitState::DoubleEscape,
+            (SplitState::DoubleEscape, letter) => {
                 // Before anything else a backslash is one.
                 if !matches!(letter, '"' | '\\' | '$' | '`') {
                     self.word.push('\\');
                 }
                 self.word.push(letter);
-                State::Double
+                SplitState::DoubleQuoted
             }
-            (State::Single, letter) => {
+            (SplitState::SingleQuoted, letter) => {
                 self.word.push(letter);
-                State::Single
+                SplitState::SingleQuoted
             }
-            (State::Double, letter) => {
+            (SplitState::DoubleQuoted, letter) => {
                 self.word.push(letter);
-                State::Double
+                SplitState::DoubleQuoted
             }
-            (State::Between | State::Plain | State::Escape, letter) => {
+            (SplitState::BetweenWords | SplitState::Unquoted | SplitState::Escape, letter) => {
                 self.word.push(letter);
-                State::Plain
+                SplitState::Unquoted
             }
         };
     }
 
     /// A word may be empty: `''` is one.
     fn end_word(&mut self) {
-        if self.state == State::Plain {
+        if self.state == SplitState::Unquoted {
             self.words.push(std::mem::take(&mut self.word));
         }
     }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_being_typed_is_known_with_its_place() {
-        let at = |line: &str| typed(line).map(|typed| (typed.before.len(), typed.last, typed.start));
+        let at = |line: &str| parse_partial(line).map(|typed| (typed.words.len(), typed.partial_word, typed.start));
         assert_eq!(at(""), Some((0, String::new(), 0)));
         assert_eq!(at("ca"), Some((0, "ca".to_owned(), 0)));
         assert_eq!(at("call "), Some((1, String::new(), 5)));
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn a_quoted_word_is_read_back() {
         for word in ["plain", "two words", "it's \"so\"", "back\\slash", "#tag", "a#b", "継 手"] {
-            assert_eq!(split(&quoted(word)).unwrap(), [word]);
+            assert_eq!(split(&quote(word)).unwrap(), [word]);
         }
-        assert_eq!(quoted("demo://cities/{country}?x=1&y=2"), "demo://cities/{country}?x=1&y=2");
+        assert_eq!(quote("demo://cities/{country}?x=1&y=2"), "demo://cities/{country}?x=1&y=2");
     }
 }

@@ -3,17 +3,17 @@
 use clap::Args;
 use tsugite::bridge::Bridge as Span;
 
-use crate::door::Door;
-use crate::fail::Result;
-use crate::options::{CALLS, Common};
-use crate::session;
+use crate::serve_options::ServeOptions;
+use crate::error::Result;
+use crate::options::{CALL_TIMEOUT_HELP, CommonOptions};
+use crate::connection;
 use crate::target;
 
 /// Serve a server on another transport, and for every revision
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite bridge [OPTIONS] TARGET\n       tsugite bridge [OPTIONS] -- COMMAND…",
-    mut_arg("timeout", |timeout| timeout.help(CALLS)),
+    mut_arg("timeout", |timeout| timeout.help(CALL_TIMEOUT_HELP)),
     after_help = "Without --listen the server is served on standard input and output, for hosts that can only start programs.\n\nExamples:\n  tsugite bridge https://host/mcp                             a remote server, as a local program\n  tsugite bridge --listen 127.0.0.1:8808 -- my-server --fast  a local program, as a remote server\n  tsugite bridge --rev 2025-11-25 cursor:github               speak one revision to the server"
 )]
 pub(crate) struct Bridge {
@@ -26,19 +26,19 @@ pub(crate) struct Bridge {
     #[arg(long = "allow-host", value_name = "HOST", requires = "listen")]
     hosts: Vec<String>,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonOptions,
 }
 
 impl Bridge {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, words) = target::find(self.words, &self.common, "bridge")?;
-        super::no_more(&words)?;
-        let mut bridge = Span::to(session::connecting(found.target, &self.common)?);
+        let (found, words) = target::resolve(self.words, &self.common, "bridge")?;
+        super::expect_no_more(&words)?;
+        let mut bridge = Span::to(connection::client_builder(found.target, &self.common)?);
         if let Some(limit) = self.common.timeout {
             bridge = bridge.timeout(limit);
         }
-        let door = Door { listen: self.listen, hosts: self.hosts };
-        let what = format!("a bridge to {}", found.place);
+        let door = ServeOptions { listen: self.listen, allowed_hosts: self.hosts };
+        let what = format!("a bridge to {}", found.display_name);
         door.serve(bridge.server(), &what, None, bridge.close()).await
     }
 }

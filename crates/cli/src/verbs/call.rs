@@ -7,16 +7,16 @@ use clap::Args;
 use serde_json::Value;
 use tsugite::core::protocol::tools::{self, CallResult, Tool};
 
-use super::first;
+use super::take_first;
 use crate::arguments;
-use crate::asking::Replies;
-use crate::fail::{Exit, Failure, Result};
-use crate::near::did_you_mean;
-use crate::offered::not_listed;
-use crate::options::Common;
+use crate::server_requests::PresetAnswers;
+use crate::error::{ExitStatus, CliError, Result};
+use crate::suggest::did_you_mean;
+use crate::catalog::list_error;
+use crate::options::CommonOptions;
 use crate::output;
-use crate::screen::Screen;
-use crate::session::Session;
+use crate::console::Console;
+use crate::connection::Connection;
 use crate::target;
 
 /// Call a tool
@@ -32,13 +32,13 @@ pub(crate) struct Call {
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    replies: Replies,
+    replies: PresetAnswers,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonOptions,
 }
 
 /// A tool to call.
-pub(crate) struct Job {
+pub(crate) struct ToolCall {
     name: String,
     words: Vec<String>,
     output: Option<PathBuf>,
@@ -46,56 +46,56 @@ pub(crate) struct Job {
 
 impl Call {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::find(self.words, &self.common, "call")?;
-        let job = Job::new(rest, self.output)?;
-        let session = Session::open(found, &self.common, self.replies).await?;
-        let outcome = job.on(&session).await;
+        let (found, rest) = target::resolve(self.words, &self.common, "call")?;
+        let job = ToolCall::new(rest, self.output)?;
+        let session = Connection::open(found, &self.common, self.replies).await?;
+        let outcome = job.run_on(&session).await;
         session.finish(outcome).await
     }
 }
 
-impl Job {
+impl ToolCall {
     /// `words` are the name of the tool and its arguments, `output` is where bytes go.
     pub(crate) fn new(mut words: Vec<String>, output: Option<PathBuf>) -> Result<Self> {
-        let name = first(&mut words, "call", "the name of a tool", "add a=1 b=2")?;
+        let name = take_first(&mut words, "call", "the name of a tool", "add a=1 b=2")?;
         Ok(Self { name, words, output })
     }
 
-    pub(crate) async fn on(&self, session: &Session) -> Result<()> {
+    pub(crate) async fn run_on(&self, session: &Connection) -> Result<()> {
         let Self { name, words, output } = self;
-        let tool = find(session, name).await?;
+        let tool = find_tool(session, name).await?;
         let schema = Value::Object(tool.input_schema.keywords().clone());
-        let arguments = arguments::for_tool(words, &schema).map_err(|failure| failure.at("arguments"))?;
-        let bar = Arc::clone(&session.screen);
+        let arguments = arguments::tool_arguments(words, &schema).map_err(|failure| failure.at_step("arguments"))?;
+        let bar = Arc::clone(&session.console);
         let call =
-            session.client.call_raw(name, &arguments).on_progress(move |progress| bar.progress(&progress));
-        let result = session.gave(call.await, "call")?;
-        session.screen.hide_bar();
-        output.as_deref().map_or(Ok(()), |to| match session.screen.json {
-            true => output::save(&output::of_blocks(&result.content), to, name),
+            session.client.call_raw(name, &arguments).on_progress(move |progress| bar.show_progress(&progress));
+        let result = session.check_result(call.await, "call")?;
+        session.console.clear_progress();
+        output.as_deref().map_or(Ok(()), |to| match session.console.json {
+            true => output::save(&output::parts_from_blocks(&result.content), to, name),
             false => Ok(()),
         })?;
         let failed = result.is_error == Some(true);
-        match (session.screen.json, failed) {
-            (true, _) => session.screen.json(&result)?,
+        match (session.console.json, failed) {
+            (true, _) => session.console.print_json(&result)?,
             (false, true) => {}
-            (false, false) => show(&session.screen, &result, output.as_deref(), name)?,
+            (false, false) => show(&session.console, &result, output.as_deref(), name)?,
         }
-        match (failed, session.screen.json) {
+        match (failed, session.console.json) {
             (false, _) => Ok(()),
-            (true, true) => Err(Failure::silent(Exit::Tool)),
+            (true, true) => Err(CliError::silent(ExitStatus::Tool)),
             (true, false) => {
-                Err(Failure::new(Exit::Tool, "the tool failed").at("call").seen(words_of(&result)))
+                Err(CliError::new(ExitStatus::Tool, "the tool failed").at_step("call").detail(result_text(&result)))
             }
         }
     }
 }
 
-async fn find(session: &Session, name: &str) -> Result<Tool> {
-    let tools = session.client.list_tools().await.map_err(not_listed::<tools::List>)?;
+async fn find_tool(session: &Connection, name: &str) -> Result<Tool> {
+    let tools = session.client.list_tools().await.map_err(list_error::<tools::List>)?;
     let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
     tools.into_iter().find(|tool| tool.name == name).ok_or_else(|| {
-        let failure = Failure::usage(format!("the server has no tool `{name}`")).at("list");
+        let failure = CliError::usage(format!("the server has no tool `{name}`")).at_step("list");
         match did_you_mean(name, names.iter().map(String::as_str)) {
             Some(advice) => failure.hint(advice),
             None => failure.hint("`list` shows what there is"),
@@ -103,16 +103,16 @@ async fn find(session: &Session, name: &str) -> Result<Tool> {
     })
 }
 
-fn show(screen: &Screen, result: &CallResult, to: Option<&std::path::Path>, name: &str) -> Result<()> {
-    let pieces = output::of_blocks(&result.content);
+fn show(screen: &Console, result: &CallResult, to: Option<&std::path::Path>, name: &str) -> Result<()> {
+    let pieces = output::parts_from_blocks(&result.content);
     match (&result.structured_content, pieces.is_empty()) {
         // What is structured is told in words too, unless there are none.
-        (Some(structured), true) => screen.line(&screen.words(&output::pretty(structured.text()))),
+        (Some(structured), true) => screen.print_line(&screen.sanitized(&output::pretty_json(structured.text()))),
         _ => output::show(screen, &pieces, to, name),
     }
 }
 
-fn words_of(result: &CallResult) -> String {
+fn result_text(result: &CallResult) -> String {
     let words: Vec<&str> = result.content.iter().filter_map(|block| block.as_text()).collect();
     match (words.is_empty(), &result.structured_content) {
         (true, Some(structured)) => structured.text().to_owned(),

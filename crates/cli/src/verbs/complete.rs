@@ -3,13 +3,13 @@
 use clap::Args;
 use tsugite::core::protocol::completion::{Argument, CompleteParams, CompletionContext, Reference};
 
-use super::first;
+use super::take_first;
 use crate::arguments;
-use crate::asking::Replies;
-use crate::fail::{Failure, Result};
-use crate::near::did_you_mean;
-use crate::options::Common;
-use crate::session::Session;
+use crate::server_requests::PresetAnswers;
+use crate::error::{CliError, Result};
+use crate::suggest::did_you_mean;
+use crate::options::CommonOptions;
+use crate::connection::Connection;
 use crate::target;
 
 /// Ask what could stand in an argument of a prompt or a template
@@ -22,30 +22,30 @@ pub(crate) struct Complete {
     #[arg(hide = true)]
     words: Vec<String>,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonOptions,
 }
 
 /// An argument to complete.
-pub(crate) struct Job(CompleteParams);
+pub(crate) struct CompletionRequest(CompleteParams);
 
 impl Complete {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::find(self.words, &self.common, "complete")?;
-        let job = Job::new(rest)?;
-        let session = Session::open(found, &self.common, Replies::default()).await?;
-        let outcome = job.on(&session).await;
+        let (found, rest) = target::resolve(self.words, &self.common, "complete")?;
+        let job = CompletionRequest::new(rest)?;
+        let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
+        let outcome = job.run_on(&session).await;
         session.finish(outcome).await
     }
 }
 
-impl Job {
+impl CompletionRequest {
     /// `words` are the prompt or template, the argument, how it begins, and what is filled in already.
     pub(crate) fn new(mut words: Vec<String>) -> Result<Self> {
         let example = "review language r";
-        let about = first(&mut words, "complete", "a prompt or a template", example)?;
-        let name = first(&mut words, "complete", "the name of an argument", example)?;
+        let about = take_first(&mut words, "complete", "a prompt or a template", example)?;
+        let name = take_first(&mut words, "complete", "the name of an argument", example)?;
         let begun = if words.is_empty() { String::new() } else { words.remove(0) };
-        let others = arguments::plain_pairs(&words).map_err(|failure| failure.at("arguments"))?;
+        let others = arguments::string_arguments(&words).map_err(|failure| failure.at_step("arguments"))?;
         let reference = match about.contains(':') {
             true => Reference::resource(about),
             false => Reference::prompt(about),
@@ -57,24 +57,24 @@ impl Job {
         Ok(Self(params))
     }
 
-    pub(crate) async fn on(&self, session: &Session) -> Result<()> {
+    pub(crate) async fn run_on(&self, session: &Connection) -> Result<()> {
         let result = session.client.complete(self.0.clone()).await;
         let result = match result {
             Ok(result) => result,
             Err(error) => {
-                let failure = Failure::of(error, "complete");
-                return Err(match self.meant(session).await {
+                let failure = CliError::from_client_error(error, "complete");
+                return Err(match self.suggestion(session).await {
                     Some(advice) => failure.hint(advice),
                     None => failure,
                 });
             }
         };
-        let screen = &session.screen;
+        let screen = &session.console;
         if screen.json {
-            return screen.json(&result);
+            return screen.print_json(&result);
         }
         for value in &result.completion.values {
-            screen.line(&screen.words(value))?;
+            screen.print_line(&screen.sanitized(value))?;
         }
         let shown = result.completion.values.len() as u64;
         match (result.completion.total, result.completion.has_more) {
@@ -86,7 +86,7 @@ impl Job {
     }
 
     /// Which name was meant, if the one that was given is none of the server's.
-    async fn meant(&self, session: &Session) -> Option<String> {
+    async fn suggestion(&self, session: &Connection) -> Option<String> {
         let CompleteParams { r#ref: reference, argument, .. } = &self.0;
         match reference {
             Reference::Prompt { name, .. } => {

@@ -4,8 +4,8 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::Cli;
-use crate::fail::Result;
-use crate::screen::Screen;
+use crate::error::Result;
+use crate::console::Console;
 
 /// Print a script that lets a shell complete verbs and options
 #[derive(Debug, Args)]
@@ -22,6 +22,6 @@ impl Completions {
     pub(crate) fn run(self) -> Result<()> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "tsugite", &mut script);
-        Screen::new(false).bytes(&script)
+        Console::new(false).print_bytes(&script)
     }
 }

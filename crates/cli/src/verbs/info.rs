@@ -4,13 +4,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use tsugite::core::session::probe::TransportKind;
 
-use super::no_more;
+use super::expect_no_more;
 use super::ping::milliseconds;
-use crate::asking::Replies;
-use crate::fail::Result;
-use crate::options::Common;
-use crate::screen::Style;
-use crate::session::{About, Session};
+use crate::server_requests::PresetAnswers;
+use crate::error::Result;
+use crate::options::CommonOptions;
+use crate::console::Style;
+use crate::connection::{ServerDetails, Connection};
 use crate::target;
 
 /// Say what a server is: revision, capabilities, extensions, timings
@@ -23,32 +23,32 @@ pub(crate) struct Info {
     #[arg(hide = true)]
     words: Vec<String>,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonOptions,
 }
 
 impl Info {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::find(self.words, &self.common, "info")?;
-        no_more(&rest)?;
-        let session = Session::open(found, &self.common, Replies::default()).await?;
+        let (found, rest) = target::resolve(self.words, &self.common, "info")?;
+        expect_no_more(&rest)?;
+        let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = show(&session).await;
         session.finish(outcome).await
     }
 }
 
-pub(crate) async fn show(session: &Session) -> Result<()> {
-    let About { server, capabilities, instructions } = session.about().await?;
-    let over = match (session.over, session.client.probe_record().map(|verdict| verdict.transport)) {
+pub(crate) async fn show(session: &Connection) -> Result<()> {
+    let ServerDetails { server, capabilities, instructions } = session.server_details().await?;
+    let over = match (session.transport, session.client.probe_record().map(|verdict| verdict.transport)) {
         ("http", Some(TransportKind::HttpSse)) => "http+sse",
         ("http", _) => "streamable-http",
         (over, _) => over,
     };
     let revision = session.client.revision().as_str();
-    let connect = milliseconds(session.took);
+    let connect = milliseconds(session.connect_elapsed);
     let capabilities = serde_json::to_value(&capabilities).unwrap_or_default();
-    let screen = &session.screen;
+    let screen = &session.console;
     if screen.json {
-        return screen.json(&json!({
+        return screen.print_json(&json!({
             "revision": revision,
             "transport": over,
             "server": server,
@@ -58,7 +58,7 @@ pub(crate) async fn show(session: &Session) -> Result<()> {
         }));
     }
     let row = |name: &str, value: &str| {
-        screen.line(&format!("{} {}", screen.paint(Style::Bold, &format!("{name:<12}")), screen.words(value)))
+        screen.print_line(&format!("{} {}", screen.paint(Style::Bold, &format!("{name:<12}")), screen.sanitized(value)))
     };
     match server {
         Some(server) => {
@@ -70,13 +70,13 @@ pub(crate) async fn show(session: &Session) -> Result<()> {
     row("revision", revision)?;
     row("transport", over)?;
     let members = capabilities.as_object().into_iter().flatten();
-    for (number, (name, value)) in members.filter(|(name, _)| !is_extra(name)).enumerate() {
-        row(if number == 0 { "can" } else { "" }, &format!("{name}{}", details(value)))?;
+    for (number, (name, value)) in members.filter(|(name, _)| !is_extension_group(name)).enumerate() {
+        row(if number == 0 { "can" } else { "" }, &format!("{name}{}", capability_details(value)))?;
     }
     for extra in ["extensions", "experimental"] {
         let members = capabilities.get(extra).and_then(Value::as_object).into_iter().flatten();
         for (number, (name, value)) in members.enumerate() {
-            row(if number == 0 { extra } else { "" }, &format!("{name}{}", details(value)))?;
+            row(if number == 0 { extra } else { "" }, &format!("{name}{}", capability_details(value)))?;
         }
     }
     if let Some(instructions) = instructions {
@@ -85,12 +85,12 @@ pub(crate) async fn show(session: &Session) -> Result<()> {
     row("connected in", &format!("{connect} ms"))
 }
 
-fn is_extra(name: &str) -> bool {
+fn is_extension_group(name: &str) -> bool {
     matches!(name, "extensions" | "experimental")
 }
 
 /// What a capability says more: `(listChanged, subscribe)`.
-fn details(value: &Value) -> String {
+fn capability_details(value: &Value) -> String {
     let Some(members) = value.as_object() else { return String::new() };
     let words: Vec<String> = members
         .iter()

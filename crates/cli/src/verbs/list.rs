@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use super::no_more;
-use crate::asking::Replies;
-use crate::fail::Result;
-use crate::offered::Offered;
-use crate::options::Common;
-use crate::screen::{Screen, Style};
-use crate::session::Session;
+use super::expect_no_more;
+use crate::server_requests::PresetAnswers;
+use crate::error::Result;
+use crate::catalog::Catalog;
+use crate::options::CommonOptions;
+use crate::console::{Console, Style};
+use crate::connection::Connection;
 use crate::target;
 
 /// List tools, resources, templates and prompts
@@ -21,29 +21,29 @@ pub(crate) struct List {
     #[arg(hide = true)]
     words: Vec<String>,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonOptions,
 }
 
 impl List {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::find(self.words, &self.common, "list")?;
-        no_more(&rest)?;
-        let session = Session::open(found, &self.common, Replies::default()).await?;
+        let (found, rest) = target::resolve(self.words, &self.common, "list")?;
+        expect_no_more(&rest)?;
+        let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = show(&session).await;
         session.finish(outcome).await
     }
 }
 
-pub(crate) async fn show(session: &Session) -> Result<()> {
-    let can = session.about().await?.capabilities;
-    let offered = Offered::by(&session.client, &can).await?;
-    match session.screen.json {
-        true => session.screen.json(&offered),
-        false => present(&offered, &session.screen),
+pub(crate) async fn show(session: &Connection) -> Result<()> {
+    let can = session.server_details().await?.capabilities;
+    let offered = Catalog::fetch(&session.client, &can).await?;
+    match session.console.json {
+        true => session.console.print_json(&offered),
+        false => print_catalog(&offered, &session.console),
     }
 }
 
-fn present(offered: &Offered, screen: &Screen) -> Result<()> {
+fn print_catalog(offered: &Catalog, screen: &Console) -> Result<()> {
     let mut text = String::new();
     for (title, entries) in offered.lists() {
         if entries.is_empty() {
@@ -52,15 +52,15 @@ fn present(offered: &Offered, screen: &Screen) -> Result<()> {
         text.push_str(&screen.paint(Style::Bold, title));
         text.push('\n');
         for entry in entries {
-            text.push_str(&format!("  {}\n", screen.paint(Style::Green, &screen.words(&entry.line))));
-            let about = entry.about.map(|about| screen.words(about)).unwrap_or_default();
+            text.push_str(&format!("  {}\n", screen.paint(Style::Green, &screen.sanitized(&entry.summary))));
+            let about = entry.description.map(|about| screen.sanitized(about)).unwrap_or_default();
             if let Some(line) = about.lines().find(|line| !line.trim().is_empty()) {
                 text.push_str(&format!("      {}\n", line.trim()));
             }
         }
     }
     match text.is_empty() {
-        true => screen.line("the server offers nothing"),
-        false => screen.text(&text),
+        true => screen.print_line("the server offers nothing"),
+        false => screen.print(&text),
     }
 }

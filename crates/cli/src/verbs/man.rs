@@ -7,8 +7,8 @@ use clap_mangen::Man as Page;
 use clap_mangen::roff::{Roff, roman};
 
 use crate::Cli;
-use crate::fail::{Failure, Result};
-use crate::screen::Screen;
+use crate::error::{CliError, Result};
+use crate::console::Console;
 
 /// Print the manual page, or write one for each verb
 #[derive(Debug, Args)]
@@ -25,18 +25,18 @@ impl Man {
     pub(crate) fn run(self) -> Result<()> {
         let mut program = Cli::command();
         program.build();
-        let screen = Screen::new(false);
+        let screen = Console::new(false);
         match self.dir {
-            None => screen.bytes(&page(&program)?),
+            None => screen.print_bytes(&render_page(&program)?),
             Some(folder) => {
                 let wrong = |path: &Path, error: std::io::Error| {
-                    Failure::usage(format!("--dir: cannot write {}: {error}", path.display()))
+                    CliError::usage(format!("--dir: cannot write {}: {error}", path.display()))
                 };
                 std::fs::create_dir_all(&folder).map_err(|error| wrong(&folder, error))?;
-                for verb in with_nested(&program) {
-                    let path = folder.join(format!("{}.1", name(verb)));
-                    std::fs::write(&path, page(verb)?).map_err(|error| wrong(&path, error))?;
-                    screen.line(&path.display().to_string())?;
+                for verb in with_subcommands(&program) {
+                    let path = folder.join(format!("{}.1", page_name(verb)));
+                    std::fs::write(&path, render_page(verb)?).map_err(|error| wrong(&path, error))?;
+                    screen.print_line(&path.display().to_string())?;
                 }
                 Ok(())
             }
@@ -45,18 +45,18 @@ impl Man {
 }
 
 /// A command, and all there are in it.
-fn with_nested(command: &Command) -> Vec<&Command> {
-    let nested = command.get_subcommands().filter(|verb| !verb.is_hide_set()).flat_map(with_nested);
+fn with_subcommands(command: &Command) -> Vec<&Command> {
+    let nested = command.get_subcommands().filter(|verb| !verb.is_hide_set()).flat_map(with_subcommands);
     std::iter::once(command).chain(nested).collect()
 }
 
 /// `tsugite-call`.
-fn name(command: &Command) -> String {
+fn page_name(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
 
-fn page(command: &Command) -> Result<Vec<u8>> {
-    let title = name(command);
+fn render_page(command: &Command) -> Result<Vec<u8>> {
+    let title = page_name(command);
     let page = Page::new(command.clone())
         .title(title)
         .source(concat!("tsugite ", env!("CARGO_PKG_VERSION")))
@@ -71,13 +71,13 @@ fn page(command: &Command) -> Result<Vec<u8>> {
         page.render_subcommands_section(&mut out)?;
     }
     if let Some(more) = command.get_after_help() {
-        closing(&more.to_string()).to_writer(&mut out)?;
+        render_after_help(&more.to_string()).to_writer(&mut out)?;
     }
     Ok(out)
 }
 
 /// What stands below the help: a block with a heading is a section, and its lines stay as they are.
-fn closing(text: &str) -> Roff {
+fn render_after_help(text: &str) -> Roff {
     let mut roff = Roff::new();
     for block in text.split("\n\n") {
         let (heading, lines) = match block.split_once(":\n") {

@@ -20,8 +20,8 @@ mod shell;
 
 use clap::Subcommand;
 
-use crate::fail::{Failure, Result};
-use crate::options::Common;
+use crate::error::{CliError, Result};
+use crate::options::CommonOptions;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -65,22 +65,22 @@ impl Verb {
     }
 
     pub(crate) fn verbose(&self) -> u8 {
-        self.common().map_or(0, |common| common.verbose)
+        self.common_options().map_or(0, |common| common.verbose)
     }
 
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Verb::Config(verb) => verb.wants_json(),
-            other => other.common().is_some_and(|common| common.json),
+            other => other.common_options().is_some_and(|common| common.json),
         }
     }
 
     /// Whether it hears signals itself.
-    pub(crate) fn ends_politely(&self) -> bool {
+    pub(crate) fn handles_signals(&self) -> bool {
         matches!(self, Verb::Serve(_) | Verb::Bridge(_) | Verb::Shell(_))
     }
 
-    fn common(&self) -> Option<&Common> {
+    fn common_options(&self) -> Option<&CommonOptions> {
         match self {
             Verb::Completions(_) | Verb::Man(_) | Verb::Config(_) => None,
             Verb::Serve(verb) => Some(&verb.common),
@@ -100,19 +100,19 @@ impl Verb {
 }
 
 /// The first of the words after the target, which must be there.
-fn first(words: &mut Vec<String>, verb: &str, what: &str, example: &str) -> Result<String> {
+fn take_first(words: &mut Vec<String>, verb: &str, what: &str, example: &str) -> Result<String> {
     if words.is_empty() {
-        return Err(Failure::usage(format!("`{verb}` needs {what}")).hint(format!("such as {example}")));
+        return Err(CliError::usage(format!("`{verb}` needs {what}")).hint(format!("such as {example}")));
     }
     Ok(words.remove(0))
 }
 
 /// There must be no more words.
-fn no_more(words: &[String]) -> Result<()> {
+fn expect_no_more(words: &[String]) -> Result<()> {
     match words.first() {
         None => Ok(()),
         Some(word) => {
-            Err(Failure::usage(format!("{word:?} is one word too many")).hint("`--help` shows what it takes"))
+            Err(CliError::usage(format!("{word:?} is one word too many")).hint("`--help` shows what it takes"))
         }
     }
 }

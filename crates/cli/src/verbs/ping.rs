@@ -5,11 +5,11 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::json;
 
-use super::no_more;
-use crate::asking::Replies;
-use crate::fail::{Failure, Result};
-use crate::options::Common;
-use crate::session::Session;
+use super::expect_no_more;
+use crate::server_requests::PresetAnswers;
+use crate::error::{CliError, Result};
+use crate::options::CommonOptions;
+use crate::connection::Connection;
 use crate::target;
 
 /// Ask a server whether it is there, and measure how long that takes
@@ -22,20 +22,20 @@ pub(crate) struct Ping {
     #[arg(hide = true)]
     words: Vec<String>,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonOptions,
 }
 
 impl Ping {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::find(self.words, &self.common, "ping")?;
-        no_more(&rest)?;
-        let session = Session::open(found, &self.common, Replies::default()).await?;
+        let (found, rest) = target::resolve(self.words, &self.common, "ping")?;
+        expect_no_more(&rest)?;
+        let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = show(&session).await;
         session.finish(outcome).await
     }
 }
 
-pub(crate) async fn show(session: &Session) -> Result<()> {
+pub(crate) async fn show(session: &Connection) -> Result<()> {
     let client = &session.client;
     let begun = Instant::now();
     let (asked, answer) = match client.revision().is_stateless() {
@@ -43,11 +43,11 @@ pub(crate) async fn show(session: &Session) -> Result<()> {
         false => ("ping", client.ping().await.map(drop)),
     };
     let ms = milliseconds(begun.elapsed());
-    answer.map_err(|error| Failure::of(error, "ping"))?;
+    answer.map_err(|error| CliError::from_client_error(error, "ping"))?;
     let revision = client.revision().as_str();
-    match session.screen.json {
-        true => session.screen.json(&json!({"method": asked, "revision": revision, "ms": ms})),
-        false => session.screen.line(&format!("{asked} answered in {ms} ms, on {revision}")),
+    match session.console.json {
+        true => session.console.print_json(&json!({"method": asked, "revision": revision, "ms": ms})),
+        false => session.console.print_line(&format!("{asked} answered in {ms} ms, on {revision}")),
     }
 }
 

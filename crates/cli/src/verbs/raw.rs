@@ -5,13 +5,13 @@ use serde::Deserialize;
 use tsugite::client::{ClientError, ErrorKind};
 use tsugite::core::jsonrpc::RawJson;
 
-use super::{first, no_more};
+use super::{take_first, expect_no_more};
 use crate::arguments;
-use crate::asking::Replies;
-use crate::fail::{Failure, Result};
-use crate::options::Common;
+use crate::server_requests::PresetAnswers;
+use crate::error::{CliError, Result};
+use crate::options::CommonOptions;
 use crate::output;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::target;
 
 /// Send any request, and show its result as it came
@@ -24,67 +24,67 @@ pub(crate) struct Raw {
     #[arg(hide = true)]
     words: Vec<String>,
     #[command(flatten)]
-    replies: Replies,
+    replies: PresetAnswers,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonOptions,
 }
 
 /// What is sent.
 #[derive(Deserialize)]
-pub(crate) struct Request {
+pub(crate) struct RawRequest {
     method: String,
     params: Option<RawJson>,
 }
 
 impl Raw {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::find(self.words, &self.common, "raw")?;
-        let request = Request::new(rest)?;
-        let session = Session::open(found, &self.common, self.replies).await?;
-        let outcome = request.on(&session).await;
+        let (found, rest) = target::resolve(self.words, &self.common, "raw")?;
+        let request = RawRequest::new(rest)?;
+        let session = Connection::open(found, &self.common, self.replies).await?;
+        let outcome = request.run_on(&session).await;
         session.finish(outcome).await
     }
 }
 
-impl Request {
+impl RawRequest {
     /// `words` are the request, or where it stands.
     pub(crate) fn new(mut words: Vec<String>) -> Result<Self> {
-        let word = first(&mut words, "raw", "a request", "'{\"method\":\"tools/list\"}'")?;
-        no_more(&words)?;
-        read(&word)
+        let word = take_first(&mut words, "raw", "a request", "'{\"method\":\"tools/list\"}'")?;
+        expect_no_more(&words)?;
+        parse_request(&word)
     }
 
-    pub(crate) async fn on(&self, session: &Session) -> Result<()> {
+    pub(crate) async fn run_on(&self, session: &Connection) -> Result<()> {
         let Self { method, params } = self;
         let outcome = session.client.request_raw(method, params.clone()).await;
         if let (true, Err(ErrorKind::ErrorResponse { error, .. })) =
-            (session.screen.json, outcome.as_ref().map_err(ClientError::kind))
+            (session.console.json, outcome.as_ref().map_err(ClientError::kind))
         {
             // The error is what came back.
-            session.screen.json(error)?;
+            session.console.print_json(error)?;
         }
-        let result = session.gave(outcome, "raw")?;
-        match session.screen.json {
-            true => session.screen.json_text(result.text()),
-            false => session.screen.line(&session.screen.words(&output::pretty(result.text()))),
+        let result = session.check_result(outcome, "raw")?;
+        match session.console.json {
+            true => session.console.print_raw_json(result.text()),
+            false => session.console.print_line(&session.console.sanitized(&output::pretty_json(result.text()))),
         }
     }
 }
 
-fn read(word: &str) -> Result<Request> {
+fn parse_request(word: &str) -> Result<RawRequest> {
     let text = match word.strip_prefix('@') {
-        Some(path) => arguments::file(path).map_err(|failure| failure.at("arguments"))?,
+        Some(path) => arguments::read_input(path).map_err(|failure| failure.at_step("arguments"))?,
         None => word.to_owned(),
     };
     let wrong = |seen: String| {
-        let failure = Failure::usage("the request is no request").at("arguments").seen(seen);
+        let failure = CliError::usage("the request is no request").at_step("arguments").detail(seen);
         failure.hint("'{\"method\":\"tools/list\"}' is one")
     };
     let json = RawJson::parse(text).map_err(|error| wrong(format!("no JSON: {error}")))?;
     if !json.is_object() {
         return Err(wrong("it must be an object".to_owned()));
     }
-    let request: Request = json.read().map_err(|error| wrong(error.to_string()))?;
+    let request: RawRequest = json.read().map_err(|error| wrong(error.to_string()))?;
     if request.params.as_ref().is_some_and(|params| !params.is_object()) {
         return Err(wrong("`params` must be an object".to_owned()));
     }

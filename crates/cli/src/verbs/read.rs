@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tsugite::core::protocol::content::{ResourceBody, ResourceContents};
 
-use super::{first, no_more};
-use crate::asking::Replies;
-use crate::fail::Result;
-use crate::options::Common;
+use super::{take_first, expect_no_more};
+use crate::server_requests::PresetAnswers;
+use crate::error::Result;
+use crate::options::CommonOptions;
 use crate::output;
-use crate::session::Session;
+use crate::connection::Connection;
 use crate::target;
 
 /// Read a resource
@@ -26,55 +26,55 @@ pub(crate) struct Read {
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    replies: Replies,
+    replies: PresetAnswers,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonOptions,
 }
 
 /// A resource to read.
-pub(crate) struct Job {
+pub(crate) struct ResourceRead {
     uri: String,
     output: Option<PathBuf>,
 }
 
 impl Read {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::find(self.words, &self.common, "read")?;
-        let job = Job::new(rest, self.output)?;
-        let session = Session::open(found, &self.common, self.replies).await?;
-        let outcome = job.on(&session).await;
+        let (found, rest) = target::resolve(self.words, &self.common, "read")?;
+        let job = ResourceRead::new(rest, self.output)?;
+        let session = Connection::open(found, &self.common, self.replies).await?;
+        let outcome = job.run_on(&session).await;
         session.finish(outcome).await
     }
 }
 
-impl Job {
+impl ResourceRead {
     /// `words` are the URI, `output` is where it goes.
     pub(crate) fn new(mut words: Vec<String>, output: Option<PathBuf>) -> Result<Self> {
-        let uri = first(&mut words, "read", "the URI of a resource", "demo://motto")?;
-        no_more(&words)?;
+        let uri = take_first(&mut words, "read", "the URI of a resource", "demo://motto")?;
+        expect_no_more(&words)?;
         Ok(Self { uri, output })
     }
 
-    pub(crate) async fn on(&self, session: &Session) -> Result<()> {
+    pub(crate) async fn run_on(&self, session: &Connection) -> Result<()> {
         let Self { uri, output } = self;
-        let result = session.gave(session.client.read_resource(uri).await, "read")?;
-        let screen = &session.screen;
+        let result = session.check_result(session.client.read_resource(uri).await, "read")?;
+        let screen = &session.console;
         let to = output.as_deref().filter(|to| *to != Path::new("-"));
         if let Some(to) = to {
             save(&result.contents, to, uri)?;
         }
         match (screen.json, to) {
-            (true, _) => screen.json(&result)?,
+            (true, _) => screen.print_json(&result)?,
             (false, Some(to)) => screen.note(&format!("saved in {}", to.display())),
             (false, None) => {
                 for contents in &result.contents {
                     match &contents.body {
-                        ResourceBody::Text(text) => screen.text(&screen.words(text))?,
-                        ResourceBody::Blob(base64) if !screen.shown || output.is_some() => {
-                            screen.bytes(&output::decode(base64)?)?;
+                        ResourceBody::Text(text) => screen.print(&screen.sanitized(text))?,
+                        ResourceBody::Blob(base64) if !screen.is_terminal || output.is_some() => {
+                            screen.print_bytes(&output::decode_base64(base64)?)?;
                         }
                         ResourceBody::Blob(_) => {
-                            output::show(screen, &[output::of_contents(contents)], None, uri)?;
+                            output::show(screen, &[output::part_from_contents(contents)], None, uri)?;
                         }
                     }
                 }
@@ -96,9 +96,9 @@ fn save(contents: &[ResourceContents], to: &Path, uri: &str) -> Result<()> {
                     ResourceBody::Text(text) => {
                         let mime_type = contents.mime_type.clone().unwrap_or_default();
                         let base64 = tsugite::core::base64::encode(text.as_bytes());
-                        output::Piece::Blob { kind: "text", mime_type, base64 }
+                        output::OutputPart::Blob { kind: "text", mime_type, base64 }
                     }
-                    ResourceBody::Blob(_) => output::of_contents(contents),
+                    ResourceBody::Blob(_) => output::part_from_contents(contents),
                 })
                 .collect();
             output::save(&pieces, to, uri)

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use super::no_more;
-use crate::asking::Replies;
-use crate::fail::Result;
-use crate::options::Common;
+use super::expect_no_more;
+use crate::server_requests::PresetAnswers;
+use crate::error::Result;
+use crate::options::CommonOptions;
 use crate::shell;
 use crate::target;
 
@@ -19,22 +19,22 @@ pub(crate) struct Shell {
     #[arg(hide = true)]
     words: Vec<String>,
     #[command(flatten)]
-    replies: Replies,
+    replies: PresetAnswers,
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonOptions,
 }
 
 impl Shell {
     pub(crate) async fn run(self) -> Result<()> {
-        let label = label(self.words.first().map(String::as_str), &self.common);
-        let (found, rest) = target::find(self.words, &self.common, "shell")?;
-        no_more(&rest)?;
+        let label = prompt_label(self.words.first().map(String::as_str), &self.common);
+        let (found, rest) = target::resolve(self.words, &self.common, "shell")?;
+        expect_no_more(&rest)?;
         shell::run(found, self.common, self.replies, &label).await
     }
 }
 
 /// What stands before the prompt: what the server is called, in short.
-fn label(word: Option<&str>, common: &Common) -> String {
+fn prompt_label(word: Option<&str>, common: &CommonOptions) -> String {
     let program = common.command.first().map(|program| {
         let path = std::path::Path::new(program);
         path.file_name().unwrap_or(program).to_string_lossy().into_owned()
@@ -51,8 +51,8 @@ fn label(word: Option<&str>, common: &Common) -> String {
         },
         (None, None) => String::new(),
     };
-    name.chars().take(LONGEST).collect()
+    name.chars().take(MAX_LABEL_CHARS).collect()
 }
 
 /// Letters of it.
-const LONGEST: usize = 40;
+const MAX_LABEL_CHARS: usize = 40;

@@ -32,39 +32,39 @@ pub(super) enum Key {
 
 /// Bytes that came and are not keys yet. What was typed ahead waits here.
 #[derive(Default)]
-pub(super) struct Keys {
+pub(super) struct KeyDecoder {
     bytes: Vec<u8>,
 }
 
-impl Keys {
+impl KeyDecoder {
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// The next key; `None` until more bytes come.
     pub(super) fn next(&mut self) -> Option<Key> {
-        let (key, length) = read(&self.bytes)?;
+        let (key, length) = decode_key(&self.bytes)?;
         self.bytes.drain(..length);
         Some(key)
     }
 
     /// Whether a key has begun that may be one already: Escape, or the beginning of another.
-    pub(super) fn is_unsure(&self) -> bool {
+    pub(super) fn has_partial_key(&self) -> bool {
         !self.bytes.is_empty()
     }
 
     /// Nothing more has come: what has begun is no key. A paste is waited for.
-    pub(super) fn give_up(&mut self) {
-        if !self.bytes.starts_with(PASTE) {
+    pub(super) fn discard_partial_key(&mut self) {
+        if !self.bytes.starts_with(PASTE_START) {
             self.bytes.clear();
         }
     }
 }
 
 /// The first key and how many bytes it has.
-fn read(bytes: &[u8]) -> Option<(Key, usize)> {
+fn decode_key(bytes: &[u8]) -> Option<(Key, usize)> {
     let key = match bytes.first()? {
-        0x1b => return escaped(bytes),
+        0x1b => return decode_escape(bytes),
         b'\r' | b'\n' => Key::Enter,
         b'\t' => Key::Tab,
         0x7f | 0x08 => Key::Backspace,
@@ -82,13 +82,13 @@ fn read(bytes: &[u8]) -> Option<(Key, usize)> {
         0x17 => Key::KillWord,
         0x19 => Key::Yank,
         0x00..=0x1f => Key::Other,
-        _ => return text(bytes),
+        _ => return decode_text(bytes),
     };
     Some((key, 1))
 }
 
 /// All the letters that have come.
-fn text(bytes: &[u8]) -> Option<(Key, usize)> {
+fn decode_text(bytes: &[u8]) -> Option<(Key, usize)> {
     let end = bytes.iter().position(|byte| *byte < b' ' || *byte == 0x7f).unwrap_or(bytes.len());
     let bytes = bytes.get(..end)?;
     let whole = match std::str::from_utf8(bytes) {
@@ -105,9 +105,9 @@ fn text(bytes: &[u8]) -> Option<(Key, usize)> {
     Some((if text.is_empty() { Key::Other } else { Key::Text(text) }, whole.len()))
 }
 
-fn escaped(bytes: &[u8]) -> Option<(Key, usize)> {
-    if let Some(pasted) = bytes.strip_prefix(PASTE) {
-        let length = pasted.windows(PASTED.len()).position(|window| window == PASTED)?;
+fn decode_escape(bytes: &[u8]) -> Option<(Key, usize)> {
+    if let Some(pasted) = bytes.strip_prefix(PASTE_START) {
+        let length = pasted.windows(PASTE_END.len()).position(|window| window == PASTE_END)?;
         let text = String::from_utf8_lossy(pasted.get(..length)?);
         // It becomes one line, which is looked at before it is run.
         let text: String = text
@@ -116,12 +116,12 @@ fn escaped(bytes: &[u8]) -> Option<(Key, usize)> {
             .map(|letter| if matches!(letter, '\n' | '\r' | '\t') { ' ' } else { letter })
             .filter(|letter| !letter.is_control())
             .collect();
-        return Some((Key::Text(text), PASTE.len() + length + PASTED.len()));
+        return Some((Key::Text(text), PASTE_START.len() + length + PASTE_END.len()));
     }
     let key = match bytes.get(1)? {
-        b'[' => return sequence(bytes),
+        b'[' => return decode_csi(bytes),
         b'O' => {
-            let key = last_of_sequence(*bytes.get(2)?, "");
+            let key = csi_key(*bytes.get(2)?, "");
             return Some((key, 3));
         }
         b'b' => Key::WordLeft,
@@ -135,15 +135,15 @@ fn escaped(bytes: &[u8]) -> Option<(Key, usize)> {
 }
 
 /// `ESC [ parameters letter`.
-fn sequence(bytes: &[u8]) -> Option<(Key, usize)> {
+fn decode_csi(bytes: &[u8]) -> Option<(Key, usize)> {
     let parameters = bytes.get(2..)?;
     let length = parameters.iter().position(|byte| (0x40..=0x7e).contains(byte))?;
     let last = *parameters.get(length)?;
     let parameters = std::str::from_utf8(parameters.get(..length)?).unwrap_or_default();
-    Some((last_of_sequence(last, parameters), 2 + length + 1))
+    Some((csi_key(last, parameters), 2 + length + 1))
 }
 
-fn last_of_sequence(last: u8, parameters: &str) -> Key {
+fn csi_key(last: u8, parameters: &str) -> Key {
     // With Ctrl or Alt it goes further.
     let far = matches!(parameters, "1;5" | "1;3");
     match (last, parameters) {
@@ -161,8 +161,8 @@ fn last_of_sequence(last: u8, parameters: &str) -> Key {
 }
 
 /// Between these stands what was pasted.
-const PASTE: &[u8] = b"\x1b[200~";
-const PASTED: &[u8] = b"\x1b[201~";
+const PASTE_START: &[u8] = b"\x1b[200~";
+const PASTE_END: &[u8] = b"\x1b[201~";
 
 #[cfg(test)]
 mod tests {
@@ -170,10 +170,10 @@ mod tests {
 
     fn keys(bytes: &[u8]) -> Vec<Key> {
         // Whole, and byte by byte: a slow line must make no difference.
-        let mut whole = Keys::default();
+        let mut whole = KeyDecoder::default();
         whole.feed(bytes);
         let whole: Vec<Key> = std::iter::from_fn(|| whole.next()).collect();
-        let mut slow = Keys::default();
+        let mut slow = KeyDecoder::default();
         let mut typed = Vec::new();
         for byte in bytes {
             slow.feed(&[*byte]);
@@ -219,16 +219,16 @@ mod tests {
             keys(b"\xffa\xc3\x28"),
             [Key::Other, Key::Text("a".to_owned()), Key::Other, Key::Text("(".to_owned())]
         );
-        let mut alone = Keys::default();
+        let mut alone = KeyDecoder::default();
         alone.feed(b"\x1b");
         assert_eq!(alone.next(), None);
-        assert!(alone.is_unsure());
-        alone.give_up();
+        assert!(alone.has_partial_key());
+        alone.discard_partial_key();
         alone.feed(b"x");
         assert_eq!(alone.next(), Some(Key::Text("x".to_owned())));
         // A paste may take its time.
         alone.feed(b"\x1b[200~half");
-        alone.give_up();
+        alone.discard_partial_key();
         alone.feed(b"\x1b[201~");
         assert_eq!(alone.next(), Some(Key::Text("half".to_owned())));
     }

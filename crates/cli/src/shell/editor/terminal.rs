@@ -10,14 +10,14 @@ use rustix::termios::{
     InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
 };
 
-use crate::screen::Above;
+use crate::console::NoteSink;
 
 /// Takes keys one by one while it lives; then the terminal is as it was.
-pub(super) struct Raw {
-    before: Termios,
+pub(super) struct RawMode {
+    saved: Termios,
 }
 
-impl Raw {
+impl RawMode {
     pub(super) fn new() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
@@ -26,18 +26,18 @@ impl Raw {
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(io::stdin(), OptionalActions::Drain, &raw)?;
-        let kept = Self { before };
+        let kept = Self { saved: before };
         // What is pasted is marked as such.
         write("\x1b[?2004h")?;
         Ok(kept)
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         // If it cannot be put back, nobody can do anything about it.
         let _ = write("\x1b[?2004l");
-        let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);
+        let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.saved);
     }
 }
 
@@ -55,23 +55,23 @@ pub(super) fn columns() -> usize {
 
 /// What came.
 #[derive(Debug)]
-pub(super) enum Came {
+pub(super) enum TerminalInput {
     Bytes(Vec<u8>),
-    Knock,
+    Wake,
     /// Nothing, for a while.
-    Nothing,
-    End,
+    Timeout,
+    Eof,
 }
 
 /// Waits for keys and for whoever knocks; with `hurry`, not for long.
-pub(super) fn wait(door: &Door, hurry: bool) -> io::Result<Came> {
-    let (stdin, knocks) = (io::stdin(), &door.knocks);
+pub(super) fn wait_for_input(door: &InputWaker, hurry: bool) -> io::Result<TerminalInput> {
+    let (stdin, knocks) = (io::stdin(), &door.wake_reader);
     let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(knocks, PollFlags::IN)];
     let moment = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     match poll(&mut fds, hurry.then_some(&moment)) {
-        Ok(0) => return Ok(Came::Nothing),
+        Ok(0) => return Ok(TerminalInput::Timeout),
         Ok(_) => {}
-        Err(Errno::INTR) => return Ok(Came::Knock),
+        Err(Errno::INTR) => return Ok(TerminalInput::Wake),
         Err(error) => return Err(error.into()),
     }
     let [keys, knock] = fds.map(|fd| !fd.revents().is_empty());
@@ -79,90 +79,90 @@ pub(super) fn wait(door: &Door, hurry: bool) -> io::Result<Came> {
         let mut bytes = vec![0; 4096];
         // Not through the buffer of `Stdin`: whoever reads next must find the rest.
         return match rustix::io::read(&stdin, &mut bytes) {
-            Ok(0) => Ok(Came::End),
+            Ok(0) => Ok(TerminalInput::Eof),
             Ok(count) => {
                 bytes.truncate(count);
-                Ok(Came::Bytes(bytes))
+                Ok(TerminalInput::Bytes(bytes))
             }
-            Err(Errno::INTR | Errno::AGAIN) => Ok(Came::Knock),
+            Err(Errno::INTR | Errno::AGAIN) => Ok(TerminalInput::Wake),
             // The terminal is gone.
-            Err(Errno::IO) => Ok(Came::End),
+            Err(Errno::IO) => Ok(TerminalInput::Eof),
             Err(error) => Err(error.into()),
         };
     }
     if knock {
         let mut one = [0; 1];
-        (&door.knocks).read_exact(&mut one)?;
+        (&door.wake_reader).read_exact(&mut one)?;
     }
-    Ok(Came::Knock)
+    Ok(TerminalInput::Wake)
 }
 
 /// Where others knock while somebody types: notes to be shown, or to say that something else has changed.
-pub(super) struct Door {
-    knocks: PipeReader,
-    knock: PipeWriter,
-    waiting: Mutex<Waiting>,
+pub(super) struct InputWaker {
+    wake_reader: PipeReader,
+    wake_writer: PipeWriter,
+    pending: Mutex<PendingNotes>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingNotes {
     notes: VecDeque<String>,
-    left_out: usize,
+    dropped: usize,
     /// Whether a knock is under way.
-    knocked: bool,
+    woken: bool,
 }
 
-impl Door {
+impl InputWaker {
     pub(super) fn new() -> io::Result<Self> {
         let (knocks, knock) = io::pipe()?;
-        Ok(Self { knocks, knock, waiting: Mutex::default() })
+        Ok(Self { wake_reader: knocks, wake_writer: knock, pending: Mutex::default() })
     }
 
     /// Whoever types looks up.
-    pub(super) fn knock(&self) {
-        let mut waiting = self.waiting();
-        if !std::mem::replace(&mut waiting.knocked, true) {
+    pub(super) fn wake(&self) {
+        let mut waiting = self.pending();
+        if !std::mem::replace(&mut waiting.woken, true) {
             // There is room for one byte, and if nobody reads any more nobody needs to know.
-            let _ = (&self.knock).write_all(b"!");
+            let _ = (&self.wake_writer).write_all(b"!");
         }
     }
 
-    fn leave(&self, note: String) {
-        let mut waiting = self.waiting();
-        match waiting.notes.len() < MOST {
+    fn push_note(&self, note: String) {
+        let mut waiting = self.pending();
+        match waiting.notes.len() < MAX_NOTES {
             true => waiting.notes.push_back(note),
-            false => waiting.left_out += 1,
+            false => waiting.dropped += 1,
         }
         drop(waiting);
-        self.knock();
+        self.wake();
     }
 
     /// The notes that were left, if there are any.
-    pub(super) fn notes(&self) -> Option<String> {
-        let mut waiting = self.waiting();
-        waiting.knocked = false;
+    pub(super) fn take_notes(&self) -> Option<String> {
+        let mut waiting = self.pending();
+        waiting.woken = false;
         let mut text = String::new();
         for note in waiting.notes.drain(..) {
             text.push_str(&note);
             text.push('\n');
         }
-        if waiting.left_out > 0 {
-            text.push_str(&format!("note: {} more were left out\n", waiting.left_out));
-            waiting.left_out = 0;
+        if waiting.dropped > 0 {
+            text.push_str(&format!("note: {} more were left out\n", waiting.dropped));
+            waiting.dropped = 0;
         }
         (!text.is_empty()).then_some(text)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, PendingNotes> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Notes go to whoever types.
-pub(super) fn above(door: &std::sync::Arc<Door>) -> Above {
+pub(super) fn note_sink(door: &std::sync::Arc<InputWaker>) -> NoteSink {
     let door = std::sync::Arc::clone(door);
-    std::sync::Arc::new(move |note| door.leave(note))
+    std::sync::Arc::new(move |note| door.push_note(note))
 }
 
 /// Notes that wait to be shown.
-const MOST: usize = 1_000;
+const MAX_NOTES: usize = 1_000;

@@ -5,17 +5,17 @@ use std::ffi::OsString;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::entry::{Destination, Entry, Source, Way, Written, not_text, this_program};
+use super::entry::{Destination, ServerEntry, EntrySource, EntryKind, RenderedEntry, not_utf8_error, current_program};
 use super::references;
-use super::writing::{Done, Plan, unchangeable};
-use super::{Scopes, hosts, option};
-use crate::edit::{Document, field};
-use crate::fail::{Failure, Result};
-use crate::options::{Common, Transport, header, variable};
-use crate::screen::{Screen, clean};
-use crate::target::files;
-use crate::target::hosts::{Folders, OWN, Part, Place, Scope};
-use crate::target::{self, SPELLINGS};
+use super::change_plan::{ChangeKind, ChangePlan, edit_error};
+use super::{ScopeOptions, parse_hosts, scope_option};
+use crate::edit::{Document, field_path};
+use crate::error::{CliError, Result};
+use crate::options::{CommonOptions, Transport, parse_header, parse_env_var};
+use crate::console::{Console, sanitize};
+use crate::target::config_files;
+use crate::target::hosts::{ConfigDirs, OWN_HOST, ConfigSection, ConfigLocation, Scope};
+use crate::target::{self, TARGET_HINT};
 
 /// Add a server to the files of hosts
 #[derive(Debug, Args)]
@@ -30,12 +30,12 @@ pub(super) struct Add {
     #[arg(long, value_name = "HOST,…", value_delimiter = ',')]
     to: Vec<String>,
     #[command(flatten)]
-    scopes: Scopes,
+    scopes: ScopeOptions,
     /// A variable of the server's environment; -e NAME refers to the one of that name
-    #[arg(short, long = "env", value_name = "K=V", value_parser = variable)]
+    #[arg(short, long = "env", value_name = "K=V", value_parser = parse_env_var)]
     env: Vec<(String, Option<String>)>,
     /// A header to send with every request
-    #[arg(short = 'H', long = "header", value_name = "K: V", value_parser = header)]
+    #[arg(short = 'H', long = "header", value_name = "K: V", value_parser = parse_header)]
     headers: Vec<(String, String)>,
     /// What to speak at a URL
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
@@ -56,26 +56,26 @@ pub(super) struct Add {
 
 impl Add {
     pub(super) fn run(self) -> Result<()> {
-        let screen = Screen::new(self.json);
-        let (name, entry) = self.entry()?;
-        let names = if self.to.is_empty() { vec![OWN.to_owned()] } else { self.to.clone() };
-        let scope = self.scopes.given();
-        let folders = Folders::of_this_process();
-        let mut plan = Plan::default();
+        let screen = Console::new(self.json);
+        let (name, entry) = self.parse_entry()?;
+        let names = if self.to.is_empty() { vec![OWN_HOST.to_owned()] } else { self.to.clone() };
+        let scope = self.scopes.scope();
+        let folders = ConfigDirs::from_env();
+        let mut plan = ChangePlan::default();
         let mut notes = Vec::new();
-        for host in hosts(&names)? {
-            let place = place(&folders, host, scope)?;
+        for host in parse_hosts(&names)? {
+            let place = location_for(&folders, host, scope)?;
             let form = if is_shared(&place) { "claude-code" } else { host };
-            let file = files::absolute(&place);
-            let to = Destination { host: form, file: &file, everywhere: place.path.is_absolute() };
-            let Written { value, left_out } = self.for_host(&entry, form)?.write(&to)?;
-            self.plan(&mut plan, host, &place, &name, &value)?;
+            let file = config_files::absolute_path(&place);
+            let to = Destination { host: form, file: &file, is_global: place.path.is_absolute() };
+            let RenderedEntry { value, omitted: left_out } = self.with_options(&entry, form)?.render(&to)?;
+            self.add_to_plan(&mut plan, host, &place, &name, &value)?;
             if !left_out.is_empty() {
                 notes.push(format!("note: {host} has no use for {}, left out", left_out.join(", ")));
             }
-            notes.extend(hiding(&folders, host, &place, &name));
+            notes.extend(shadowing_notes(&folders, host, &place, &name));
         }
-        plan.carry_out(&name, self.dry_run, &screen)?;
+        plan.apply(&name, self.dry_run, &screen)?;
         if !self.json {
             notes.iter().for_each(|note| screen.note(note));
         }
@@ -83,62 +83,62 @@ impl Add {
     }
 
     /// The name, and what it stands for.
-    fn entry(&self) -> Result<(String, Entry)> {
+    fn parse_entry(&self) -> Result<(String, ServerEntry)> {
         let mut words = self.words.iter();
         let example = "tsugite config add issues https://example.com/mcp --to cursor";
         let Some(name) = words.next() else {
-            return Err(Failure::usage("`config add` needs a name for the server").hint(example));
+            return Err(CliError::usage("`config add` needs a name for the server").hint(example));
         };
-        if name.is_empty() || clean(name) != *name || name.contains(['\n', '\t']) {
-            return Err(Failure::usage(format!("{name:?} is no name for a server")));
+        if name.is_empty() || sanitize(name) != *name || name.contains(['\n', '\t']) {
+            return Err(CliError::usage(format!("{name:?} is no name for a server")));
         }
         let entry = match (self.command.split_first(), words.next()) {
-            (Some(_), Some(word)) => return Err(Failure::usage(format!("{word:?} is one word too many"))),
-            (Some((program, args)), None) => started(program, args)?,
+            (Some(_), Some(word)) => return Err(CliError::usage(format!("{word:?} is one word too many"))),
+            (Some((program, args)), None) => entry_for_program(program, args)?,
             (None, None) => {
-                return Err(Failure::usage("`config add` needs a server").hint(SPELLINGS).hint(example));
+                return Err(CliError::usage("`config add` needs a server").hint(TARGET_HINT).hint(example));
             }
             (None, Some(word)) if word == "demo" => {
                 let args = vec!["serve".to_owned(), "--stdio".to_owned()];
-                command(this_program()?, args)
+                command_entry(current_program()?, args)
             }
             (None, Some(word)) if target::is_url(word)? => {
-                Entry::new(Way::Url { url: word.clone(), headers: Map::new(), transport: Transport::Auto })
+                ServerEntry::new(EntryKind::Url { url: word.clone(), headers: Map::new(), transport: Transport::Auto })
             }
-            (None, Some(word)) => copied(word)?,
+            (None, Some(word)) => entry_from_file(word)?,
         };
         match words.next() {
             None => Ok((name.clone(), entry)),
-            Some(word) => Err(Failure::usage(format!("{word:?} is one word too many"))
+            Some(word) => Err(CliError::usage(format!("{word:?} is one word too many"))
                 .hint("a command and its arguments stand after `--`")),
         }
     }
 
     /// The entry, with what the options say, for one host.
-    fn for_host(&self, entry: &Entry, host: &'static str) -> Result<Entry> {
+    fn with_options(&self, entry: &ServerEntry, host: &'static str) -> Result<ServerEntry> {
         let mut entry = entry.clone();
-        match &mut entry.way {
-            Way::Command { env, .. } => {
+        match &mut entry.kind {
+            EntryKind::Command { env, .. } => {
                 if !self.headers.is_empty() {
-                    return Err(Failure::usage("-H is for servers with a URL"));
+                    return Err(CliError::usage("-H is for servers with a URL"));
                 }
                 if self.transport != Transport::Auto {
-                    return Err(Failure::usage("--transport is for servers with a URL"));
+                    return Err(CliError::usage("--transport is for servers with a URL"));
                 }
                 for (name, value) in &self.env {
                     let value = match value {
                         Some(value) => value.clone(),
-                        None => references::variable(name, host).map_err(|wrong| {
-                            let failure = Failure::usage(format!("-e {name}: {wrong}")).at("entry");
+                        None => references::env_reference(name, host).map_err(|wrong| {
+                            let failure = CliError::usage(format!("-e {name}: {wrong}")).at_step("entry");
                             failure.hint(format!("-e {name}=VALUE writes the value itself into the file"))
                         })?,
                     };
                     env.insert(name.clone(), json!(value));
                 }
             }
-            Way::Url { headers, transport, .. } => {
+            EntryKind::Url { headers, transport, .. } => {
                 if !self.env.is_empty() {
-                    return Err(Failure::usage("-e is for servers that are started"));
+                    return Err(CliError::usage("-e is for servers that are started"));
                 }
                 for (name, value) in &self.headers {
                     headers.insert(name.clone(), json!(value));
@@ -151,91 +151,91 @@ impl Add {
         Ok(entry)
     }
 
-    fn plan(&self, plan: &mut Plan, host: &str, place: &Place, name: &str, value: &Value) -> Result<()> {
+    fn add_to_plan(&self, plan: &mut ChangePlan, host: &str, place: &ConfigLocation, name: &str, value: &Value) -> Result<()> {
         let (file, document) = plan.file(place)?;
-        let path = list_for(document, place, host)?;
+        let path = list_path_for(document, place, host)?;
         let names: Vec<&str> = path.iter().map(String::as_str).collect();
-        let failed = |wrong| unchangeable(place, &wrong);
+        let failed = |wrong| edit_error(place, &wrong);
         let there = match document.find(&names).map_err(failed)? {
             Some(list) => document.member(list, name, &names).map_err(failed)?,
             None => None,
         };
-        let done = match there.map(|member| (member.value.value() == *value, document.line(member.start))) {
-            None => Done::Added,
-            Some((true, _)) => Done::AlreadyThere,
-            Some((false, _)) if self.force => Done::Replaced,
+        let done = match there.map(|member| (member.value.value() == *value, document.line_number(member.start))) {
+            None => ChangeKind::Added,
+            Some((true, _)) => ChangeKind::Unchanged,
+            Some((false, _)) if self.force => ChangeKind::Replaced,
             Some((false, line)) => {
-                return Err(Failure::usage(format!("{host} has another `{name}`"))
-                    .at("edit")
-                    .seen(format!("{}, line {line}; nothing was written", place.shown()))
+                return Err(CliError::usage(format!("{host} has another `{name}`"))
+                    .at_step("edit")
+                    .detail(format!("{}, line {line}; nothing was written", place.describe()))
                     .hint("--force replaces it")
                     .hint("another name can stand beside it"));
             }
         };
-        if done != Done::AlreadyThere {
+        if done != ChangeKind::Unchanged {
             let changed = document.set(&names, name, value);
-            plan.change(file, place, changed)?;
+            plan.set_text(file, place, changed)?;
         }
-        plan.step(host, place, file, done);
+        plan.add_step(host, place, file, done);
         Ok(())
     }
 }
 
 /// A program that is started.
-fn started(program: &OsString, args: &[OsString]) -> Result<Entry> {
+fn entry_for_program(program: &OsString, args: &[OsString]) -> Result<ServerEntry> {
     let text = |word: &OsString| {
-        let text = word.to_str().ok_or_else(|| not_text("the command"))?;
+        let text = word.to_str().ok_or_else(|| not_utf8_error("the command"))?;
         Ok(text.to_owned())
     };
     let program = text(program)?;
     if program.is_empty() {
-        return Err(Failure::usage("the command is empty"));
+        return Err(CliError::usage("the command is empty"));
     }
-    Ok(command(program, args.iter().map(text).collect::<Result<_>>()?))
+    Ok(command_entry(program, args.iter().map(text).collect::<Result<_>>()?))
 }
 
-fn command(command: String, args: Vec<String>) -> Entry {
-    Entry::new(Way::Command { command, args, env: Map::new(), env_file: None, cwd: None })
+fn command_entry(command: String, args: Vec<String>) -> ServerEntry {
+    ServerEntry::new(EntryKind::Command { command, args, env: Map::new(), env_file: None, cwd: None })
 }
 
 /// A server of another file, as it stands there.
-fn copied(word: &str) -> Result<Entry> {
-    let (listed, place) = target::look_up(word, &Common::plain())?;
+fn entry_from_file(word: &str) -> Result<ServerEntry> {
+    let (listed, place) = target::look_up(word, &CommonOptions::defaults())?;
     let failed = |seen: String| {
-        Failure::usage(format!("`{}` in {} cannot be used", listed.name, place.shown())).at("name").seen(seen)
+        CliError::usage(format!("`{}` in {} cannot be used", listed.name, place.describe())).at_step("name").detail(seen)
     };
-    let opened = files::open(&place).map_err(|wrong| wrong.failure(&place))?;
+    let opened = config_files::open(&place).map_err(|wrong| wrong.to_cli_error(&place))?;
     let opened = opened.ok_or_else(|| failed("it is gone".to_owned()))?;
     match &listed.connection {
         // Its host may have the variables and the files that we have not.
         Err(wrong) if wrong.unset_variable().is_some() || wrong.field().ends_with(".envFile") => {}
-        Err(wrong) => return Err(failed(opened.wrong(wrong).to_string())),
+        Err(wrong) => return Err(failed(opened.locate_error(wrong).to_string())),
         Ok(_) => {}
     }
     let member =
         opened.list().and_then(|list| list.members().iter().find(|member| member.name == listed.name));
     let member = member.ok_or_else(|| failed("it is gone".to_owned()))?;
-    let all = Folders::of_this_process().all().into_iter();
-    let file = files::absolute(&place);
+    let all = ConfigDirs::from_env().all_locations().into_iter();
+    let file = config_files::absolute_path(&place);
     let hosts =
-        all.filter(|(known, _)| files::absolute(known) == file).flat_map(|(_, hosts)| hosts).collect();
-    Ok(Entry::read(&member.value.value(), Source { file, hosts }))
+        all.filter(|(known, _)| config_files::absolute_path(known) == file).flat_map(|(_, hosts)| hosts).collect();
+    Ok(ServerEntry::from_json(&member.value.value(), EntrySource { file, hosts }))
 }
 
 /// Where a host lists a server of this scope.
-fn place(folders: &Folders, host: &'static str, scope: Option<Scope>) -> Result<Place> {
-    if let Some(place) = folders.scoped(host, scope.unwrap_or(Scope::Global)) {
+fn location_for(folders: &ConfigDirs, host: &'static str, scope: Option<Scope>) -> Result<ConfigLocation> {
+    if let Some(place) = folders.scoped_location(host, scope.unwrap_or(Scope::Global)) {
         return Ok(place);
     }
     let failure = match scope {
         None | Some(Scope::Global) => {
-            Failure::usage(format!("it cannot be told where {host} has its file")).seen("HOME is not set")
+            CliError::usage(format!("it cannot be told where {host} has its file")).detail("HOME is not set")
         }
-        Some(scope) => Failure::usage(format!("{host} has no file for {}", option(scope))),
+        Some(scope) => CliError::usage(format!("{host} has no file for {}", scope_option(scope))),
     };
     let scopes = [Scope::Global, Scope::Project, Scope::Local].into_iter();
     let others: Vec<&str> =
-        scopes.filter(|scope| folders.scoped(host, *scope).is_some()).map(option).collect();
+        scopes.filter(|scope| folders.scoped_location(host, *scope).is_some()).map(scope_option).collect();
     Err(match others.is_empty() {
         true => failure,
         false => failure.hint(format!("it has one for {}", others.join(" and "))),
@@ -243,26 +243,26 @@ fn place(folders: &Folders, host: &'static str, scope: Option<Scope>) -> Result<
 }
 
 /// Whether it is the file of a project that several programs read.
-fn is_shared(place: &Place) -> bool {
-    place.part == Part::List && place.path.as_os_str() == ".mcp.json"
+fn is_shared(place: &ConfigLocation) -> bool {
+    place.section == ConfigSection::TopLevel && place.path.as_os_str() == ".mcp.json"
 }
 
 /// The names on the way to the list that a host reads.
-fn list_for(document: &Document, place: &Place, host: &str) -> Result<Vec<String>> {
-    let wanted: Vec<String> = match (&place.part, host) {
-        (Part::Project(project), _) => {
-            let project = project.to_str().ok_or_else(|| not_text("this folder"))?;
+fn list_path_for(document: &Document, place: &ConfigLocation, host: &str) -> Result<Vec<String>> {
+    let wanted: Vec<String> = match (&place.section, host) {
+        (ConfigSection::ClaudeProject(project), _) => {
+            let project = project.to_str().ok_or_else(|| not_utf8_error("this folder"))?;
             vec!["projects".to_owned(), project.to_owned(), "mcpServers".to_owned()]
         }
         (_, "vscode") => vec!["servers".to_owned()],
         _ => vec!["mcpServers".to_owned()],
     };
-    let found = files::list_path(document, &place.part).map_err(|wrong| unchangeable(place, &wrong))?;
+    let found = config_files::list_path(document, &place.section).map_err(|wrong| edit_error(place, &wrong))?;
     match found {
-        Some(found) if found == wanted || (host == OWN && !is_shared(place)) => Ok(found),
+        Some(found) if found == wanted || (host == OWN_HOST && !is_shared(place)) => Ok(found),
         Some(found) => {
-            let names = |path: &[String]| field(&path.iter().map(String::as_str).collect::<Vec<_>>());
-            Err(unchangeable(
+            let names = |path: &[String]| field_path(&path.iter().map(String::as_str).collect::<Vec<_>>());
+            Err(edit_error(
                 place,
                 &format!("it lists servers in `{}`, and {host} reads `{}`", names(&found), names(&wanted)),
             ))
@@ -272,16 +272,16 @@ fn list_for(document: &Document, place: &Place, host: &str) -> Result<Vec<String
 }
 
 /// Lists that come before the one that is written to, and have a server of this name.
-fn hiding(folders: &Folders, host: &str, place: &Place, name: &str) -> Vec<String> {
-    let places = if host == OWN { folders.own() } else { folders.of(host).unwrap_or_default() };
-    let before = places.into_iter().take_while(|other| !other.is_same(place));
+fn shadowing_notes(folders: &ConfigDirs, host: &str, place: &ConfigLocation, name: &str) -> Vec<String> {
+    let places = if host == OWN_HOST { folders.own_locations() } else { folders.host_locations(host).unwrap_or_default() };
+    let before = places.into_iter().take_while(|other| !other.is_same_list(place));
     let lists = before.filter(|other| {
-        let opened = files::open(other).ok().flatten();
+        let opened = config_files::open(other).ok().flatten();
         opened.is_some_and(|opened| {
             opened.list().is_some_and(|list| list.members().iter().any(|member| member.name == name))
         })
     });
     lists
-        .map(|other| format!("note: {} lists `{name}` too, and comes first for {host} here", other.shown()))
+        .map(|other| format!("note: {} lists `{name}` too, and comes first for {host} here", other.describe()))
         .collect()
 }

@@ -10,24 +10,24 @@ use tsugite::client::servers;
 
 use super::references::{self, Reference};
 use super::secrets;
-use crate::edit::{Kind, Node, field};
-use crate::near::{did_you_mean, near};
-use crate::target::files::{BadFile, Listing, Opened, Server};
-use crate::target::hosts::OWN;
+use crate::edit::{NodeKind, Node, field_path};
+use crate::suggest::{did_you_mean, closest_names};
+use crate::target::config_files::{ConfigFileError, ServerList, ConfigFile, ListedServer};
+use crate::target::hosts::OWN_HOST;
 
 /// Something to be told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    pub(super) level: Level,
+    pub(super) level: Severity,
     #[serde(flatten)]
-    pub(super) place: BadFile,
+    pub(super) location: ConfigFileError,
     #[serde(rename = "try")]
     pub(super) hints: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
+pub(super) enum Severity {
     /// The server does not work, or not as it is meant.
     Problem,
     /// It works.
@@ -35,8 +35,8 @@ pub(super) enum Level {
 }
 
 impl Finding {
-    fn new(level: Level, place: BadFile) -> Self {
-        Self { level, place, hints: Vec::new() }
+    fn new(level: Severity, location: ConfigFileError) -> Self {
+        Self { level, location, hints: Vec::new() }
     }
 
     fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -46,164 +46,164 @@ impl Finding {
 }
 
 /// What a whole file has.
-pub(super) fn of_file(listing: &Listing) -> Vec<Finding> {
+pub(super) fn check_file(listing: &ServerList) -> Vec<Finding> {
     let opened = match &listing.file {
         Ok(opened) => opened,
-        Err(wrong) => return vec![Finding::new(Level::Problem, wrong.clone())],
+        Err(wrong) => return vec![Finding::new(Severity::Problem, wrong.clone())],
     };
     let document = &opened.document;
-    if opened.path.is_none() {
+    if opened.list_path.is_none() {
         // Hosts that know no server yet have such files.
         let names = ["mcpServers", "servers"];
-        let typos = document.root().members().iter().filter(|member| !near(&member.name, names).is_empty());
+        let typos = document.root().members().iter().filter(|member| !closest_names(&member.name, names).is_empty());
         return typos
             .map(|member| {
-                let place = BadFile {
-                    line: Some(document.line(member.start)),
+                let place = ConfigFileError {
+                    line: Some(document.line_number(member.start)),
                     column: None,
-                    field: Some(field(&[&member.name])),
+                    field: Some(field_path(&[&member.name])),
                     message: "nobody reads this".to_owned(),
                 };
-                let finding = Finding::new(Level::Problem, place);
+                let finding = Finding::new(Severity::Problem, place);
                 did_you_mean(&member.name, names).into_iter().fold(finding, Finding::hint)
             })
             .collect();
     }
     let mut findings = Vec::new();
-    let (read, is) = (wanted_list(listing), field(&opened.names()));
+    let (read, is) = (expected_list(listing), field_path(&opened.list_names()));
     if let (Some(wanted), Some(list)) = (read, opened.list())
         && wanted != is
     {
         let message = format!("{} reads `{wanted}`", listing.hosts.join(" and "));
-        let place = BadFile { line: Some(document.line(list.start)), column: None, field: Some(is), message };
-        findings.push(Finding::new(Level::Problem, place));
+        let place = ConfigFileError { line: Some(document.line_number(list.start)), column: None, field: Some(is), message };
+        findings.push(Finding::new(Severity::Problem, place));
     }
     findings
 }
 
 /// The name of the list that the readers of a file look for, if they look for one only.
-fn wanted_list(listing: &Listing) -> Option<&'static str> {
-    let name = listing.place.path.file_name().and_then(|name| name.to_str());
+fn expected_list(listing: &ServerList) -> Option<&'static str> {
+    let name = listing.location.path.file_name().and_then(|name| name.to_str());
     match (listing.hosts.as_slice(), name) {
-        ([OWN], _) | (_, Some("settings.json" | ".claude.json")) => None,
+        ([OWN_HOST], _) | (_, Some("settings.json" | ".claude.json")) => None,
         (["vscode"], _) => Some("servers"),
         _ => Some("mcpServers"),
     }
 }
 
 /// What one server has.
-pub(super) fn of_server(listing: &Listing, opened: &Opened, server: &Server<'_>) -> Vec<Finding> {
-    let names: Vec<&str> = opened.names().into_iter().chain([server.member.name.as_str()]).collect();
-    let check = Check { opened, hosts: &listing.hosts, own: field(&names), server };
+pub(super) fn check_server(listing: &ServerList, opened: &ConfigFile, server: &ListedServer<'_>) -> Vec<Finding> {
+    let names: Vec<&str> = opened.list_names().into_iter().chain([server.member.name.as_str()]).collect();
+    let check = ServerCheck { opened, hosts: &listing.hosts, field_path: field_path(&names), server };
     let mut findings = Vec::new();
-    check.shape(&mut findings);
-    check.unknown_members(&mut findings);
-    check.variables(&mut findings);
-    check.command(&mut findings);
-    check.url(&mut findings);
-    check.secrets(&mut findings);
+    check.check_shape(&mut findings);
+    check.check_unknown_members(&mut findings);
+    check.check_variables(&mut findings);
+    check.check_command(&mut findings);
+    check.check_url(&mut findings);
+    check.check_secrets(&mut findings);
     if server.disabled {
         // Nobody tries.
-        findings.iter_mut().for_each(|finding| finding.level = Level::Warning);
+        findings.iter_mut().for_each(|finding| finding.level = Severity::Warning);
     }
-    findings.sort_by_key(|finding| (finding.level == Level::Warning, finding.place.line));
+    findings.sort_by_key(|finding| (finding.level == Severity::Warning, finding.location.line));
     findings
 }
 
 /// Servers that a host has under a name it has met before, each with the list that wins.
-pub(super) fn hidden(listings: &[Listing], which: usize, name: &str) -> Vec<Finding> {
-    let lists = |listing: &Listing| {
+pub(super) fn find_shadowed(listings: &[ServerList], which: usize, name: &str) -> Vec<Finding> {
+    let lists = |listing: &ServerList| {
         let opened = listing.file.as_ref().ok();
         opened.and_then(|opened| {
             let list = opened.list()?.members().iter().find(|member| member.name == name)?;
-            Some(opened.document.line(list.start))
+            Some(opened.document.line_number(list.start))
         })
     };
     let Some(listing) = listings.get(which) else { return Vec::new() };
     let Some(line) = lists(listing) else { return Vec::new() };
     let hosts = listing.hosts.iter().filter_map(|host| {
-        let before = order(listings, host).into_iter().take_while(|number| *number != which);
+        let before = host_precedence(listings, host).into_iter().take_while(|number| *number != which);
         let winner = before.filter_map(|number| listings.get(number)).find(|other| lists(other).is_some())?;
         Some((*host, winner))
     });
     hosts
         .map(|(host, winner)| {
-            let message = format!("{host} takes the one in {} instead", winner.place.shown());
+            let message = format!("{host} takes the one in {} instead", winner.location.describe());
             let own = listing.file.as_ref().map(|opened| {
-                let names: Vec<&str> = opened.names().into_iter().chain([name]).collect();
-                field(&names)
+                let names: Vec<&str> = opened.list_names().into_iter().chain([name]).collect();
+                field_path(&names)
             });
-            Finding::new(Level::Warning, BadFile { line: Some(line), column: None, field: own.ok(), message })
+            Finding::new(Severity::Warning, ConfigFileError { line: Some(line), column: None, field: own.ok(), message })
         })
         .collect()
 }
 
 /// The lists of a host, the one that wins first.
-fn order(listings: &[Listing], host: &str) -> Vec<usize> {
-    let folders = crate::target::hosts::Folders::of_this_process();
-    let places = if host == OWN { folders.own() } else { folders.of(host).unwrap_or_default() };
+fn host_precedence(listings: &[ServerList], host: &str) -> Vec<usize> {
+    let folders = crate::target::hosts::ConfigDirs::from_env();
+    let places = if host == OWN_HOST { folders.own_locations() } else { folders.host_locations(host).unwrap_or_default() };
     places
         .iter()
-        .filter_map(|place| listings.iter().position(|listing| listing.place.is_same(place)))
+        .filter_map(|place| listings.iter().position(|listing| listing.location.is_same_list(place)))
         .collect()
 }
 
-struct Check<'a> {
-    opened: &'a Opened,
+struct ServerCheck<'a> {
+    opened: &'a ConfigFile,
     hosts: &'a [&'static str],
     /// The field of the server.
-    own: String,
-    server: &'a Server<'a>,
+    field_path: String,
+    server: &'a ListedServer<'a>,
 }
 
-impl Check<'_> {
+impl ServerCheck<'_> {
     /// What the reader of such files says. Variables have a check of their own.
-    fn shape(&self, findings: &mut Vec<Finding>) {
-        let Some(wrong) = self.server.wrong.as_ref() else { return };
+    fn check_shape(&self, findings: &mut Vec<Finding>) {
+        let Some(wrong) = self.server.error.as_ref() else { return };
         if wrong.unset_variable().is_none() {
-            findings.push(Finding::new(Level::Problem, self.opened.wrong(wrong)));
+            findings.push(Finding::new(Severity::Problem, self.opened.locate_error(wrong)));
         }
     }
 
-    fn unknown_members(&self, findings: &mut Vec<Finding>) {
+    fn check_unknown_members(&self, findings: &mut Vec<Finding>) {
         for member in self.server.member.value.members() {
             let name = member.name.as_str();
-            if KNOWN.contains(&name) {
+            if KNOWN_FIELDS.contains(&name) {
                 continue;
             }
-            let meant = MISTAKEN
+            let meant = FIELD_ALIASES
                 .iter()
                 .find(|(wrong, _)| *wrong == name)
                 .map(|(_, right)| format!("did you mean `{right}`?"));
-            let Some(advice) = meant.or_else(|| did_you_mean(name, KNOWN)) else { continue };
-            let finding = self.finding(Level::Problem, &[name], member.start, "no host knows this field");
+            let Some(advice) = meant.or_else(|| did_you_mean(name, KNOWN_FIELDS)) else { continue };
+            let finding = self.finding(Severity::Problem, &[name], member.start, "no host knows this field");
             findings.push(finding.hint(advice));
         }
     }
 
-    fn variables(&self, findings: &mut Vec<Finding>) {
+    fn check_variables(&self, findings: &mut Vec<Finding>) {
         let mut strings = Vec::new();
         for member in self.server.member.value.members() {
-            if WITH_VARIABLES.contains(&member.name.as_str()) {
-                collect(&member.value, field(&[&member.name]), &mut strings);
+            if FIELDS_WITH_VARIABLES.contains(&member.name.as_str()) {
+                collect_strings(&member.value, field_path(&[&member.name]), &mut strings);
             }
         }
         for (name, at, text) in strings {
-            for (written, reference) in references::pieces(text) {
+            for (written, reference) in references::split_references(text) {
                 let Some(reference) = reference else { continue };
-                findings.extend(self.reference(&name, at, written, reference));
+                findings.extend(self.check_reference(&name, at, written, reference));
             }
         }
     }
 
-    fn reference(&self, name: &str, at: usize, written: &str, reference: Reference<'_>) -> Option<Finding> {
+    fn check_reference(&self, name: &str, at: usize, written: &str, reference: Reference<'_>) -> Option<Finding> {
         let finding =
-            |message: String| self.finding(Level::Problem, &[], at, &message).within(name, &self.own);
+            |message: String| self.finding(Severity::Problem, &[], at, &message).with_field(name, &self.field_path);
         let with_env = written.starts_with("${env:");
-        let stranger = self.hosts.iter().find(|host| !references::is_understood(reference, with_env, host));
+        let stranger = self.hosts.iter().find(|host| !references::is_supported(reference, with_env, host));
         if let Some(host) = stranger {
             let found = finding(format!("{host} does not know what `{written}` means"));
-            return Some(match references::translated(written, host) {
+            return Some(match references::translate(written, host) {
                 Ok(instead) => found.hint(format!("{host} writes `{instead}`")),
                 Err(_) => found,
             });
@@ -226,33 +226,33 @@ impl Check<'_> {
         inputs.filter_map(|input| input.get("id")?.as_str()).any(|known| known == id)
     }
 
-    fn command(&self, findings: &mut Vec<Finding>) {
-        let Some(servers::ConnectionConfig::Command { program, env, cwd, .. }) = &self.server.way else { return };
+    fn check_command(&self, findings: &mut Vec<Finding>) {
+        let Some(servers::ConnectionConfig::Command { program, env, cwd, .. }) = &self.server.endpoint else { return };
         let own = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.into());
         let path = own.or_else(|| env::var_os("PATH")).unwrap_or_default();
-        if let Some(seen) = missing(program, &path, cwd.as_deref()) {
-            let at = self.at("command");
-            findings.push(self.finding(Level::Problem, &["command"], at, &seen));
+        if let Some(seen) = missing_program(program, &path, cwd.as_deref()) {
+            let at = self.position_of("command");
+            findings.push(self.finding(Severity::Problem, &["command"], at, &seen));
         }
     }
 
-    fn url(&self, findings: &mut Vec<Finding>) {
+    fn check_url(&self, findings: &mut Vec<Finding>) {
         let members = self.server.member.value.members().iter();
         let url = members.clone().find(|member| matches!(member.name.as_str(), "url" | "serverUrl"));
-        let Some((member, Kind::String(url))) = url.map(|member| (member, &member.value.kind)) else {
+        let Some((member, NodeKind::String(url))) = url.map(|member| (member, &member.value.kind)) else {
             return;
         };
         let finding = |level, message: &str| self.finding(level, &[&member.name], member.start, message);
         if self.hosts.contains(&"claude-desktop") {
             let name = &self.server.member.name;
-            let found = finding(Level::Problem, "Claude Desktop only starts programs");
+            let found = finding(Severity::Problem, "Claude Desktop only starts programs");
             findings.push(found.hint(format!(
                 "`tsugite config add {name} URL --to claude-desktop --force` writes one that connects to it"
             )));
         }
         let typed = members.clone().any(|member| member.name == "type");
         if self.hosts.contains(&"claude-code") && !typed {
-            let found = finding(Level::Problem, "Claude Code passes over a server with a URL and no `type`");
+            let found = finding(Severity::Problem, "Claude Code passes over a server with a URL and no `type`");
             findings.push(
                 found.hint("\"type\": \"http\" says that it is one of Streamable HTTP, \"sse\" of HTTP+SSE"),
             );
@@ -260,7 +260,7 @@ impl Check<'_> {
         match url.split_once("://") {
             _ if url.starts_with("${") => {}
             None => {
-                let found = finding(Level::Problem, "the URL has no scheme");
+                let found = finding(Severity::Problem, "the URL has no scheme");
                 findings.push(found.hint("it begins with https:// or http://"));
             }
             Some(("https", _)) => {}
@@ -268,22 +268,22 @@ impl Check<'_> {
             Some(("http", rest)) => {
                 if !is_loopback(rest) {
                     findings.push(finding(
-                        Level::Warning,
+                        Severity::Warning,
                         "everybody on the way can read and change what is said over http://",
                     ));
                 }
             }
             Some(_) => {
-                let found = finding(Level::Problem, "the URL's scheme is nothing a server speaks");
+                let found = finding(Severity::Problem, "the URL's scheme is nothing a server speaks");
                 findings.push(found.hint("it begins with https:// or http://"));
             }
         }
     }
 
-    fn secrets(&self, findings: &mut Vec<Finding>) {
+    fn check_secrets(&self, findings: &mut Vec<Finding>) {
         let mut found = |name: String, at: usize| {
-            let finding = self.finding(Level::Warning, &[], at, "a secret seems to stand here in plain text");
-            let finding = finding.within(&name, &self.own);
+            let finding = self.finding(Severity::Warning, &[], at, "a secret seems to stand here in plain text");
+            let finding = finding.with_field(&name, &self.field_path);
             let instead = match self.hosts {
                 hosts if hosts.contains(&"claude-desktop") => None,
                 hosts if hosts.contains(&"cursor") || hosts.contains(&"vscode") => Some("${env:NAME}"),
@@ -294,27 +294,27 @@ impl Check<'_> {
         };
         for member in self.server.member.value.members() {
             match (member.name.as_str(), &member.value.kind) {
-                (name @ ("env" | "headers"), Kind::Object(pairs)) => {
+                (name @ ("env" | "headers"), NodeKind::Object(pairs)) => {
                     for pair in pairs {
-                        if let Kind::String(value) = &pair.value.kind
+                        if let NodeKind::String(value) = &pair.value.kind
                             && secrets::is_plain_secret(&pair.name, value)
                         {
-                            found(field(&[name, &pair.name]), pair.start);
+                            found(field_path(&[name, &pair.name]), pair.start);
                         }
                     }
                 }
-                ("args", Kind::Array(items)) => {
+                ("args", NodeKind::Array(items)) => {
                     let text = |item: &Node| match &item.kind {
-                        Kind::String(text) => text.clone(),
+                        NodeKind::String(text) => text.clone(),
                         _ => String::new(),
                     };
                     let args: Vec<String> = items.iter().map(text).collect();
-                    for number in secrets::secret_args(&args) {
+                    for number in secrets::secret_arg_indices(&args) {
                         let at = items.get(number).map_or(member.start, |item| item.start);
                         found(format!("args[{number}]"), at);
                     }
                 }
-                (name @ ("url" | "serverUrl"), Kind::String(url)) if secrets::url_is_secret(url) => {
+                (name @ ("url" | "serverUrl"), NodeKind::String(url)) if secrets::url_has_secret(url) => {
                     found(name.to_owned(), member.start);
                 }
                 _ => {}
@@ -322,19 +322,19 @@ impl Check<'_> {
         }
     }
 
-    fn finding(&self, level: Level, names: &[&str], at: usize, message: &str) -> Finding {
-        let inner = if names.is_empty() { String::new() } else { field(names) };
+    fn finding(&self, level: Severity, names: &[&str], at: usize, message: &str) -> Finding {
+        let inner = if names.is_empty() { String::new() } else { field_path(names) };
         let dot = if inner.is_empty() || inner.starts_with('[') { "" } else { "." };
-        let place = BadFile {
-            line: Some(self.opened.document.line(at)),
+        let place = ConfigFileError {
+            line: Some(self.opened.document.line_number(at)),
             column: None,
-            field: Some(format!("{}{dot}{inner}", self.own)),
+            field: Some(format!("{}{dot}{inner}", self.field_path)),
             message: message.to_owned(),
         };
         Finding::new(level, place)
     }
 
-    fn at(&self, name: &str) -> usize {
+    fn position_of(&self, name: &str) -> usize {
         let member = self.server.member.value.members().iter().find(|member| member.name == name);
         member.map_or(self.server.member.start, |member| member.start)
     }
@@ -342,27 +342,27 @@ impl Check<'_> {
 
 impl Finding {
     /// The same, of a part of the server whose field is known already.
-    fn within(mut self, name: &str, own: &str) -> Self {
+    fn with_field(mut self, name: &str, own: &str) -> Self {
         let dot = if name.starts_with('[') { "" } else { "." };
-        self.place.field = Some(format!("{own}{dot}{name}"));
+        self.location.field = Some(format!("{own}{dot}{name}"));
         self
     }
 }
 
 /// Every string of a value, with its field and its place.
-fn collect<'a>(node: &'a Node, own: String, out: &mut Vec<(String, usize, &'a str)>) {
+fn collect_strings<'a>(node: &'a Node, own: String, out: &mut Vec<(String, usize, &'a str)>) {
     match &node.kind {
-        Kind::String(text) => out.push((own, node.start, text)),
-        Kind::Array(items) => {
+        NodeKind::String(text) => out.push((own, node.start, text)),
+        NodeKind::Array(items) => {
             for (number, item) in items.iter().enumerate() {
-                collect(item, format!("{own}[{number}]"), out);
+                collect_strings(item, format!("{own}[{number}]"), out);
             }
         }
-        Kind::Object(members) => {
+        NodeKind::Object(members) => {
             for member in members {
-                let name = field(&[&member.name]);
+                let name = field_path(&[&member.name]);
                 let dot = if name.starts_with('[') { "" } else { "." };
-                collect(&member.value, format!("{own}{dot}{name}"), out);
+                collect_strings(&member.value, format!("{own}{dot}{name}"), out);
             }
         }
         _ => {}
@@ -370,7 +370,7 @@ fn collect<'a>(node: &'a Node, own: String, out: &mut Vec<(String, usize, &'a st
 }
 
 /// Why a program cannot be started, if it cannot.
-fn missing(program: &str, path: &std::ffi::OsStr, cwd: Option<&Path>) -> Option<String> {
+fn missing_program(program: &str, path: &std::ffi::OsStr, cwd: Option<&Path>) -> Option<String> {
     if program.contains('/') {
         let file = cwd.unwrap_or(Path::new("")).join(program);
         return match fs::metadata(&file) {
@@ -382,11 +382,11 @@ fn missing(program: &str, path: &std::ffi::OsStr, cwd: Option<&Path>) -> Option<
             Ok(_) => None,
         };
     }
-    let there = env::split_paths(path).any(|folder| is_program(&folder.join(program)));
+    let there = env::split_paths(path).any(|folder| is_executable(&folder.join(program)));
     (!there).then(|| format!("`{program}` is not in PATH; looked in {}", path.to_string_lossy()))
 }
 
-fn is_program(file: &Path) -> bool {
+fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
@@ -407,9 +407,9 @@ fn is_loopback(rest: &str) -> bool {
 }
 
 /// In which members hosts resolve variables.
-const WITH_VARIABLES: [&str; 8] = ["command", "args", "env", "envFile", "cwd", "url", "serverUrl", "headers"];
+const FIELDS_WITH_VARIABLES: [&str; 8] = ["command", "args", "env", "envFile", "cwd", "url", "serverUrl", "headers"];
 /// What some host or other has in an entry.
-const KNOWN: [&str; 32] = [
+const KNOWN_FIELDS: [&str; 32] = [
     "type",
     "command",
     "args",
@@ -444,7 +444,7 @@ const KNOWN: [&str; 32] = [
     "trust",
 ];
 /// What is written for another field, and looks nothing like it.
-const MISTAKEN: [(&str, &str); 9] = [
+const FIELD_ALIASES: [(&str, &str); 9] = [
     ("transport", "type"),
     ("transportType", "type"),
     ("cmd", "command"),

@@ -6,13 +6,13 @@ use clap::Args;
 use serde_json::{Value, json};
 use tsugite::client::servers::ConnectionConfig;
 
-use super::checks::{self, Finding, Level};
-use super::connect::{self, Connected};
-use crate::fail::{Exit, Failure, Result};
-use crate::near::did_you_mean;
-use crate::options::seconds;
-use crate::screen::{Screen, Style};
-use crate::target::files::{self, Listing};
+use super::checks::{self, Finding, Severity};
+use super::connect::{self, ConnectReport};
+use crate::error::{ExitStatus, CliError, Result};
+use crate::suggest::did_you_mean;
+use crate::options::parse_seconds;
+use crate::console::{Console, Style};
+use crate::target::config_files::{self, ServerList};
 
 /// Check every file and every server
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(super) struct Doctor {
     #[arg(long)]
     connect: bool,
     /// How long connecting may take [default: 30]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "connect")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, requires = "connect")]
     timeout: Option<Duration>,
     /// Print what was found, and failures, as JSON
     #[arg(long)]
@@ -36,25 +36,25 @@ pub(super) struct Doctor {
 }
 
 /// A file, and what was found in it.
-struct Examined<'a> {
-    listing: &'a Listing,
+struct FileReport<'a> {
+    listing: &'a ServerList,
     findings: Vec<Finding>,
-    servers: Vec<Patient>,
+    servers: Vec<ServerReport>,
 }
 
 /// A server, and what was found.
-struct Patient {
+struct ServerReport {
     name: String,
     disabled: bool,
     findings: Vec<Finding>,
-    connected: Option<Result<Connected>>,
+    connect_report: Option<Result<ConnectReport>>,
 }
 
 /// A file and one of its servers, by their numbers; its name, and how to reach it.
-type Reachable = ((usize, usize), (String, ConnectionConfig));
+type ReachableServer = ((usize, usize), (String, ConnectionConfig));
 
 #[derive(Default)]
-struct Count {
+struct DoctorSummary {
     problems: usize,
     warnings: usize,
     unreached: usize,
@@ -63,14 +63,14 @@ struct Count {
 
 impl Doctor {
     pub(super) async fn run(self) -> Result<()> {
-        let screen = Screen::new(self.json);
-        let listings = files::all();
+        let screen = Console::new(self.json);
+        let listings = config_files::all_lists();
         let (mut files, names, ways) = self.examine(&listings);
         if let Some(name) = &self.name
             && files.iter().all(|file| file.servers.is_empty())
         {
-            self.explain(&screen, &files)?;
-            let failure = Failure::usage(format!("no file lists `{name}`")).at("name");
+            self.show_broken_files(&screen, &files)?;
+            let failure = CliError::usage(format!("no file lists `{name}`")).at_step("name");
             return Err(match did_you_mean(name, names.iter().map(String::as_str)) {
                 Some(advice) => failure.hint(advice),
                 None => failure.hint("`tsugite config list` shows what there is"),
@@ -78,40 +78,40 @@ impl Doctor {
         }
         if self.connect {
             let (places, servers): (Vec<_>, Vec<_>) = ways.into_iter().unzip();
-            let outcomes = connect::all(servers, self.timeout.unwrap_or(TIME)).await;
+            let outcomes = connect::connect_all(servers, self.timeout.unwrap_or(CONNECT_TIMEOUT)).await;
             for ((file, server), outcome) in places.into_iter().zip(outcomes) {
-                let file: Option<&mut Examined<'_>> = files.get_mut(file);
+                let file: Option<&mut FileReport<'_>> = files.get_mut(file);
                 if let Some(patient) = file.and_then(|file| file.servers.get_mut(server)) {
-                    patient.connected = Some(outcome);
+                    patient.connect_report = Some(outcome);
                 }
             }
         }
-        let count = Count::of(&files);
+        let count = DoctorSummary::from_files(&files);
         match self.json {
-            true => screen.json(&count.json(&files))?,
+            true => screen.print_json(&count.to_json(&files))?,
             false => {
                 for file in &files {
-                    show(&screen, file)?;
+                    show_file(&screen, file)?;
                 }
-                screen.line(&count.line(files.len()))?;
+                screen.print_line(&count.summary_line(files.len()))?;
             }
         }
         match count {
-            Count { problems: 1.., .. } => Err(Failure::silent(Exit::Usage)),
-            Count { unreached: 1.., .. } => Err(Failure::silent(Exit::Connect)),
+            DoctorSummary { problems: 1.., .. } => Err(CliError::silent(ExitStatus::Usage)),
+            DoctorSummary { unreached: 1.., .. } => Err(CliError::silent(ExitStatus::Connect)),
             _ => Ok(()),
         }
     }
 
     /// Looks at everything; also gives all names there are, and how to reach those servers that can be.
-    fn examine<'a>(&self, listings: &'a [Listing]) -> (Vec<Examined<'a>>, Vec<String>, Vec<Reachable>) {
+    fn examine<'a>(&self, listings: &'a [ServerList]) -> (Vec<FileReport<'a>>, Vec<String>, Vec<ReachableServer>) {
         let (mut files, mut names, mut ways) = (Vec::new(), Vec::new(), Vec::new());
         for (number, listing) in listings.iter().enumerate() {
-            let mut findings = checks::of_file(listing);
-            let servers = match listing.file.as_ref().map(|opened| (opened, opened.servers(&listing.place))) {
+            let mut findings = checks::check_file(listing);
+            let servers = match listing.file.as_ref().map(|opened| (opened, opened.servers(&listing.location))) {
                 Ok((opened, Ok(servers))) => servers.into_iter().map(|server| (opened, server)).collect(),
                 Ok((_, Err(wrong))) => {
-                    findings.push(Finding { level: Level::Problem, place: wrong, hints: Vec::new() });
+                    findings.push(Finding { level: Severity::Problem, location: wrong, hints: Vec::new() });
                     Vec::new()
                 }
                 Err(_) => Vec::new(),
@@ -123,101 +123,101 @@ impl Doctor {
                 if self.name.as_ref().is_some_and(|wanted| *wanted != name) {
                     continue;
                 }
-                let mut findings = checks::of_server(listing, opened, &server);
-                findings.extend(checks::hidden(listings, number, &name));
-                let sound = findings.iter().all(|finding| finding.level == Level::Warning);
-                if let (true, false, Some(way)) = (sound, server.disabled, server.way) {
+                let mut findings = checks::check_server(listing, opened, &server);
+                findings.extend(checks::find_shadowed(listings, number, &name));
+                let sound = findings.iter().all(|finding| finding.level == Severity::Warning);
+                if let (true, false, Some(way)) = (sound, server.disabled, server.endpoint) {
                     ways.push(((files.len(), patients.len()), (name.clone(), way)));
                 }
-                patients.push(Patient { name, disabled: server.disabled, findings, connected: None });
+                patients.push(ServerReport { name, disabled: server.disabled, findings, connect_report: None });
             }
             // A file is of interest if it lists the server, or if it may.
             if self.name.is_none() || !patients.is_empty() || !findings.is_empty() {
-                files.push(Examined { listing, findings, servers: patients });
+                files.push(FileReport { listing, findings, servers: patients });
             }
         }
         (files, names, ways)
     }
 
     /// Files that are wrong may be why a name is not found.
-    fn explain(&self, screen: &Screen, files: &[Examined<'_>]) -> Result<()> {
+    fn show_broken_files(&self, screen: &Console, files: &[FileReport<'_>]) -> Result<()> {
         match self.json {
             true => Ok(()),
-            false => files.iter().try_for_each(|file| show(screen, file)),
+            false => files.iter().try_for_each(|file| show_file(screen, file)),
         }
     }
 }
 
-fn show(screen: &Screen, file: &Examined<'_>) -> Result<()> {
-    let heading = format!("{} ({})", file.listing.place.shown(), file.listing.hosts.join(", "));
-    screen.line(&screen.paint(Style::Bold, &screen.words(&heading)))?;
+fn show_file(screen: &Console, file: &FileReport<'_>) -> Result<()> {
+    let heading = format!("{} ({})", file.listing.location.describe(), file.listing.hosts.join(", "));
+    screen.print_line(&screen.paint(Style::Bold, &screen.sanitized(&heading)))?;
     for finding in &file.findings {
         show_finding(screen, finding, "  ")?;
     }
     if file.servers.is_empty() && file.findings.is_empty() {
-        screen.line("  lists none")?;
+        screen.print_line("  lists none")?;
     }
     for patient in &file.servers {
         let mut said = Vec::new();
         if patient.disabled {
             said.push("disabled".to_owned());
-        } else if patient.findings.is_empty() && !matches!(patient.connected, Some(Err(_))) {
+        } else if patient.findings.is_empty() && !matches!(patient.connect_report, Some(Err(_))) {
             said.push("fine".to_owned());
         }
-        if let Some(Ok(Connected { revision, ms })) = &patient.connected {
+        if let Some(Ok(ConnectReport { revision, ms })) = &patient.connect_report {
             said.push(format!("connected in {ms} ms, on {revision}"));
         }
-        let name = screen.paint(Style::Green, &screen.words(&patient.name));
+        let name = screen.paint(Style::Green, &screen.sanitized(&patient.name));
         let said = if said.is_empty() { String::new() } else { format!("  {}", said.join(", ")) };
-        screen.line(&format!("  {name}{said}"))?;
+        screen.print_line(&format!("  {name}{said}"))?;
         for finding in &patient.findings {
             show_finding(screen, finding, "    ")?;
         }
-        if let Some(Err(failure)) = &patient.connected {
+        if let Some(Err(failure)) = &patient.connect_report {
             let step = failure.step.map(|step| format!(" (step {step})")).unwrap_or_default();
-            let seen = failure.seen.as_deref().map(|seen| format!(": {seen}")).unwrap_or_default();
+            let seen = failure.detail.as_deref().map(|seen| format!(": {seen}")).unwrap_or_default();
             let label = screen.paint(Style::Red, "unreached:");
-            let text = screen.words(&format!("{}{step}{seen}", failure.what)).replace('\n', "\n      ");
-            screen.line(&format!("    {label} {text}"))?;
+            let text = screen.sanitized(&format!("{}{step}{seen}", failure.message)).replace('\n', "\n      ");
+            screen.print_line(&format!("    {label} {text}"))?;
             for hint in &failure.hints {
-                screen.line(&format!("      try {}", screen.words(hint)))?;
+                screen.print_line(&format!("      try {}", screen.sanitized(hint)))?;
             }
         }
     }
     Ok(())
 }
 
-fn show_finding(screen: &Screen, finding: &Finding, indent: &str) -> Result<()> {
+fn show_finding(screen: &Console, finding: &Finding, indent: &str) -> Result<()> {
     let label = match finding.level {
-        Level::Problem => screen.paint(Style::Red, "problem:"),
-        Level::Warning => screen.paint(Style::Dim, "warning:"),
+        Severity::Problem => screen.paint(Style::Red, "problem:"),
+        Severity::Warning => screen.paint(Style::Dim, "warning:"),
     };
-    screen.line(&format!("{indent}{label} {}", screen.words(&finding.place.to_string())))?;
+    screen.print_line(&format!("{indent}{label} {}", screen.sanitized(&finding.location.to_string())))?;
     for hint in &finding.hints {
-        screen.line(&format!("{indent}  try {}", screen.words(hint)))?;
+        screen.print_line(&format!("{indent}  try {}", screen.sanitized(hint)))?;
     }
     Ok(())
 }
 
-impl Count {
-    fn of(files: &[Examined<'_>]) -> Self {
+impl DoctorSummary {
+    fn from_files(files: &[FileReport<'_>]) -> Self {
         let mut count = Self::default();
         for file in files {
             let of_servers = file.servers.iter().flat_map(|server| &server.findings);
             for finding in file.findings.iter().chain(of_servers) {
                 match finding.level {
-                    Level::Problem => count.problems += 1,
-                    Level::Warning => count.warnings += 1,
+                    Severity::Problem => count.problems += 1,
+                    Severity::Warning => count.warnings += 1,
                 }
             }
             count.servers += file.servers.len();
-            let unreached = file.servers.iter().filter(|server| matches!(server.connected, Some(Err(_))));
+            let unreached = file.servers.iter().filter(|server| matches!(server.connect_report, Some(Err(_))));
             count.unreached += unreached.count();
         }
         count
     }
 
-    fn line(&self, files: usize) -> String {
+    fn summary_line(&self, files: usize) -> String {
         let many = |count: usize, what: &str| match count {
             1 => format!("1 {what}"),
             _ => format!("{count} {what}s"),
@@ -230,19 +230,19 @@ impl Count {
         line
     }
 
-    fn json(&self, files: &[Examined<'_>]) -> Value {
+    fn to_json(&self, files: &[FileReport<'_>]) -> Value {
         let files = files.iter().map(|file| {
             let servers = file.servers.iter().map(|server| {
                 json!({
                     "name": server.name,
                     "disabled": server.disabled,
                     "findings": server.findings,
-                    "connect": server.connected.as_ref().map(connect::json_of),
+                    "connect": server.connect_report.as_ref().map(connect::report_json),
                 })
             });
             json!({
-                "path": files::absolute(&file.listing.place),
-                "project": file.listing.place.project(),
+                "path": config_files::absolute_path(&file.listing.location),
+                "project": file.listing.location.project(),
                 "hosts": file.listing.hosts,
                 "findings": file.findings,
                 "servers": servers.collect::<Vec<Value>>(),
@@ -258,4 +258,4 @@ impl Count {
 }
 
 /// How long connecting may take.
-const TIME: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -5,17 +5,17 @@ mod checks;
 mod connect;
 mod doctor;
 mod entry;
-mod list;
+mod list_servers;
 mod references;
 mod remove;
 mod secrets;
-mod writing;
+mod change_plan;
 
 use clap::{Args, Subcommand};
 
-use crate::fail::{Failure, Result};
-use crate::near::did_you_mean;
-use crate::target::hosts::{HOSTS, OWN, Scope};
+use crate::error::{CliError, Result};
+use crate::suggest::did_you_mean;
+use crate::target::hosts::{HOSTS, OWN_HOST, Scope};
 
 /// List, add, remove and check servers in the files of Claude, Cursor and VS Code
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(crate) struct Config {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    List(list::List),
+    List(list_servers::ListServers),
     Add(add::Add),
     Remove(remove::Remove),
     Doctor(doctor::Doctor),
@@ -58,7 +58,7 @@ impl Config {
 
 /// For whom.
 #[derive(Debug, Args)]
-struct Scopes {
+struct ScopeOptions {
     /// The file for every folder; the default
     #[arg(long, group = "scope")]
     global: bool,
@@ -70,8 +70,8 @@ struct Scopes {
     local: bool,
 }
 
-impl Scopes {
-    fn given(&self) -> Option<Scope> {
+impl ScopeOptions {
+    fn scope(&self) -> Option<Scope> {
         match (self.global, self.project, self.local) {
             (true, ..) => Some(Scope::Global),
             (_, true, _) => Some(Scope::Project),
@@ -82,23 +82,23 @@ impl Scopes {
 }
 
 /// A host that was named.
-fn host(name: &str) -> Result<&'static str> {
-    if let Some(host) = HOSTS.into_iter().chain([OWN]).find(|host| *host == name) {
+fn parse_host(name: &str) -> Result<&'static str> {
+    if let Some(host) = HOSTS.into_iter().chain([OWN_HOST]).find(|host| *host == name) {
         return Ok(host);
     }
-    let failure = Failure::usage(format!("no host is known as `{name}`")).at("name");
-    let failure = match did_you_mean(name, HOSTS.into_iter().chain([OWN])) {
+    let failure = CliError::usage(format!("no host is known as `{name}`")).at_step("name");
+    let failure = match did_you_mean(name, HOSTS.into_iter().chain([OWN_HOST])) {
         Some(advice) => failure.hint(advice),
         None => failure,
     };
-    Err(failure.hint(format!("known are {}, {OWN}", HOSTS.join(", "))))
+    Err(failure.hint(format!("known are {}, {OWN_HOST}", HOSTS.join(", "))))
 }
 
 /// Hosts that were named, each once.
-fn hosts(names: &[String]) -> Result<Vec<&'static str>> {
+fn parse_hosts(names: &[String]) -> Result<Vec<&'static str>> {
     let mut hosts = Vec::new();
     for name in names {
-        let host = host(name)?;
+        let host = parse_host(name)?;
         if !hosts.contains(&host) {
             hosts.push(host);
         }
@@ -107,7 +107,7 @@ fn hosts(names: &[String]) -> Result<Vec<&'static str>> {
 }
 
 /// How a scope is asked for.
-fn option(scope: Scope) -> &'static str {
+fn scope_option(scope: Scope) -> &'static str {
     match scope {
         Scope::Global => "--global",
         Scope::Project => "--project",

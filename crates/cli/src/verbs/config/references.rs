@@ -7,7 +7,7 @@
 //! | Claude Desktop | none | |
 //! | tsugite | all of these | |
 
-use crate::target::hosts::OWN;
+use crate::target::hosts::OWN_HOST;
 
 /// What stands between `${` and `}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,35 +19,35 @@ pub(super) enum Reference<'a> {
     /// What VS Code asks for.
     Input(&'a str),
     /// What an editor knows.
-    Known(&'a str),
+    EditorVariable(&'a str),
 }
 
 /// The text as `host` would have it, or what it cannot say.
-pub(super) fn translated(text: &str, host: &str) -> Result<String, String> {
+pub(super) fn translate(text: &str, host: &str) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
-    for (written, reference) in pieces(text) {
+    for (written, reference) in split_references(text) {
         match reference {
             None => out.push_str(written),
-            Some(reference) => out.push_str(&said(reference, written, host)?),
+            Some(reference) => out.push_str(&write_reference(reference, written, host)?),
         }
     }
     Ok(out)
 }
 
 /// A reference to a variable of the environment, as `host` would have it.
-pub(super) fn variable(name: &str, host: &str) -> Result<String, String> {
-    said(Reference::Variable { name, default: None }, &format!("${{{name}}}"), host)
+pub(super) fn env_reference(name: &str, host: &str) -> Result<String, String> {
+    write_reference(Reference::Variable { name, default: None }, &format!("${{{name}}}"), host)
 }
 
-fn said(reference: Reference<'_>, written: &str, host: &str) -> Result<String, String> {
+fn write_reference(reference: Reference<'_>, written: &str, host: &str) -> Result<String, String> {
     let cannot = || Err(format!("{host} does not know what `{written}` means"));
     match (host, reference) {
-        (OWN, _) => Ok(written.to_owned()),
+        (OWN_HOST, _) => Ok(written.to_owned()),
         ("claude-code", Reference::Variable { name, default: None }) => Ok(format!("${{{name}}}")),
         ("claude-code", Reference::Variable { .. }) => Ok(written.to_owned()),
-        ("claude-code", Reference::Known("userHome")) => Ok("${HOME}".to_owned()),
+        ("claude-code", Reference::EditorVariable("userHome")) => Ok("${HOME}".to_owned()),
         ("cursor" | "vscode", Reference::Variable { name, default: None }) => Ok(format!("${{env:{name}}}")),
-        ("cursor" | "vscode", Reference::Known(_)) | ("vscode", Reference::Input(_)) => {
+        ("cursor" | "vscode", Reference::EditorVariable(_)) | ("vscode", Reference::Input(_)) => {
             Ok(written.to_owned())
         }
         _ => cannot(),
@@ -55,18 +55,18 @@ fn said(reference: Reference<'_>, written: &str, host: &str) -> Result<String, S
 }
 
 /// Whether `host` takes a reference as it is written.
-pub(super) fn is_understood(reference: Reference<'_>, written_with_env: bool, host: &str) -> bool {
+pub(super) fn is_supported(reference: Reference<'_>, written_with_env: bool, host: &str) -> bool {
     match (host, reference) {
-        (OWN, _) => true,
+        (OWN_HOST, _) => true,
         ("claude-code", Reference::Variable { .. }) => !written_with_env,
         ("cursor" | "vscode", Reference::Variable { default, .. }) => written_with_env && default.is_none(),
-        ("cursor" | "vscode", Reference::Known(_)) | ("vscode", Reference::Input(_)) => true,
+        ("cursor" | "vscode", Reference::EditorVariable(_)) | ("vscode", Reference::Input(_)) => true,
         _ => false,
     }
 }
 
 /// A text cut into what is no reference and what is one. What only looks like one is none: a shell has more of them.
-pub(super) fn pieces(text: &str) -> Vec<(&str, Option<Reference<'_>>)> {
+pub(super) fn split_references(text: &str) -> Vec<(&str, Option<Reference<'_>>)> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -75,7 +75,7 @@ pub(super) fn pieces(text: &str) -> Vec<(&str, Option<Reference<'_>>)> {
         let (written, behind) = reference.split_at_checked(end + 1).unwrap_or((reference, ""));
         let inside = written.get(2..end).unwrap_or_default();
         pieces.push((before, None));
-        pieces.push((written, read(inside)));
+        pieces.push((written, parse_reference(inside)));
         rest = behind;
     }
     pieces.push((rest, None));
@@ -83,7 +83,7 @@ pub(super) fn pieces(text: &str) -> Vec<(&str, Option<Reference<'_>>)> {
     pieces
 }
 
-fn read(inside: &str) -> Option<Reference<'_>> {
+fn parse_reference(inside: &str) -> Option<Reference<'_>> {
     let named = |name: &str| {
         !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-.".contains(letter))
     };
@@ -94,13 +94,13 @@ fn read(inside: &str) -> Option<Reference<'_>> {
         Some(("env", name)) if named(name) => Some(Reference::Variable { name, default: None }),
         Some(("input", id)) if !id.is_empty() => Some(Reference::Input(id)),
         Some(_) => None,
-        None if KNOWN.contains(&inside) => Some(Reference::Known(inside)),
+        None if EDITOR_VARIABLES.contains(&inside) => Some(Reference::EditorVariable(inside)),
         None => named(inside).then_some(Reference::Variable { name: inside, default: None }),
     }
 }
 
 /// What editors know, in the words of Cursor and VS Code.
-const KNOWN: [&str; 5] = ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
+const EDITOR_VARIABLES: [&str; 5] = ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
 
 #[cfg(test)]
 mod tests {
@@ -131,10 +131,10 @@ mod tests {
         ];
         for (text, host, expected) in cases {
             let expected = expected.map(str::to_owned).map_err(str::to_owned);
-            assert_eq!(translated(text, host), expected, "{text} for {host}");
+            assert_eq!(translate(text, host), expected, "{text} for {host}");
         }
-        assert_eq!(variable("A", "vscode"), Ok("${env:A}".to_owned()));
-        assert_eq!(variable("A", "tsugite"), Ok("${A}".to_owned()));
-        assert!(variable("A", "claude-desktop").is_err());
+        assert_eq!(env_reference("A", "vscode"), Ok("${env:A}".to_owned()));
+        assert_eq!(env_reference("A", "tsugite"), Ok("${A}".to_owned()));
+        assert!(env_reference("A", "claude-desktop").is_err());
     }
 }

@@ -2,14 +2,14 @@
 
 use clap::Args;
 
-use super::writing::{Done, Plan};
-use super::{Scopes, hosts, option};
+use super::change_plan::{ChangeKind, ChangePlan};
+use super::{ScopeOptions, parse_hosts, scope_option};
 use crate::edit::Node;
-use crate::fail::{Failure, Result};
-use crate::near::did_you_mean;
-use crate::screen::Screen;
-use crate::target::files::{self, Opened};
-use crate::target::hosts::{Folders, OWN, Place, Scope};
+use crate::error::{CliError, Result};
+use crate::suggest::did_you_mean;
+use crate::console::Console;
+use crate::target::config_files::{self, ConfigFile};
+use crate::target::hosts::{ConfigDirs, OWN_HOST, ConfigLocation, Scope};
 
 /// Remove a server from the files of hosts
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(super) struct Remove {
     #[arg(long, value_name = "HOST,…", value_delimiter = ',', required = true)]
     from: Vec<String>,
     #[command(flatten)]
-    scopes: Scopes,
+    scopes: ScopeOptions,
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -38,57 +38,57 @@ pub(super) struct Remove {
 }
 
 /// A list, those who read it, and its file.
-type Candidate = (Place, Vec<&'static str>);
+type RemovalTarget = (ConfigLocation, Vec<&'static str>);
 
 impl Remove {
     pub(super) fn run(self) -> Result<()> {
-        let screen = Screen::new(self.json);
-        let mut plan = Plan::default();
-        let mut done: Vec<Place> = Vec::new();
-        for (place, hosts) in self.hits(&Folders::of_this_process())? {
+        let screen = Console::new(self.json);
+        let mut plan = ChangePlan::default();
+        let mut done: Vec<ConfigLocation> = Vec::new();
+        for (place, hosts) in self.find_targets(&ConfigDirs::from_env())? {
             // Two hosts may read one file.
-            if done.iter().any(|other| other.is_same(&place)) {
+            if done.iter().any(|other| other.is_same_list(&place)) {
                 continue;
             }
             let (file, document) = plan.file(&place)?;
-            let path = files::list_path(document, &place.part).ok().flatten().unwrap_or_default();
+            let path = config_files::list_path(document, &place.section).ok().flatten().unwrap_or_default();
             let names: Vec<&str> = path.iter().map(String::as_str).collect();
-            let changed = document.without(&names, &self.name);
+            let changed = document.remove(&names, &self.name);
             let changed = changed.map(|text| text.unwrap_or_else(|| document.text().to_owned()));
-            plan.change(file, &place, changed)?;
-            plan.step(hosts.join(", "), &place, file, Done::Removed);
+            plan.set_text(file, &place, changed)?;
+            plan.add_step(hosts.join(", "), &place, file, ChangeKind::Removed);
             done.push(place);
         }
-        plan.carry_out(&self.name, self.dry_run, &screen)
+        plan.apply(&self.name, self.dry_run, &screen)
     }
 
     /// The lists that the server is removed from.
-    fn hits(&self, folders: &Folders) -> Result<Vec<Candidate>> {
-        let scope = self.scopes.given();
+    fn find_targets(&self, folders: &ConfigDirs) -> Result<Vec<RemovalTarget>> {
+        let scope = self.scopes.scope();
         if self.from.iter().any(|from| from == "all") {
-            let all = folders.all().into_iter().filter(|(place, hosts)| {
+            let all = folders.all_locations().into_iter().filter(|(place, hosts)| {
                 scope.is_none_or(|scope| {
-                    hosts.iter().any(|host| folders.scoped(host, scope).as_ref() == Some(place))
+                    hosts.iter().any(|host| folders.scoped_location(host, scope).as_ref() == Some(place))
                 })
             });
-            return self.listing(all.collect(), "no file lists");
+            return self.lists_with_server(all.collect(), "no file lists");
         }
         let mut hits = Vec::new();
-        for host in hosts(&self.from)? {
+        for host in parse_hosts(&self.from)? {
             let places = match scope {
-                Some(scope) => folders.scoped(host, scope).into_iter().collect(),
-                None if host == OWN => folders.own(),
-                None => folders.of(host).unwrap_or_default(),
+                Some(scope) => folders.scoped_location(host, scope).into_iter().collect(),
+                None if host == OWN_HOST => folders.own_locations(),
+                None => folders.host_locations(host).unwrap_or_default(),
             };
             if let (true, Some(scope)) = (places.is_empty(), scope) {
-                return Err(Failure::usage(format!("{host} has no file for {}", option(scope))));
+                return Err(CliError::usage(format!("{host} has no file for {}", scope_option(scope))));
             }
-            let found = self.listing(
+            let found = self.lists_with_server(
                 places.into_iter().map(|place| (place, vec![host])).collect(),
                 &format!("{host} lists no"),
             )?;
             if found.len() > 1 {
-                return Err(self.which(host, &found, folders));
+                return Err(self.ambiguous_error(host, &found, folders));
             }
             hits.extend(found);
         }
@@ -96,26 +96,26 @@ impl Remove {
     }
 
     /// Those of the lists that have the server. A file that cannot be read may have it too.
-    fn listing(&self, candidates: Vec<Candidate>, nobody: &str) -> Result<Vec<Candidate>> {
+    fn lists_with_server(&self, candidates: Vec<RemovalTarget>, nobody: &str) -> Result<Vec<RemovalTarget>> {
         let mut looked = String::from("looked in");
         let (mut hits, mut names) = (Vec::new(), Vec::new());
-        let mut seen: Vec<Place> = Vec::new();
+        let mut seen: Vec<ConfigLocation> = Vec::new();
         for (place, hosts) in candidates {
-            if seen.iter().any(|other| other.is_same(&place)) {
+            if seen.iter().any(|other| other.is_same_list(&place)) {
                 continue;
             }
             seen.push(place.clone());
-            let opened = files::open(&place).map_err(|wrong| wrong.failure(&place).nothing_written())?;
+            let opened = config_files::open(&place).map_err(|wrong| wrong.to_cli_error(&place).nothing_written())?;
             let there = match &opened {
                 None => "not there".to_owned(),
-                Some(opened) => match listed(opened).len() {
+                Some(opened) => match server_names(opened).len() {
                     0 => "lists none".to_owned(),
                     1 => "lists one other".to_owned(),
                     count => format!("lists {count} others"),
                 },
             };
-            looked.push_str(&format!("\n{} ({there})", place.shown()));
-            let mine: Vec<String> = opened.iter().flat_map(listed).collect();
+            looked.push_str(&format!("\n{} ({there})", place.describe()));
+            let mine: Vec<String> = opened.iter().flat_map(server_names).collect();
             if mine.contains(&self.name) {
                 hits.push((place, hosts));
             }
@@ -124,28 +124,28 @@ impl Remove {
         if !hits.is_empty() {
             return Ok(hits);
         }
-        let failure = Failure::usage(format!("{nobody} `{}`", self.name)).at("name").seen(looked);
+        let failure = CliError::usage(format!("{nobody} `{}`", self.name)).at_step("name").detail(looked);
         Err(match did_you_mean(&self.name, names.iter().map(String::as_str)) {
             Some(advice) => failure.hint(advice),
             None => failure.hint("`tsugite config list` shows what there is"),
         })
     }
 
-    fn which(&self, host: &str, found: &[Candidate], folders: &Folders) -> Failure {
-        let places: Vec<String> = found.iter().map(|(place, _)| place.shown()).collect();
-        let failure = Failure::usage(format!("{host} lists `{}` more than once", self.name));
-        let failure = failure.at("name").seen(format!("{}; nothing was written", places.join("\n")));
+    fn ambiguous_error(&self, host: &str, found: &[RemovalTarget], folders: &ConfigDirs) -> CliError {
+        let places: Vec<String> = found.iter().map(|(place, _)| place.describe()).collect();
+        let failure = CliError::usage(format!("{host} lists `{}` more than once", self.name));
+        let failure = failure.at_step("name").detail(format!("{}; nothing was written", places.join("\n")));
         let scopes = [Scope::Project, Scope::Local, Scope::Global].into_iter();
         let hints = scopes.filter_map(|scope| {
-            let place = folders.scoped(host, scope)?;
+            let place = folders.scoped_location(host, scope)?;
             let is_there = found.iter().any(|(found, _)| *found == place);
-            is_there.then(|| format!("{} removes the one in {}", option(scope), place.shown()))
+            is_there.then(|| format!("{} removes the one in {}", scope_option(scope), place.describe()))
         });
-        hints.fold(failure, Failure::hint).hint("--from all removes it everywhere")
+        hints.fold(failure, CliError::hint).hint("--from all removes it everywhere")
     }
 }
 
-fn listed(opened: &Opened) -> Vec<String> {
+fn server_names(opened: &ConfigFile) -> Vec<String> {
     let members = opened.list().map(Node::members).unwrap_or_default();
     members.iter().map(|member| member.name.clone()).collect()
 }

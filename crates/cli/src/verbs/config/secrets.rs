@@ -6,13 +6,13 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     let words: Vec<&str> = name.split('_').collect();
     let joined = name.replace('_', "");
     let known = |word: &&str| SECRET_WORDS.contains(word);
-    words.iter().any(known) || SECRET_ENDS.iter().any(|end| joined.ends_with(end))
+    words.iter().any(known) || SECRET_SUFFIXES.iter().any(|end| joined.ends_with(end))
 }
 
 /// Whether a text has the form of a well-known kind of secret.
-pub(super) fn looks_secret(text: &str) -> bool {
+pub(super) fn looks_like_secret(text: &str) -> bool {
     let token = text.rsplit([' ', '=']).next().unwrap_or_default();
-    let rest = FORMS.iter().find_map(|form| token.strip_prefix(form));
+    let rest = TOKEN_PREFIXES.iter().find_map(|form| token.strip_prefix(form));
     rest.is_some_and(|rest| rest.len() >= 8 && !rest.contains("${"))
 }
 
@@ -21,15 +21,15 @@ pub(super) fn is_plain_secret(name: &str, value: &str) -> bool {
     let token = value.split_whitespace().last().unwrap_or_default();
     let says_something =
         token.len() >= 8 && !value.contains("${") && !value.starts_with(['/', '.', '~', '<']);
-    looks_secret(value) || (is_secret_name(name) && says_something)
+    looks_like_secret(value) || (is_secret_name(name) && says_something)
 }
 
 /// The arguments of a command, without what looks secret among them.
-pub(super) fn masked_args(args: &[String]) -> Vec<String> {
-    let secret = secret_args(args);
+pub(super) fn mask_args(args: &[String]) -> Vec<String> {
+    let secret = secret_arg_indices(args);
     let masked = |(number, arg): (usize, &String)| match secret.contains(&number) {
         false => arg.clone(),
-        true if arg.contains("://") => masked_url(arg),
+        true if arg.contains("://") => mask_url(arg),
         true => match arg.split_once('=') {
             Some((name, _)) if arg.starts_with('-') => format!("{name}={MASK}"),
             _ => match arg.split_once(':') {
@@ -42,10 +42,10 @@ pub(super) fn masked_args(args: &[String]) -> Vec<String> {
 }
 
 /// Which arguments look secret: `--token=x`, the one after `--token`, a header, or one of a well-known form.
-pub(super) fn secret_args(args: &[String]) -> Vec<usize> {
+pub(super) fn secret_arg_indices(args: &[String]) -> Vec<usize> {
     let is_secret = |number: usize, arg: &str| {
         if arg.contains("://") {
-            return url_is_secret(arg);
+            return url_has_secret(arg);
         }
         let before = number.checked_sub(1).and_then(|before| args.get(before));
         let named = before.is_some_and(|before| before.starts_with('-') && is_plain_secret(before, arg));
@@ -53,7 +53,7 @@ pub(super) fn secret_args(args: &[String]) -> Vec<usize> {
             Some((name, value)) => is_plain_secret(name, value.trim()),
             None => false,
         };
-        (named && !arg.starts_with('-')) || own || looks_secret(arg)
+        (named && !arg.starts_with('-')) || own || looks_like_secret(arg)
     };
     args.iter()
         .enumerate()
@@ -63,7 +63,7 @@ pub(super) fn secret_args(args: &[String]) -> Vec<usize> {
 }
 
 /// A URL without its password and without what looks secret after its `?`.
-pub(super) fn masked_url(url: &str) -> String {
+pub(super) fn mask_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
@@ -74,7 +74,7 @@ pub(super) fn masked_url(url: &str) -> String {
     let path = match path.split_once('?') {
         None => path.to_owned(),
         Some((path, query)) => {
-            let pairs: Vec<String> = query.split('&').map(masked_pair).collect();
+            let pairs: Vec<String> = query.split('&').map(mask_pair).collect();
             format!("{path}?{}", pairs.join("&"))
         }
     };
@@ -82,11 +82,11 @@ pub(super) fn masked_url(url: &str) -> String {
 }
 
 /// Whether a URL holds a secret.
-pub(super) fn url_is_secret(url: &str) -> bool {
-    masked_url(url) != url
+pub(super) fn url_has_secret(url: &str) -> bool {
+    mask_url(url) != url
 }
 
-fn masked_pair(pair: &str) -> String {
+fn mask_pair(pair: &str) -> String {
     match pair.split_once('=') {
         Some((name, value)) if is_plain_secret(name, value) => format!("{name}={MASK}"),
         _ => pair.to_owned(),
@@ -110,9 +110,9 @@ const SECRET_WORDS: [&str; 13] = [
     "credential",
     "credentials",
 ];
-const SECRET_ENDS: [&str; 5] = ["apikey", "token", "secret", "password", "accesskey"];
+const SECRET_SUFFIXES: [&str; 5] = ["apikey", "token", "secret", "password", "accesskey"];
 /// How tokens of well-known services begin.
-const FORMS: [&str; 15] = [
+const TOKEN_PREFIXES: [&str; 15] = [
     "sk-",
     "ghp_",
     "gho_",
@@ -182,7 +182,7 @@ mod tests {
             "https://…@host/x?api_key=…&page=2",
             "run",
         ];
-        assert_eq!(masked_args(&args), shown);
-        assert!(!url_is_secret("https://host/mcp?page=2"));
+        assert_eq!(mask_args(&args), shown);
+        assert!(!url_has_secret("https://host/mcp?page=2"));
     }
 }

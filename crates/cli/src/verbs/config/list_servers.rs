@@ -4,18 +4,18 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::secrets::{masked_args, masked_url};
-use crate::fail::{Exit, Failure, Result};
-use crate::screen::{Screen, Style};
-use crate::target::files::{self, BadFile, Listing, Opened, Server};
-use crate::target::hosts::Folders;
+use super::secrets::{mask_args, mask_url};
+use crate::error::{ExitStatus, CliError, Result};
+use crate::console::{Console, Style};
+use crate::target::config_files::{self, ConfigFileError, ServerList, ConfigFile, ListedServer};
+use crate::target::hosts::ConfigDirs;
 
 /// List the servers of every known file
 #[derive(Debug, Args)]
 #[command(
     after_help = "Of variables and headers only the names are shown. It ends with 1 if a file cannot be read.\n\nExamples:\n  tsugite config list\n  tsugite config list --json"
 )]
-pub(super) struct List {
+pub(super) struct ListServers {
     /// Print the list, and failures, as JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -23,7 +23,7 @@ pub(super) struct List {
 
 /// A server, as it may be shown.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown {
+pub(super) struct ServerSummary {
     pub(super) name: String,
     pub(super) disabled: bool,
     pub(super) transport: Option<String>,
@@ -36,44 +36,44 @@ pub(super) struct Shown {
     /// Names alone.
     pub(super) env: Vec<String>,
     pub(super) headers: Vec<String>,
-    pub(super) problem: Option<BadFile>,
+    pub(super) problem: Option<ConfigFileError>,
 }
 
-impl List {
+impl ListServers {
     pub(super) fn run(self) -> Result<()> {
-        let screen = Screen::new(self.json);
-        let listings = files::all();
-        let shown: Vec<(&Listing, Result<Vec<Shown>, BadFile>)> =
-            listings.iter().map(|listing| (listing, servers(listing))).collect();
+        let screen = Console::new(self.json);
+        let listings = config_files::all_lists();
+        let shown: Vec<(&ServerList, Result<Vec<ServerSummary>, ConfigFileError>)> =
+            listings.iter().map(|listing| (listing, summarize_list(listing))).collect();
         if self.json {
             let files: Vec<Value> =
                 shown.iter().map(|(listing, servers)| file_json(listing, servers)).collect();
-            screen.json(&json!({ "files": files }))?;
+            screen.print_json(&json!({ "files": files }))?;
         } else {
             for (listing, servers) in &shown {
-                show(&screen, listing, servers)?;
+                show_list(&screen, listing, servers)?;
             }
         }
         if shown.iter().all(|(_, servers)| servers.as_ref().is_ok_and(Vec::is_empty)) && !self.json {
-            let places = Folders::of_this_process().all().into_iter().map(|(place, _)| place.shown());
+            let places = ConfigDirs::from_env().all_locations().into_iter().map(|(place, _)| place.describe());
             let looked: Vec<String> = places.collect();
             screen.note(&format!("no server is listed; looked in\n{}", looked.join("\n")));
         }
         match shown.iter().any(|(_, servers)| servers.is_err()) {
-            true => Err(Failure::silent(Exit::Usage)),
+            true => Err(CliError::silent(ExitStatus::Usage)),
             false => Ok(()),
         }
     }
 }
 
-fn servers(listing: &Listing) -> Result<Vec<Shown>, BadFile> {
+fn summarize_list(listing: &ServerList) -> Result<Vec<ServerSummary>, ConfigFileError> {
     let opened = listing.file.as_ref().map_err(Clone::clone)?;
-    let servers = opened.servers(&listing.place)?;
-    Ok(servers.iter().map(|server| shown(opened, server)).collect())
+    let servers = opened.servers(&listing.location)?;
+    Ok(servers.iter().map(|server| summarize(opened, server)).collect())
 }
 
 /// What of a server may be shown.
-pub(super) fn shown(opened: &Opened, server: &Server<'_>) -> Shown {
+pub(super) fn summarize(opened: &ConfigFile, server: &ListedServer<'_>) -> ServerSummary {
     let entry = server.member.value.value();
     let string = |name: &str| entry.get(name).and_then(Value::as_str);
     let names = |name: &str| {
@@ -89,62 +89,62 @@ pub(super) fn shown(opened: &Opened, server: &Server<'_>) -> Shown {
     };
     let args = entry.get("args").and_then(Value::as_array).map(|args| {
         let args: Vec<String> = args.iter().map(|arg| arg.as_str().unwrap_or("?").to_owned()).collect();
-        masked_args(&args)
+        mask_args(&args)
     });
-    Shown {
+    ServerSummary {
         name: server.member.name.clone(),
         disabled: server.disabled,
         transport: kind.map(str::to_owned),
         command: string("command").map(str::to_owned),
         args: string("command").and(args),
-        url: url.map(masked_url),
+        url: url.map(mask_url),
         env: names("env"),
         headers: names("headers"),
-        problem: server.wrong.as_ref().map(|wrong| opened.wrong(wrong)),
+        problem: server.error.as_ref().map(|wrong| opened.locate_error(wrong)),
     }
 }
 
-fn file_json(listing: &Listing, servers: &Result<Vec<Shown>, BadFile>) -> Value {
+fn file_json(listing: &ServerList, servers: &Result<Vec<ServerSummary>, ConfigFileError>) -> Value {
     json!({
-        "path": files::absolute(&listing.place),
-        "project": listing.place.project(),
+        "path": config_files::absolute_path(&listing.location),
+        "project": listing.location.project(),
         "hosts": listing.hosts,
         "servers": servers.as_deref().unwrap_or_default(),
         "error": servers.as_ref().err(),
     })
 }
 
-fn show(screen: &Screen, listing: &Listing, servers: &Result<Vec<Shown>, BadFile>) -> Result<()> {
-    let heading = format!("{} ({})", listing.place.shown(), listing.hosts.join(", "));
-    screen.line(&screen.paint(Style::Bold, &screen.words(&heading)))?;
+fn show_list(screen: &Console, listing: &ServerList, servers: &Result<Vec<ServerSummary>, ConfigFileError>) -> Result<()> {
+    let heading = format!("{} ({})", listing.location.describe(), listing.hosts.join(", "));
+    screen.print_line(&screen.paint(Style::Bold, &screen.sanitized(&heading)))?;
     let servers = match servers {
         Ok(servers) => servers,
         Err(wrong) => {
             let label = screen.paint(Style::Red, "error:");
-            return screen.line(&format!("  {label} {}", screen.words(&wrong.to_string())));
+            return screen.print_line(&format!("  {label} {}", screen.sanitized(&wrong.to_string())));
         }
     };
     let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or_default();
     for server in servers {
-        let name = screen.paint(Style::Green, &screen.words(&format!("{:<width$}", server.name)));
-        let mut line = format!("  {name}  {}", screen.words(&server.reached()));
+        let name = screen.paint(Style::Green, &screen.sanitized(&format!("{:<width$}", server.name)));
+        let mut line = format!("  {name}  {}", screen.sanitized(&server.endpoint_line()));
         if server.disabled {
             line.push_str(&format!("  {}", screen.paint(Style::Dim, "disabled")));
         }
-        screen.line(&line)?;
+        screen.print_line(&line)?;
         if let Some(problem) = &server.problem {
             let label = screen.paint(Style::Red, "unusable:");
-            screen.line(&format!("  {:width$}  {label} {}", "", screen.words(&problem.to_string())))?;
+            screen.print_line(&format!("  {:width$}  {label} {}", "", screen.sanitized(&problem.to_string())))?;
         }
     }
     Ok(())
 }
 
-impl Shown {
+impl ServerSummary {
     /// In one line.
-    pub(super) fn reached(&self) -> String {
+    pub(super) fn endpoint_line(&self) -> String {
         let mut words: Vec<String> = Vec::new();
-        words.extend(self.command.iter().chain(self.args.iter().flatten()).map(|word| quoted(word)));
+        words.extend(self.command.iter().chain(self.args.iter().flatten()).map(|word| quote(word)));
         words.extend(self.url.clone());
         if self.command.is_none() && self.url.is_none() {
             words.push("?".to_owned());
@@ -167,7 +167,7 @@ impl Shown {
 }
 
 /// A word that would be several is put in quotes.
-fn quoted(word: &str) -> String {
+fn quote(word: &str) -> String {
     let plain = |letter: char| !letter.is_whitespace() && !"'\"\\".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

@@ -2,7 +2,7 @@
 
 mod field;
 mod form;
-mod person;
+mod prompter;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,18 +18,18 @@ use tsugite::core::protocol::roots::Root;
 use tsugite::core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
 use tsugite::core::revision::RpcError;
 
-use crate::fail::{Failure, Result};
-use crate::near::did_you_mean;
-use crate::options::pair;
-use crate::screen::Screen;
-pub(crate) use field::flag;
-pub(crate) use person::{AtTerminal, Person};
+use crate::error::{CliError, Result};
+use crate::suggest::did_you_mean;
+use crate::options::parse_pair;
+use crate::console::Console;
+pub(crate) use field::parse_bool;
+pub(crate) use prompter::{TerminalPrompter, Prompter};
 
 /// Answers that are given beforehand.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Replies {
+pub(crate) struct PresetAnswers {
     /// Answer a question of the server; what is not answered is asked on the terminal, or declined where there is none
-    #[arg(long = "answer", value_name = "k=v", value_parser = pair)]
+    #[arg(long = "answer", value_name = "k=v", value_parser = parse_pair)]
     answers: Vec<(String, String)>,
     /// What the model says, if the server asks one
     #[arg(long, value_name = "TEXT")]
@@ -40,113 +40,113 @@ pub(crate) struct Replies {
 }
 
 /// Answers what is asked.
-pub(crate) struct Interview {
-    replies: Replies,
-    screen: Arc<Screen>,
-    person: Arc<dyn Person>,
-    state: Mutex<State>,
+pub(crate) struct ServerRequestHandler {
+    preset: PresetAnswers,
+    console: Arc<Console>,
+    prompter: Arc<dyn Prompter>,
+    state: Mutex<AnswerState>,
     /// One question at a time.
-    turn: Mutex<()>,
+    prompt_lock: Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct AnswerState {
     /// Answers to what the next task asks, beside those that hold for all.
     answers: Vec<(String, String)>,
     /// Names of fields that were asked for.
-    asked: Vec<String>,
+    asked_fields: Vec<String>,
     /// Those of them that were asked for before this task.
     asked_before: usize,
-    mistake: Option<Failure>,
+    answer_error: Option<CliError>,
 }
 
-impl Interview {
-    pub(crate) fn new(replies: Replies, screen: Arc<Screen>, person: Arc<dyn Person>) -> Self {
-        Self { replies, screen, person, state: Mutex::default(), turn: Mutex::default() }
+impl ServerRequestHandler {
+    pub(crate) fn new(preset: PresetAnswers, console: Arc<Console>, prompter: Arc<dyn Prompter>) -> Self {
+        Self { preset, console, prompter, state: Mutex::default(), prompt_lock: Mutex::default() }
     }
 
     /// Sits down with a client that is about to connect.
-    pub(crate) fn attend(self: &Arc<Self>, connecting: ClientBuilder) -> Result<ClientBuilder> {
+    pub(crate) fn register(self: &Arc<Self>, connecting: ClientBuilder) -> Result<ClientBuilder> {
         let (forms, pages, model, logs) =
-            (Arc::clone(self), Arc::clone(self), Arc::clone(self), Arc::clone(&self.screen));
-        let mut connecting = connecting.on_log(move |log| logs.note(&in_words(&log))).on_elicit_form(move |form| {
+            (Arc::clone(self), Arc::clone(self), Arc::clone(self), Arc::clone(&self.console));
+        let mut connecting = connecting.on_log(move |log| logs.note(&format_log(&log))).on_elicit_form(move |form| {
             let asked = Arc::clone(&forms);
-            apart(move || asked.form(&form), FormResponse::Cancel)
+            ask_blocking(move || asked.answer_form(&form), FormResponse::Cancel)
         });
-        if self.screen.can_ask() {
+        if self.console.is_interactive() {
             connecting = connecting.on_elicit_url(move |page| {
                 let asked = Arc::clone(&pages);
-                apart(move || asked.page(&page), UrlResponse::Cancel)
+                ask_blocking(move || asked.answer_url(&page), UrlResponse::Cancel)
             });
         }
-        if self.screen.can_ask() || self.replies.sample.is_some() {
+        if self.console.is_interactive() || self.preset.sample.is_some() {
             connecting = connecting.on_sample(move |request| {
                 let asked = Arc::clone(&model);
-                apart(move || asked.sample(&request), Err(RpcError::UserRejected))
+                ask_blocking(move || asked.answer_sampling(&request), Err(RpcError::UserRejected))
             });
         }
-        if !self.replies.roots.is_empty() {
-            let roots: Result<Vec<Root>> = self.replies.roots.iter().map(|path| root(path)).collect();
+        if !self.preset.roots.is_empty() {
+            let roots: Result<Vec<Root>> = self.preset.roots.iter().map(|path| root_from_path(path)).collect();
             connecting = connecting.roots(roots?);
         }
         Ok(connecting)
     }
 
     /// Something is about to be done, and these are answers for it alone.
-    pub(crate) fn begin(&self, answers: Vec<(String, String)>) {
+    pub(crate) fn begin_command(&self, answers: Vec<(String, String)>) {
         let mut state = self.state();
-        state.asked_before = state.asked.len();
-        (state.answers, state.mistake) = (answers, None);
+        state.asked_before = state.asked_fields.len();
+        (state.answers, state.answer_error) = (answers, None);
     }
 
     /// It is done: says what was answered for it and not asked. Fails if an answer did not fit its question.
-    pub(crate) fn end(&self) -> Result<()> {
+    pub(crate) fn end_command(&self) -> Result<()> {
         let state = self.state();
-        let asked = state.asked.get(state.asked_before..).unwrap_or_default();
-        self.unasked(&state.answers, asked);
-        state.mistake.clone().map_or(Ok(()), Err)
+        let asked = state.asked_fields.get(state.asked_before..).unwrap_or_default();
+        self.warn_unused_answers(&state.answers, asked);
+        state.answer_error.clone().map_or(Ok(()), Err)
     }
 
     /// All is done: says what was answered and not asked. Fails if an answer did not fit its question.
-    pub(crate) fn done(&self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         let state = self.state();
-        self.unasked(&self.replies.answers, &state.asked);
-        state.mistake.clone().map_or(Ok(()), Err)
+        self.warn_unused_answers(&self.preset.answers, &state.asked_fields);
+        state.answer_error.clone().map_or(Ok(()), Err)
     }
 
-    fn unasked(&self, answers: &[(String, String)], asked: &[String]) {
+    fn warn_unused_answers(&self, answers: &[(String, String)], asked: &[String]) {
         for (name, _) in answers {
             if !asked.contains(name) {
                 let advice = did_you_mean(name, asked.iter().map(String::as_str));
                 let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
-                self.screen.note(&format!("note: the server did not ask for `{name}`{advice}"));
+                self.console.note(&format!("note: the server did not ask for `{name}`{advice}"));
             }
         }
     }
 
     /// What was wrong with an answer.
-    pub(crate) fn mistake(&self) -> Option<Failure> {
-        self.state().mistake.clone()
+    pub(crate) fn answer_error(&self) -> Option<CliError> {
+        self.state().answer_error.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AnswerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn form(&self, form: &FormParams) -> FormResponse {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.screen.hide_bar();
+    fn answer_form(&self, form: &FormParams) -> FormResponse {
+        let _turn = self.prompt_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.console.clear_progress();
         let schema = &form.requested_schema;
         let names: Vec<String> = schema.properties.iter().map(|(name, _)| name.to_owned()).collect();
         let answers = {
             let mut state = self.state();
-            state.asked.extend(names.iter().cloned());
-            [self.replies.answers.as_slice(), &state.answers].concat()
+            state.asked_fields.extend(names.iter().cloned());
+            [self.preset.answers.as_slice(), &state.answers].concat()
         };
-        let given = match form::given(schema, &answers) {
+        let given = match form::prefill(schema, &answers) {
             Ok(given) => given,
             Err(wrong) => {
-                self.state().mistake = Some(Failure::usage(format!("--answer {wrong}")).at("answer"));
+                self.state().answer_error = Some(CliError::usage(format!("--answer {wrong}")).at_step("answer"));
                 return FormResponse::Cancel;
             }
         };
@@ -154,19 +154,19 @@ impl Interview {
         if enough && !given.is_empty() {
             return FormResponse::Accept(given);
         }
-        if self.screen.can_ask() {
-            return form::fill(form, given, &*self.person);
+        if self.console.is_interactive() {
+            return form::fill(form, given, &*self.prompter);
         }
         // Those that must be answered, or else any.
         let needed: Vec<&String> = schema
             .required
             .iter()
             .flatten()
-            .filter(|name| schema.properties.get(name).is_some_and(|field| field::preset(field).is_none()))
+            .filter(|name| schema.properties.get(name).is_some_and(|field| field::default_text(field).is_none()))
             .collect();
         let names = if needed.is_empty() { names.iter().collect() } else { needed };
         let names: Vec<String> = names.iter().map(|name| format!("--answer {name}=…")).collect();
-        self.screen.note(&format!(
+        self.console.note(&format!(
             "note: the server asks: {}; declined, as there is no terminal. {}",
             form.message,
             match names.is_empty() {
@@ -177,43 +177,43 @@ impl Interview {
         FormResponse::Decline
     }
 
-    fn page(&self, page: &UrlParams) -> UrlResponse {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.screen.note(&format!("The server asks you to visit a web page: {}", page.message));
-        self.screen.note(&format!("  {}", page.url));
-        self.screen
+    fn answer_url(&self, page: &UrlParams) -> UrlResponse {
+        let _turn = self.prompt_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.console.note(&format!("The server asks you to visit a web page: {}", page.message));
+        self.console.note(&format!("  {}", page.url));
+        self.console
             .note("Open it yourself if you trust it. Then press Enter; `!` says no, Ctrl-D goes away.");
-        match self.person.line("") {
+        match self.prompter.read_line("") {
             None => UrlResponse::Cancel,
             Some(answer) if answer.trim() == "!" => UrlResponse::Decline,
             Some(_) => UrlResponse::Accept,
         }
     }
 
-    fn sample(&self, request: &CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+    fn answer_sampling(&self, request: &CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
         let said = |text: String| {
             CreateMessageResult::new(Role::Assistant, SamplingBlock::text(text), "a person")
                 .stop_reason("endTurn")
         };
-        if let Some(text) = &self.replies.sample {
+        if let Some(text) = &self.preset.sample {
             return Ok(said(text.clone()));
         }
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.screen.note("The server asks the model, which is you:");
+        let _turn = self.prompt_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.console.note("The server asks the model, which is you:");
         if let Some(system) = &request.system_prompt {
-            self.screen.note(&format!("  system: {system}"));
+            self.console.note(&format!("  system: {system}"));
         }
         for message in &request.messages {
             let role = if matches!(message.role, Role::User) { "user" } else { "assistant" };
             for block in message.content.as_slice() {
                 match block {
-                    SamplingBlock::Text(text) => self.screen.note(&format!("  {role}: {}", text.text)),
-                    _ => self.screen.note(&format!("  {role}: (something that is not text)")),
+                    SamplingBlock::Text(text) => self.console.note(&format!("  {role}: {}", text.text)),
+                    _ => self.console.note(&format!("  {role}: (something that is not text)")),
                 }
             }
         }
-        self.screen.note("Say it in one line; an empty one says no.");
-        match self.person.line("") {
+        self.console.note("Say it in one line; an empty one says no.");
+        match self.prompter.read_line("") {
             Some(answer) if !answer.trim().is_empty() => Ok(said(answer)),
             _ => Err(RpcError::UserRejected),
         }
@@ -221,12 +221,12 @@ impl Interview {
 }
 
 /// Asks in a thread of its own: a person takes their time. `otherwise` is the answer if that breaks.
-async fn apart<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static, otherwise: T) -> T {
+async fn ask_blocking<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static, otherwise: T) -> T {
     tokio::task::spawn_blocking(ask).await.unwrap_or(otherwise)
 }
 
 /// A log message, for a person.
-fn in_words(log: &LogParams) -> String {
+fn format_log(log: &LogParams) -> String {
     let data = log.data.read::<String>().unwrap_or_else(|_| log.data.text().to_owned());
     match &log.logger {
         Some(logger) => format!("[{}] {logger}: {data}", log.level.as_str()),
@@ -234,8 +234,8 @@ fn in_words(log: &LogParams) -> String {
     }
 }
 
-fn root(path: &Path) -> Result<Root> {
-    let wrong = |error: io::Error| Failure::usage(format!("--root {}: {error}", path.display()));
+fn root_from_path(path: &Path) -> Result<Root> {
+    let wrong = |error: io::Error| CliError::usage(format!("--root {}: {error}", path.display()));
     let whole = path.canonicalize().map_err(wrong)?;
     let mut uri = String::from("file://");
     for byte in whole.as_os_str().as_encoded_bytes() {

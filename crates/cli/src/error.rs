@@ -8,13 +8,13 @@ use tsugite::core::jsonrpc::{ErrorObject, code};
 use tsugite::core::protocol::ClientCapabilities;
 use tsugite::core::revision::RpcError;
 
-pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = CliError> = std::result::Result<T, E>;
 
 /// What the process ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum ExitStatus {
     /// All is well, or nobody reads any more.
-    Fine = 0,
+    Success = 0,
     /// What was asked for makes no sense.
     Usage = 1,
     /// The server cannot be reached, or is gone.
@@ -33,37 +33,37 @@ pub(crate) enum Exit {
 
 /// Why it did not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) exit: Exit,
+pub(crate) struct CliError {
+    pub(crate) exit: ExitStatus,
     /// How far it came.
     pub(crate) step: Option<&'static str>,
     /// In one line. Nothing is said if it is empty: it has been said already.
-    pub(crate) what: String,
-    pub(crate) seen: Option<String>,
+    pub(crate) message: String,
+    pub(crate) detail: Option<String>,
     pub(crate) hints: Vec<String>,
 }
 
-impl Failure {
-    pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self { exit, step: None, what: what.into(), seen: None, hints: Vec::new() }
+impl CliError {
+    pub(crate) fn new(exit: ExitStatus, what: impl Into<String>) -> Self {
+        Self { exit, step: None, message: what.into(), detail: None, hints: Vec::new() }
     }
 
     pub(crate) fn usage(what: impl Into<String>) -> Self {
-        Self::new(Exit::Usage, what)
+        Self::new(ExitStatus::Usage, what)
     }
 
     /// Ends the process without a word.
-    pub(crate) fn silent(exit: Exit) -> Self {
+    pub(crate) fn silent(exit: ExitStatus) -> Self {
         Self::new(exit, "")
     }
 
-    pub(crate) fn at(mut self, step: &'static str) -> Self {
+    pub(crate) fn at_step(mut self, step: &'static str) -> Self {
         self.step = Some(step);
         self
     }
 
-    pub(crate) fn seen(mut self, seen: impl Into<String>) -> Self {
-        self.seen = Some(seen.into());
+    pub(crate) fn detail(mut self, seen: impl Into<String>) -> Self {
+        self.detail = Some(seen.into());
         self
     }
 
@@ -74,107 +74,107 @@ impl Failure {
 
     /// Says that all files are as they were.
     pub(crate) fn nothing_written(mut self) -> Self {
-        let seen = self.seen.take().map(|seen| format!("{seen}; ")).unwrap_or_default();
-        self.seen(format!("{seen}nothing was written"))
+        let seen = self.detail.take().map(|seen| format!("{seen}; ")).unwrap_or_default();
+        self.detail(format!("{seen}nothing was written"))
     }
 
     /// All of it but the hints, where there is room for no more.
-    pub(crate) fn in_one_line(&self) -> String {
-        match &self.seen {
-            Some(seen) => format!("{}: {seen}", self.what),
-            None => self.what.clone(),
+    pub(crate) fn summary(&self) -> String {
+        match &self.detail {
+            Some(seen) => format!("{}: {seen}", self.message),
+            None => self.message.clone(),
         }
     }
 
     /// A server that could not be connected to.
-    pub(crate) fn connecting(error: ClientError, place: &str) -> Self {
+    pub(crate) fn from_connect_error(error: ClientError, place: &str) -> Self {
         let what = format!("cannot connect to {place}");
         match error.kind() {
-            ErrorKind::Config(_) => Self::of(error, "setting"),
+            ErrorKind::Config(_) => Self::from_client_error(error, "setting"),
             ErrorKind::Connect { step, reason: seen } => {
-                let exit = if *step == ConnectStep::FirstResponse { Exit::Timeout } else { Exit::Connect };
-                let failure = Self::new(exit, what).at(step_name(*step)).seen(seen);
-                advice_for(*step).iter().fold(failure, |failure, hint| failure.hint(*hint))
+                let exit = if *step == ConnectStep::FirstResponse { ExitStatus::Timeout } else { ExitStatus::Connect };
+                let failure = Self::new(exit, what).at_step(step_name(*step)).detail(seen);
+                hints_for(*step).iter().fold(failure, |failure, hint| failure.hint(*hint))
             }
             ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
             ErrorKind::Status { status: 401 | 403, .. } => {
-                Self { what: format!("{place} refuses"), ..Self::of(error, "authorization") }
+                Self { message: format!("{place} refuses"), ..Self::from_client_error(error, "authorization") }
             }
             // What is at a URL has no standard error to look at.
             ErrorKind::ConnectionLost { .. } if place.starts_with("http") => {
-                Self { what, hints: vec![NO_MCP.to_owned()], ..Self::of(error, "handshake") }
+                Self { message: what, hints: vec![NOT_MCP_HINT.to_owned()], ..Self::from_client_error(error, "handshake") }
             }
-            ErrorKind::TimedOut { .. } | ErrorKind::ConnectionLost { .. } => Self { what, ..Self::of(error, "handshake") },
+            ErrorKind::TimedOut { .. } | ErrorKind::ConnectionLost { .. } => Self { message: what, ..Self::from_client_error(error, "handshake") },
             ErrorKind::Status { status, .. } => {
-                let failure = Self::new(Exit::Connect, what).at("http").seen(error.to_string());
+                let failure = Self::new(ExitStatus::Connect, what).at_step("http").detail(error.to_string());
                 match status {
                     404 => failure.hint("is the path right? Most servers are at /mcp"),
-                    405 | 406 | 415 => failure.hint(OLD_SERVER),
+                    405 | 406 | 415 => failure.hint(HTTP_SSE_HINT),
                     429 | 503 => {
                         failure.hint("the server is busy; try again later, or wait longer with --timeout")
                     }
                     500.. => failure.hint("the server is in trouble; its log may say why"),
-                    _ => failure.hint(NO_MCP),
+                    _ => failure.hint(NOT_MCP_HINT),
                 }
             }
-            ErrorKind::Protocol(seen) => Self::new(Exit::Protocol, what)
-                .at("revision")
-                .seen(seen)
-                .hint(ANY_REVISION)
+            ErrorKind::Protocol(seen) => Self::new(ExitStatus::Protocol, what)
+                .at_step("revision")
+                .detail(seen)
+                .hint(REVISION_HINT)
                 .hint("does it speak MCP at all? --trace FILE keeps what was said"),
-            _ => Self::of(error, "handshake"),
+            _ => Self::from_client_error(error, "handshake"),
         }
     }
 
     /// Something that went wrong at `step`, once connected.
-    pub(crate) fn of(error: ClientError, step: &'static str) -> Self {
+    pub(crate) fn from_client_error(error: ClientError, step: &'static str) -> Self {
         let said = error.to_string();
         match error.kind() {
             ErrorKind::Config(_) => Self::usage(said),
-            ErrorKind::Connect { .. } => Self::connecting(error, "the server"),
+            ErrorKind::Connect { .. } => Self::from_connect_error(error, "the server"),
             ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
-            ErrorKind::Status { status: 401 | 403, .. } => Self::new(Exit::Unauthorized, "the server refuses")
-                .at("authorization")
-                .seen(said)
-                .hint(CREDENTIALS),
-            ErrorKind::ConnectionLost { .. } => Self::new(Exit::Connect, "the connection was lost")
-                .at(step)
-                .seen(said)
+            ErrorKind::Status { status: 401 | 403, .. } => Self::new(ExitStatus::Unauthorized, "the server refuses")
+                .at_step("authorization")
+                .detail(said)
+                .hint(CREDENTIALS_HINT),
+            ErrorKind::ConnectionLost { .. } => Self::new(ExitStatus::Connect, "the connection was lost")
+                .at_step(step)
+                .detail(said)
                 .hint("-v shows what the server writes to its standard error"),
             ErrorKind::TimedOut { .. } => {
-                Self::new(Exit::Timeout, "the server took too long").at(step).seen(said).hint(LONGER)
+                Self::new(ExitStatus::Timeout, "the server took too long").at_step(step).detail(said).hint(TIMEOUT_HINT)
             }
             ErrorKind::ErrorResponse { error: object, rpc_error: refusal } => {
-                let failure = Self::new(Exit::Protocol, "the server refused").at(step).seen(told(&error));
+                let failure = Self::new(ExitStatus::Protocol, "the server refused").at_step(step).detail(error_with_data(&error));
                 match (&**refusal, object.code) {
-                    (RpcError::MissingCapability { required }, _) => missing(failure, required),
-                    (RpcError::UnsupportedVersion { .. }, _) => failure.at("revision").hint(ANY_REVISION),
+                    (RpcError::MissingCapability { required }, _) => missing_capability(failure, required),
+                    (RpcError::UnsupportedVersion { .. }, _) => failure.at_step("revision").hint(REVISION_HINT),
                     (_, code::METHOD_NOT_FOUND) => failure.hint("`info` shows what the server can do"),
-                    (RpcError::ResourceNotFound { .. }, _) => failure.hint(OFFERED),
+                    (RpcError::ResourceNotFound { .. }, _) => failure.hint(LIST_HINT),
                     (_, code::INVALID_PARAMS) if ["read", "prompt", "complete"].contains(&step) => {
-                        failure.hint(OFFERED)
+                        failure.hint(LIST_HINT)
                     }
-                    _ => failure.hint(TRACE),
+                    _ => failure.hint(TRACE_HINT),
                 }
             }
-            ErrorKind::ToolFailed(_) => Self::new(Exit::Tool, said).at(step),
-            ErrorKind::InputRequired(_) => Self::new(Exit::Protocol, "the server asks what cannot be answered")
-                .at(step)
-                .seen(said)
+            ErrorKind::ToolFailed(_) => Self::new(ExitStatus::Tool, said).at_step(step),
+            ErrorKind::InputRequired(_) => Self::new(ExitStatus::Protocol, "the server asks what cannot be answered")
+                .at_step(step)
+                .detail(said)
                 .hint("run it on a terminal, or see --answer and --sample"),
-            ErrorKind::UnsupportedByRevision(_) => Self::new(Exit::Protocol, "this revision cannot say that")
-                .at(step)
-                .seen(said)
+            ErrorKind::UnsupportedByRevision(_) => Self::new(ExitStatus::Protocol, "this revision cannot say that")
+                .at_step(step)
+                .detail(said)
                 .hint("--rev asks for another revision"),
-            _ => Self::new(Exit::Protocol, "the server does not answer as it should")
-                .at(step)
-                .seen(said)
-                .hint(TRACE),
+            _ => Self::new(ExitStatus::Protocol, "the server does not answer as it should")
+                .at_step(step)
+                .detail(said)
+                .hint(TRACE_HINT),
         }
     }
 
     /// For whoever reads JSON.
-    pub(crate) fn json(&self) -> String {
+    pub(crate) fn to_json(&self) -> String {
         #[derive(Serialize)]
         struct Outer<'a> {
             error: Inner<'a>,
@@ -188,24 +188,24 @@ impl Failure {
             #[serde(rename = "try")]
             hints: &'a [String],
         }
-        let Self { exit, step, what, seen, hints } = self;
+        let Self { exit, step, message: what, detail: seen, hints } = self;
         let inner = Inner { exit: *exit as u8, step: *step, message: what, seen: seen.as_deref(), hints };
         serde_json::to_string(&Outer { error: inner }).unwrap_or_default()
     }
 }
 
 /// What was written could not be. Nobody reading any more is no failure.
-impl From<io::Error> for Failure {
+impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::silent(Exit::Fine),
+            io::ErrorKind::BrokenPipe => Self::silent(ExitStatus::Success),
             _ => Self::usage(format!("cannot write: {error}")),
         }
     }
 }
 
 /// What the server said, with all that came along.
-fn told(error: &ClientError) -> String {
+fn error_with_data(error: &ClientError) -> String {
     match error.kind() {
         ErrorKind::ErrorResponse { error: ErrorObject { data: Some(data), .. }, .. } => {
             format!("{error}, {}", data.text())
@@ -214,7 +214,7 @@ fn told(error: &ClientError) -> String {
     }
 }
 
-fn unauthorized(challenge: &Challenge) -> Failure {
+fn unauthorized(challenge: &Challenge) -> CliError {
     let what = match challenge.status {
         403 => format!("{} forbids it", challenge.url),
         _ => format!("{} wants credentials", challenge.url),
@@ -224,11 +224,11 @@ fn unauthorized(challenge: &Challenge) -> Failure {
         seen.push_str(", WWW-Authenticate: ");
         seen.push_str(header);
     }
-    Failure::new(Exit::Unauthorized, what).at("authorization").seen(seen).hint(CREDENTIALS)
+    CliError::new(ExitStatus::Unauthorized, what).at_step("authorization").detail(seen).hint(CREDENTIALS_HINT)
 }
 
 /// What would give the server what it lacks.
-fn missing(mut failure: Failure, required: &ClientCapabilities) -> Failure {
+fn missing_capability(mut failure: CliError, required: &ClientCapabilities) -> CliError {
     if required.sampling.is_some() {
         failure = failure.hint("--sample TEXT answers for a model; on a terminal you are asked");
     }
@@ -253,7 +253,7 @@ fn step_name(step: ConnectStep) -> &'static str {
     }
 }
 
-fn advice_for(step: ConnectStep) -> &'static [&'static str] {
+fn hints_for(step: ConnectStep) -> &'static [&'static str] {
     match step {
         ConnectStep::Dns => &["is the host's name spelt right?"],
         ConnectStep::Tcp => &[
@@ -264,21 +264,21 @@ fn advice_for(step: ConnectStep) -> &'static [&'static str] {
             "if the server speaks no https, its address begins with http://",
             "a certificate this machine does not trust: SSL_CERT_FILE names a file of those it shall",
         ],
-        ConnectStep::Http => &[NO_MCP],
+        ConnectStep::Http => &[NOT_MCP_HINT],
         ConnectStep::Spawn => &["`-- COMMAND` is looked for in PATH; a path works too"],
-        ConnectStep::FirstResponse => &[LONGER, OUT, ENVIRONMENT],
-        _ => &[OUT, ENVIRONMENT],
+        ConnectStep::FirstResponse => &[TIMEOUT_HINT, STDOUT_HINT, ENVIRONMENT_HINT],
+        _ => &[STDOUT_HINT, ENVIRONMENT_HINT],
     }
 }
 
-const CREDENTIALS: &str = "-H 'Authorization: Bearer …' sends a token; if you sent one, it is not good here";
-const NO_MCP: &str = "is it an MCP server that listens there?";
-const ANY_REVISION: &str = "--rev auto takes any revision that both sides speak";
-const OFFERED: &str = "`list` shows what there is";
-const TRACE: &str = "--trace FILE keeps what was said";
-const OLD_SERVER: &str =
+const CREDENTIALS_HINT: &str = "-H 'Authorization: Bearer …' sends a token; if you sent one, it is not good here";
+const NOT_MCP_HINT: &str = "is it an MCP server that listens there?";
+const REVISION_HINT: &str = "--rev auto takes any revision that both sides speak";
+const LIST_HINT: &str = "`list` shows what there is";
+const TRACE_HINT: &str = "--trace FILE keeps what was said";
+const HTTP_SSE_HINT: &str =
     "an old server may speak only HTTP+SSE: --transport sse, with the address of its stream";
-const LONGER: &str = "--timeout SECONDS waits longer";
-const OUT: &str = "does it speak MCP on standard output, and nothing else? -v shows its standard error";
-const ENVIRONMENT: &str =
+const TIMEOUT_HINT: &str = "--timeout SECONDS waits longer";
+const STDOUT_HINT: &str = "does it speak MCP on standard output, and nothing else? -v shows its standard error";
+const ENVIRONMENT_HINT: &str =
     "it sees few variables of your environment: -e NAME passes one on, -e NAME=VALUE sets one";

@@ -9,114 +9,114 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use tsugite::client::Change;
 
-use crate::fail::Result;
-use crate::offered::Offered;
-use crate::session::Session;
+use crate::error::Result;
+use crate::catalog::Catalog;
+use crate::connection::Connection;
 
 /// What is offered, and what is known of the server beside.
 #[derive(Default)]
-pub(super) struct Names {
-    offered: Mutex<Arc<Offered>>,
+pub(super) struct LiveCatalog {
+    current: Mutex<Arc<Catalog>>,
     changed: Notify,
     /// Whether it was told that the server is gone.
-    away: AtomicBool,
+    disconnected: AtomicBool,
     /// Who tells changes in their own words.
-    quiet: AtomicUsize,
+    mute_count: AtomicUsize,
 }
 
 /// While this lives, changes are not told.
-pub(super) struct Quiet(Arc<Names>);
+pub(super) struct MuteGuard(Arc<LiveCatalog>);
 
-impl Names {
+impl LiveCatalog {
     /// What was offered when it was last asked for.
-    pub(super) fn now(&self) -> Arc<Offered> {
-        Arc::clone(&self.offered.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn current(&self) -> Arc<Catalog> {
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The server says that something has changed.
-    pub(super) fn has_changed(&self, change: &Change) {
+    pub(super) fn notify_changed(&self, change: &Change) {
         if !matches!(change, Change::Resource { .. } | Change::ElicitationComplete { .. }) {
             self.changed.notify_one();
         }
     }
 
     /// Asks what is offered, and gives what was offered before.
-    pub(super) async fn refresh(&self, session: &Session) -> Result<Arc<Offered>> {
-        let can = session.about().await?.capabilities;
-        let offered = Arc::new(Offered::by(&session.client, &can).await?);
-        self.away.store(false, Ordering::Release);
-        let mut now = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) async fn refresh(&self, session: &Connection) -> Result<Arc<Catalog>> {
+        let can = session.server_details().await?.capabilities;
+        let offered = Arc::new(Catalog::fetch(&session.client, &can).await?);
+        self.disconnected.store(false, Ordering::Release);
+        let mut now = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(std::mem::replace(&mut now, offered))
     }
 
     /// Keeps changes to itself for a while.
-    pub(super) fn quiet(self: &Arc<Self>) -> Quiet {
-        self.quiet.fetch_add(1, Ordering::AcqRel);
-        Quiet(Arc::clone(self))
+    pub(super) fn mute(self: &Arc<Self>) -> MuteGuard {
+        self.mute_count.fetch_add(1, Ordering::AcqRel);
+        MuteGuard(Arc::clone(self))
     }
 
     /// The server is gone, and somebody has said so.
-    pub(super) fn is_away(&self) {
-        self.away.store(true, Ordering::Release);
+    pub(super) fn mark_disconnected(&self) {
+        self.disconnected.store(true, Ordering::Release);
     }
 
     /// The server is there. If it was gone, it may offer something else now.
-    pub(super) fn is_there(&self) {
-        if self.away.swap(false, Ordering::AcqRel) {
+    pub(super) fn mark_connected(&self) {
+        if self.disconnected.swap(false, Ordering::AcqRel) {
             self.changed.notify_one();
         }
     }
 
     /// Says so if the connection was lost while nobody used it.
-    pub(super) fn look_after(&self, session: &Session) {
-        if !session.client.is_connected() && !self.away.swap(true, Ordering::AcqRel) {
-            session.screen.note("note: the server is gone; the next command connects anew");
+    pub(super) fn check_connection(&self, session: &Connection) {
+        if !session.client.is_connected() && !self.disconnected.swap(true, Ordering::AcqRel) {
+            session.console.note("note: the server is gone; the next command connects anew");
         }
     }
 }
 
-impl Drop for Quiet {
+impl Drop for MuteGuard {
     fn drop(&mut self) {
-        self.0.quiet.fetch_sub(1, Ordering::AcqRel);
+        self.0.mute_count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Asks for names whenever they have changed, and says what is different.
-pub(super) async fn keep_fresh(session: Session, names: Arc<Names>) {
+pub(super) async fn refresh_loop(session: Connection, names: Arc<LiveCatalog>) {
     loop {
         names.changed.notified().await;
         // Whoever cannot be asked is told of by the next command.
         if let Ok(before) = names.refresh(&session).await
-            && let Some(told) = difference(&before, &names.now())
-            && names.quiet.load(Ordering::Acquire) == 0
+            && let Some(told) = difference(&before, &names.current())
+            && names.mute_count.load(Ordering::Acquire) == 0
         {
-            session.screen.note(&told);
+            session.console.note(&told);
         }
         // A server may say so without end.
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(REFRESH_INTERVAL).await;
     }
 }
 
 /// `note: tools: + surprise`, a line for each list that is not what it was.
-fn difference(before: &Offered, now: &Offered) -> Option<String> {
+fn difference(before: &Catalog, now: &Catalog) -> Option<String> {
     let mut told = String::new();
-    compare(&mut told, "tools", &before.tools, &now.tools, |tool| &tool.name);
-    compare(&mut told, "resources", &before.resources, &now.resources, |resource| &resource.uri);
+    compare_lists(&mut told, "tools", &before.tools, &now.tools, |tool| &tool.name);
+    compare_lists(&mut told, "resources", &before.resources, &now.resources, |resource| &resource.uri);
     let templates = (&before.resource_templates, &now.resource_templates);
-    compare(&mut told, "templates", templates.0, templates.1, |template| &template.uri_template);
-    compare(&mut told, "prompts", &before.prompts, &now.prompts, |prompt| &prompt.name);
+    compare_lists(&mut told, "templates", templates.0, templates.1, |template| &template.uri_template);
+    compare_lists(&mut told, "prompts", &before.prompts, &now.prompts, |prompt| &prompt.name);
     (!told.is_empty()).then(|| told.trim_end().to_owned())
 }
 
-fn compare<T: Serialize>(told: &mut String, list: &str, before: &[T], now: &[T], name: fn(&T) -> &String) {
+fn compare_lists<T: Serialize>(told: &mut String, list: &str, before: &[T], now: &[T], name: fn(&T) -> &String) {
     let missing = |one: &[T], other: &[T], sign: char| -> Vec<String> {
         let gone = one.iter().filter(|item| other.iter().all(|known| name(known) != name(item)));
         gone.map(|item| format!("{sign} {}", name(item))).collect()
     };
     let mut words = missing(now, before, '+');
     words.extend(missing(before, now, '-'));
-    let more = words.len().saturating_sub(SHOWN);
-    words.truncate(SHOWN);
+    let more = words.len().saturating_sub(MAX_SHOWN_NAMES);
+    words.truncate(MAX_SHOWN_NAMES);
     if more > 0 {
         words.push(format!("and {more} more"));
     }
@@ -130,9 +130,9 @@ fn compare<T: Serialize>(told: &mut String, list: &str, before: &[T], now: &[T],
 }
 
 /// Names that are told of a change.
-const SHOWN: usize = 10;
+const MAX_SHOWN_NAMES: usize = 10;
 /// How long at least between two questions.
-const PAUSE: Duration = Duration::from_millis(250);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
 
 #[cfg(test)]
 mod tests {
@@ -140,10 +140,10 @@ mod tests {
 
     use super::*;
 
-    fn with_tools(tools: &[(&str, &str)]) -> Offered {
+    fn with_tools(tools: &[(&str, &str)]) -> Catalog {
         let tool = |(name, about): &(&str, &str)| json!({"name": name, "description": about, "inputSchema": {"type": "object"}});
         let tools = tools.iter().map(|one| serde_json::from_value(tool(one)).unwrap()).collect();
-        Offered { tools, ..Offered::default() }
+        Catalog { tools, ..Catalog::default() }
     }
 
     #[test]

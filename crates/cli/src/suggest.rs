@@ -1,14 +1,14 @@
 //! Which name was meant by one that does not exist.
 
 /// Those of `names` that look most like `name`, at most three.
-pub(crate) fn near<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let wanted: Vec<char> = name.to_lowercase().chars().take(LONGEST).collect();
+pub(crate) fn closest_names<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let wanted: Vec<char> = name.to_lowercase().chars().take(MAX_COMPARED_CHARS).collect();
     let most = (wanted.len() / 3).max(1);
     let mut found: Vec<(usize, &str)> = names
         .into_iter()
         .filter_map(|candidate| {
-            let lower: Vec<char> = candidate.to_lowercase().chars().take(LONGEST).collect();
-            let away = distance(&wanted, &lower);
+            let lower: Vec<char> = candidate.to_lowercase().chars().take(MAX_COMPARED_CHARS).collect();
+            let away = edit_distance(&wanted, &lower);
             let begins = wanted.len() > 2 && lower.starts_with(&wanted);
             (away <= most || begins).then_some((if begins { away.min(most) } else { away }, candidate))
         })
@@ -21,12 +21,12 @@ pub(crate) fn near<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> 
 
 /// "did you mean `a` or `b`?", if anything is near.
 pub(crate) fn did_you_mean<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let near: Vec<String> = near(name, names).into_iter().map(|name| format!("`{name}`")).collect();
+    let near: Vec<String> = closest_names(name, names).into_iter().map(|name| format!("`{name}`")).collect();
     (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")))
 }
 
 /// How many letters must be changed, added, left out or exchanged with their neighbour.
-fn distance(one: &[char], other: &[char]) -> usize {
+fn edit_distance(one: &[char], other: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=other.len()).collect();
     let mut left = None;
@@ -51,7 +51,7 @@ fn distance(one: &[char], other: &[char]) -> usize {
 }
 
 /// Letters of a name that are looked at: a hostile list must not cost their square.
-const LONGEST: usize = 64;
+const MAX_COMPARED_CHARS: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -60,11 +60,11 @@ mod tests {
     #[test]
     fn a_slip_of_the_finger_is_forgiven() {
         let names = ["add", "count", "picture", "summarize"];
-        assert_eq!(near("ad", names), ["add"]);
-        assert_eq!(near("cuont", names), ["count"]);
-        assert_eq!(near("PICTRE", names), ["picture"]);
-        assert_eq!(near("summ", names), ["summarize"]);
-        assert_eq!(near("nothing", names), [""; 0]);
+        assert_eq!(closest_names("ad", names), ["add"]);
+        assert_eq!(closest_names("cuont", names), ["count"]);
+        assert_eq!(closest_names("PICTRE", names), ["picture"]);
+        assert_eq!(closest_names("summ", names), ["summarize"]);
+        assert_eq!(closest_names("nothing", names), [""; 0]);
         assert_eq!(did_you_mean("adda", names).as_deref(), Some("did you mean `add`?"));
     }
 }

@@ -4,38 +4,38 @@ use tsugite::core::protocol::OrderedMap;
 
 /// Where somebody is who types a URI of a template.
 #[derive(Debug, PartialEq)]
-pub(super) enum Way<'a> {
+pub(super) enum TemplatePosition<'a> {
     /// Still in a part that is given: what the URI is up to the next variable, and whether that is all of it.
-    Given(String, bool),
+    Literal(String, bool),
     /// In a variable.
-    Variable(Variable<'a>),
+    Variable(TemplateVariable<'a>),
 }
 
 /// A variable that is being typed.
 #[derive(Debug, PartialEq)]
-pub(super) struct Variable<'a> {
+pub(super) struct TemplateVariable<'a> {
     pub(super) name: &'a str,
     /// Its beginning, decoded.
-    pub(super) begun: String,
+    pub(super) prefix: String,
     /// The variables before it, decoded.
-    pub(super) known: OrderedMap<String>,
+    pub(super) earlier_variables: OrderedMap<String>,
     /// The URI up to it.
-    head: String,
+    uri_prefix: String,
     /// What is given behind it, and whether that is all.
-    tail: &'a str,
+    literal_suffix: &'a str,
     is_last: bool,
-    reserved: bool,
+    allows_reserved: bool,
 }
 
-impl Variable<'_> {
+impl TemplateVariable<'_> {
     /// The URI with this value, and whether it is whole.
-    pub(super) fn with(&self, value: &str) -> (String, bool) {
-        (format!("{}{}{}", self.head, encoded(value, self.reserved), self.tail), self.is_last)
+    pub(super) fn expand(&self, value: &str) -> (String, bool) {
+        (format!("{}{}{}", self.uri_prefix, percent_encode(value, self.allows_reserved), self.literal_suffix), self.is_last)
     }
 }
 
 /// Follows `template` as far as `typed` goes; `None` if it leads elsewhere, or somewhere that only the server knows.
-pub(super) fn follow<'a>(template: &'a str, typed: &str) -> Option<Way<'a>> {
+pub(super) fn match_template<'a>(template: &'a str, typed: &str) -> Option<TemplatePosition<'a>> {
     let mut known = OrderedMap::new();
     let (mut rest, mut done) = (template, 0);
     loop {
@@ -44,7 +44,7 @@ pub(super) fn follow<'a>(template: &'a str, typed: &str) -> Option<Way<'a>> {
         if let Some(missing) = given.strip_prefix(left) {
             // Where a variable begins it may be typed; nothing is missing then.
             if !missing.is_empty() || behind.is_empty() {
-                return Some(Way::Given(format!("{}{given}", typed.get(..done)?), behind.is_empty()));
+                return Some(TemplatePosition::Literal(format!("{}{given}", typed.get(..done)?), behind.is_empty()));
             }
         } else if !left.starts_with(given) {
             return None;
@@ -70,19 +70,19 @@ pub(super) fn follow<'a>(template: &'a str, typed: &str) -> Option<Way<'a>> {
         };
         match end {
             Some(end) => {
-                known.insert(name, decoded(left.get(..end)?));
+                known.insert(name, percent_decode(left.get(..end)?));
                 done += end;
                 rest = after;
             }
             None => {
-                return Some(Way::Variable(Variable {
+                return Some(TemplatePosition::Variable(TemplateVariable {
                     name,
-                    begun: decoded(left),
-                    known,
-                    head: typed.get(..done)?.to_owned(),
-                    tail,
+                    prefix: percent_decode(left),
+                    earlier_variables: known,
+                    uri_prefix: typed.get(..done)?.to_owned(),
+                    literal_suffix: tail,
                     is_last: tail.len() == after.len(),
-                    reserved,
+                    allows_reserved: reserved,
                 }));
             }
         }
@@ -90,7 +90,7 @@ pub(super) fn follow<'a>(template: &'a str, typed: &str) -> Option<Way<'a>> {
 }
 
 /// The names of the variables that could be typed, as far as they can be told.
-pub(super) fn variables(template: &str) -> impl Iterator<Item = &str> {
+pub(super) fn variable_names(template: &str) -> impl Iterator<Item = &str> {
     let expressions = template.split('{').skip(1).filter_map(|part| part.split('}').next());
     let lists = expressions.map(|inside| inside.trim_start_matches(['+', '#', '.', '/', ';', '?', '&']));
     lists
@@ -99,7 +99,7 @@ pub(super) fn variables(template: &str) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
-fn encoded(value: &str, reserved: bool) -> String {
+fn percent_encode(value: &str, reserved: bool) -> String {
     let mut out = String::with_capacity(value.len());
     for byte in value.bytes() {
         let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
@@ -111,7 +111,7 @@ fn encoded(value: &str, reserved: bool) -> String {
     out
 }
 
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, behind @ ..] = rest {
@@ -134,22 +134,22 @@ mod tests {
 
     /// The variable, its beginning, and the URI with `value` in it.
     fn variable(template: &str, typed: &str, value: &str) -> Option<(String, String, (String, bool))> {
-        match follow(template, typed)? {
-            Way::Variable(found) => Some((found.name.to_owned(), found.begun.clone(), found.with(value))),
-            Way::Given(..) => None,
+        match match_template(template, typed)? {
+            TemplatePosition::Variable(found) => Some((found.name.to_owned(), found.prefix.clone(), found.expand(value))),
+            TemplatePosition::Literal(..) => None,
         }
     }
 
     #[test]
     fn what_is_given_comes_by_itself() {
-        let given = |uri: &str, whole| Some(Way::Given(uri.to_owned(), whole));
-        assert_eq!(follow(CITIES, "demo:"), given("demo://cities/", false));
-        assert_eq!(follow("demo://a", "demo://"), given("demo://a", true));
-        assert_eq!(follow("a/{b}/c/{d}", "a/x/"), given("a/x/c/", false));
-        assert_eq!(follow(CITIES, "demo://counter"), None);
-        assert_eq!(follow("x://{?q}", "x://"), None);
-        assert_eq!(follow("x://{a,b}", "x://"), None);
-        assert_eq!(follow("x://{", "x://"), None);
+        let given = |uri: &str, whole| Some(TemplatePosition::Literal(uri.to_owned(), whole));
+        assert_eq!(match_template(CITIES, "demo:"), given("demo://cities/", false));
+        assert_eq!(match_template("demo://a", "demo://"), given("demo://a", true));
+        assert_eq!(match_template("a/{b}/c/{d}", "a/x/"), given("a/x/c/", false));
+        assert_eq!(match_template(CITIES, "demo://counter"), None);
+        assert_eq!(match_template("x://{?q}", "x://"), None);
+        assert_eq!(match_template("x://{a,b}", "x://"), None);
+        assert_eq!(match_template("x://{", "x://"), None);
     }
 
     #[test]
@@ -161,9 +161,9 @@ mod tests {
             second,
             ("city".into(), String::new(), ("demo://cities/The%20Isle/St.%20Ives%2Fx".into(), true))
         );
-        match follow(CITIES, "demo://cities/The%20Isle/K").unwrap() {
-            Way::Variable(city) => {
-                assert_eq!(city.known.get("country").map(String::as_str), Some("The Isle"));
+        match match_template(CITIES, "demo://cities/The%20Isle/K").unwrap() {
+            TemplatePosition::Variable(city) => {
+                assert_eq!(city.earlier_variables.get("country").map(String::as_str), Some("The Isle"));
             }
             other => panic!("{other:?}"),
         }
@@ -176,11 +176,11 @@ mod tests {
         for template in [CITIES, "{a}{b}", "{", "}", "{}", "a{b}c{d}", "木/{x}/木"] {
             for typed in ["", "a", "木", "木/", "木/木/", "%", "%4", "%zz", "a%E6b", "demo://cities/%FF/"]
             {
-                let _ = (follow(template, typed), variables(template).count());
+                let _ = (match_template(template, typed), variable_names(template).count());
             }
         }
-        assert_eq!(decoded("%E6%9C%A8%2"), "木%2");
-        let names: Vec<&str> = variables("a://{b}/{+c}{?d,e}{/f*}").collect();
+        assert_eq!(percent_decode("%E6%9C%A8%2"), "木%2");
+        let names: Vec<&str> = variable_names("a://{b}/{+c}{?d,e}{/f*}").collect();
         assert_eq!(names, ["b", "c", "d", "e", "f"]);
     }
 }

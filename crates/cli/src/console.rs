@@ -9,43 +9,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tsugite::core::protocol::progress::ProgressParams;
 
-use crate::fail::{Exit, Failure, Result};
+use crate::error::{ExitStatus, CliError, Result};
 
 /// Both streams.
-pub(crate) struct Screen {
+pub(crate) struct Console {
     /// Whether results are JSON.
     pub(crate) json: bool,
     /// Whether standard output is a terminal.
-    pub(crate) shown: bool,
+    pub(crate) is_terminal: bool,
     /// Whether every result ends with its line: more may follow.
-    ends_lines: bool,
-    colour: bool,
-    error_shown: bool,
-    error_colour: bool,
+    ends_with_newline: bool,
+    color: bool,
+    stderr_is_terminal: bool,
+    stderr_color: bool,
 }
 
 /// Whether a bar stands on the last line of the terminal, of which there is only one.
-static BAR: Mutex<bool> = Mutex::new(false);
+static PROGRESS_BAR: Mutex<bool> = Mutex::new(false);
 
 /// Who puts notes above the last line while somebody types on it.
-static ABOVE: Mutex<Option<Above>> = Mutex::new(None);
+static NOTE_SINK: Mutex<Option<NoteSink>> = Mutex::new(None);
 
 /// Puts a note above the line that is being typed.
-pub(crate) type Above = Arc<dyn Fn(String) + Send + Sync>;
+pub(crate) type NoteSink = Arc<dyn Fn(String) + Send + Sync>;
 
 /// From now on notes go there, or to standard error again.
-pub(crate) fn divert(above: Option<Above>) {
-    *ABOVE.lock().unwrap_or_else(PoisonError::into_inner) = above;
+pub(crate) fn set_note_sink(above: Option<NoteSink>) {
+    *NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner) = above;
 }
 
 /// Shows something beside the result, made harmless.
-pub(crate) fn aside(text: &str) {
-    let above = ABOVE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+pub(crate) fn write_note(text: &str) {
+    let above = NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match above {
-        Some(above) => above(clean(text)),
+        Some(above) => above(sanitize(text)),
         // Nobody hears of it if it cannot be written.
         None => {
-            let _ = writeln!(io::stderr().lock(), "{}", clean(text));
+            let _ = writeln!(io::stderr().lock(), "{}", sanitize(text));
         }
     }
 }
@@ -59,35 +59,35 @@ pub(crate) enum Style {
     Red,
 }
 
-impl Screen {
+impl Console {
     pub(crate) fn new(json: bool) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let (shown, error_shown) = (io::stdout().is_terminal(), io::stderr().is_terminal());
-        let (colour, error_colour) = (wanted && shown, wanted && error_shown);
-        Self { json, shown, ends_lines: shown, colour, error_shown, error_colour }
+        let (is_terminal, stderr_is_terminal) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        let (color, stderr_color) = (wanted && is_terminal, wanted && stderr_is_terminal);
+        Self { json, is_terminal, ends_with_newline: is_terminal, color, stderr_is_terminal, stderr_color }
     }
 
     /// One on which several results follow each other.
-    pub(crate) fn of_many(json: bool) -> Self {
-        Self { ends_lines: true, ..Self::new(json) }
+    pub(crate) fn for_shell(json: bool) -> Self {
+        Self { ends_with_newline: true, ..Self::new(json) }
     }
 
     /// Whether somebody can be asked.
-    pub(crate) fn can_ask(&self) -> bool {
-        self.error_shown && io::stdin().is_terminal()
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.stderr_is_terminal && io::stdin().is_terminal()
     }
 
     /// A line of the result.
-    pub(crate) fn line(&self, text: &str) -> Result<()> {
-        self.text(&format!("{text}\n"))
+    pub(crate) fn print_line(&self, text: &str) -> Result<()> {
+        self.print(&format!("{text}\n"))
     }
 
     /// A part of the result. On a terminal, and where more may follow, it ends with its line.
-    pub(crate) fn text(&self, text: &str) -> Result<()> {
-        self.hide_bar();
+    pub(crate) fn print(&self, text: &str) -> Result<()> {
+        self.clear_progress();
         let mut out = io::stdout().lock();
-        match self.ends_lines {
+        match self.ends_with_newline {
             true => {
                 let end = if text.ends_with('\n') { "" } else { "\n" };
                 out.write_all(text.as_bytes())?;
@@ -99,55 +99,55 @@ impl Screen {
     }
 
     /// Bytes, as they are.
-    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn print_bytes(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
         Ok(out.flush()?)
     }
 
     /// A value as one line of JSON.
-    pub(crate) fn json<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<()> {
-        let text = serde_json::to_string(value).map_err(|error| Failure::usage(error.to_string()))?;
-        self.json_text(&text)
+    pub(crate) fn print_json<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<()> {
+        let text = serde_json::to_string(value).map_err(|error| CliError::usage(error.to_string()))?;
+        self.print_raw_json(&text)
     }
 
     /// JSON as it came. On a terminal what it would obey is escaped, which means the same in JSON.
-    pub(crate) fn json_text(&self, text: &str) -> Result<()> {
-        match self.shown {
-            true => self.line(&clean_json(text)),
-            false => self.line(text),
+    pub(crate) fn print_raw_json(&self, text: &str) -> Result<()> {
+        match self.is_terminal {
+            true => self.print_line(&sanitize_json(text)),
+            false => self.print_line(text),
         }
     }
 
     /// Something beside the result.
     pub(crate) fn note(&self, text: &str) {
-        self.hide_bar();
-        aside(text);
+        self.clear_progress();
+        write_note(text);
     }
 
     /// How a failure is told.
-    pub(crate) fn failure(&self, failure: &Failure) {
-        self.hide_bar();
-        if failure.exit == Exit::Interrupted && self.error_shown {
+    pub(crate) fn print_error(&self, failure: &CliError) {
+        self.clear_progress();
+        if failure.exit == ExitStatus::Interrupted && self.stderr_is_terminal {
             // What was typed last stands on the line of a question.
             let _ = writeln!(io::stderr().lock());
         }
-        if failure.what.is_empty() {
+        if failure.message.is_empty() {
             return;
         }
         if self.json {
-            let _ = writeln!(io::stderr().lock(), "{}", failure.json());
+            let _ = writeln!(io::stderr().lock(), "{}", failure.to_json());
             return;
         }
-        let mut text = format!("{} {}\n", self.error_paint(Style::Red, "error:"), clean(&failure.what));
+        let mut text = format!("{} {}\n", self.paint_stderr(Style::Red, "error:"), sanitize(&failure.message));
         let mut row = |name: &str, value: &str| {
-            let value = clean(value).trim_end().replace('\n', "\n        ");
-            let _ = writeln!(text, "  {} {value}", self.error_paint(Style::Dim, &format!("{name:<5}")));
+            let value = sanitize(value).trim_end().replace('\n', "\n        ");
+            let _ = writeln!(text, "  {} {value}", self.paint_stderr(Style::Dim, &format!("{name:<5}")));
         };
         if let Some(step) = failure.step {
             row("step", step);
         }
-        if let Some(seen) = &failure.seen {
+        if let Some(seen) = &failure.detail {
             row("seen", seen);
         }
         for hint in &failure.hints {
@@ -157,33 +157,33 @@ impl Screen {
     }
 
     /// A call has come further.
-    pub(crate) fn progress(&self, progress: &ProgressParams) {
-        let typing = ABOVE.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        if !self.error_shown || self.json || typing {
+    pub(crate) fn show_progress(&self, progress: &ProgressParams) {
+        let typing = NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if !self.stderr_is_terminal || self.json || typing {
             return;
         }
-        let message = progress.message.as_deref().map(clean).unwrap_or_default();
-        let message: String = message.lines().next().unwrap_or_default().chars().take(MESSAGE).collect();
+        let message = progress.message.as_deref().map(sanitize).unwrap_or_default();
+        let message: String = message.lines().next().unwrap_or_default().chars().take(MAX_MESSAGE_CHARS).collect();
         let drawn = match progress.total {
             Some(total) if total > 0.0 => {
                 let part = (progress.progress / total).clamp(0.0, 1.0);
                 // A part of a bar is between none and all of it.
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped")]
-                let filled = (part * WIDTH as f64).round() as usize;
-                let bar = "█".repeat(filled) + &"░".repeat(WIDTH.saturating_sub(filled));
+                let filled = (part * BAR_WIDTH as f64).round() as usize;
+                let bar = "█".repeat(filled) + &"░".repeat(BAR_WIDTH.saturating_sub(filled));
                 format!("{bar} {:>3.0} % {message}", part * 100.0)
             }
             _ => format!("{} {message}", progress.progress),
         };
-        let mut stands = BAR.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stands = PROGRESS_BAR.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = write!(io::stderr().lock(), "\r\x1b[K{drawn}");
         let _ = io::stderr().flush();
         *stands = true;
     }
 
     /// Takes the bar away.
-    pub(crate) fn hide_bar(&self) {
-        let mut stands = BAR.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn clear_progress(&self) {
+        let mut stands = PROGRESS_BAR.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut *stands) {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
         }
@@ -191,16 +191,16 @@ impl Screen {
 
     /// In colour, if standard output is a terminal.
     pub(crate) fn paint(&self, style: Style, text: &str) -> String {
-        paint(self.colour, style, text)
+        paint(self.color, style, text)
     }
 
-    fn error_paint(&self, style: Style, text: &str) -> String {
-        paint(self.error_colour, style, text)
+    fn paint_stderr(&self, style: Style, text: &str) -> String {
+        paint(self.stderr_color, style, text)
     }
 
     /// A server's words: as they are for a program, harmless for a terminal.
-    pub(crate) fn words(&self, text: &str) -> String {
-        if self.shown { clean(text) } else { text.to_owned() }
+    pub(crate) fn sanitized(&self, text: &str) -> String {
+        if self.is_terminal { sanitize(text) } else { text.to_owned() }
     }
 }
 
@@ -215,16 +215,16 @@ fn paint(colour: bool, style: Style, text: &str) -> String {
 }
 
 /// Without what a terminal would obey: control characters, and marks that turn the direction of writing.
-pub(crate) fn clean(text: &str) -> String {
-    escaped(text, |letter| letter.escape_unicode().to_string())
+pub(crate) fn sanitize(text: &str) -> String {
+    escape_controls(text, |letter| letter.escape_unicode().to_string())
 }
 
-fn clean_json(text: &str) -> String {
+fn sanitize_json(text: &str) -> String {
     // All of them have four digits.
-    escaped(text, |letter| format!("\\u{:04x}", u32::from(letter)))
+    escape_controls(text, |letter| format!("\\u{:04x}", u32::from(letter)))
 }
 
-fn escaped(text: &str, escape: impl Fn(char) -> String) -> String {
+fn escape_controls(text: &str, escape: impl Fn(char) -> String) -> String {
     let harmless = |letter: char| {
         let turns =
             matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
@@ -241,9 +241,9 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> String {
 }
 
 /// Width of a bar.
-const WIDTH: usize = 24;
+const BAR_WIDTH: usize = 24;
 /// Letters of a message beside it.
-const MESSAGE: usize = 48;
+const MAX_MESSAGE_CHARS: usize = 48;
 
 #[cfg(test)]
 mod tests {
@@ -251,9 +251,9 @@ mod tests {
 
     #[test]
     fn a_terminal_obeys_nothing_a_server_says() {
-        assert_eq!(clean("a\x1b[2Jb\r\nc\td"), "a\\u{1b}[2Jb\nc\td");
-        assert_eq!(clean("\u{202e}gnp.exe\u{9b}"), "\\u{202e}gnp.exe\\u{9b}");
-        assert_eq!(clean("継手 🪵"), "継手 🪵");
-        assert_eq!(clean_json("{\"a\":\"\u{9b}\u{202e}\"}"), r#"{"a":"\u009b\u202e"}"#);
+        assert_eq!(sanitize("a\x1b[2Jb\r\nc\td"), "a\\u{1b}[2Jb\nc\td");
+        assert_eq!(sanitize("\u{202e}gnp.exe\u{9b}"), "\\u{202e}gnp.exe\\u{9b}");
+        assert_eq!(sanitize("継手 🪵"), "継手 🪵");
+        assert_eq!(sanitize_json("{\"a\":\"\u{9b}\u{202e}\"}"), r#"{"a":"\u009b\u202e"}"#);
     }
 }

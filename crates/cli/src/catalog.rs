@@ -8,14 +8,14 @@ use tsugite::core::protocol::prompts::Prompt;
 use tsugite::core::protocol::resources::{Resource, ResourceTemplate};
 use tsugite::core::protocol::tools::Tool;
 
-use crate::fail::{Failure, Result};
+use crate::error::{CliError, Result};
 use crate::schema;
-use crate::session::is_unknown_method;
+use crate::connection::is_method_not_found;
 
 /// Every list of a server.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Offered {
+pub(crate) struct Catalog {
     pub(crate) tools: Vec<Tool>,
     pub(crate) resources: Vec<Resource>,
     pub(crate) resource_templates: Vec<ResourceTemplate>,
@@ -23,27 +23,27 @@ pub(crate) struct Offered {
 }
 
 /// One thing that is offered.
-pub(crate) struct Entry<'a> {
+pub(crate) struct CatalogEntry<'a> {
     pub(crate) name: &'a str,
     /// How it is called, or where it is.
-    pub(crate) line: String,
+    pub(crate) summary: String,
     /// What its server says of it.
-    pub(crate) about: Option<&'a str>,
+    pub(crate) description: Option<&'a str>,
 }
 
-impl Offered {
+impl Catalog {
     /// Asks for each list that the server says it has.
-    pub(crate) async fn by(client: &Client, can: &ServerCapabilities) -> Result<Self> {
+    pub(crate) async fn fetch(client: &Client, can: &ServerCapabilities) -> Result<Self> {
         Ok(Self {
-            tools: all(can.tools.is_some(), || client.list_tools()).await?,
-            resources: all(can.resources.is_some(), || client.list_resources()).await?,
-            resource_templates: all(can.resources.is_some(), || client.list_resource_templates()).await?,
-            prompts: all(can.prompts.is_some(), || client.list_prompts()).await?,
+            tools: list_if_supported(can.tools.is_some(), || client.list_tools()).await?,
+            resources: list_if_supported(can.resources.is_some(), || client.list_resources()).await?,
+            resource_templates: list_if_supported(can.resources.is_some(), || client.list_resource_templates()).await?,
+            prompts: list_if_supported(can.prompts.is_some(), || client.list_prompts()).await?,
         })
     }
 
     /// What of it belongs to the server whose names begin with `prefix`.
-    pub(crate) fn under(&self, prefix: &str) -> Self {
+    pub(crate) fn with_prefix(&self, prefix: &str) -> Self {
         let name = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('_'));
         let uri = |uri: &str| {
             let rest = uri.split_once(':').map_or(uri, |(_, rest)| rest.trim_start_matches("//"));
@@ -63,21 +63,21 @@ impl Offered {
     }
 
     /// The lists, each with its title.
-    pub(crate) fn lists(&self) -> [(&'static str, Vec<Entry<'_>>); 4] {
+    pub(crate) fn lists(&self) -> [(&'static str, Vec<CatalogEntry<'_>>); 4] {
         let tools =
             self.tools.iter().map(|tool| entry(&tool.name, signature(tool), tool.description.as_ref()));
         let resources = self.resources.iter().map(|resource| {
-            let place = place(&resource.uri, &resource.name, resource.mime_type.as_ref());
+            let place = resource_summary(&resource.uri, &resource.name, resource.mime_type.as_ref());
             entry(&resource.name, place, resource.description.as_ref())
         });
         let templates = self.resource_templates.iter().map(|template| {
-            let place = place(&template.uri_template, &template.name, template.mime_type.as_ref());
+            let place = resource_summary(&template.uri_template, &template.name, template.mime_type.as_ref());
             entry(&template.name, place, template.description.as_ref())
         });
         let prompts = self
             .prompts
             .iter()
-            .map(|prompt| entry(&prompt.name, filled(prompt), prompt.description.as_ref()));
+            .map(|prompt| entry(&prompt.name, prompt_signature(prompt), prompt.description.as_ref()));
         [
             ("tools", tools.collect()),
             ("resources", resources.collect()),
@@ -88,27 +88,27 @@ impl Offered {
 }
 
 /// A list, if the server has it. Some say that they have one and do not know all of its methods.
-async fn all<M: Paginated>(has: bool, list: impl FnOnce() -> Paginator<M>) -> Result<Vec<M::Item>> {
+async fn list_if_supported<M: Paginated>(has: bool, list: impl FnOnce() -> Paginator<M>) -> Result<Vec<M::Item>> {
     if !has {
         return Ok(Vec::new());
     }
     match list().await {
-        Err(error) if is_unknown_method(&error) => Ok(Vec::new()),
-        listed => listed.map_err(not_listed::<M>),
+        Err(error) if is_method_not_found(&error) => Ok(Vec::new()),
+        listed => listed.map_err(list_error::<M>),
     }
 }
 
 /// Why a list did not come, and which.
-pub(crate) fn not_listed<M: Paginated>(error: ClientError) -> Failure {
-    let mut failure = Failure::of(error, "list");
-    if let Some(seen) = failure.seen.take_if(|seen| !seen.contains(M::NAME)) {
-        failure = failure.seen(format!("{}: {seen}", M::NAME));
+pub(crate) fn list_error<M: Paginated>(error: ClientError) -> CliError {
+    let mut failure = CliError::from_client_error(error, "list");
+    if let Some(seen) = failure.detail.take_if(|seen| !seen.contains(M::NAME)) {
+        failure = failure.detail(format!("{}: {seen}", M::NAME));
     }
     failure
 }
 
-fn entry<'a>(name: &'a str, line: String, about: Option<&'a String>) -> Entry<'a> {
-    Entry { name, line, about: about.map(String::as_str) }
+fn entry<'a>(name: &'a str, line: String, about: Option<&'a String>) -> CatalogEntry<'a> {
+    CatalogEntry { name, summary: line, description: about.map(String::as_str) }
 }
 
 fn signature(tool: &Tool) -> String {
@@ -117,14 +117,14 @@ fn signature(tool: &Tool) -> String {
     schema::signature(&tool.name, &input, output.as_ref())
 }
 
-fn place(uri: &str, name: &str, mime_type: Option<&String>) -> String {
+fn resource_summary(uri: &str, name: &str, mime_type: Option<&String>) -> String {
     match mime_type {
         Some(mime_type) => format!("{uri}  {name}, {mime_type}"),
         None => format!("{uri}  {name}"),
     }
 }
 
-fn filled(prompt: &Prompt) -> String {
+fn prompt_signature(prompt: &Prompt) -> String {
     let arguments = prompt.arguments.iter().flatten().map(|argument| match argument.required {
         Some(true) => argument.name.clone(),
         _ => format!("{}?", argument.name),

@@ -5,15 +5,15 @@
 
 use serde_json::{Map, Value};
 
-use super::layout::{Layout, begins_line, indent_of, is_indent, line_start};
-use super::scan::{BLANK, Member, Node};
-use super::{BadPlace, Document};
+use super::layout::{Layout, indent_at_line_start, line_indent, is_indent, line_start};
+use super::parser::{WHITESPACE, Member, Node};
+use super::{EditError, Document};
 
 /// Some bytes, and what stands there instead.
 type Splice = (usize, usize, String);
 
-pub(super) fn set(document: &Document, path: &[&str], name: &str, value: &Value) -> Result<String, BadPlace> {
-    let layout = Layout::of(&document.text, &document.root);
+pub(super) fn set(document: &Document, path: &[&str], name: &str, value: &Value) -> Result<String, EditError> {
+    let layout = Layout::detect(&document.text, &document.root);
     let mut node = &document.root;
     for (depth, part) in path.iter().enumerate() {
         let (above, below) = path.split_at_checked(depth).unwrap_or_default();
@@ -26,43 +26,43 @@ pub(super) fn set(document: &Document, path: &[&str], name: &str, value: &Value)
                     below.iter().skip(1).rev().fold(inner, |inner, part| {
                         Value::Object(Map::from_iter([((*part).to_owned(), inner)]))
                     });
-                return Ok(spliced(layout.text, appended(&layout, node, part, &nested)));
+                return Ok(apply_splices(layout.text, append_member(&layout, node, part, &nested)));
             }
         }
     }
     let splices = match document.member(node, name, path)? {
-        Some(member) => vec![replaced(&layout, member, value)],
-        None => appended(&layout, node, name, value),
+        Some(member) => vec![replace_member(&layout, member, value)],
+        None => append_member(&layout, node, name, value),
     };
-    Ok(spliced(layout.text, splices))
+    Ok(apply_splices(layout.text, splices))
 }
 
-pub(super) fn without(document: &Document, path: &[&str], name: &str) -> Result<Option<String>, BadPlace> {
+pub(super) fn remove(document: &Document, path: &[&str], name: &str) -> Result<Option<String>, EditError> {
     let Some(node) = document.find(path)? else { return Ok(None) };
     if document.member(node, name, path)?.is_none() {
         return Ok(None);
     }
     let at = node.members().iter().position(|member| member.name == name).unwrap_or_default();
-    Ok(Some(spliced(&document.text, removed(&document.text, node, at))))
+    Ok(Some(apply_splices(&document.text, remove_member(&document.text, node, at))))
 }
 
-fn replaced(layout: &Layout<'_>, member: &Member, value: &Value) -> Splice {
-    let text = match begins_line(layout.text, member.start) {
-        Some(indent) => layout.tall_value(value, indent),
-        None => layout.flat_value(value),
+fn replace_member(layout: &Layout<'_>, member: &Member, value: &Value) -> Splice {
+    let text = match indent_at_line_start(layout.text, member.start) {
+        Some(indent) => layout.multiline_value(value, indent),
+        None => layout.inline_value(value),
     };
     (member.value.start, member.value.end, text)
 }
 
 /// A new member, after all others.
-fn appended(layout: &Layout<'_>, object: &Node, name: &str, value: &Value) -> Vec<Splice> {
+fn append_member(layout: &Layout<'_>, object: &Node, name: &str, value: &Value) -> Vec<Splice> {
     match object.members().split_last() {
-        Some((last, before)) => after_last(layout, object, last, before, name, value),
-        None => vec![into_empty(layout, object, name, value)],
+        Some((last, before)) => append_after_last(layout, object, last, before, name, value),
+        None => vec![insert_into_empty(layout, object, name, value)],
     }
 }
 
-fn after_last(
+fn append_after_last(
     layout: &Layout<'_>,
     object: &Node,
     last: &Member,
@@ -74,23 +74,23 @@ fn after_last(
     let close = object.end.saturating_sub(1);
     let tail = last.comma.map_or(last.value.end, |comma| comma + 1);
     // Comments behind the last member stay with it.
-    let (said, rest) = split_blank_end(text, tail, close);
-    let member = match begins_line(text, last.start) {
+    let (said, rest) = split_trailing_blank(text, tail, close);
+    let member = match indent_at_line_start(text, last.start) {
         Some(indent) => {
-            let unit = indent.strip_prefix(indent_of(text, object.start)).filter(|unit| !unit.is_empty());
-            let layout = Layout { unit: unit.unwrap_or(layout.unit), ..*layout };
-            format!("{}{indent}{}", layout.newline, layout.tall(name, value, indent))
+            let unit = indent.strip_prefix(line_indent(text, object.start)).filter(|unit| !unit.is_empty());
+            let layout = Layout { indent_unit: unit.unwrap_or(layout.indent_unit), ..*layout };
+            format!("{}{indent}{}", layout.newline, layout.multiline_member(name, value, indent))
         }
         // A comment that ends with its line would swallow what follows it there.
         None if said > tail && rest.contains(['\n', '\r']) => {
-            let indent = format!("{}{}", indent_of(text, object.start), layout.unit);
-            format!("{}{indent}{}", layout.newline, layout.tall(name, value, &indent))
+            let indent = format!("{}{}", line_indent(text, object.start), layout.indent_unit);
+            format!("{}{indent}{}", layout.newline, layout.multiline_member(name, value, &indent))
         }
         None => {
             let gap = before.last().and_then(|neighbour| text.get(neighbour.comma? + 1..last.start));
             let gap = gap.filter(|gap| gap.chars().all(is_indent));
             let gap = gap.unwrap_or(if layout.spaced { " " } else { "" });
-            format!("{gap}{}", layout.flat(name, value))
+            format!("{gap}{}", layout.inline_member(name, value))
         }
     };
     match last.comma {
@@ -99,29 +99,29 @@ fn after_last(
     }
 }
 
-fn into_empty(layout: &Layout<'_>, object: &Node, name: &str, value: &Value) -> Splice {
+fn insert_into_empty(layout: &Layout<'_>, object: &Node, name: &str, value: &Value) -> Splice {
     let text = layout.text;
     let (open, close) = (object.start + 1, object.end.saturating_sub(1));
-    let (said, rest) = split_blank_end(text, open, close);
-    let outer = begins_line(text, close).unwrap_or_else(|| indent_of(text, object.start));
-    let indent = format!("{outer}{}", layout.unit);
+    let (said, rest) = split_trailing_blank(text, open, close);
+    let outer = indent_at_line_start(text, close).unwrap_or_else(|| line_indent(text, object.start));
+    let indent = format!("{outer}{}", layout.indent_unit);
     let newline = layout.newline;
     if said == open {
-        let inside = match layout.lines {
-            true => format!("{newline}{indent}{}{newline}{outer}", layout.tall(name, value, &indent)),
-            false => layout.flat(name, value),
+        let inside = match layout.multiline {
+            true => format!("{newline}{indent}{}{newline}{outer}", layout.multiline_member(name, value, &indent)),
+            false => layout.inline_member(name, value),
         };
         return (open, close, inside);
     }
-    let member = match layout.lines || rest.contains(['\n', '\r']) {
-        true => format!("{newline}{indent}{}", layout.tall(name, value, &indent)),
-        false => format!(" {}", layout.flat(name, value)),
+    let member = match layout.multiline || rest.contains(['\n', '\r']) {
+        true => format!("{newline}{indent}{}", layout.multiline_member(name, value, &indent)),
+        false => format!(" {}", layout.inline_member(name, value)),
     };
     (said, said, member)
 }
 
 /// Cuts one member out, with one comma.
-fn removed(text: &str, object: &Node, at: usize) -> Vec<Splice> {
+fn remove_member(text: &str, object: &Node, at: usize) -> Vec<Splice> {
     let members = object.members();
     let Some(member) = members.get(at) else { return Vec::new() };
     let blank = |from: usize, to: usize| text.get(from..to).is_some_and(is_blank);
@@ -133,22 +133,22 @@ fn removed(text: &str, object: &Node, at: usize) -> Vec<Splice> {
     }
     let neighbour = at.checked_sub(1).and_then(|before| members.get(before)?.comma);
     match (member.comma, neighbour) {
-        (Some(comma), _) if blank(member.value.end, comma) => vec![line(text, member.start, comma + 1)],
+        (Some(comma), _) if blank(member.value.end, comma) => vec![cut_line(text, member.start, comma + 1)],
         (Some(comma), _) => vec![cut(member.start, member.value.end), cut(comma, comma + 1)],
         // The last one takes the comma before it along.
         (None, Some(comma)) if blank(comma + 1, member.start) => vec![cut(comma, member.value.end)],
-        (None, Some(comma)) => vec![cut(comma, comma + 1), line(text, member.start, member.value.end)],
-        (None, None) => vec![line(text, member.start, member.value.end)],
+        (None, Some(comma)) => vec![cut(comma, comma + 1), cut_line(text, member.start, member.value.end)],
+        (None, None) => vec![cut_line(text, member.start, member.value.end)],
     }
 }
 
 /// Cuts something out, and with it the line that it leaves empty, or the blanks before what follows on its line.
-fn line(text: &str, start: usize, end: usize) -> Splice {
+fn cut_line(text: &str, start: usize, end: usize) -> Splice {
     let rest = text.get(end..).unwrap_or_default();
     let after = rest.trim_start_matches(is_indent);
     let blanks = rest.len() - after.len();
     let newline = ["\n", "\r\n"].into_iter().find(|newline| after.starts_with(newline));
-    match (begins_line(text, start), newline) {
+    match (indent_at_line_start(text, start), newline) {
         (Some(_), Some(newline)) => cut(line_start(text, start), end + blanks + newline.len()),
         (None, Some(_)) => cut(start, end),
         (_, None) => cut(start, end + blanks),
@@ -160,12 +160,12 @@ fn cut(start: usize, end: usize) -> Splice {
 }
 
 /// Where the last comment between two places ends, and the blanks after it. Without a comment that is the first place.
-fn split_blank_end(text: &str, from: usize, to: usize) -> (usize, &str) {
+fn split_trailing_blank(text: &str, from: usize, to: usize) -> (usize, &str) {
     let mut said = from;
     let mut at = from;
     while at < to {
         let rest = text.get(at..to).unwrap_or_default();
-        let blanks = rest.len() - rest.trim_start_matches(BLANK).len();
+        let blanks = rest.len() - rest.trim_start_matches(WHITESPACE).len();
         let comment = at + blanks;
         if comment >= to {
             break;
@@ -182,10 +182,10 @@ fn split_blank_end(text: &str, from: usize, to: usize) -> (usize, &str) {
 }
 
 fn is_blank(text: &str) -> bool {
-    text.chars().all(|letter| BLANK.contains(&letter))
+    text.chars().all(|letter| WHITESPACE.contains(&letter))
 }
 
-fn spliced(text: &str, mut splices: Vec<Splice>) -> String {
+fn apply_splices(text: &str, mut splices: Vec<Splice>) -> String {
     splices.sort_by_key(|(start, ..)| *start);
     let mut out = String::with_capacity(text.len() + 256);
     let mut at = 0;
@@ -214,8 +214,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn without(text: &str, path: &[&str], name: &str) -> String {
-        document(text).without(path, name).unwrap().unwrap()
+    fn remove(text: &str, path: &[&str], name: &str) -> String {
+        document(text).remove(path, name).unwrap().unwrap()
     }
 
     fn server() -> Value {
@@ -293,35 +293,35 @@ mod tests {
     fn an_entry_goes_with_its_lines_and_one_comma() {
         let text = "{\n  \"s\": {\n    // one\n    \"a\": {\n      \"x\": 1\n    },\n    \"b\": 2, // two\n    \"c\": 3\n  }\n}\n";
         assert_eq!(
-            without(text, &["s"], "a"),
+            remove(text, &["s"], "a"),
             "{\n  \"s\": {\n    // one\n    \"b\": 2, // two\n    \"c\": 3\n  }\n}\n"
         );
         assert_eq!(
-            without(text, &["s"], "b"),
+            remove(text, &["s"], "b"),
             "{\n  \"s\": {\n    // one\n    \"a\": {\n      \"x\": 1\n    },\n    // two\n    \"c\": 3\n  }\n}\n"
         );
         assert_eq!(
-            without(text, &["s"], "c"),
+            remove(text, &["s"], "c"),
             "{\n  \"s\": {\n    // one\n    \"a\": {\n      \"x\": 1\n    },\n    \"b\": 2 // two\n  }\n}\n"
         );
-        let windows = without(&text.replace('\n', "\r\n"), &["s"], "a");
-        assert_eq!(windows, without(text, &["s"], "a").replace('\n', "\r\n"));
+        let windows = remove(&text.replace('\n', "\r\n"), &["s"], "a");
+        assert_eq!(windows, remove(text, &["s"], "a").replace('\n', "\r\n"));
     }
 
     #[test]
     fn the_only_entry_leaves_an_empty_object() {
-        assert_eq!(without("{\n  \"s\": {\n    \"a\": 1,\n  }\n}", &["s"], "a"), "{\n  \"s\": {}\n}");
-        assert_eq!(without("{ \"a\": 1 }", &[], "a"), "{}");
-        assert_eq!(without("{\n  // x\n  \"a\": 1\n}", &[], "a"), "{\n  // x\n}");
-        assert_eq!(without("{\"a\": 1 /* x */ , }", &[], "a"), "{ /* x */  }");
+        assert_eq!(remove("{\n  \"s\": {\n    \"a\": 1,\n  }\n}", &["s"], "a"), "{\n  \"s\": {}\n}");
+        assert_eq!(remove("{ \"a\": 1 }", &[], "a"), "{}");
+        assert_eq!(remove("{\n  // x\n  \"a\": 1\n}", &[], "a"), "{\n  // x\n}");
+        assert_eq!(remove("{\"a\": 1 /* x */ , }", &[], "a"), "{ /* x */  }");
     }
 
     #[test]
     fn on_one_line_what_follows_moves_up() {
-        assert_eq!(without(r#"{"a":1, "b":2}"#, &[], "a"), r#"{"b":2}"#);
-        assert_eq!(without(r#"{"a":1, "b":2}"#, &[], "b"), r#"{"a":1}"#);
-        assert_eq!(without(r#"{ "a": 1, "b": 2, }"#, &[], "b"), r#"{ "a": 1, }"#);
-        assert_eq!(without("{\n  \"a\": 1,\n  \"b\": 2}", &[], "b"), "{\n  \"a\": 1}");
+        assert_eq!(remove(r#"{"a":1, "b":2}"#, &[], "a"), r#"{"b":2}"#);
+        assert_eq!(remove(r#"{"a":1, "b":2}"#, &[], "b"), r#"{"a":1}"#);
+        assert_eq!(remove(r#"{ "a": 1, "b": 2, }"#, &[], "b"), r#"{ "a": 1, }"#);
+        assert_eq!(remove("{\n  \"a\": 1,\n  \"b\": 2}", &[], "b"), "{\n  \"a\": 1}");
     }
 
     #[test]
@@ -329,13 +329,13 @@ mod tests {
         let twice = document("{\n  \"s\": {\"new\": 1,\n\"new\": 2}\n}");
         let says = "line 3, s.new: it is there more than once, on lines 2 and 3";
         assert_eq!(twice.set(&["s"], "new", &json!(1)).unwrap_err().to_string(), says);
-        assert_eq!(twice.without(&["s"], "new").unwrap_err().to_string(), says);
+        assert_eq!(twice.remove(&["s"], "new").unwrap_err().to_string(), says);
         let list = document("{\n  \"s\": []\n}");
         let says = "line 2, s: expected an object, found an array";
         assert_eq!(list.set(&["s"], "new", &json!(1)).unwrap_err().to_string(), says);
-        assert_eq!(list.without(&["s"], "new").unwrap_err().to_string(), says);
+        assert_eq!(list.remove(&["s"], "new").unwrap_err().to_string(), says);
         let says = "line 1, the file: expected an object, found null";
         assert_eq!(document("null").set(&["s"], "new", &json!(1)).unwrap_err().to_string(), says);
-        assert_eq!(document("{}").without(&["s"], "new"), Ok(None));
+        assert_eq!(document("{}").remove(&["s"], "new"), Ok(None));
     }
 }

@@ -6,7 +6,7 @@ use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
 use super::Document;
-use super::scan::Node;
+use super::parser::Node;
 
 /// Blanks and comments, as they may stand anywhere.
 fn blank() -> impl Strategy<Value = String> {
@@ -53,7 +53,7 @@ fn file() -> impl Strategy<Value = String> {
 }
 
 /// Whether a comma stands behind the last entry, which strict readers refuse.
-fn trails(document: &Document) -> Option<bool> {
+fn has_trailing_comma(document: &Document) -> Option<bool> {
     let list = document.find(&["list"]).unwrap().unwrap();
     list.members().last().map(|last| last.comma.is_some())
 }
@@ -87,11 +87,11 @@ fn comments(text: &str, but: Option<&Node>) -> Vec<String> {
     found
 }
 
-fn read(text: &str) -> Document {
+fn parse(text: &str) -> Document {
     Document::parse(text.to_owned()).unwrap_or_else(|error| panic!("{error} in\n{text}"))
 }
 
-fn list_of(value: &mut Value) -> &mut Map<String, Value> {
+fn list_mut(value: &mut Value) -> &mut Map<String, Value> {
     value["list"].as_object_mut().unwrap()
 }
 
@@ -100,22 +100,22 @@ proptest! {
 
     #[test]
     fn a_new_entry_is_all_that_is_new(text in file()) {
-        let before = read(&text);
+        let before = parse(&text);
         let entry = json!({"command": "x", "args": ["-y", "// no comment"], "env": {"A": "1"}});
         let after = before.set(&["list"], "new", &entry).unwrap();
         let mut expected = before.root().value();
-        list_of(&mut expected).insert("new".to_owned(), entry);
-        prop_assert_eq!(read(&after).root().value(), expected);
+        list_mut(&mut expected).insert("new".to_owned(), entry);
+        prop_assert_eq!(parse(&after).root().value(), expected);
         prop_assert_eq!(comments(&after, None), comments(&text, None));
-        prop_assert_eq!(trails(&read(&after)), trails(&before).or(Some(false)));
+        prop_assert_eq!(has_trailing_comma(&parse(&after)), has_trailing_comma(&before).or(Some(false)));
         // What stands before the last entry, and from the end of the list on, is as it was.
         let list = before.find(&["list"]).unwrap().unwrap();
         let kept = list.members().last().map_or(list.start + 1, |last| last.value.end);
         prop_assert!(after.starts_with(&text[..kept]));
         prop_assert!(after.ends_with(&text[list.end - 1..]));
         // It goes as it came, but for the blanks of an empty list.
-        let back = read(&after).without(&["list"], "new").unwrap().unwrap();
-        prop_assert_eq!(read(&back).root().value(), before.root().value());
+        let back = parse(&after).remove(&["list"], "new").unwrap().unwrap();
+        prop_assert_eq!(parse(&back).root().value(), before.root().value());
         if list.members().last().is_some_and(|last| last.comma.is_none()) && comments(&text, None).is_empty() {
             prop_assert_eq!(back, text);
         }
@@ -123,13 +123,13 @@ proptest! {
 
     #[test]
     fn an_entry_that_is_replaced_is_all_that_changes(text in file(), which in 0_usize..4) {
-        let before = read(&text);
+        let before = parse(&text);
         let list = before.find(&["list"]).unwrap().unwrap();
         if let Some(member) = list.members().get(which) {
             let after = before.set(&["list"], &member.name, &json!({"url": "y"})).unwrap();
             let mut expected = before.root().value();
-            list_of(&mut expected).insert(member.name.clone(), json!({"url": "y"}));
-            prop_assert_eq!(read(&after).root().value(), expected);
+            list_mut(&mut expected).insert(member.name.clone(), json!({"url": "y"}));
+            prop_assert_eq!(parse(&after).root().value(), expected);
             prop_assert!(after.starts_with(&text[..member.value.start]));
             prop_assert!(after.ends_with(&text[member.value.end..]));
         }
@@ -137,15 +137,15 @@ proptest! {
 
     #[test]
     fn an_entry_that_is_removed_is_all_that_is_gone(text in file(), which in 0_usize..4) {
-        let before = read(&text);
+        let before = parse(&text);
         let list = before.find(&["list"]).unwrap().unwrap();
         if let Some(member) = list.members().get(which) {
-            let after = before.without(&["list"], &member.name).unwrap().unwrap();
+            let after = before.remove(&["list"], &member.name).unwrap().unwrap();
             let mut expected = before.root().value();
-            list_of(&mut expected).shift_remove(&member.name);
-            prop_assert_eq!(read(&after).root().value(), expected);
-            prop_assert!(trails(&read(&after)).is_none_or(|trails_now| Some(trails_now) == trails(&before)));
-            let own = Node { start: member.start, end: member.value.end, kind: super::Kind::Null };
+            list_mut(&mut expected).shift_remove(&member.name);
+            prop_assert_eq!(parse(&after).root().value(), expected);
+            prop_assert!(has_trailing_comma(&parse(&after)).is_none_or(|trails_now| Some(trails_now) == has_trailing_comma(&before)));
+            let own = Node { start: member.start, end: member.value.end, kind: super::NodeKind::Null };
             prop_assert_eq!(comments(&after, None), comments(&text, Some(&own)));
             prop_assert!(after.ends_with(&text[list.end - 1..]));
             let kept = which.checked_sub(1).map_or(list.start + 1, |left| list.members()[left].value.end);

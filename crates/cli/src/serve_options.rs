@@ -5,32 +5,32 @@ use std::net::SocketAddr;
 use tsugite::Server;
 use tsugite::transport::http::Http;
 
-use crate::fail::{Exit, Failure, Result};
-use crate::page::Live;
-use crate::screen::Screen;
+use crate::error::{ExitStatus, CliError, Result};
+use crate::page::SharedStartPage;
+use crate::console::Console;
 use crate::signals;
 
 /// Where a server is served.
-pub(crate) struct Door {
+pub(crate) struct ServeOptions {
     /// The address; none is standard input and output.
     pub(crate) listen: Option<String>,
     /// Hosts that requests may name.
-    pub(crate) hosts: Vec<String>,
+    pub(crate) allowed_hosts: Vec<String>,
 }
 
-impl Door {
+impl ServeOptions {
     /// Serves until somebody wants it to stop, or until the only client is gone; then comes `after`. Whoever presses Ctrl-C
     /// does not wait for long for either.
     pub(crate) async fn serve(
         self,
         server: Server,
         what: &str,
-        page: Option<Live>,
+        page: Option<SharedStartPage>,
         after: impl Future<Output = ()>,
     ) -> Result<()> {
-        let enough = signals::enough();
+        let enough = signals::interrupt_grace_elapsed();
         let served = async {
-            let outcome = self.serve_in_peace(server, what, page).await;
+            let outcome = self.serve_until_signal(server, what, page).await;
             after.await;
             outcome
         };
@@ -41,17 +41,17 @@ impl Door {
         }
     }
 
-    async fn serve_in_peace(self, server: Server, what: &str, page: Option<Live>) -> Result<()> {
+    async fn serve_until_signal(self, server: Server, what: &str, page: Option<SharedStartPage>) -> Result<()> {
         let broken = |error: tsugite::Error| {
-            Failure::new(Exit::Connect, "the server cannot go on").at("serve").seen(error.to_string())
+            CliError::new(ExitStatus::Connect, "the server cannot go on").at_step("serve").detail(error.to_string())
         };
         // From the first moment on: what was started ends with us.
-        let stop = signals::asked_to_stop();
+        let stop = signals::shutdown_requested();
         let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(broken) };
         let addresses: Vec<SocketAddr> = match tokio::net::lookup_host(&listen).await {
             Ok(addresses) => addresses.collect(),
             Err(error) => {
-                let failure = Failure::usage(format!("--listen {listen}: {error}"));
+                let failure = CliError::usage(format!("--listen {listen}: {error}"));
                 return Err(failure.hint("an address is HOST:PORT, such as 127.0.0.1:8808"));
             }
         };
@@ -59,14 +59,14 @@ impl Door {
         let mut http = Http::new().http_sse();
         let has_page = page.is_some();
         if let Some(page) = page {
-            page.change(|about| about.is_open = addresses.iter().any(|address| !address.ip().is_loopback()));
-            http = http.page("/", move |host| page.page(host));
+            page.update(|about| about.is_public = addresses.iter().any(|address| !address.ip().is_loopback()));
+            http = http.page("/", move |host| page.render(host));
         }
-        let http = self.hosts.into_iter().fold(http, Http::allow_host);
+        let http = self.allowed_hosts.into_iter().fold(http, Http::allow_host);
         let listener = server.http(http).bind_http(addresses.as_slice()).await.map_err(|error| {
-            Failure::new(Exit::Connect, format!("cannot listen at {listen}"))
-                .at("listen")
-                .seen(error.to_string())
+            CliError::new(ExitStatus::Connect, format!("cannot listen at {listen}"))
+                .at_step("listen")
+                .detail(error.to_string())
                 .hint("--listen 127.0.0.1:0 takes a port that is free")
         })?;
         let local = listener.local_addr();
@@ -74,9 +74,9 @@ impl Door {
             true => SocketAddr::from(([127, 0, 0, 1], local.port())),
             false => local,
         };
-        let screen = Screen::new(false);
+        let screen = Console::new(false);
         // Whoever does not read the address wants to be served all the same.
-        let _ = screen.line(&format!("http://{shown}/mcp"));
+        let _ = screen.print_line(&format!("http://{shown}/mcp"));
         screen.note(&match has_page {
             true => format!("{what}, for every revision; http://{shown}/ says how to connect"),
             false => format!("{what}, for every revision"),

@@ -6,14 +6,14 @@ use tsugite::core::protocol::elicitation::FieldValue;
 use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions};
 
 /// What was typed, as a value that fits the field. Choices are named by their value, their title or their number.
-pub(super) fn read(name: &str, field: &Field, text: &str) -> Result<FieldValue, String> {
+pub(super) fn parse(name: &str, field: &Field, text: &str) -> Result<FieldValue, String> {
     let value = match &field.kind {
-        FieldKind::Number { integer, .. } => FieldValue::Number(number(text, *integer)?),
-        FieldKind::Boolean { .. } => FieldValue::Boolean(flag(text).ok_or("expected yes or no")?),
-        FieldKind::Choice { options, .. } => FieldValue::Text(chosen(options, text)),
+        FieldKind::Number { integer, .. } => FieldValue::Number(parse_number(text, *integer)?),
+        FieldKind::Boolean { .. } => FieldValue::Boolean(parse_bool(text).ok_or("expected yes or no")?),
+        FieldKind::Choice { options, .. } => FieldValue::Text(match_choice(options, text)),
         FieldKind::MultipleChoice { options, .. } => {
             let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-            FieldValue::List(parts.map(|part| chosen(options, part)).collect())
+            FieldValue::List(parts.map(|part| match_choice(options, part)).collect())
         }
         _ => FieldValue::Text(text.to_owned()),
     };
@@ -28,7 +28,7 @@ pub(super) fn read(name: &str, field: &Field, text: &str) -> Result<FieldValue, 
 }
 
 /// Yes or no.
-pub(crate) fn flag(text: &str) -> Option<bool> {
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "yes" | "y" => Some(true),
         "false" | "no" | "n" => Some(false),
@@ -52,7 +52,7 @@ pub(super) fn choices(options: &ChoiceOptions) -> Vec<(&str, Option<&str>)> {
 }
 
 /// What stands in a field before anybody fills it in.
-pub(super) fn preset(field: &Field) -> Option<String> {
+pub(super) fn default_text(field: &Field) -> Option<String> {
     match &field.kind {
         FieldKind::Text { default, .. } | FieldKind::Choice { default, .. } => default.clone(),
         FieldKind::Number { default, .. } => default.as_ref().map(Number::to_string),
@@ -62,7 +62,7 @@ pub(super) fn preset(field: &Field) -> Option<String> {
     }
 }
 
-fn number(text: &str, integer: bool) -> Result<Number, String> {
+fn parse_number(text: &str, integer: bool) -> Result<Number, String> {
     let text = text.trim();
     let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from));
     match (whole, integer) {
@@ -76,7 +76,7 @@ fn number(text: &str, integer: bool) -> Result<Number, String> {
     }
 }
 
-fn chosen(options: &ChoiceOptions, text: &str) -> String {
+fn match_choice(options: &ChoiceOptions, text: &str) -> String {
     let all = choices(options);
     let same = |other: &str| other.eq_ignore_ascii_case(text);
     let by_value = all.iter().find(|(value, _)| *value == text);

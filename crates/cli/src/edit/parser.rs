@@ -11,10 +11,10 @@ use serde_json::{Map, Number, Value};
 pub(crate) struct Node {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
 }
 
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Null,
     Bool(bool),
     Number(Number),
@@ -34,16 +34,16 @@ pub(crate) struct Member {
     pub(crate) comma: Option<usize>,
 }
 
-impl Kind {
+impl NodeKind {
     /// What it is, for a person.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Kind::Null => "null",
-            Kind::Bool(_) => "a boolean",
-            Kind::Number(_) => "a number",
-            Kind::String(_) => "a string",
-            Kind::Array(_) => "an array",
-            Kind::Object(_) => "an object",
+            NodeKind::Null => "null",
+            NodeKind::Bool(_) => "a boolean",
+            NodeKind::Number(_) => "a number",
+            NodeKind::String(_) => "a string",
+            NodeKind::Array(_) => "an array",
+            NodeKind::Object(_) => "an object",
         }
     }
 }
@@ -52,12 +52,12 @@ impl Node {
     /// Without comments, and without places. The last of several members with one name counts.
     pub(crate) fn value(&self) -> Value {
         match &self.kind {
-            Kind::Null => Value::Null,
-            Kind::Bool(bool) => Value::Bool(*bool),
-            Kind::Number(number) => Value::Number(number.clone()),
-            Kind::String(string) => Value::String(string.clone()),
-            Kind::Array(items) => items.iter().map(Node::value).collect(),
-            Kind::Object(members) => {
+            NodeKind::Null => Value::Null,
+            NodeKind::Bool(bool) => Value::Bool(*bool),
+            NodeKind::Number(number) => Value::Number(number.clone()),
+            NodeKind::String(string) => Value::String(string.clone()),
+            NodeKind::Array(items) => items.iter().map(Node::value).collect(),
+            NodeKind::Object(members) => {
                 let members = members.iter().map(|member| (member.name.clone(), member.value.value()));
                 Value::Object(members.collect::<Map<_, _>>())
             }
@@ -66,7 +66,7 @@ impl Node {
 
     pub(crate) fn members(&self) -> &[Member] {
         match &self.kind {
-            Kind::Object(members) => members,
+            NodeKind::Object(members) => members,
             _ => &[],
         }
     }
@@ -74,43 +74,43 @@ impl Node {
 
 /// Where a text is no JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BadJson {
+pub(crate) struct JsonSyntaxError {
     pub(crate) line: usize,
     pub(crate) column: usize,
     /// What was being read, if it has a name.
     pub(crate) field: Option<String>,
-    pub(crate) says: &'static str,
+    pub(crate) message: &'static str,
 }
 
-impl fmt::Display for BadJson {
+impl fmt::Display for JsonSyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)?;
         if let Some(field) = &self.field {
             write!(f, ", in {field}")?;
         }
-        write!(f, ": {}", self.says)
+        write!(f, ": {}", self.message)
     }
 }
 
 /// Reads a text that is one value.
-pub(super) fn parse(text: &str) -> Result<Node, BadJson> {
-    let at = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
-    let mut parser = Parser { text, at, path: Vec::new() };
+pub(super) fn parse(text: &str) -> Result<Node, JsonSyntaxError> {
+    let at = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
+    let mut parser = Parser { text, position: at, path: Vec::new() };
     parser
         .value(0)
         .and_then(|node| {
-            parser.blank()?;
-            if parser.at == text.len() { Ok(node) } else { Err("expected the end") }
+            parser.skip_blanks_and_comments()?;
+            if parser.position == text.len() { Ok(node) } else { Err("expected the end") }
         })
         .map_err(|says| {
-            let before = text.get(..parser.at).unwrap_or_default();
-            let line = before.rsplit('\n').next().unwrap_or_default().trim_start_matches(MARK);
+            let before = text.get(..parser.position).unwrap_or_default();
+            let line = before.rsplit('\n').next().unwrap_or_default().trim_start_matches(BYTE_ORDER_MARK);
             let path: Vec<&str> = parser.path.iter().map(String::as_str).collect();
-            BadJson {
+            JsonSyntaxError {
                 line: before.matches('\n').count() + 1,
                 column: line.chars().count() + 1,
-                field: (!path.is_empty()).then(|| super::field(&path)),
-                says,
+                field: (!path.is_empty()).then(|| super::field_path(&path)),
+                message: says,
             }
         })
 }
@@ -118,51 +118,51 @@ pub(super) fn parse(text: &str) -> Result<Node, BadJson> {
 /// Stands still where it fails.
 struct Parser<'a> {
     text: &'a str,
-    at: usize,
+    position: usize,
     /// The names of the members it is in.
     path: Vec<String>,
 }
 
-type Parsed<T> = Result<T, &'static str>;
+type ParseResult<T> = Result<T, &'static str>;
 
 impl<'a> Parser<'a> {
-    fn value(&mut self, depth: usize) -> Parsed<Node> {
-        self.blank()?;
-        if depth > DEPTH {
+    fn value(&mut self, depth: usize) -> ParseResult<Node> {
+        self.skip_blanks_and_comments()?;
+        if depth > MAX_DEPTH {
             return Err("nested too deeply");
         }
-        let start = self.at;
+        let start = self.position;
         let kind = match self.rest().bytes().next() {
             Some(b'{') => self.object(depth)?,
             Some(b'[') => self.array(depth)?,
-            Some(b'"') => Kind::String(self.string()?),
-            _ => self.word()?,
+            Some(b'"') => NodeKind::String(self.string()?),
+            _ => self.literal()?,
         };
-        Ok(Node { start, end: self.at, kind })
+        Ok(Node { start, end: self.position, kind })
     }
 
-    fn object(&mut self, depth: usize) -> Parsed<Kind> {
+    fn object(&mut self, depth: usize) -> ParseResult<NodeKind> {
         let mut members: Vec<Member> = Vec::new();
         self.take('{');
         loop {
-            self.blank()?;
+            self.skip_blanks_and_comments()?;
             if self.take('}') {
-                return Ok(Kind::Object(members));
+                return Ok(NodeKind::Object(members));
             }
-            let start = self.at;
+            let start = self.position;
             if !self.rest().starts_with('"') {
                 return Err("expected a name in double quotes or `}`");
             }
             let name = self.string()?;
             self.path.push(name);
-            self.blank()?;
+            self.skip_blanks_and_comments()?;
             if !self.take(':') {
                 return Err("expected `:`");
             }
             let value = self.value(depth + 1)?;
             let name = self.path.pop().unwrap_or_default();
-            self.blank()?;
-            let comma = self.at;
+            self.skip_blanks_and_comments()?;
+            let comma = self.position;
             let comma = self.take(',').then_some(comma);
             if comma.is_none() && !self.rest().starts_with('}') {
                 return Err("expected `,` or `}`");
@@ -171,23 +171,23 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Parsed<Kind> {
+    fn array(&mut self, depth: usize) -> ParseResult<NodeKind> {
         let mut items = Vec::new();
         self.take('[');
         loop {
-            self.blank()?;
+            self.skip_blanks_and_comments()?;
             if self.take(']') {
-                return Ok(Kind::Array(items));
+                return Ok(NodeKind::Array(items));
             }
             items.push(self.value(depth + 1)?);
-            self.blank()?;
+            self.skip_blanks_and_comments()?;
             if !self.take(',') && !self.rest().starts_with(']') {
                 return Err("expected `,` or `]`");
             }
         }
     }
 
-    fn string(&mut self) -> Parsed<String> {
+    fn string(&mut self) -> ParseResult<String> {
         let mut escaped = false;
         let closing = |byte: u8| {
             let closes = byte == b'"' && !escaped;
@@ -200,36 +200,36 @@ impl<'a> Parser<'a> {
         let literal = rest.get(..end).ok_or("a string is not closed")?;
         let string = serde_json::from_str(literal)
             .map_err(|_| "a string holds a control character or an escape that JSON does not know")?;
-        self.at += end;
+        self.position += end;
         Ok(string)
     }
 
-    fn word(&mut self) -> Parsed<Kind> {
+    fn literal(&mut self) -> ParseResult<NodeKind> {
         let ends = |letter: char| !letter.is_alphanumeric() && !"+-._".contains(letter);
         let rest = self.rest();
         let end = rest.find(ends).unwrap_or(rest.len());
         let word = rest.get(..end).unwrap_or_default();
         let kind = match word {
-            "null" => Kind::Null,
-            "true" => Kind::Bool(true),
-            "false" => Kind::Bool(false),
-            _ => Kind::Number(serde_json::from_str(word).map_err(|_| "expected a value")?),
+            "null" => NodeKind::Null,
+            "true" => NodeKind::Bool(true),
+            "false" => NodeKind::Bool(false),
+            _ => NodeKind::Number(serde_json::from_str(word).map_err(|_| "expected a value")?),
         };
-        self.at += end;
+        self.position += end;
         Ok(kind)
     }
 
     /// Passes over blanks and comments.
-    fn blank(&mut self) -> Parsed<()> {
+    fn skip_blanks_and_comments(&mut self) -> ParseResult<()> {
         loop {
-            let rest = self.rest().trim_start_matches(BLANK);
-            self.at = self.text.len() - rest.len();
+            let rest = self.rest().trim_start_matches(WHITESPACE);
+            self.position = self.text.len() - rest.len();
             if let Some(comment) = rest.strip_prefix("//") {
                 let rest = comment.trim_start_matches(|letter| letter != '\n' && letter != '\r');
-                self.at = self.text.len() - rest.len();
+                self.position = self.text.len() - rest.len();
             } else if let Some(comment) = rest.strip_prefix("/*") {
                 let (_, rest) = comment.split_once("*/").ok_or("a comment is not closed")?;
-                self.at = self.text.len() - rest.len();
+                self.position = self.text.len() - rest.len();
             } else {
                 return Ok(());
             }
@@ -238,21 +238,21 @@ impl<'a> Parser<'a> {
 
     fn take(&mut self, sign: char) -> bool {
         let there = self.rest().starts_with(sign);
-        self.at += if there { sign.len_utf8() } else { 0 };
+        self.position += if there { sign.len_utf8() } else { 0 };
         there
     }
 
     fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or_default()
+        self.text.get(self.position..).unwrap_or_default()
     }
 }
 
 /// What JSON takes for blank.
-pub(super) const BLANK: [char; 4] = [' ', '\t', '\n', '\r'];
+pub(super) const WHITESPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 /// The mark of the byte order.
-pub(super) const MARK: char = '\u{feff}';
+pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
 /// As deep as `serde_json` goes: what some host wrote is read.
-const DEPTH: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    fn says(text: &str) -> String {
+    fn error_for(text: &str) -> String {
         parse(text).map(|_| ()).unwrap_err().to_string()
     }
 
@@ -296,8 +296,8 @@ mod tests {
             ("[01]", "line 1, column 2: expected a value"),
         ];
         for (text, expected) in cases {
-            assert_eq!(says(text).replace("[\"é\"]", "é"), expected, "{text:?}");
+            assert_eq!(error_for(text).replace("[\"é\"]", "é"), expected, "{text:?}");
         }
-        assert!(says(&"[".repeat(1 << 20)).ends_with("nested too deeply"));
+        assert!(error_for(&"[".repeat(1 << 20)).ends_with("nested too deeply"));
     }
 }

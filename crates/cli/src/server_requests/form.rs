@@ -7,17 +7,17 @@ use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::elicitation::{FieldValue, FormParams};
 use tsugite::core::protocol::form::{Field, FieldKind, FormSchema};
 
-use super::{Person, field};
+use super::{Prompter, field};
 
 /// What was answered beforehand, as far as the form asks for it. Fails with the first answer that does not fit.
-pub(super) fn given(
+pub(super) fn prefill(
     schema: &FormSchema,
     answers: &[(String, String)],
 ) -> Result<OrderedMap<FieldValue>, String> {
     let mut content = OrderedMap::new();
     for (name, text) in answers {
         if let Some(asked) = schema.properties.get(name) {
-            let value = field::read(name, asked, text).map_err(|wrong| format!("{name}={text}: {wrong}"))?;
+            let value = field::parse(name, asked, text).map_err(|wrong| format!("{name}={text}: {wrong}"))?;
             content.insert(name, value);
         }
     }
@@ -25,33 +25,33 @@ pub(super) fn given(
 }
 
 /// Asks for what is not answered yet. A value that does not fit is asked for again.
-pub(super) fn fill(form: &FormParams, given: OrderedMap<FieldValue>, person: &dyn Person) -> FormResponse {
+pub(super) fn fill(form: &FormParams, given: OrderedMap<FieldValue>, person: &dyn Prompter) -> FormResponse {
     let schema = &form.requested_schema;
-    person.tell(&format!("The server asks: {}\n", form.message));
+    person.show(&format!("The server asks: {}\n", form.message));
     if let Some(secret) = schema.secret_field() {
-        person.tell(&format!("Beware: `{secret}` looks like a secret, and no form may ask for one.\n"));
+        person.show(&format!("Beware: `{secret}` looks like a secret, and no form may ask for one.\n"));
     }
-    person.tell("(Enter takes what stands in brackets, `!` says no, Ctrl-D goes away)\n");
+    person.show("(Enter takes what stands in brackets, `!` says no, Ctrl-D goes away)\n");
     let mut content = given;
     for (name, asked) in schema.properties.iter() {
         if content.get(name).is_some() {
             continue;
         }
         let required = schema.required.iter().flatten().any(|required| required == name);
-        person.tell(&heading(name, asked, required));
+        person.show(&heading(name, asked, required));
         loop {
-            let Some(text) = person.line(&prompt(name, asked)) else { return FormResponse::Cancel };
-            match (text.trim(), field::preset(asked)) {
+            let Some(text) = person.read_line(&prompt(name, asked)) else { return FormResponse::Cancel };
+            match (text.trim(), field::default_text(asked)) {
                 ("!", _) => return FormResponse::Decline,
                 ("", Some(_)) => break,
                 ("", None) if !required => break,
-                ("", None) => person.tell("    this must be filled in\n"),
-                (text, _) => match field::read(name, asked, text) {
+                ("", None) => person.show("    this must be filled in\n"),
+                (text, _) => match field::parse(name, asked, text) {
                     Ok(value) => {
                         content.insert(name, value);
                         break;
                     }
-                    Err(wrong) => person.tell(&format!("    {wrong}\n")),
+                    Err(wrong) => person.show(&format!("    {wrong}\n")),
                 },
             }
         }
@@ -63,7 +63,7 @@ fn heading(name: &str, asked: &Field, required: bool) -> String {
     let mut text = String::new();
     let about = [asked.title.as_deref(), asked.description.as_deref()];
     let about: Vec<&str> = about.into_iter().flatten().collect();
-    let optional = if required || field::preset(asked).is_some() { "" } else { " (may be left empty)" };
+    let optional = if required || field::default_text(asked).is_some() { "" } else { " (may be left empty)" };
     let _ = match about.is_empty() {
         true => writeln!(text, "{name}{optional}"),
         false => writeln!(text, "{}{optional}", about.join(": ")),
@@ -87,7 +87,7 @@ fn prompt(name: &str, asked: &Field) -> String {
         FieldKind::MultipleChoice { .. } => " (some, with commas)",
         _ => "",
     };
-    match field::preset(asked) {
+    match field::default_text(asked) {
         Some(preset) => format!("  {name}{kind} [{preset}]: "),
         None => format!("  {name}{kind}: "),
     }
@@ -121,32 +121,32 @@ mod tests {
         FormParams::new("What shall it be?", schema)
     }
 
-    fn filled(typed: &str, given: OrderedMap<FieldValue>) -> (FormResponse, String) {
-        let typist = Typist { lines: Mutex::new(typed.lines()), shown: Mutex::default() };
+    fn fill_with(typed: &str, given: OrderedMap<FieldValue>) -> (FormResponse, String) {
+        let typist = ScriptedPrompter { lines: Mutex::new(typed.lines()), shown: Mutex::default() };
         let answer = fill(&form(), given, &typist);
         (answer, typist.shown.into_inner().unwrap())
     }
 
     /// Types what was prepared, and remembers what was shown.
-    struct Typist<'a> {
+    struct ScriptedPrompter<'a> {
         lines: Mutex<std::str::Lines<'a>>,
         shown: Mutex<String>,
     }
 
-    impl Person for Typist<'_> {
-        fn tell(&self, text: &str) {
+    impl Prompter for ScriptedPrompter<'_> {
+        fn show(&self, text: &str) {
             self.shown.lock().unwrap().push_str(text);
         }
 
-        fn line(&self, prompt: &str) -> Option<String> {
-            self.tell(prompt);
+        fn read_line(&self, prompt: &str) -> Option<String> {
+            self.show(prompt);
             self.lines.lock().unwrap().next().map(str::to_owned)
         }
     }
 
     #[test]
     fn what_does_not_fit_is_asked_for_again() {
-        let (answer, shown) = filled("\nKiku\nmany\n13\n3\nLARGE\n\n", OrderedMap::new());
+        let (answer, shown) = fill_with("\nKiku\nmany\n13\n3\nLARGE\n\n", OrderedMap::new());
         let expected = serde_json::json!({"name": "Kiku", "count": 3, "size": "l"});
         assert_eq!(answer, FormResponse::accept(&expected).unwrap());
         for said in [
@@ -164,8 +164,8 @@ mod tests {
     #[test]
     fn what_was_answered_beforehand_is_not_asked() {
         let answers = [("name".to_owned(), "Kiku".to_owned()), ("other".to_owned(), "x".to_owned())];
-        let given = given(&form().requested_schema, &answers).unwrap();
-        let (answer, shown) = filled("2\n2\n\n", given);
+        let given = prefill(&form().requested_schema, &answers).unwrap();
+        let (answer, shown) = fill_with("2\n2\n\n", given);
         let expected = serde_json::json!({"name": "Kiku", "count": 2, "size": "l"});
         assert_eq!(answer, FormResponse::accept(&expected).unwrap());
         assert!(!shown.contains("name: "), "{shown}");
@@ -174,13 +174,13 @@ mod tests {
     #[test]
     fn an_answer_that_does_not_fit_is_named() {
         let answers = [("count".to_owned(), "0".to_owned())];
-        let wrong = given(&form().requested_schema, &answers).unwrap_err();
+        let wrong = prefill(&form().requested_schema, &answers).unwrap_err();
         assert_eq!(wrong, "count=0: expected at least 1, got 0");
     }
 
     #[test]
     fn one_can_say_no_or_go_away() {
-        assert_eq!(filled("!\n", OrderedMap::new()).0, FormResponse::Decline);
-        assert_eq!(filled("Kiku\n", OrderedMap::new()).0, FormResponse::Cancel);
+        assert_eq!(fill_with("!\n", OrderedMap::new()).0, FormResponse::Decline);
+        assert_eq!(fill_with("Kiku\n", OrderedMap::new()).0, FormResponse::Cancel);
     }
 }

@@ -19,7 +19,7 @@ pub(super) async fn city(
     #[arg(complete = ["Japan", "Norway"])] country: String,
     #[arg(complete = cities)] city: String,
 ) -> Option<String> {
-    let known = known(&country).contains(&city.as_str());
+    let known = known_cities(&country).contains(&city.as_str());
     known.then(|| format!("{city} lies in {country}."))
 }
 
@@ -37,11 +37,11 @@ pub(super) async fn review(
 
 /// The cities of the country that was chosen already.
 async fn cities(typing: CompletionRequest) -> Vec<String> {
-    let known = known(typing.argument("country").unwrap_or_default()).iter();
+    let known = known_cities(typing.argument("country").unwrap_or_default()).iter();
     known.filter(|name| name.starts_with(&typing.value)).map(|name| (*name).to_owned()).collect()
 }
 
-fn known(country: &str) -> &'static [&'static str] {
+fn known_cities(country: &str) -> &'static [&'static str] {
     match country {
         "Japan" => &["Kyoto", "Nara", "Tokyo"],
         "Norway" => &["Bergen", "Oslo"],

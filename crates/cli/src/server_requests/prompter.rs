@@ -2,34 +2,34 @@
 
 use std::io::{self, BufRead, Write};
 
-use crate::screen::clean;
+use crate::console::sanitize;
 
 /// Somebody who can be told something and asked for a line.
-pub(crate) trait Person: Send + Sync {
+pub(crate) trait Prompter: Send + Sync {
     /// Shows words of a server, made harmless.
-    fn tell(&self, text: &str);
+    fn show(&self, text: &str);
 
     /// A line that is typed behind `prompt`, without its end; `None` if they went away.
-    fn line(&self, prompt: &str) -> Option<String>;
+    fn read_line(&self, prompt: &str) -> Option<String>;
 }
 
 /// At the terminal, with nobody between.
-pub(crate) struct AtTerminal;
+pub(crate) struct TerminalPrompter;
 
-impl Person for AtTerminal {
-    fn tell(&self, text: &str) {
+impl Prompter for TerminalPrompter {
+    fn show(&self, text: &str) {
         let mut output = io::stderr().lock();
         // Nobody hears of it if it cannot be written.
-        let _ = output.write_all(clean(text).as_bytes()).and_then(|()| output.flush());
+        let _ = output.write_all(sanitize(text).as_bytes()).and_then(|()| output.flush());
     }
 
-    fn line(&self, prompt: &str) -> Option<String> {
-        self.tell(prompt);
+    fn read_line(&self, prompt: &str) -> Option<String> {
+        self.show(prompt);
         let mut line = String::new();
         match io::stdin().lock().read_line(&mut line) {
             Ok(1..) => Some(line.trim_end_matches(['\n', '\r']).to_owned()),
             _ => {
-                self.tell("\n");
+                self.show("\n");
                 None
             }
         }
