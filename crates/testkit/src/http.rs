@@ -17,14 +17,14 @@ use tokio::task::JoinHandle;
 use tsugite::Server;
 
 /// A server that is served on a port of its own, until it is stopped or dropped.
-pub struct Serving {
+pub struct TestServer {
     /// Where it listens.
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<tsugite::Result<()>>,
 }
 
-impl Serving {
+impl TestServer {
     /// Serves.
     pub async fn start(server: &Server) -> Self {
         let listener = server.bind_http("127.0.0.1:0").await.unwrap();
@@ -36,16 +36,16 @@ impl Serving {
 
     /// A new connection.
     pub async fn connect(&self) -> Connection {
-        Connection::to(self.address).await
+        Connection::connect(self.address).await
     }
 
     /// Sends one request on a connection of its own and reads the whole response.
     pub async fn send(&self, request: Request) -> Response {
-        self.connect().await.whole(request).await
+        self.connect().await.send_and_read(request).await
     }
 
     /// Asks it to stop, and does not wait for it.
-    pub fn begin_to_stop(&mut self) {
+    pub fn request_stop(&mut self) {
         self.stop = None;
     }
 
@@ -56,7 +56,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -114,7 +114,7 @@ impl Request {
     }
 
     /// A GET for a stream of a session.
-    pub fn stream(session: &str) -> Self {
+    pub fn get_stream(session: &str) -> Self {
         Self::new("GET").header("Accept", "text/event-stream").session(session)
     }
 
@@ -133,15 +133,15 @@ impl Request {
 
     /// Leaves a header out.
     #[must_use]
-    pub fn without(mut self, name: &str) -> Self {
+    pub fn without_header(mut self, name: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
     }
 
     /// Says something else in a header.
     #[must_use]
-    pub fn with(self, name: &str, value: &str) -> Self {
-        self.without(name).header(name, value)
+    pub fn replace_header(self, name: &str, value: &str) -> Self {
+        self.without_header(name).header(name, value)
     }
 
     /// Another body.
@@ -159,7 +159,7 @@ impl Request {
     }
 
     /// As it is sent.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -198,19 +198,19 @@ impl Response {
     }
 
     /// The number of the error in the body.
-    pub fn code(&self) -> Option<i64> {
+    pub fn error_code(&self) -> Option<i64> {
         self.json()["error"]["code"].as_i64()
     }
 
     /// The events of a body that was a stream.
-    pub fn events(&self) -> Vec<Event> {
-        self.body.split("\n\n").filter(|text| !text.is_empty()).filter_map(Event::parse).collect()
+    pub fn events(&self) -> Vec<SseEvent> {
+        self.body.split("\n\n").filter(|text| !text.is_empty()).filter_map(SseEvent::parse).collect()
     }
 }
 
 /// One event of a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct SseEvent {
     /// Its id.
     pub id: Option<String>,
     /// What kind of event it is.
@@ -221,7 +221,7 @@ pub struct Event {
     pub data: String,
 }
 
-impl Event {
+impl SseEvent {
     /// `None` for a comment.
     fn parse(text: &str) -> Option<Self> {
         let mut parsed = Self { id: None, event: None, retry: None, data: String::new() };
@@ -250,14 +250,14 @@ impl Event {
 /// A connection: one request at a time, then its body.
 pub struct Connection {
     socket: BufReader<TcpStream>,
-    rest: Rest,
+    remaining: BodyRemaining,
     /// What of a stream was read and not taken yet.
-    text: String,
+    buffer: String,
 }
 
 /// What is left of a body.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Rest {
+enum BodyRemaining {
     Length(usize),
     Chunks,
     End,
@@ -265,10 +265,10 @@ enum Rest {
 
 impl Connection {
     /// Connects.
-    pub async fn to(address: SocketAddr) -> Self {
+    pub async fn connect(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).await.unwrap();
         socket.set_nodelay(true).unwrap();
-        Self { socket: BufReader::new(socket), rest: Rest::End, text: String::new() }
+        Self { socket: BufReader::new(socket), remaining: BodyRemaining::End, buffer: String::new() }
     }
 
     /// The socket, for what is no HTTP.
@@ -278,24 +278,24 @@ impl Connection {
 
     /// Sends a request and reads the head of the response.
     pub async fn send(&mut self, request: Request) -> Response {
-        self.begin(&request).await;
-        self.head().await.unwrap_or_else(|| panic!("no response to {request:?}"))
+        self.write_request(&request).await;
+        self.read_head().await.unwrap_or_else(|| panic!("no response to {request:?}"))
     }
 
     /// Sends a request and reads the whole response.
-    pub async fn whole(&mut self, request: Request) -> Response {
+    pub async fn send_and_read(&mut self, request: Request) -> Response {
         let mut response = self.send(request).await;
-        response.body = self.body().await;
+        response.body = self.read_body().await;
         response
     }
 
     /// Sends a request and reads nothing.
-    pub async fn begin(&mut self, request: &Request) {
-        self.socket.get_mut().write_all(&request.bytes()).await.unwrap();
+    pub async fn write_request(&mut self, request: &Request) {
+        self.socket.get_mut().write_all(&request.to_bytes()).await.unwrap();
     }
 
     /// The head of a response; `None` if the connection ended instead.
-    pub async fn head(&mut self) -> Option<Response> {
+    pub async fn read_head(&mut self) -> Option<Response> {
         let mut status = String::new();
         if self.socket.read_line(&mut status).await.ok()? == 0 {
             return None;
@@ -309,24 +309,24 @@ impl Connection {
             headers.push((name.to_owned(), value.to_owned()));
         }
         let response = Response { status, headers, body: String::new() };
-        self.rest = match response.header("content-length").and_then(|length| length.parse().ok()) {
-            Some(length) => Rest::Length(length),
-            None if response.header("transfer-encoding").is_some() => Rest::Chunks,
-            None => Rest::End,
+        self.remaining = match response.header("content-length").and_then(|length| length.parse().ok()) {
+            Some(length) => BodyRemaining::Length(length),
+            None if response.header("transfer-encoding").is_some() => BodyRemaining::Chunks,
+            None => BodyRemaining::End,
         };
-        self.text.clear();
+        self.buffer.clear();
         Some(response)
     }
 
     /// The whole body.
-    pub async fn body(&mut self) -> String {
-        while self.more().await {}
-        std::mem::take(&mut self.text)
+    pub async fn read_body(&mut self) -> String {
+        while self.read_more().await {}
+        std::mem::take(&mut self.buffer)
     }
 
     /// So many bytes of a body that says its length.
-    pub async fn part(&mut self, length: usize) -> Vec<u8> {
-        let Rest::Length(left) = &mut self.rest else { panic!("the body says no length") };
+    pub async fn read_part(&mut self, length: usize) -> Vec<u8> {
+        let BodyRemaining::Length(left) = &mut self.remaining else { panic!("the body says no length") };
         *left -= length;
         let mut bytes = vec![0; length];
         self.socket.read_exact(&mut bytes).await.unwrap();
@@ -334,26 +334,26 @@ impl Connection {
     }
 
     /// The next event of a stream, comments left out; `None` if the stream ended.
-    pub async fn event(&mut self) -> Option<Event> {
+    pub async fn next_event(&mut self) -> Option<SseEvent> {
         loop {
-            if let Some((text, rest)) = self.text.split_once("\n\n") {
-                let (event, rest) = (Event::parse(text), rest.to_owned());
-                self.text = rest;
+            if let Some((text, rest)) = self.buffer.split_once("\n\n") {
+                let (event, rest) = (SseEvent::parse(text), rest.to_owned());
+                self.buffer = rest;
                 match event {
                     Some(event) => return Some(event),
                     None => continue,
                 }
             }
-            if !self.more().await {
+            if !self.read_more().await {
                 return None;
             }
         }
     }
 
     /// The next event that has data.
-    pub async fn message(&mut self) -> Option<Value> {
+    pub async fn next_message(&mut self) -> Option<Value> {
         loop {
-            let event = self.event().await?;
+            let event = self.next_event().await?;
             if !event.data.is_empty() {
                 return Some(event.json());
             }
@@ -361,39 +361,39 @@ impl Connection {
     }
 
     /// Reads on; false if the body is over.
-    async fn more(&mut self) -> bool {
-        match self.rest {
-            Rest::End => false,
-            Rest::Length(0) => {
-                self.rest = Rest::End;
+    async fn read_more(&mut self) -> bool {
+        match self.remaining {
+            BodyRemaining::End => false,
+            BodyRemaining::Length(0) => {
+                self.remaining = BodyRemaining::End;
                 false
             }
-            Rest::Length(length) => {
+            BodyRemaining::Length(length) => {
                 let mut bytes = vec![0; length];
                 let whole = self.socket.read_exact(&mut bytes).await.is_ok();
-                self.text.push_str(&String::from_utf8_lossy(&bytes));
-                self.rest = Rest::End;
+                self.buffer.push_str(&String::from_utf8_lossy(&bytes));
+                self.remaining = BodyRemaining::End;
                 whole
             }
-            Rest::Chunks => {
+            BodyRemaining::Chunks => {
                 let mut length = String::new();
                 let read = self.socket.read_line(&mut length).await.unwrap_or(0);
                 let length = usize::from_str_radix(length.trim(), 16).unwrap_or(0);
                 let mut bytes = vec![0; length + 2];
                 if read == 0 || self.socket.read_exact(&mut bytes).await.is_err() || length == 0 {
-                    self.rest = Rest::End;
+                    self.remaining = BodyRemaining::End;
                     return false;
                 }
                 bytes.truncate(length);
-                self.text.push_str(&String::from_utf8_lossy(&bytes));
+                self.buffer.push_str(&String::from_utf8_lossy(&bytes));
                 true
             }
         }
     }
 }
 
-/// The `initialize` of a client.
-pub fn initialize(revision: &str, capabilities: Value) -> Value {
+/// The `initialize_request` of a client.
+pub fn initialize_request(revision: &str, capabilities: Value) -> Value {
     let client = serde_json::json!({"name": "testkit", "version": "1.0.0"});
     let params =
         serde_json::json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client});
@@ -401,8 +401,8 @@ pub fn initialize(revision: &str, capabilities: Value) -> Value {
 }
 
 /// Opens a session that is ready; gives its id.
-pub async fn open(serving: &Serving, revision: &str, capabilities: Value) -> String {
-    let opened = serving.send(Request::post(&initialize(revision, capabilities))).await;
+pub async fn open_session(serving: &TestServer, revision: &str, capabilities: Value) -> String {
+    let opened = serving.send(Request::post(&initialize_request(revision, capabilities))).await;
     assert_eq!(opened.status, 200, "{opened:?}");
     let id = opened.header("mcp-session-id").unwrap_or_else(|| panic!("no session: {opened:?}")).to_owned();
     let ready = serde_json::json!({"jsonrpc": "2.0", "method": "notifications/initialized"});

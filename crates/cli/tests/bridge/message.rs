@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tsugite_testkit::official;
+use tsugite_testkit::spec_schema;
 
 /// A revision. The judge knows it by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,7 +118,7 @@ pub(crate) fn judge(
     match method {
         // What nobody knows is judged by nobody.
         Some(method) if method.contains("x-unknown") => Ok(()),
-        Some(_) => official::judge_from(&format!("{side:?}"), rev.official()?, message),
+        Some(_) => spec_schema::validate_message_from(&format!("{side:?}"), rev.official()?, message),
         None => {
             let Some(id) = id else { return fail("a response without an id") };
             let Some(method) = asked(id) else { return fail("an answer to nothing that was asked") };
@@ -127,9 +127,9 @@ pub(crate) fn judge(
                 // A server that asks what its revision has not is answered all the same.
                 (Some(_), None) if method == "elicitation/create" && rev < Rev::Jun25 => Ok(()),
                 (Some(result), None) if side == Side::Client => {
-                    official::judge_answer(rev.official()?, &method, result)
+                    spec_schema::validate_client_result(rev.official()?, &method, result)
                 }
-                (Some(result), None) => official::judge_result(rev.official()?, &method, result),
+                (Some(result), None) => spec_schema::validate_server_result(rev.official()?, &method, result),
                 (None, Some(error)) if error["code"].is_i64() && error["message"].is_string() => Ok(()),
                 _ => fail("neither a result nor an error"),
             }

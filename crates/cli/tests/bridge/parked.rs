@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge as Span;
 use tsugite::client::{Command, ClientBuilder};
-use tsugite_testkit::http::Serving;
+use tsugite_testkit::http::TestServer;
 
 use crate::bridge::{Bridge, Door};
 use crate::client::Client;
@@ -103,7 +103,7 @@ pub(crate) fn a_call_nobody_comes_back_for_is_ended() {
         for way in [Stdio, Http] {
             let server = Server::start(Nov25, way).await;
             let bridge = Span::to(target(&server, way)).park(1, Duration::from_millis(100));
-            let serving = Serving::start(&bridge.server()).await;
+            let serving = TestServer::start(&bridge.server()).await;
             let mut client = Client::connect(Jul26, Door::At(serving.address)).await?;
             let (key, _, state) = question(&mut client, "left").await?;
             server.noted("left", "cancelled").await?;
@@ -121,7 +121,7 @@ pub(crate) fn no_more_calls_wait_than_may() {
     run(async {
         let server = Server::start(Nov25, Stdio).await;
         let bridge = Span::to(target(&server, Stdio)).park(1, Duration::from_secs(600));
-        let serving = Serving::start(&bridge.server()).await;
+        let serving = TestServer::start(&bridge.server()).await;
         let mut client = Client::connect(Jul26, Door::At(serving.address)).await?;
         let (key, _, state) = question(&mut client, "first").await?;
         let answer = client.ask("tools/call", call("ask", "second")).await?;

@@ -12,7 +12,7 @@ use tsugite::core::protocol::roots::Root;
 use tsugite::core::revision::RpcError;
 use tsugite::prelude::*;
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type ScenarioResult = Result<(), Box<dyn std::error::Error>>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -21,32 +21,32 @@ async fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
-    match tokio::time::timeout(DEADLINE, play(&scenario, url)).await {
+    match tokio::time::timeout(SCENARIO_TIMEOUT, run_scenario(&scenario, url)).await {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             eprintln!("{scenario}: {error}");
             ExitCode::FAILURE
         }
         Err(_) => {
-            eprintln!("{scenario}: not done within {} s", DEADLINE.as_secs());
+            eprintln!("{scenario}: not done within {} s", SCENARIO_TIMEOUT.as_secs());
             ExitCode::FAILURE
         }
     }
 }
 
-async fn play(scenario: &str, url: String) -> Outcome {
-    let client = connecting(url)?.await?;
+async fn run_scenario(scenario: &str, url: String) -> ScenarioResult {
+    let client = client_builder(url)?.await?;
     let done = match scenario {
-        "initialize" => list(&client).await,
+        "initialize" => list_tools(&client).await,
         "tools_call" => add_numbers(&client).await,
         "elicitation-sep1034-client-defaults" => call_one(&client, "test_client_elicitation_defaults").await,
         "sse-retry" => call_one(&client, "test_reconnection").await,
-        "request-metadata" => list(&client).await,
-        "sep-2322-client-request-state" => rounds(&client).await,
+        "request-metadata" => list_tools(&client).await,
+        "sep-2322-client-request-state" => input_required_rounds(&client).await,
         "http-standard-headers" => everything_once(&client).await,
-        "http-custom-headers" => calls_of_the_context(&client).await,
+        "http-custom-headers" => calls_from_context(&client).await,
         "http-invalid-tool-headers" => call_listed(&client).await,
-        "json-schema-ref-no-deref" => list(&client).await,
+        "json-schema-ref-no-deref" => list_tools(&client).await,
         "json-schema-2020-12-preservation" => echo_schema(&client).await,
         // Skills, an extension we do not have: nothing is asked for, and the suite decides nothing.
         skills if skills.starts_with("sep-2640-client-") => Ok(()),
@@ -57,7 +57,7 @@ async fn play(scenario: &str, url: String) -> Outcome {
 }
 
 /// Connects as the suite says.
-fn connecting(url: String) -> Result<ClientBuilder, Box<dyn std::error::Error>> {
+fn client_builder(url: String) -> Result<ClientBuilder, Box<dyn std::error::Error>> {
     let connecting = Client::connect(url)
         .client_info(Implementation::new("conformance-client", env!("CARGO_PKG_VERSION")))
         .on_elicit_form(async |form| match form.requested_schema.properties.get("confirmed") {
@@ -78,24 +78,24 @@ fn connecting(url: String) -> Result<ClientBuilder, Box<dyn std::error::Error>> 
     })
 }
 
-async fn list(client: &Client) -> Outcome {
+async fn list_tools(client: &Client) -> ScenarioResult {
     client.list_tools().await?;
     Ok(())
 }
 
-async fn add_numbers(client: &Client) -> Outcome {
+async fn add_numbers(client: &Client) -> ScenarioResult {
     client.list_tools().await?;
     client.call_raw("add_numbers", json!({"a": 5, "b": 3})).await?;
     Ok(())
 }
 
-async fn call_one(client: &Client, name: &str) -> Outcome {
+async fn call_one(client: &Client, name: &str) -> ScenarioResult {
     client.list_tools().await?;
     client.call_raw(name, json!({})).await?;
     Ok(())
 }
 
-async fn rounds(client: &Client) -> Outcome {
+async fn input_required_rounds(client: &Client) -> ScenarioResult {
     client.list_tools().await?;
     for name in
         ["test_mrtr_echo_state", "test_mrtr_no_state", "test_mrtr_unrelated", "test_mrtr_no_result_type"]
@@ -105,7 +105,7 @@ async fn rounds(client: &Client) -> Outcome {
     Ok(())
 }
 
-async fn everything_once(client: &Client) -> Outcome {
+async fn everything_once(client: &Client) -> ScenarioResult {
     for tool in client.list_tools().await? {
         client.call_raw(tool.name, json!({})).await?;
     }
@@ -118,7 +118,7 @@ async fn everything_once(client: &Client) -> Outcome {
     Ok(())
 }
 
-async fn calls_of_the_context(client: &Client) -> Outcome {
+async fn calls_from_context(client: &Client) -> ScenarioResult {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Context {
@@ -141,14 +141,14 @@ async fn calls_of_the_context(client: &Client) -> Outcome {
 }
 
 /// Calls what the list shows: a tool that must not be used is not in it.
-async fn call_listed(client: &Client) -> Outcome {
+async fn call_listed(client: &Client) -> ScenarioResult {
     for tool in client.list_tools().await? {
         client.call_raw(tool.name, json!({"region": "eu", "value": "x"})).await?;
     }
     Ok(())
 }
 
-async fn echo_schema(client: &Client) -> Outcome {
+async fn echo_schema(client: &Client) -> ScenarioResult {
     let tools = client.list_tools().await?;
     let shown = tools.into_iter().find(|tool| tool.name == "json_schema_2020_12_tool");
     let shown = shown.ok_or("there is no json_schema_2020_12_tool")?;
@@ -157,4 +157,4 @@ async fn echo_schema(client: &Client) -> Outcome {
 }
 
 /// The suite does not end a client that hangs. Its own time is shorter and stands in `xtask/src/conformance/client.rs`.
-const DEADLINE: Duration = Duration::from_secs(25);
+const SCENARIO_TIMEOUT: Duration = Duration::from_secs(25);

@@ -19,28 +19,28 @@ use tsugite::core::protocol::sampling::CreateMessageResult;
 use tsugite::core::protocol::{Role, resources};
 use tsugite::prelude::*;
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-type Outcome = Result<(), Failure>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type FeatureResult = Result<(), BoxError>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let run = match Run::read(std::env::args().skip(1)) {
+    let run = match RunOptions::parse(std::env::args().skip(1)) {
         Ok(run) => run,
         Err(wrong) => {
             eprintln!("peers-client: {wrong}");
             return ExitCode::from(2);
         }
     };
-    let visit = match tokio::time::timeout(LIMIT, run.visit()).await {
+    let visit = match tokio::time::timeout(FEATURE_TIMEOUT, run.connect()).await {
         Ok(Ok(visit)) => visit,
-        Ok(Err(error)) => return run.give_up(&error.to_string()),
-        Err(_) => return run.give_up("no connection in time"),
+        Ok(Err(error)) => return run.report_all_failed(&error.to_string()),
+        Err(_) => return run.report_all_failed("no connection in time"),
     };
     for feature in &run.features {
-        let said = match tokio::time::timeout(LIMIT, visit.play(feature)).await {
+        let said = match tokio::time::timeout(FEATURE_TIMEOUT, visit.run_feature(feature)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("not done within {} s", LIMIT.as_secs())),
+            Err(_) => Err(format!("not done within {} s", FEATURE_TIMEOUT.as_secs())),
         };
         run.report(feature, said);
     }
@@ -49,7 +49,7 @@ async fn main() -> ExitCode {
 }
 
 /// What is asked for on the command line.
-struct Run {
+struct RunOptions {
     peer: String,
     revision: Revision,
     transport: String,
@@ -58,8 +58,8 @@ struct Run {
     target: Vec<String>,
 }
 
-impl Run {
-    fn read(args: impl Iterator<Item = String>) -> Result<Self, Failure> {
+impl RunOptions {
+    fn parse(args: impl Iterator<Item = String>) -> Result<Self, BoxError> {
         let (mut peer, mut transport, mut revision, mut features) = (None, None, None, None);
         let mut args = args;
         let mut target = Vec::new();
@@ -90,8 +90,8 @@ impl Run {
         })
     }
 
-    async fn visit(&self) -> Result<Visit, Failure> {
-        let heard = Arc::<Heard>::default();
+    async fn connect(&self) -> Result<PeerSession, BoxError> {
+        let heard = Arc::<ServerEvents>::default();
         let connecting = match (self.transport.as_str(), self.target.as_slice()) {
             ("stdio", command @ [_, ..]) => Client::spawn(command),
             ("http", [url]) => Client::connect(url),
@@ -103,11 +103,11 @@ impl Run {
             true => connecting,
             false => connecting.revision(self.revision),
         };
-        let client = handlers(connecting, &heard).await?;
+        let client = register_handlers(connecting, &heard).await?;
         if client.revision() != self.revision {
             return Err(format!("{} was agreed on", client.revision()).into());
         }
-        Ok(Visit { client, heard, everything: self.peer.ends_with("server-everything") })
+        Ok(PeerSession { client, events: heard, is_everything: self.peer.ends_with("server-everything") })
     }
 
     fn report(&self, feature: &str, said: Result<(), String>) {
@@ -122,7 +122,7 @@ impl Run {
         );
     }
 
-    fn give_up(&self, why: &str) -> ExitCode {
+    fn report_all_failed(&self, why: &str) -> ExitCode {
         for feature in &self.features {
             self.report(feature, Err(why.to_owned()));
         }
@@ -132,17 +132,17 @@ impl Run {
 
 /// What the server has said unasked.
 #[derive(Default)]
-struct Heard {
+struct ServerEvents {
     changes: Mutex<Vec<Change>>,
     logs: Mutex<Vec<Value>>,
-    news: Notify,
+    changed: Notify,
 }
 
-impl Heard {
+impl ServerEvents {
     /// Waits until `found` finds something; whatever has to be done meanwhile is done again and again.
-    async fn until(&self, found: impl Fn(&Self) -> bool) {
+    async fn wait_until(&self, found: impl Fn(&Self) -> bool) {
         loop {
-            let news = self.news.notified();
+            let news = self.changed.notified();
             if found(self) {
                 return;
             }
@@ -151,7 +151,7 @@ impl Heard {
     }
 }
 
-fn handlers(connecting: ClientBuilder, heard: &Arc<Heard>) -> ClientBuilder {
+fn register_handlers(connecting: ClientBuilder, heard: &Arc<ServerEvents>) -> ClientBuilder {
     let (changed, logged) = (Arc::clone(heard), Arc::clone(heard));
     connecting
         .on_elicit_form(async |form| {
@@ -167,26 +167,26 @@ fn handlers(connecting: ClientBuilder, heard: &Arc<Heard>) -> ClientBuilder {
             if let Ok(mut changes) = changed.changes.lock() {
                 changes.push(change);
             }
-            changed.news.notify_waiters();
+            changed.changed.notify_waiters();
         })
         .log_level(Level::Info)
         .on_log(move |log| {
             if let (Ok(mut logs), Ok(data)) = (logged.logs.lock(), log.data.read()) {
                 logs.push(data);
             }
-            logged.news.notify_waiters();
+            logged.changed.notify_waiters();
         })
 }
 
-struct Visit {
+struct PeerSession {
     client: Client,
-    heard: Arc<Heard>,
+    events: Arc<ServerEvents>,
     /// It is `server-everything`, which has an inventory of its own.
-    everything: bool,
+    is_everything: bool,
 }
 
-impl Visit {
-    async fn play(&self, feature: &str) -> Outcome {
+impl PeerSession {
+    async fn run_feature(&self, feature: &str) -> FeatureResult {
         match feature {
             "list" => self.list().await,
             "call" => self.call().await,
@@ -206,11 +206,11 @@ impl Visit {
         }
     }
 
-    async fn list(&self) -> Outcome {
+    async fn list(&self) -> FeatureResult {
         let tools = self.client.list_tools().await?;
         let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
-        if self.everything {
-            return same(&names.contains(&"echo"), &true);
+        if self.is_everything {
+            return expect_eq(&names.contains(&"echo"), &true);
         }
         let names: Vec<_> = names.into_iter().filter(|name| *name != "grown").collect();
         let all = [
@@ -227,75 +227,75 @@ impl Visit {
             "log",
             "touch",
         ];
-        same(&names, &all.to_vec())
+        expect_eq(&names, &all.to_vec())
     }
 
-    async fn call(&self) -> Outcome {
-        if self.everything {
-            same(
-                &self.text("get-sum", json!({"a": 40, "b": 2})).await?.as_str(),
+    async fn call(&self) -> FeatureResult {
+        if self.is_everything {
+            expect_eq(
+                &self.call_text("get-sum", json!({"a": 40, "b": 2})).await?.as_str(),
                 &"The sum of 40 and 2 is 42.",
             )?;
             let shown =
                 self.client.call_raw("get-structured-content", json!({"location": "Chicago"})).await?;
-            return same(&shown.structured_content.is_some(), &true);
+            return expect_eq(&shown.structured_content.is_some(), &true);
         }
-        let calls = [1, 2, 3].map(|b| self.text("add", json!({"a": 40, "b": b})));
+        let calls = [1, 2, 3].map(|b| self.call_text("add", json!({"a": 40, "b": b})));
         let [first, second, third] = calls;
         let (first, second, third) = tokio::try_join!(first, second, third)?;
-        same(&[first.as_str(), &second, &third], &["41", "42", "43"])?;
+        expect_eq(&[first.as_str(), &second, &third], &["41", "42", "43"])?;
         let sum: Value = self.client.call("add", json!({"a": 40, "b": 2})).await?;
-        same(&sum, &json!({"sum": 42}))?;
+        expect_eq(&sum, &json!({"sum": 42}))?;
         let failed = self.client.call_raw("fail", json!({})).await?;
-        same(&failed.is_error, &Some(true))
+        expect_eq(&failed.is_error, &Some(true))
     }
 
-    async fn progress(&self) -> Outcome {
-        let steps = match self.everything {
+    async fn progress(&self) -> FeatureResult {
+        let steps = match self.is_everything {
             true => ("trigger-long-running-operation", json!({"duration": 0.3, "steps": 3})),
             false => ("steps", json!({"n": 3})),
         };
-        let seen = Seen::default();
+        let seen = ProgressLog::default();
         let call = self.client.call_raw(steps.0, steps.1).on_progress(seen.listener());
         call.await?;
-        same(&seen.values(), &vec![1.0, 2.0, 3.0])
+        expect_eq(&seen.values(), &vec![1.0, 2.0, 3.0])
     }
 
-    async fn elicitation(&self) -> Outcome {
-        match self.everything {
+    async fn elicitation(&self) -> FeatureResult {
+        match self.is_everything {
             true => {
                 let result = self.client.call_raw("trigger-elicitation-request", json!({})).await?;
-                same(&(result.is_error, result.content.is_empty()), &(None, false))
-                    .map_err(|_| text_of(&result).into())
+                expect_eq(&(result.is_error, result.content.is_empty()), &(None, false))
+                    .map_err(|_| result_text(&result).into())
             }
-            false => same(&self.text("ask", json!({})).await?.as_str(), &"hello Ada"),
+            false => expect_eq(&self.call_text("ask", json!({})).await?.as_str(), &"hello Ada"),
         }
     }
 
-    async fn sampling(&self) -> Outcome {
-        let said = match self.everything {
+    async fn sampling(&self) -> FeatureResult {
+        let said = match self.is_everything {
             true => {
-                self.text("trigger-sampling-request", json!({"prompt": "2 + 2?", "maxTokens": 10})).await?
+                self.call_text("trigger-sampling-request", json!({"prompt": "2 + 2?", "maxTokens": 10})).await?
             }
-            false => self.text("sample", json!({})).await?,
+            false => self.call_text("sample", json!({})).await?,
         };
-        same(&said.contains("four"), &true).map_err(|_| said.into())
+        expect_eq(&said.contains("four"), &true).map_err(|_| said.into())
     }
 
-    async fn roots(&self) -> Outcome {
-        match self.everything {
+    async fn roots(&self) -> FeatureResult {
+        match self.is_everything {
             true => {
-                let said = self.text("get-roots-list", json!({})).await?;
-                same(&said.contains("file:///srv/one"), &true).map_err(|_| said.into())
+                let said = self.call_text("get-roots-list", json!({})).await?;
+                expect_eq(&said.contains("file:///srv/one"), &true).map_err(|_| said.into())
             }
             false => {
-                let said = self.text("roots", json!({})).await?;
-                same(&said.as_str(), &"file:///srv/one file:///srv/two")
+                let said = self.call_text("roots", json!({})).await?;
+                expect_eq(&said.as_str(), &"file:///srv/one file:///srv/two")
             }
         }
     }
 
-    async fn cancellation(&self) -> Outcome {
+    async fn cancellation(&self) -> FeatureResult {
         let begun = Arc::new(Notify::new());
         let told = Arc::clone(&begun);
         let slow = self.client.call_raw("slow", json!({})).on_progress(move |_| told.notify_one());
@@ -304,139 +304,139 @@ impl Visit {
             ended = slow => return Err(format!("it ended by itself: {ended:?}").into()),
             () = begun.notified() => {}
         }
-        same(&self.text("was_cancelled", json!({})).await?.as_str(), &"true")
+        expect_eq(&self.call_text("was_cancelled", json!({})).await?.as_str(), &"true")
     }
 
-    async fn resumption(&self) -> Outcome {
-        let seen = Seen::default();
+    async fn resumption(&self) -> FeatureResult {
+        let seen = ProgressLog::default();
         let result = self.client.call_raw("drop", json!({})).on_progress(seen.listener()).await?;
-        same(&text_of(&result).as_str(), &"resumed")?;
-        same(&seen.values(), &vec![1.0, 2.0, 3.0])
+        expect_eq(&result_text(&result).as_str(), &"resumed")?;
+        expect_eq(&seen.values(), &vec![1.0, 2.0, 3.0])
     }
 
-    async fn changes(&self) -> Outcome {
-        let wanted = if self.everything { Change::Resources } else { Change::Tools };
+    async fn changes(&self) -> FeatureResult {
+        let wanted = if self.is_everything { Change::Resources } else { Change::Tools };
         let heard =
-            self.heard.until(|heard| heard.changes.lock().is_ok_and(|changes| changes.contains(&wanted)));
-        match self.everything {
-            true => self.while_calling("gzip-file-as-resource", GZIP, heard).await,
+            self.events.wait_until(|heard| heard.changes.lock().is_ok_and(|changes| changes.contains(&wanted)));
+        match self.is_everything {
+            true => self.call_until("gzip-file-as-resource", GZIP, heard).await,
             false => {
                 self.client.call_raw("grow", json!({})).await?;
                 heard.await;
                 let tools = self.client.list_tools().await?;
-                same(&tools.iter().any(|tool| tool.name == "grown"), &true)
+                expect_eq(&tools.iter().any(|tool| tool.name == "grown"), &true)
             }
         }
     }
 
-    async fn logging(&self) -> Outcome {
-        if self.everything {
-            let heard = self.heard.until(|heard| heard.logs.lock().is_ok_and(|logs| !logs.is_empty()));
+    async fn logging(&self) -> FeatureResult {
+        if self.is_everything {
+            let heard = self.events.wait_until(|heard| heard.logs.lock().is_ok_and(|logs| !logs.is_empty()));
             self.client.subscribe("demo://resource/dynamic/text/1").await?;
             heard.await;
             return Ok(());
         }
         self.client.call_raw("log", json!({"level": "warning"})).await?;
-        self.heard
-            .until(|heard| heard.logs.lock().is_ok_and(|logs| logs.contains(&json!("this is warning"))))
+        self.events
+            .wait_until(|heard| heard.logs.lock().is_ok_and(|logs| logs.contains(&json!("this is warning"))))
             .await;
         Ok(())
     }
 
-    async fn resources(&self) -> Outcome {
-        if self.everything {
+    async fn resources(&self) -> FeatureResult {
+        if self.is_everything {
             let templates = self.client.list_resource_templates().await?;
-            same(&templates.is_empty(), &false)?;
+            expect_eq(&templates.is_empty(), &false)?;
             let read = self.client.read_resource("demo://resource/dynamic/text/1").await?;
-            return same(&read.contents.len(), &1);
+            return expect_eq(&read.contents.len(), &1);
         }
         let uris: Vec<_> = self.client.list_resources().await?.into_iter().map(|one| one.uri).collect();
-        same(
+        expect_eq(
             &uris.iter().map(String::as_str).collect::<Vec<_>>(),
             &vec!["memo://one", "memo://two", "memo://bytes"],
         )?;
         let templates = self.client.list_resource_templates().await?;
         let templates: Vec<_> = templates.iter().map(|one| one.uri_template.as_str()).collect();
-        same(&templates, &vec!["memo://{id}"])?;
+        expect_eq(&templates, &vec!["memo://{id}"])?;
         for (uri, expected) in
             [("memo://one", json!("the first memo")), ("memo://seven", json!("memo seven"))]
         {
             let read = self.client.read_resource(uri).await?;
             let read: Value = RawJson::from_value(&read)?.read()?;
-            same(read.pointer("/contents/0/text").unwrap_or(&Value::Null), &expected)?;
+            expect_eq(read.pointer("/contents/0/text").unwrap_or(&Value::Null), &expected)?;
         }
         let read: Value = RawJson::from_value(&self.client.read_resource("memo://bytes").await?)?.read()?;
-        same(read.pointer("/contents/0/blob").unwrap_or(&Value::Null), &json!("AAH+/w=="))?;
+        expect_eq(read.pointer("/contents/0/blob").unwrap_or(&Value::Null), &json!("AAH+/w=="))?;
         match self.client.read_resource("nothing://here").await {
             Err(error) if error.as_rpc_error().is_some() => Ok(()),
             other => Err(format!("a resource that is not there: {other:?}").into()),
         }
     }
 
-    async fn subscription(&self) -> Outcome {
-        let uri = if self.everything { "demo://resource/dynamic/text/1" } else { "memo://one" };
+    async fn subscription(&self) -> FeatureResult {
+        let uri = if self.is_everything { "demo://resource/dynamic/text/1" } else { "memo://one" };
         let mut changes = self.client.listen(ChangeFilter::new().resource(uri)).await?;
         let heard = async {
             loop {
                 match changes.next().await {
                     Some(Ok(Change::Resource { .. })) => return Ok(()),
                     Some(Ok(_)) => {}
-                    Some(Err(error)) => return Err(Failure::from(error)),
+                    Some(Err(error)) => return Err(BoxError::from(error)),
                     None => return Err("the subscription has ended".into()),
                 }
             }
         };
-        let trigger = if self.everything { "toggle-subscriber-updates" } else { "touch" };
-        let arguments = if self.everything { json!({}) } else { json!({"uri": uri}) };
+        let trigger = if self.is_everything { "toggle-subscriber-updates" } else { "touch" };
+        let arguments = if self.is_everything { json!({}) } else { json!({"uri": uri}) };
         self.client.call_raw(trigger, arguments).await?;
         heard.await
     }
 
-    async fn prompts(&self) -> Outcome {
+    async fn prompts(&self) -> FeatureResult {
         let prompts = self.client.list_prompts().await?;
-        if self.everything {
-            same(&prompts.is_empty(), &false)?;
+        if self.is_everything {
+            expect_eq(&prompts.is_empty(), &false)?;
             let prompt = self.client.get_prompt("args-prompt", json!({"city": "Kyoto"})).await?;
-            return same(&prompt.messages.is_empty(), &false);
+            return expect_eq(&prompt.messages.is_empty(), &false);
         }
-        same(&prompts.iter().map(|prompt| prompt.name.as_str()).collect::<Vec<_>>(), &vec!["greet"])?;
+        expect_eq(&prompts.iter().map(|prompt| prompt.name.as_str()).collect::<Vec<_>>(), &vec!["greet"])?;
         let prompt: Value =
             RawJson::from_value(&self.client.get_prompt("greet", json!({"who": "Kiku"})).await?)?.read()?;
-        same(prompt.pointer("/messages/0/content/text").unwrap_or(&Value::Null), &json!("Greet Kiku."))?;
+        expect_eq(prompt.pointer("/messages/0/content/text").unwrap_or(&Value::Null), &json!("Greet Kiku."))?;
         let argument = Argument::new("who", "A");
         let completed =
             self.client.complete(CompleteParams::new(Reference::prompt("greet"), argument)).await?;
-        same(&completed.completion.values, &vec!["Ada".to_owned(), "Alan".to_owned()])
+        expect_eq(&completed.completion.values, &vec!["Ada".to_owned(), "Alan".to_owned()])
     }
 
-    async fn pages(&self) -> Outcome {
+    async fn pages(&self) -> FeatureResult {
         let first = self.client.request::<resources::List>(PageParams::new()).await?;
-        same(&(first.resources.len(), first.next_cursor.as_deref()), &(2, Some("2")))?;
-        same(&self.client.list_resources().await?.len(), &3)
+        expect_eq(&(first.resources.len(), first.next_cursor.as_deref()), &(2, Some("2")))?;
+        expect_eq(&self.client.list_resources().await?.len(), &3)
     }
 
     /// Repeats a call until something was heard: some servers speak before anybody listens.
-    async fn while_calling(&self, name: &str, arguments: &str, heard: impl Future<Output = ()>) -> Outcome {
+    async fn call_until(&self, name: &str, arguments: &str, heard: impl Future<Output = ()>) -> FeatureResult {
         let arguments: Value = serde_json::from_str(arguments)?;
         let mut heard = std::pin::pin!(heard);
         loop {
             self.client.call_raw(name, &arguments).await?;
-            if tokio::time::timeout(AGAIN, &mut heard).await.is_ok() {
+            if tokio::time::timeout(RETRY_INTERVAL, &mut heard).await.is_ok() {
                 return Ok(());
             }
         }
     }
 
-    async fn text(&self, name: &str, arguments: Value) -> Result<String, Failure> {
-        Ok(text_of(&self.client.call_raw(name, arguments).await?))
+    async fn call_text(&self, name: &str, arguments: Value) -> Result<String, BoxError> {
+        Ok(result_text(&self.client.call_raw(name, arguments).await?))
     }
 }
 
 /// Progress that has come.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<f64>>>);
+struct ProgressLog(Arc<Mutex<Vec<f64>>>);
 
-impl Seen {
+impl ProgressLog {
     fn listener(&self) -> impl Fn(tsugite::core::protocol::progress::ProgressParams) + Send + Sync + 'static {
         let seen = self.clone();
         move |progress| {
@@ -451,12 +451,12 @@ impl Seen {
     }
 }
 
-fn text_of(result: &CallResult) -> String {
+fn result_text(result: &CallResult) -> String {
     let texts: Vec<_> = result.content.iter().filter_map(ContentBlock::as_text).collect();
     texts.join("\n")
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(seen: &T, expected: &T) -> Outcome {
+fn expect_eq<T: PartialEq + std::fmt::Debug>(seen: &T, expected: &T) -> FeatureResult {
     match seen == expected {
         true => Ok(()),
         false => Err(format!("expected {expected:?}, got {seen:?}").into()),
@@ -466,7 +466,7 @@ fn same<T: PartialEq + std::fmt::Debug>(seen: &T, expected: &T) -> Outcome {
 const GZIP: &str = r#"{"name": "hello.gz", "data": "data:text/plain,hello", "outputType": "resourceLink"}"#;
 
 /// For each feature.
-const LIMIT: Duration = Duration::from_secs(20);
+const FEATURE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Between two attempts to be heard.
-const AGAIN: Duration = Duration::from_millis(500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);

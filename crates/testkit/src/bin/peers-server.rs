@@ -106,7 +106,7 @@ async fn hold(
     cx: Context,
     State(gates): State<Gates>,
 ) -> Result<String, HandlerError> {
-    let gate = gates.of(&key);
+    let gate = gates.get(&key);
     let run = 1 + gate.runs.fetch_add(1, Ordering::Relaxed);
     cx.progress(1.0, Some(2.0), Some("holding")).await;
     if closes {
@@ -120,7 +120,7 @@ async fn hold(
 /// Releases what `hold` holds, and says so when it has gone on.
 #[tool]
 async fn release(key: String, State(gates): State<Gates>) -> Result<&'static str, HandlerError> {
-    let gate = gates.of(&key);
+    let gate = gates.get(&key);
     gate.open.add_permits(1);
     gate.done.acquire().await?.forget();
     Ok("released")
@@ -153,7 +153,7 @@ async fn review(
 struct Gates(Arc<Mutex<HashMap<String, Arc<Gate>>>>);
 
 impl Gates {
-    fn of(&self, key: &str) -> Arc<Gate> {
+    fn get(&self, key: &str) -> Arc<Gate> {
         let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         gates.entry(key.to_owned()).or_default().clone()
     }

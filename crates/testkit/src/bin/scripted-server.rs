@@ -10,7 +10,7 @@ fn main() -> ExitCode {
         eprintln!("usage: scripted-server ADDRESS");
         return ExitCode::from(2);
     };
-    match play(&address) {
+    match relay(&address) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{address}: {error}");
@@ -20,20 +20,20 @@ fn main() -> ExitCode {
 }
 
 /// Ends when the address has nothing more to say.
-fn play(address: &str) -> io::Result<()> {
+fn relay(address: &str) -> io::Result<()> {
     let mut heard = TcpStream::connect(address)?;
     heard.set_nodelay(true)?;
     let said = heard.try_clone()?;
     std::thread::spawn(move || {
-        let _ = carry(io::stdin().lock(), &mut heard);
+        let _ = copy(io::stdin().lock(), &mut heard);
         let _ = heard.shutdown(Shutdown::Write);
     });
-    carry(said, io::stdout().lock())
+    copy(said, io::stdout().lock())
 }
 
 /// Not `io::copy`: from a socket to a pipe it splices, which locks the pipe while it waits, and whoever reads from the
 /// pipe waits too, even if it asked not to.
-fn carry(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
+fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut buffer = [0; 4096];
     loop {
         match from.read(&mut buffer)? {

@@ -1,7 +1,7 @@
 //! What is said to a server is said to a bridge to it, and so is what is heard.
 
 use tsugite_core::revision::Revision;
-use tsugite_testkit::transcript::{Transcript, Transport, Wire};
+use tsugite_testkit::transcript::{Transcript, Transport, ServerChannel};
 
 #[tokio::test(flavor = "current_thread")]
 async fn every_transcript_is_heard_across_a_bridge_from_every_revision_to_every_other() {
@@ -11,10 +11,10 @@ async fn every_transcript_is_heard_across_a_bridge_from_every_revision_to_every_
         let path = file.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let transcript = Transcript::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        for place in transcript.places().into_iter().filter(|place| place.0 != Transport::Stdio) {
+        for place in transcript.run_configs().into_iter().filter(|place| place.0 != Transport::Stdio) {
             for far in Revision::ALL {
                 runs += 1;
-                let wire = Wire::across_bridge(place.0, far).await.unwrap();
+                let wire = ServerChannel::through_bridge(place.0, far).await.unwrap();
                 let run = format!("{name} over {} on {}, to {far}", place.0.name(), place.1);
                 match (transcript.run(wire, place).await, loses(&name, place.1, far)) {
                     (Err(error), false) => failures.push(format!("{run}, {error}")),

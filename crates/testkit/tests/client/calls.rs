@@ -8,7 +8,7 @@ use tsugite::core::protocol::caching::CacheScope;
 use tsugite::core::session::probe::TransportKind;
 use tsugite::prelude::*;
 use tsugite_testkit::fixture;
-use tsugite_testkit::http::Serving;
+use tsugite_testkit::http::TestServer;
 
 async fn tour(client: &Client, revision: Revision) -> tsugite::Result<()> {
     assert_eq!(client.revision(), revision);
@@ -32,7 +32,7 @@ async fn in_memory_on_every_revision() {
 
 #[tokio::test]
 async fn over_http_on_every_revision() {
-    let serving = Serving::start(&fixture::server()).await;
+    let serving = TestServer::start(&fixture::server()).await;
     let url = format!("http://{}/mcp", serving.address);
     for revision in Revision::ALL {
         let client = Client::connect(&*url).revision(revision).await.unwrap();
@@ -66,7 +66,7 @@ async fn the_newest_that_both_speak_is_found() {
         let server = fixture::server().revisions(Revisions::from_iter([revision]));
         let client = Client::in_process(&server).await.unwrap();
         tour(&client, revision).await.unwrap();
-        let serving = Serving::start(&server).await;
+        let serving = TestServer::start(&server).await;
         let client = Client::connect(format!("http://{}/mcp", serving.address)).await.unwrap();
         tour(&client, revision).await.unwrap();
         client.close().await;
@@ -86,7 +86,7 @@ async fn a_verdict_saves_the_probe_and_a_stale_one_does_no_harm() {
     let client = Client::in_process(&fixture::server()).probe_record(verdict).await.unwrap();
     tour(&client, Revision::NEWEST_HANDSHAKE).await.unwrap();
     // The server was set back.
-    for serving in [None, Some(Serving::start(&old).await)] {
+    for serving in [None, Some(TestServer::start(&old).await)] {
         let connecting = match &serving {
             None => Client::in_process(&old).probe_record(ProbeRecord::new(Revision::NEWEST, TransportKind::Stdio)),
             Some(serving) => Client::connect(format!("http://{}/mcp", serving.address))
@@ -191,7 +191,7 @@ struct Sure {
 
 #[tokio::test]
 async fn every_message_is_told_as_it_passes() {
-    let serving = Serving::start(&fixture::server()).await;
+    let serving = TestServer::start(&fixture::server()).await;
     let url = format!("http://{}/mcp", serving.address);
     for revision in Revision::ALL {
         for connecting in [Client::in_process(&fixture::server()), Client::connect(&*url)] {
@@ -284,7 +284,7 @@ async fn each_call_says_whether_memory_may_answer() {
 async fn a_call_has_headers_and_meta_of_its_own() {
     let seen = Tool::new("seen")
         .handler(|headers: Headers| async move { headers.get("x-trace").unwrap_or("none").to_owned() });
-    let serving = Serving::start(&Server::new("seen", "1").tool(seen)).await;
+    let serving = TestServer::start(&Server::new("seen", "1").tool(seen)).await;
     for revision in [Revision::NEWEST, Revision::NEWEST_HANDSHAKE] {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&notes);

@@ -16,10 +16,10 @@ async fn play(names: &[&str]) {
     for name in names {
         let text = std::fs::read_to_string(format!("{FOLDER}/{name}.txt")).unwrap();
         let transcript = ClientTranscript::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-        for (place, events) in transcript.places() {
+        for (place, events) in transcript.run_configs() {
             plays += 1;
             let how = if events { " with events" } else { "" };
-            if let Err(error) = transcript.play(place, events, SERVER).await {
+            if let Err(error) = transcript.run(place, events, SERVER).await {
                 failures.push(format!("{name} over {}{how} on {}, {error}", place.0.name(), place.1));
             }
         }
@@ -259,8 +259,8 @@ async fn a_transcript_that_is_not_true_fails_over_every_transport() {
     ] {
         let text = format!("on: 2024-11-05 2025-11-25 2026-07-28\n{}", lines.join("\n"));
         let transcript = ClientTranscript::parse(&text).unwrap();
-        for (place, events) in transcript.places() {
-            let played = transcript.play(place, events, SERVER).await;
+        for (place, events) in transcript.run_configs() {
+            let played = transcript.run(place, events, SERVER).await;
             assert_eq!(played.is_ok(), is_true, "{place:?} {played:?}\n{text}");
         }
     }

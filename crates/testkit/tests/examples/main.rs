@@ -40,8 +40,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tsugite::prelude::*;
-use tsugite_testkit::http::{Connection, Request, Serving, open};
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::http::{Connection, Request, TestServer, open_session};
+use tsugite_testkit::raw_client::RawClient;
 
 fn revisions() -> impl Iterator<Item = Revision> {
     Revisions::ALL.newest_first()
@@ -58,8 +58,8 @@ fn text(response: &Value) -> &str {
 /// Whether two servers show the same lists, in every revision.
 async fn twins(one: Server, other: Server) {
     for revision in revisions() {
-        let mut one = Peer::connect(&one, revision, everything()).await;
-        let mut other = Peer::connect(&other, revision, everything()).await;
+        let mut one = RawClient::connect(&one, revision, everything()).await;
+        let mut other = RawClient::connect(&other, revision, everything()).await;
         for list in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
             let (mut ours, mut theirs) =
                 (one.request(list, json!({})).await, other.request(list, json!({})).await);
@@ -86,7 +86,7 @@ async fn calculator_adds_in_twenty_lines() {
     twins(Server::new("calculator", "1.0.0").tool(calculator::add), server.clone()).await;
     for server in [Server::new("calculator", "1.0.0").tool(calculator::add), server] {
         for revision in revisions() {
-            let mut peer = Peer::connect(&server, revision, json!({})).await;
+            let mut peer = RawClient::connect(&server, revision, json!({})).await;
             assert_eq!(text(&peer.call("add", json!({"a": 1, "b": 2})).await), "3");
             assert_eq!(text(&peer.call("add", json!({"a": 40.0, "b": 2})).await), "42");
             let wrong = peer.call("add", json!({"a": 1, "b": "two"})).await;
@@ -101,7 +101,7 @@ async fn tools_give_values_structures_pictures_and_failures() {
     twins(tools::server(), by_hand::tools::server()).await;
     for server in [tools::server(), by_hand::tools::server()] {
         for revision in revisions() {
-            let mut peer = Peer::connect(&server, revision, json!({})).await;
+            let mut peer = RawClient::connect(&server, revision, json!({})).await;
             let basket = json!({"items": [{"name": "oak", "count": 2}], "discount": 50});
             let bill = peer.call("price", basket).await;
             assert_eq!(text(&bill), r#"{"total":3.0,"currency":"EUR"}"#, "{revision}");
@@ -126,7 +126,7 @@ async fn tools_give_values_structures_pictures_and_failures() {
             let mut params = json!({"name": "count", "arguments": {"to": 3}});
             params["_meta"] = json!({"progressToken": "p"});
             assert_eq!(text(&peer.request("tools/call", params).await), "counted to 3");
-            let told: Vec<_> = peer.heard.iter().map(|news| news["params"]["progress"].clone()).collect();
+            let told: Vec<_> = peer.notifications.iter().map(|news| news["params"]["progress"].clone()).collect();
             assert_eq!(json!(told), json!([1, 2, 3]), "{revision}");
         }
     }
@@ -137,7 +137,7 @@ async fn resources_are_read() {
     twins(resources::server(), by_hand::resources::server()).await;
     for server in [resources::server(), by_hand::resources::server()] {
         for revision in revisions() {
-            let mut peer = Peer::connect(&server, revision, json!({})).await;
+            let mut peer = RawClient::connect(&server, revision, json!({})).await;
             for (uri, text) in [
                 ("config://settings", r#"{"theme":"dark"}"#),
                 ("books://Joinery/7", "Joinery, page 7"),
@@ -157,7 +157,7 @@ async fn resources_are_read() {
 async fn prompts_are_filled_in() {
     twins(prompts::server(), by_hand::prompts::server()).await;
     for server in [prompts::server(), by_hand::prompts::server()] {
-        let mut peer = Peer::connect(&server, Revision::NEWEST, json!({})).await;
+        let mut peer = RawClient::connect(&server, Revision::NEWEST, json!({})).await;
         let review = json!({"name": "review", "arguments": {"code": "1 + 1", "remarks": "2"}});
         let review = peer.request("prompts/get", review).await;
         let text = "Review this code with at most 2 remarks:\n1 + 1";
@@ -173,7 +173,7 @@ async fn prompts_are_filled_in() {
 async fn arguments_are_completed() {
     twins(completion::server(), by_hand::completion::server()).await;
     for server in [completion::server(), by_hand::completion::server()] {
-        let mut peer = Peer::connect(&server, Revision::NEWEST, json!({})).await;
+        let mut peer = RawClient::connect(&server, Revision::NEWEST, json!({})).await;
         let reference = json!({"type": "ref/prompt", "name": "journey"});
         let ask = json!({"ref": reference, "argument": {"name": "country", "value": "j"}});
         let answer = peer.request("completion/complete", ask).await;
@@ -191,8 +191,8 @@ async fn users_are_asked_in_every_revision_that_can() {
     for server in [elicitation::server(), by_hand::elicitation::server()] {
         for revision in revisions() {
             for (sure, said) in [(true, "deleted /tmp/x"), (false, "kept")] {
-                let peer = Peer::connect(&server, revision, everything()).await;
-                let mut peer = peer.answering(move |_, params| {
+                let peer = RawClient::connect(&server, revision, everything()).await;
+                let mut peer = peer.on_request(move |_, params| {
                     assert_eq!(params["message"], "/tmp/x holds 2 files.");
                     json!({"action": "accept", "content": {"sure": sure}})
                 });
@@ -204,12 +204,12 @@ async fn users_are_asked_in_every_revision_that_can() {
                 }
             }
         }
-        let peer = Peer::connect(&server, Revision::NEWEST, everything()).await;
-        let mut peer = peer.answering(
+        let peer = RawClient::connect(&server, Revision::NEWEST, everything()).await;
+        let mut peer = peer.on_request(
             |_, _| json!({"action": "accept", "content": {"size": "large", "receipt": "a@b.example"}}),
         );
         assert_eq!(text(&peer.call("order", json!({})).await), "2 large planks, receipt to a@b.example");
-        let (_, asked) = &peer.asked[0];
+        let (_, asked) = &peer.received_requests[0];
         let expected = json!({
             "type": "object",
             "properties": {
@@ -222,8 +222,8 @@ async fn users_are_asked_in_every_revision_that_can() {
             "required": ["size"],
         });
         assert_eq!(asked["requestedSchema"], expected);
-        let peer = Peer::connect(&server, Revision::NEWEST, everything()).await;
-        let mut peer = peer.answering(|_, _| json!({"action": "decline"}));
+        let peer = RawClient::connect(&server, Revision::NEWEST, everything()).await;
+        let mut peer = peer.on_request(|_, _| json!({"action": "decline"}));
         assert_eq!(text(&peer.call("order", json!({})).await), "no planks then");
     }
 }
@@ -233,8 +233,8 @@ async fn models_and_roots_are_asked_for() {
     twins(sampling::server(), by_hand::sampling::server()).await;
     for server in [sampling::server(), by_hand::sampling::server()] {
         for revision in revisions() {
-            let peer = Peer::connect(&server, revision, everything()).await;
-            let mut peer = peer.answering(|method, params| match method {
+            let peer = RawClient::connect(&server, revision, everything()).await;
+            let mut peer = peer.on_request(|method, params| match method {
                 "sampling/createMessage" => {
                     assert_eq!(params["messages"][0]["content"]["text"], "Summarize: a long story");
                     assert_eq!(
@@ -260,7 +260,7 @@ async fn tools_come_and_go() {
     twins(dynamic::server(), by_hand::dynamic::server()).await;
     for make in [dynamic::server, by_hand::dynamic::server] {
         for revision in revisions() {
-            let mut peer = Peer::connect(&make(), revision, json!({})).await;
+            let mut peer = RawClient::connect(&make(), revision, json!({})).await;
             let learn = json!({"language": "danish", "greeting": "Hej"});
             assert_eq!(text(&peer.call("learn", learn.clone()).await), "learnt danish");
             assert_eq!(text(&peer.call("danish", json!({"name": "Ada"})).await), "Hej, Ada!");
@@ -270,7 +270,7 @@ async fn tools_come_and_go() {
             assert_eq!(text(&peer.call("forget", json!({"language": "danish"})).await), "true");
             assert_eq!(peer.call("danish", json!({"name": "Ada"})).await["error"]["code"], -32602);
             let told =
-                peer.heard.iter().filter(|news| news["method"] == "notifications/tools/list_changed").count();
+                peer.notifications.iter().filter(|news| news["method"] == "notifications/tools/list_changed").count();
             assert_eq!(told, if revision.is_stateless() { 0 } else { 2 }, "{revision}");
         }
     }
@@ -280,13 +280,13 @@ async fn tools_come_and_go() {
 async fn servers_are_mounted() {
     twins(mounting::server(), by_hand::mounting::server()).await;
     for server in [mounting::server(), by_hand::mounting::server()] {
-        let mut guest = Peer::connect(&server, Revision::NEWEST, json!({})).await;
+        let mut guest = RawClient::connect(&server, Revision::NEWEST, json!({})).await;
         assert_eq!(text(&guest.call("weather_forecast", json!({"city": "Bergen"})).await), "rain in Bergen");
         let read = guest.request("resources/read", json!({"uri": "stations://weather/all"})).await;
         assert_eq!(read["result"]["contents"][0]["text"], "Bergen, Kyoto");
         assert_eq!(guest.call("house_heating_off", json!({})).await["error"]["code"], -32602);
         let admin = Principal::from_issuer("house", "ada", ["admin"]);
-        let mut admin = Peer::connect_as(&server, admin, Revision::NEWEST, json!({})).await;
+        let mut admin = RawClient::connect_as(&server, admin, Revision::NEWEST, json!({})).await;
         assert_eq!(text(&admin.call("house_heating_off", json!({})).await), "it gets cold");
     }
 }
@@ -295,7 +295,7 @@ async fn servers_are_mounted() {
 async fn http_serves_every_revision_at_one_path() {
     twins(http::server(), by_hand::http::server()).await;
     for server in [http::server(), by_hand::http::server()] {
-        let serving = Serving::start(&server).await;
+        let serving = TestServer::start(&server).await;
         let call = |tool: &str, arguments: Value| {
             let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}});
             json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
@@ -303,7 +303,7 @@ async fn http_serves_every_revision_at_one_path() {
         for revision in revisions() {
             let session = match revision.is_stateless() {
                 true => None,
-                false => Some(open(&serving, revision.as_str(), json!({})).await),
+                false => Some(open_session(&serving, revision.as_str(), json!({})).await),
             };
             let request = |message: Value| match &session {
                 None => Request::stateless(message),
@@ -329,30 +329,30 @@ async fn an_axum_application_serves_its_own_page_beside_the_server_and_ends_poli
     let (stop, stopped) = oneshot::channel::<()>();
     let stopping = async move { drop(stopped.await) };
     let application = tokio::spawn(axum_application::serve(listener, stopping));
-    let mut connection = Connection::to(address).await;
+    let mut connection = Connection::connect(address).await;
     for visitor in ["visitor 1\n", "visitor 2\n"] {
         let page = connection.send(Request::new("GET").path("/")).await;
-        assert_eq!((page.status, connection.body().await.as_str()), (200, visitor));
+        assert_eq!((page.status, connection.read_body().await.as_str()), (200, visitor));
     }
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "visitors"}});
     assert_eq!(connection.send(Request::stateless(call)).await.status, 200);
-    let answer: Value = serde_json::from_str(&connection.body().await).unwrap();
+    let answer: Value = serde_json::from_str(&connection.read_body().await).unwrap();
     assert_eq!(text(&answer), "2");
     let wish = json!({"notifications": {"toolsListChanged": true}});
     let listen = json!({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": wish});
     assert_eq!(connection.send(Request::stateless(listen)).await.status, 200);
-    let acknowledged = connection.message().await.unwrap();
+    let acknowledged = connection.next_message().await.unwrap();
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     drop(stop);
-    let ended = connection.message().await.unwrap();
+    let ended = connection.next_message().await.unwrap();
     assert_eq!((&ended["id"], ended.get("result").is_some()), (&json!(2), true), "{ended}");
-    assert_eq!(connection.message().await, None);
+    assert_eq!(connection.next_message().await, None);
     application.await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn a_host_joins_three_servers() {
-    let serving = Serving::start(&host::files()).await;
+    let serving = TestServer::start(&host::files()).await;
     let url = format!("http://{}/mcp", serving.address);
     // The fixture stands in for the program itself, which starts itself as a server.
     let host = host::host(env!("CARGO_BIN_EXE_fixture"), url).await;

@@ -9,7 +9,7 @@ use tsugite::prelude::*;
 use tsugite::server::UrlElicitation;
 use tsugite::server::layer::ConcurrencyLimit;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Request, Response, Serving, initialize, open};
+use tsugite_testkit::http::{Request, Response, TestServer, initialize_request, open_session};
 
 fn server() -> Server {
     let region = json!({"type": "string", "x-mcp-header": "Region"});
@@ -26,7 +26,7 @@ fn call(name: &str, arguments: Value) -> Value {
 }
 
 fn code(response: &Response) -> (u16, Option<i64>) {
-    (response.status, response.code())
+    (response.status, response.error_code())
 }
 
 fn listen() -> Request {
@@ -37,7 +37,7 @@ fn listen() -> Request {
 #[tokio::test]
 async fn a_param_header_that_is_no_text_is_refused() {
     // T-12, HTTP-076.
-    let serving = Serving::start(&server()).await;
+    let serving = TestServer::start(&server()).await;
     let absent = Request::stateless(call("place", json!({}))).header("Mcp-Param-Region", "\u{e9}");
     assert_eq!(code(&serving.send(absent).await), (400, Some(-32020)));
 }
@@ -45,7 +45,7 @@ async fn a_param_header_that_is_no_text_is_refused() {
 #[tokio::test]
 async fn a_second_param_header_that_is_no_text_is_refused() {
     // T-11 (duplicates refused), trap 29.
-    let serving = Serving::start(&server()).await;
+    let serving = TestServer::start(&server()).await;
     let twice = Request::stateless(call("place", json!({"region": "us"})));
     let twice = twice.header("Mcp-Param-Region", "us").header("Mcp-Param-Region", "\u{e9}");
     assert_eq!(code(&serving.send(twice).await), (400, Some(-32020)));
@@ -57,7 +57,7 @@ async fn one_client_does_not_take_the_streams_of_all() {
     let plain = server().max_subscriptions(2);
     let layered = server().max_subscriptions(2).layer(ConcurrencyLimit::new(8));
     for server in [plain, layered] {
-        let serving = Serving::start(&server).await;
+        let serving = TestServer::start(&server).await;
         let mut kept = Vec::new();
         for client in 0..3 {
             let mut connection = serving.connect().await;
@@ -70,7 +70,7 @@ async fn one_client_does_not_take_the_streams_of_all() {
 #[tokio::test]
 async fn listening_counts_among_the_streams() {
     // F-25, and the doc of `Http::most_streams`.
-    let serving = Serving::start(&server().http(Http::new().max_streams(1))).await;
+    let serving = TestServer::start(&server().http(Http::new().max_streams(1))).await;
     let mut first = serving.connect().await;
     assert_eq!(first.send(listen()).await.status, 200);
     assert_ne!(serving.connect().await.send(listen()).await.status, 200);
@@ -89,17 +89,17 @@ async fn a_visit_that_is_done_is_told_to_the_client_that_was_asked() {
             Err::<(), _>(visit.required_error())
         }
     });
-    let serving = Serving::start(&Server::new("s", "1").tool(login)).await;
-    let session = open(&serving, "2025-11-25", json!({"elicitation": {"url": {}}})).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(login)).await;
+    let session = open_session(&serving, "2025-11-25", json!({"elicitation": {"url": {}}})).await;
     let mut news = serving.connect().await;
-    news.send(Request::stream(&session)).await;
+    news.send(Request::get_stream(&session)).await;
     assert_eq!(
-        serving.send(Request::post(&call("login", json!({}))).session(&session)).await.code(),
+        serving.send(Request::post(&call("login", json!({}))).session(&session)).await.error_code(),
         Some(-32042)
     );
     assert!(visits.lock().unwrap()[0].complete(), "it says that the client was told");
     assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
-    let heard = news.message().await;
+    let heard = news.next_message().await;
     assert_eq!(heard.map(|heard| heard["method"].clone()), Some(json!("notifications/elicitation/complete")));
 }
 
@@ -112,15 +112,15 @@ async fn a_stateless_request_does_not_slip_past_its_headers_through_the_old_tran
         runs.notify_one();
         async { "ran" }
     });
-    let serving = Serving::start(&Server::new("s", "1").tool(tool).http(Http::new().http_sse())).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(tool).http(Http::new().http_sse())).await;
     let mut stream = serving.connect().await;
     stream.send(Request::new("GET").path("/sse").header("Accept", "text/event-stream")).await;
-    let endpoint = stream.event().await.unwrap().data;
+    let endpoint = stream.next_event().await.unwrap().data;
     let forged = Request::stateless(call("ran", json!({}))).path(&endpoint);
-    let forged = forged.with("Mcp-Method", "tools/list").with("Mcp-Name", "safe");
+    let forged = forged.replace_header("Mcp-Method", "tools/list").replace_header("Mcp-Name", "safe");
     let answer = serving.send(forged).await;
     if answer.status == 202 {
-        let said = stream.message().await.unwrap();
+        let said = stream.next_message().await.unwrap();
         assert!(said.get("error").is_some(), "it was run: {said}");
     }
 }
@@ -128,19 +128,19 @@ async fn a_stateless_request_does_not_slip_past_its_headers_through_the_old_tran
 #[tokio::test]
 async fn the_old_transport_takes_nothing_but_json() {
     // revisions.md 3.2, step 5.
-    let serving = Serving::start(&server().http(Http::new().http_sse())).await;
+    let serving = TestServer::start(&server().http(Http::new().http_sse())).await;
     let mut stream = serving.connect().await;
     stream.send(Request::new("GET").path("/sse").header("Accept", "text/event-stream")).await;
-    let endpoint = stream.event().await.unwrap().data;
-    let request = Request::post(&initialize("2024-11-05", json!({}))).path(&endpoint);
-    assert_eq!(serving.send(request.with("Content-Type", "text/plain")).await.status, 415);
+    let endpoint = stream.next_event().await.unwrap().data;
+    let request = Request::post(&initialize_request("2024-11-05", json!({}))).path(&endpoint);
+    assert_eq!(serving.send(request.replace_header("Content-Type", "text/plain")).await.status, 415);
 }
 
 #[tokio::test]
 async fn an_answer_with_a_version_that_nobody_serves_is_refused() {
     // HTTP-044, T-18.
-    let serving = Serving::start(&server()).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&server()).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     let answer = Request::post(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})).session(&session);
     assert_eq!(serving.send(answer.header("MCP-Protocol-Version", "1999-01-01")).await.status, 400);
 }
@@ -148,8 +148,8 @@ async fn an_answer_with_a_version_that_nobody_serves_is_refused() {
 #[tokio::test]
 async fn a_get_or_delete_with_two_versions_is_refused() {
     // HTTP-044, T-18.
-    let serving = Serving::start(&server()).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&server()).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     for method in ["GET", "DELETE"] {
         let request = Request::new(method).header("Accept", "text/event-stream").session(&session);
         let twice = request.header("MCP-Protocol-Version", "2025-11-25").header("MCP-Protocol-Version", "x");
@@ -160,19 +160,19 @@ async fn a_get_or_delete_with_two_versions_is_refused() {
 #[tokio::test]
 async fn without_sessions_nothing_can_be_subscribed_to() {
     // row 13.
-    let serving = Serving::start(&server().http(Http::new().sessions(false))).await;
+    let serving = TestServer::start(&server().http(Http::new().sessions(false))).await;
     let subscribe =
         json!({"jsonrpc": "2.0", "id": 7, "method": "resources/subscribe", "params": {"uri": "text://a"}});
     let request = Request::post(&subscribe).header("MCP-Protocol-Version", "2025-11-25");
-    assert!(serving.send(request).await.code().is_some());
-    let opened = serving.send(Request::post(&initialize("2025-11-25", json!({})))).await.json();
+    assert!(serving.send(request).await.error_code().is_some());
+    let opened = serving.send(Request::post(&initialize_request("2025-11-25", json!({})))).await.json();
     assert_ne!(opened["result"]["capabilities"]["resources"]["subscribe"], true, "{opened}");
 }
 
 #[tokio::test]
 async fn allow_names_only_what_is_served() {
     // RFC 9110, 10.2.1.
-    let serving = Serving::start(&server().http(Http::new().sessions(false))).await;
+    let serving = TestServer::start(&server().http(Http::new().sessions(false))).await;
     let refused = serving.send(Request::new("PUT")).await;
     assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")));
 }
@@ -189,22 +189,22 @@ async fn a_stream_that_could_not_be_taken_up_again_is_not_cut() {
             "whole"
         }
     });
-    let serving = Serving::start(&Server::new("s", "1").tool(cuts)).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(cuts)).await;
     for revision in ["2025-03-26", "2025-06-18"] {
-        let session = open(&serving, revision, json!({})).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let mut connection = serving.connect().await;
-        connection.begin(&Request::post(&call("cuts", json!({}))).session(&session)).await;
+        connection.write_request(&Request::post(&call("cuts", json!({}))).session(&session)).await;
         go.notify_one();
-        let head = connection.head().await.unwrap();
+        let head = connection.read_head().await.unwrap();
         assert_eq!(head.header("content-type"), Some("application/json"), "{revision}");
-        assert!(connection.body().await.contains("whole"));
+        assert!(connection.read_body().await.contains("whole"));
     }
 }
 
 #[tokio::test]
 async fn health_is_told_whatever_the_host_is_called() {
-    let serving = Serving::start(&server()).await;
-    let probe = Request::new("GET").path("/health").with("Host", "10.1.2.3:8080");
+    let serving = TestServer::start(&server()).await;
+    let probe = Request::new("GET").path("/health").replace_header("Host", "10.1.2.3:8080");
     assert_eq!(serving.send(probe).await.status, 200);
     assert_eq!(serving.send(Request::new("POST").path("/health")).await.status, 405);
 }
@@ -212,12 +212,12 @@ async fn health_is_told_whatever_the_host_is_called() {
 #[tokio::test]
 async fn a_page_for_people_is_written_for_the_host_they_asked() {
     let http = Http::new().page("/", |host| format!("<!doctype html><p>{host}"));
-    let serving = Serving::start(&server().http(http)).await;
-    let page = serving.send(Request::new("GET").path("/").with("Host", "localhost:7")).await;
+    let serving = TestServer::start(&server().http(http)).await;
+    let page = serving.send(Request::new("GET").path("/").replace_header("Host", "localhost:7")).await;
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert_eq!(page.body, "<!doctype html><p>localhost:7");
     // A name of somebody else may lead here, and a page of theirs must not read this one.
-    let foreign = Request::new("GET").path("/").with("Host", "evil.example");
+    let foreign = Request::new("GET").path("/").replace_header("Host", "evil.example");
     assert_eq!(serving.send(foreign).await.status, 403);
     assert_eq!(serving.send(Request::new("POST").path("/")).await.status, 405);
     assert_eq!(serving.send(Request::new("GET").path("/other")).await.status, 404);
@@ -225,7 +225,7 @@ async fn a_page_for_people_is_written_for_the_host_they_asked() {
 
 #[tokio::test]
 async fn a_head_that_is_large_is_refused() {
-    let serving = Serving::start(&server()).await;
+    let serving = TestServer::start(&server()).await;
     let large = Request::new("GET").header("X-Large", &"x".repeat(100_000));
     assert_eq!(serving.send(large).await.status, 431);
 }

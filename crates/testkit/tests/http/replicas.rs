@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tsugite::bus::MemoryBus;
 use tsugite::prelude::*;
 use tsugite::store::MemoryStore;
-use tsugite_testkit::http::{Request, Serving, open};
+use tsugite_testkit::http::{Request, TestServer, open_session};
 
 #[derive(Form)]
 struct Name {
@@ -16,7 +16,7 @@ struct Name {
 }
 
 /// Two replicas; `go` lets the tool `slow` end.
-async fn replicas(go: &Arc<Notify>) -> [(Server, Serving); 2] {
+async fn replicas(go: &Arc<Notify>) -> [(Server, TestServer); 2] {
     let (store, bus) = (Arc::new(MemoryStore::new().shared()), MemoryBus::new());
     let one = || {
         let go = go.clone();
@@ -35,7 +35,7 @@ async fn replicas(go: &Arc<Notify>) -> [(Server, Serving); 2] {
         Server::new("s", "1").tool(greet).tool(slow).store(store.clone()).bus(bus.clone())
     };
     let (first, second) = (one(), one());
-    let (at_first, at_second) = (Serving::start(&first).await, Serving::start(&second).await);
+    let (at_first, at_second) = (TestServer::start(&first).await, TestServer::start(&second).await);
     [(first, at_first), (second, at_second)]
 }
 
@@ -49,7 +49,7 @@ const LIST: &str = r#"{"jsonrpc":"2.0","id":9,"method":"tools/list"}"#;
 #[tokio::test]
 async fn a_session_is_known_to_every_replica_until_it_ends_at_one() {
     let [(_, first), (_, second)] = replicas(&Arc::default()).await;
-    let session = open(&first, "2025-11-25", json!({})).await;
+    let session = open_session(&first, "2025-11-25", json!({})).await;
     let list = || Request::post(&Value::Null).body(LIST).session(&session);
     for replica in [&first, &second] {
         assert_eq!(replica.send(list()).await.json()["result"]["tools"].as_array().unwrap().len(), 2);
@@ -63,42 +63,42 @@ async fn a_session_is_known_to_every_replica_until_it_ends_at_one() {
 #[tokio::test]
 async fn a_question_of_one_replica_is_answered_at_the_other() {
     let [(_, first), (_, second)] = replicas(&Arc::default()).await;
-    let session = open(&first, "2025-11-25", json!({"elicitation": {}})).await;
+    let session = open_session(&first, "2025-11-25", json!({"elicitation": {}})).await;
     let mut stream = first.connect().await;
     stream.send(Request::post(&call(1, "greet")).session(&session)).await;
-    let question = stream.message().await.unwrap();
+    let question = stream.next_message().await.unwrap();
     assert_eq!(question["method"], "elicitation/create");
     let result = json!({"action": "accept", "content": {"name": "Ann"}});
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
     assert_eq!(second.send(Request::post(&answer).session(&session)).await.status, 202);
-    assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "Hello, Ann!");
+    assert_eq!(stream.next_message().await.unwrap()["result"]["content"][0]["text"], "Hello, Ann!");
 }
 
 #[tokio::test]
 async fn what_changes_at_one_replica_is_heard_at_the_other() {
     let [(changed, _first), (_, second)] = replicas(&Arc::default()).await;
-    let session = open(&second, "2025-06-18", json!({})).await;
+    let session = open_session(&second, "2025-06-18", json!({})).await;
     let mut stream = second.connect().await;
-    assert_eq!(stream.send(Request::stream(&session)).await.status, 200);
+    assert_eq!(stream.send(Request::get_stream(&session)).await.status, 200);
     changed.change(|changes| changes.disable(ListKind::Tool, "slow"));
-    assert_eq!(stream.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    assert_eq!(stream.next_message().await.unwrap()["method"], "notifications/tools/list_changed");
 }
 
 #[tokio::test]
 async fn what_one_replica_says_is_fetched_at_the_other() {
     let go = Arc::new(Notify::new());
     let [(_, first), (_, second)] = replicas(&go).await;
-    let session = open(&first, "2025-11-25", json!({})).await;
+    let session = open_session(&first, "2025-11-25", json!({})).await;
     let mut stream = first.connect().await;
     stream.send(Request::post(&call(1, "slow")).session(&session)).await;
-    let primed = stream.event().await.unwrap();
+    let primed = stream.next_event().await.unwrap();
     assert_eq!(primed.data, "");
-    let progress = stream.event().await.unwrap();
+    let progress = stream.next_event().await.unwrap();
     drop(stream);
     go.notify_one();
     // The first replica keeps the answer when it has it; the client comes back until then.
     let answer = loop {
-        let resume = Request::stream(&session).header("Last-Event-ID", progress.id.as_ref().unwrap());
+        let resume = Request::get_stream(&session).header("Last-Event-ID", progress.id.as_ref().unwrap());
         let resumed = second.send(resume).await;
         assert_eq!(resumed.status, 200, "{resumed:?}");
         match resumed.events().into_iter().next() {
@@ -113,17 +113,17 @@ async fn what_one_replica_says_is_fetched_at_the_other() {
 async fn replicas_never_give_two_events_the_same_id() {
     let go = Arc::new(Notify::new());
     let [(_, first), (_, second)] = replicas(&go).await;
-    let session = open(&first, "2025-11-25", json!({})).await;
+    let session = open_session(&first, "2025-11-25", json!({})).await;
     let mut ids = Vec::new();
     let mut open_streams = Vec::new();
     for (id, replica) in [(1, &first), (2, &second)] {
         let mut stream = replica.connect().await;
         stream.send(Request::post(&call(id, "slow")).session(&session)).await;
-        ids.push(stream.event().await.unwrap().id);
-        ids.push(stream.event().await.unwrap().id);
+        ids.push(stream.next_event().await.unwrap().id);
+        ids.push(stream.next_event().await.unwrap().id);
         let mut news = replica.connect().await;
-        news.send(Request::stream(&session)).await;
-        ids.push(news.event().await.unwrap().id);
+        news.send(Request::get_stream(&session)).await;
+        ids.push(news.next_event().await.unwrap().id);
         open_streams.push((stream, news));
     }
     let all = ids.len();
@@ -135,17 +135,17 @@ async fn replicas_never_give_two_events_the_same_id() {
 #[tokio::test]
 async fn the_stream_for_news_is_taken_up_again_at_another_replica() {
     let [(changed, first), (_, second)] = replicas(&Arc::default()).await;
-    let session = open(&first, "2025-11-25", json!({})).await;
+    let session = open_session(&first, "2025-11-25", json!({})).await;
     let mut stream = first.connect().await;
-    stream.send(Request::stream(&session)).await;
-    let primed = stream.event().await.unwrap().id.unwrap();
+    stream.send(Request::get_stream(&session)).await;
+    let primed = stream.next_event().await.unwrap().id.unwrap();
     changed.change(|changes| changes.disable(ListKind::Tool, "slow"));
-    assert_eq!(stream.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    assert_eq!(stream.next_message().await.unwrap()["method"], "notifications/tools/list_changed");
     drop(stream);
     let mut again = second.connect().await;
-    let resumed = again.send(Request::stream(&session).header("Last-Event-ID", &primed)).await;
+    let resumed = again.send(Request::get_stream(&session).header("Last-Event-ID", &primed)).await;
     assert_eq!(resumed.status, 200);
-    assert_eq!(again.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    assert_eq!(again.next_message().await.unwrap()["method"], "notifications/tools/list_changed");
     changed.change(|changes| changes.enable(ListKind::Tool, "slow"));
-    assert_eq!(again.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    assert_eq!(again.next_message().await.unwrap()["method"], "notifications/tools/list_changed");
 }

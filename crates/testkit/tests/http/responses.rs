@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tsugite::prelude::*;
-use tsugite_testkit::http::{Request, Serving, open};
+use tsugite_testkit::http::{Request, TestServer, open_session};
 
 fn server() -> Server {
     let echo = Tool::new("echo").handler(|| async { "hello" });
@@ -18,12 +18,12 @@ fn server() -> Server {
 
 #[tokio::test]
 async fn an_answer_is_json_until_something_is_said_before_it() {
-    let serving = Serving::start(&server()).await;
+    let serving = TestServer::start(&server()).await;
     let call = |name: &str| {
         let params = json!({"name": name, "arguments": {}, "_meta": {"progressToken": "t"}});
         json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
     };
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     for request in [Request::post(&call("echo")).session(&session), Request::stateless(call("echo"))] {
         let answer = serving.send(request).await;
         assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));

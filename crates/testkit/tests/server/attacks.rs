@@ -9,7 +9,7 @@ use tsugite::core::protocol::Schema;
 use tsugite::core::revision::RpcError;
 use tsugite::prelude::*;
 use tsugite::server::UrlElicitation;
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;
 
@@ -62,7 +62,7 @@ async fn arguments_are_checked_against_the_schema_before_the_handler_sees_them()
     }));
     let server = Server::new("s", "1").tool(tool);
     for revision in revisions() {
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
         assert_eq!(text(&peer.call("raw", json!({"limit": 42.0})).await), r#"{"limit":42.0}"#);
         for (arguments, word) in [
             (json!({"limit": 0}), "limit"),
@@ -99,14 +99,14 @@ async fn a_result_that_breaks_its_own_schema_is_the_servers_mistake() {
         .tool(tool("bad", structured(json!({"n": "one"}))))
         .tool(tool("none", CallResult::text("x")))
         .tool(tool("failed", CallResult::error("x")));
-    let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
+    let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
     for (name, fine) in [("good", true), ("bad", false), ("none", false), ("failed", true)] {
         let response = peer.call(name, json!({})).await;
         assert_eq!(response.get("result").is_some(), fine, "{name}: {response}");
     }
     let unchecked =
         Server::new("s", "1").validate_output(false).tool(tool("bad", structured(json!({"n": "one"}))));
-    let mut peer = Peer::connect(&unchecked, STATELESS, json!({})).await;
+    let mut peer = RawClient::connect(&unchecked, STATELESS, json!({})).await;
     assert!(peer.call("bad", json!({})).await.get("result").is_some());
 }
 
@@ -126,12 +126,12 @@ async fn nothing_is_said_about_a_request_that_is_answered() {
     }
     let server = Server::new("s", "1").tool(late);
     for revision in revisions() {
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
         let params = json!({"name": "late", "_meta": {"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"}});
         assert_eq!(text(&peer.request("tools/call", params).await), "done");
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(peer.request("tools/list", json!({})).await.get("result").is_some());
-        assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
+        assert!(peer.notifications.is_empty(), "{revision}: {:?}", peer.notifications);
     }
 }
 
@@ -144,16 +144,16 @@ async fn one_request_says_nothing_of_another() {
         format!("{} {}", can.elicitation.is_some(), cx.client().is_some())
     });
     let server = Server::new("s", "1").tool(sees);
-    let mut peer = Peer::connect(&server, revision("2025-06-18"), json!({"elicitation": {}})).await;
+    let mut peer = RawClient::connect(&server, revision("2025-06-18"), json!({"elicitation": {}})).await;
     assert_eq!(text(&peer.call("sees", json!({})).await), "true true");
-    assert_eq!(peer.heard.len(), 1);
+    assert_eq!(peer.notifications.len(), 1);
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     });
     let params = json!({"name": "sees", "_meta": meta});
     assert_eq!(text(&peer.request("tools/call", params).await), "false false");
-    assert_eq!(peer.heard.len(), 1, "nobody asked for logs there: {:?}", peer.heard);
+    assert_eq!(peer.notifications.len(), 1, "nobody asked for logs there: {:?}", peer.notifications);
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,15 +163,15 @@ async fn one_peer_cannot_cancel_or_answer_for_another() {
         .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
     let server = Server::new("s", "1").tool(waits);
     let old = revision("2025-11-25");
-    let mut ada = Peer::connect(&server, old, json!({"roots": {}})).await;
-    let mut eve = Peer::connect(&server, old, json!({"roots": {}})).await;
-    let id = ada.begin("tools/call", json!({"name": "waits"}));
+    let mut ada = RawClient::connect(&server, old, json!({"roots": {}})).await;
+    let mut eve = RawClient::connect(&server, old, json!({"roots": {}})).await;
+    let id = ada.send_request("tools/call", json!({"name": "waits"}));
     let question = ada.next().await;
     eve.notify("notifications/cancelled", json!({"requestId": id}));
     eve.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}));
     eve.request("ping", json!({})).await;
     ada.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": [{"uri": "file:///a"}]}}));
-    assert_eq!(text(&ada.response(id).await), "1");
+    assert_eq!(text(&ada.wait_for_response(id).await), "1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,8 +181,8 @@ async fn roots_that_are_no_files_are_refused() {
         .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
     let server = Server::new("s", "1").tool(places);
     for revision in revisions() {
-        let peer = Peer::connect(&server, revision, json!({"roots": {}})).await;
-        let mut peer = peer.answering(|_, _| json!({"roots": [{"uri": "https://evil.example/"}]}));
+        let peer = RawClient::connect(&server, revision, json!({"roots": {}})).await;
+        let mut peer = peer.on_request(|_, _| json!({"roots": [{"uri": "https://evil.example/"}]}));
         let refused = peer.call("places", json!({})).await;
         if revision.is_stateless() {
             assert_eq!(refused["error"]["code"], -32602, "{refused}");
@@ -204,9 +204,9 @@ async fn secrets_are_taken_out_of_logs() {
             *token = json!("***");
         }
     });
-    let mut peer = Peer::connect(&server, revision("2025-06-18"), json!({})).await;
+    let mut peer = RawClient::connect(&server, revision("2025-06-18"), json!({})).await;
     peer.call("leaks", json!({})).await;
-    assert_eq!(peer.heard[0]["params"]["data"], json!({"token": "***", "text": "fine"}));
+    assert_eq!(peer.notifications[0]["params"]["data"], json!({"token": "***", "text": "fine"}));
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,7 +214,7 @@ async fn trace_context_of_any_shape_breaks_nothing() {
     // F-38
     let server = Server::new("s", "1").tool(Tool::new("t").handler(|| async { "t" }));
     for revision in revisions() {
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
         for meta in [json!({"traceparent": 7}), json!({"traceparent": "x", "baggage": "b".repeat(1 << 20)})] {
             let response = peer.request("tools/call", json!({"name": "t", "_meta": meta})).await;
             assert_eq!(text(&response), "t", "{revision}");
@@ -230,7 +230,7 @@ async fn numbers_of_errors_that_a_revision_keeps_for_itself_are_not_for_handlers
             Err::<(), _>(HandlerError::from_rpc_error(RpcError::Other(ErrorObject::new(number, "custom"))))
         }))
     });
-    let mut modern = Peer::connect(&server, STATELESS, json!({})).await;
+    let mut modern = RawClient::connect(&server, STATELESS, json!({})).await;
     for (number, said) in [(-32030, -32603), (-32002, -32602), (7, 7)] {
         assert_eq!(modern.call(&number.to_string(), json!({})).await["error"]["code"], said);
     }
@@ -265,14 +265,14 @@ async fn users_are_sent_to_web_pages_where_that_exists() {
     for revision in revisions() {
         let (server, visits) = visiting();
         let urls = json!({"elicitation": {"url": {}}});
-        let peer = Peer::connect(&server, revision, urls).await;
-        let mut peer = peer.answering(|_, _| json!({"action": "accept"}));
-        let mut other = Peer::connect(&server, revision, json!({})).await;
+        let peer = RawClient::connect(&server, revision, urls).await;
+        let mut peer = peer.on_request(|_, _| json!({"action": "accept"}));
+        let mut other = RawClient::connect(&server, revision, json!({})).await;
         let agreed = peer.call("login", json!({})).await;
         let first = peer.call("first", json!({})).await;
         if revision.has_url_elicitation() {
             assert_eq!(text(&agreed), "agreed", "{revision}");
-            let (_, asked) = &peer.asked[0];
+            let (_, asked) = &peer.received_requests[0];
             assert_eq!((&asked["mode"], &asked["url"]), (&json!("url"), &json!("https://example.com/login")));
             assert_eq!(asked.get("elicitationId").is_some(), !revision.is_stateless(), "{asked}");
         } else {
@@ -297,7 +297,7 @@ async fn users_are_sent_to_web_pages_where_that_exists() {
         }
         // F-18: only who was asked hears of it.
         assert!(other.request("tools/list", json!({})).await.get("result").is_some());
-        assert!(other.heard.is_empty());
+        assert!(other.notifications.is_empty());
     }
 }
 
@@ -309,7 +309,7 @@ async fn pages_to_visit_are_whole_and_safe() {
         Ok::<_, HandlerError>(cx.url_elicitation("go", url["url"].as_str().unwrap_or_default()).is_ok().to_string())
     });
     let server = Server::new("s", "1").tool(visit);
-    let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
+    let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
     for (url, fine) in [
         ("https://example.com/a?b=c", true),
         ("http://localhost:8080/x", true),
@@ -333,10 +333,10 @@ async fn headers_and_callers_are_there_only_where_somebody_knows_them() {
     });
     let maybe = Tool::new("maybe").handler(|who: Option<Principal>| async move { format!("{who:?}") });
     let server = Server::new("s", "1").tool(who).tool(maybe);
-    let mut nobody = Peer::connect(&server, STATELESS, json!({})).await;
+    let mut nobody = RawClient::connect(&server, STATELESS, json!({})).await;
     assert_eq!(nobody.call("who", json!({})).await["result"]["isError"], true);
     assert_eq!(text(&nobody.call("maybe", json!({})).await), "None");
-    let mut ada = Peer::connect_as(&server, Principal::new("ada"), STATELESS, json!({})).await;
+    let mut ada = RawClient::connect_as(&server, Principal::new("ada"), STATELESS, json!({})).await;
     assert_eq!(text(&ada.call("who", json!({})).await), "ada None");
     assert_eq!(text(&ada.call("maybe", json!({})).await), "Some(Principal(\"ada\"))");
 }

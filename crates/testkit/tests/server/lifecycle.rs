@@ -11,7 +11,7 @@ use tsugite::core::protocol::form::{Field, FormSchema};
 use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
 use tsugite::prelude::*;
 use tsugite::transport::memory::{self, MemoryConnection};
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -116,7 +116,7 @@ fn stateless(id: Value, method: &str, mut params: Value, capabilities: Value) ->
 async fn a_method_that_is_not_there_is_refused_under_the_id_of_the_request() {
     // JRPC-018, JRPC-022
     for revision in revisions() {
-        let mut peer = Peer::connect(&everything(), revision, json!({})).await;
+        let mut peer = RawClient::connect(&everything(), revision, json!({})).await;
         for method in ["nope", "tools/dance", "Tools/list", "rpc.discover", "rpc.", "rpc.t", ""] {
             let refused = peer.request(method, json!({})).await;
             assert_eq!(refused["error"]["code"], -32601, "{method} on {revision}: {refused}");
@@ -164,7 +164,7 @@ async fn what_is_not_advertised_is_not_there_and_what_is_advertised_is() {
         ),
     ];
     for (server, offered) in offers {
-        let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
+        let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
         let declared = peer.request("server/discover", json!({})).await["result"]["capabilities"].clone();
         for capability in ["tools", "resources", "prompts", "completions"] {
             let expected = offered.contains(&capability);
@@ -197,7 +197,7 @@ async fn a_failure_of_the_server_is_an_internal_error_that_tells_nothing() {
         }))
         .prompt(Prompt::new("breaks").handler(move || async move { Err::<String, _>(secret()) }));
     for revision in revisions() {
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
         for (method, params) in [
             ("tools/call", json!({"name": "panics"})),
             ("resources/read", json!({"uri": "x:breaks"})),
@@ -215,7 +215,7 @@ async fn a_failure_of_the_server_is_an_internal_error_that_tells_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_answered_request_by_request() {
     // JRPC-026, JRPC-029, STDIO-010
-    let mut peer = Peer::connect(&curious(), revision("2025-03-26"), able()).await;
+    let mut peer = RawClient::connect(&curious(), revision("2025-03-26"), able()).await;
     peer.send(&json!([
         {"jsonrpc": "2.0", "id": "a", "method": "ping"},
         {"jsonrpc": "2.0", "method": "notifications/whatever"},
@@ -233,8 +233,8 @@ async fn a_batch_is_answered_request_by_request() {
     assert!(refused.is_object(), "{refused}");
     assert_eq!(refused["error"]["code"], -32600, "{refused}");
     // A batch of responses.
-    let first = peer.begin("tools/call", json!({"name": "samples"}));
-    let second = peer.begin("tools/call", json!({"name": "places"}));
+    let first = peer.send_request("tools/call", json!({"name": "samples"}));
+    let second = peer.send_request("tools/call", json!({"name": "places"}));
     let questions = [peer.next().await, peer.next().await];
     let answers: Vec<_> = questions
         .iter()
@@ -244,8 +244,8 @@ async fn a_batch_is_answered_request_by_request() {
         })
         .collect();
     peer.send(&Value::Array(answers));
-    assert_eq!(text(&peer.response(first).await), "true");
-    assert_eq!(text(&peer.response(second).await), "true");
+    assert_eq!(text(&peer.wait_for_response(first).await), "true");
+    assert_eq!(text(&peer.wait_for_response(second).await), "true");
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,7 +338,7 @@ async fn before_the_handshake_only_ping_is_answered() {
 async fn a_session_keeps_to_the_version_and_the_capabilities_that_were_agreed_on() {
     for revision in handshakes() {
         // A method of another revision is not there, whatever the server could do.
-        let mut peer = Peer::connect(&everything(), revision, able()).await;
+        let mut peer = RawClient::connect(&everything(), revision, able()).await;
         for method in ["server/discover", "subscriptions/listen"] {
             let refused = peer.request(method, json!({"notifications": {}})).await;
             assert_eq!(refused["error"]["code"], -32601, "{method} on {revision}: {refused}");
@@ -358,14 +358,14 @@ async fn a_session_keeps_to_the_version_and_the_capabilities_that_were_agreed_on
         // What the client did not declare, or the revision does not know, is not asked of it.
         for (name, capability) in [("asks", "elicitation"), ("samples", "sampling"), ("places", "roots")] {
             let known = capability != "elicitation" || revision.has_elicitation();
-            let mut with = Peer::connect(&curious(), revision, json!({capability: {}})).await.answering(host);
+            let mut with = RawClient::connect(&curious(), revision, json!({capability: {}})).await.on_request(host);
             assert_eq!(text(&with.call(name, json!({})).await), known.to_string(), "{name} on {revision}");
-            assert_eq!(with.asked.len(), usize::from(known));
+            assert_eq!(with.received_requests.len(), usize::from(known));
             let mut without = able();
             without.as_object_mut().unwrap().remove(capability);
-            let mut without = Peer::connect(&curious(), revision, without).await.answering(host);
+            let mut without = RawClient::connect(&curious(), revision, without).await.on_request(host);
             assert_eq!(text(&without.call(name, json!({})).await), "false", "{name} on {revision}");
-            assert!(without.asked.is_empty());
+            assert!(without.received_requests.is_empty());
         }
     }
 }
@@ -386,15 +386,15 @@ async fn a_question_has_a_time_limit_that_can_be_set_for_each() {
     let server = Server::new("s", "1").tool(asks(None)).tool(asks(Some(5))).tool(asks(Some(50)));
     for revision in handshakes() {
         for (name, least, most) in [("t5", 5, 6), ("t50", 50, 51), ("t0", 1, 3_599)] {
-            let mut peer = Peer::connect(&server, revision, able()).await;
+            let mut peer = RawClient::connect(&server, revision, able()).await;
             let began = tokio::time::Instant::now();
-            let id = peer.begin("tools/call", json!({"name": name}));
+            let id = peer.send_request("tools/call", json!({"name": name}));
             let question = peer.next().await;
             assert_eq!(question["method"], "sampling/createMessage");
             let cancelled = peer.next().await;
             assert_eq!(cancelled["method"], "notifications/cancelled", "{revision}");
             assert_eq!(cancelled["params"]["requestId"], question["id"]);
-            assert_eq!(text(&peer.response(id).await), "true");
+            assert_eq!(text(&peer.wait_for_response(id).await), "true");
             let took = began.elapsed().as_secs();
             assert!((least..=most).contains(&took), "{name} took {took} s on {revision}");
         }
@@ -414,14 +414,14 @@ async fn versions_capabilities_and_time_limits_that_fail_are_told_and_the_sessio
         let opened = exchange(&mut wire, &initialize(1, "1999-01-01", json!({}))).await;
         let spoken = opened["result"]["protocolVersion"].as_str().unwrap();
         assert!(handshakes().any(|revision| revision.as_str() == spoken), "{opened}");
-        let mut poor = Peer::connect(&server, revision, json!({})).await;
+        let mut poor = RawClient::connect(&server, revision, json!({})).await;
         let refused = poor.call("hasty", json!({})).await;
         assert_eq!(refused["result"]["isError"], true, "{revision}: {refused}");
         assert!(poor.request("ping", json!({})).await.get("result").is_some());
-        let mut silent = Peer::connect(&server, revision, able()).await;
-        let id = silent.begin("tools/call", json!({"name": "hasty"}));
+        let mut silent = RawClient::connect(&server, revision, able()).await;
+        let id = silent.send_request("tools/call", json!({"name": "hasty"}));
         assert_eq!(silent.next().await["method"], "sampling/createMessage");
-        let refused = silent.response(id).await;
+        let refused = silent.wait_for_response(id).await;
         assert_eq!(refused["result"]["isError"], true, "{revision}: {refused}");
         assert!(silent.request("ping", json!({})).await.get("result").is_some());
     }
@@ -527,7 +527,7 @@ async fn every_result_names_the_server() {
         Tool::new("asks")
             .handler(|cx: Context| async move { cx.ask_form(form(), "?").await.map(|_| "told") }),
     );
-    let mut peer = Peer::connect(&server, STATELESS, able()).await;
+    let mut peer = RawClient::connect(&server, STATELESS, able()).await;
     let completing = json!({"ref": {"type": "ref/resource", "uri": "n://{name}"}, "argument": {"name": "name", "value": ""}});
     for (method, params) in [
         ("server/discover", json!({})),
@@ -688,7 +688,7 @@ async fn extensions_are_off_until_somebody_switches_them_on() {
                     assert_eq!(extensions, &declared, "{revision}: {said}");
                 }
                 // Whoever lacks what the other has, both speak the protocol as it is without.
-                let mut peer = Peer::connect(&server, revision, client).await;
+                let mut peer = RawClient::connect(&server, revision, client).await;
                 assert_eq!(text(&peer.call("t", json!({})).await), "t");
                 assert_eq!(peer.request("tools/list", json!({})).await["result"]["tools"][0]["name"], "t");
             }
@@ -713,7 +713,7 @@ async fn what_was_declared_at_the_handshake_stays_there_and_what_was_not_stays_a
     for revision in handshakes() {
         // Declared: the list may become empty, the method does not vanish.
         let server = everything();
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
         server.remove(ListKind::Tool, "t");
         assert_eq!(peer.next().await["method"], "notifications/tools/list_changed");
         let list = peer.request("tools/list", json!({})).await;
@@ -724,10 +724,10 @@ async fn what_was_declared_at_the_handshake_stays_there_and_what_was_not_stays_a
     for revision in handshakes() {
         // Not declared: nothing is told of it and it is not there.
         let server = Server::new("s", "1").tool(tool("t"));
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
         server.add(Prompt::new("late").handler(|| async { "late" })).unwrap();
         let refused = peer.request("prompts/list", json!({})).await;
-        assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
+        assert!(peer.notifications.is_empty(), "{revision}: {:?}", peer.notifications);
         assert_eq!(refused["error"]["code"], -32601, "{revision}: {refused}");
     }
 }
@@ -742,9 +742,9 @@ async fn who_may_no_longer_see_a_resource_hears_no_more_of_it() {
             .tool(tool("t"))
             .resource(Resource::text("x:y", "z").tag("guarded"))
             .visible(move |_, item| !item.has_tag("guarded") || door.load(Ordering::SeqCst));
-        let mut peer = Peer::connect_as(&server, Principal::new("ada"), revision, json!({})).await;
+        let mut peer = RawClient::connect_as(&server, Principal::new("ada"), revision, json!({})).await;
         if revision.is_stateless() {
-            peer.begin("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["x:y"]}}));
+            peer.send_request("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["x:y"]}}));
             peer.next().await;
         } else {
             peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
@@ -758,7 +758,7 @@ async fn who_may_no_longer_see_a_resource_hears_no_more_of_it() {
         }
         server.notify_resource_updated("x:y");
         peer.request("tools/list", json!({})).await;
-        assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
+        assert!(peer.notifications.is_empty(), "{revision}: {:?}", peer.notifications);
     }
 }
 
@@ -820,7 +820,7 @@ async fn any_number_of_sessions_of_one_server_are_kept_apart() {
     let mut peers = Vec::new();
     for (n, revision) in (0..10).flat_map(|_| handshakes()).enumerate() {
         let capabilities = if n % 2 == 0 { json!({"sampling": {}}) } else { json!({}) };
-        let mut peer = Peer::connect(&server, revision, capabilities).await;
+        let mut peer = RawClient::connect(&server, revision, capabilities).await;
         let level = if n % 3 == 0 { "debug" } else { "error" };
         peer.request("logging/setLevel", json!({"level": level})).await;
         peer.request("resources/subscribe", json!({"uri": format!("x:{n}")})).await;
@@ -828,7 +828,7 @@ async fn any_number_of_sessions_of_one_server_are_kept_apart() {
     }
     for (n, (revision, peer)) in peers.iter_mut().enumerate() {
         assert_eq!(text(&peer.call("says", json!({})).await), format!("{revision} {}", n % 2 == 0));
-        let logged: Vec<_> = peer.heard.drain(..).map(|news| news["params"]["level"].clone()).collect();
+        let logged: Vec<_> = peer.notifications.drain(..).map(|news| news["params"]["level"].clone()).collect();
         let wanted: &[&str] = if n % 3 == 0 { &["debug", "error"] } else { &["error"] };
         assert_eq!(logged, wanted, "{n} on {revision}");
     }
@@ -836,7 +836,7 @@ async fn any_number_of_sessions_of_one_server_are_kept_apart() {
     assert_eq!(peers[7].1.next().await["params"]["uri"], "x:7");
     for (revision, peer) in &mut peers {
         peer.request("ping", json!({})).await;
-        assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
+        assert!(peer.notifications.is_empty(), "{revision}: {:?}", peer.notifications);
     }
 }
 
@@ -845,7 +845,7 @@ async fn a_tool_of_a_session_without_tools_cannot_be_called() {
     // LIFE-015, LIFE-016
     for revision in handshakes() {
         let server = Server::new("s", "1").resource(Resource::text("x:y", "z"));
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
         server.add(tool("late")).unwrap();
         assert_eq!(peer.request("tools/list", json!({})).await["error"]["code"], -32601, "{revision}");
         let called = peer.call("late", json!({})).await;

@@ -1,6 +1,6 @@
 //! A server, from the wire: what it answers, sends and refuses, whatever the transport.
 //!
-//! `transcripts` runs the conversations of `transcripts/*.txt` over every transport. The other modules use a `Peer`,
+//! `transcripts` runs the conversations of `transcripts/*.txt` over every transport. The other modules use a `RawClient`,
 //! which is connected in memory.
 
 #![allow(

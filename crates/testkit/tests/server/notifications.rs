@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tsugite::core::protocol::form::{Field, FormSchema};
 use tsugite::prelude::*;
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -66,7 +66,7 @@ fn endless() -> (Server, Arc<AtomicUsize>) {
 }
 
 /// A request that is answered at once: what was said before it stands before its answer. Whatever can run has run.
-async fn fence(peer: &mut Peer) {
+async fn fence(peer: &mut RawClient) {
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(peer.request("tools/list", json!({})).await.get("result").is_some());
 }
@@ -76,19 +76,19 @@ async fn a_cancelled_request_is_stopped_and_nothing_more_is_said_of_it() {
     // STDIO-016, STDIO-017
     for revision in revisions() {
         let (server, stopped) = endless();
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
         let params = json!({"name": "endless", "_meta": {"progressToken": "p", LOG_LEVEL: "debug"}});
-        let id = peer.begin("tools/call", params);
+        let id = peer.send_request("tools/call", params);
         assert_eq!(peer.next().await["params"]["progress"], 1);
         assert_eq!(stopped.load(Ordering::SeqCst), 0);
         peer.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
         fence(&mut peer).await;
         assert_eq!(stopped.load(Ordering::SeqCst), 1, "{revision}");
         // What was said before the cancellation was read may still have been under way.
-        peer.heard.clear();
+        peer.notifications.clear();
         tokio::time::advance(Duration::from_secs(60)).await;
         fence(&mut peer).await;
-        assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
+        assert!(peer.notifications.is_empty(), "{revision}: {:?}", peer.notifications);
     }
 }
 
@@ -97,8 +97,8 @@ async fn a_malformed_cancellation_is_ignored() {
     // CANC-013
     for revision in revisions() {
         let (server, stopped) = endless();
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
-        let id = peer.begin("tools/call", json!({"name": "endless"}));
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
+        let id = peer.send_request("tools/call", json!({"name": "endless"}));
         fence(&mut peer).await;
         for params in [
             json!({}),
@@ -116,7 +116,7 @@ async fn a_malformed_cancellation_is_ignored() {
         peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": [id]}));
         fence(&mut peer).await;
         assert_eq!(stopped.load(Ordering::SeqCst), 0, "{revision}");
-        assert!(peer.heard.iter().all(|heard| heard["method"] == "notifications/message"), "{revision}");
+        assert!(peer.notifications.iter().all(|heard| heard["method"] == "notifications/message"), "{revision}");
         peer.notify("notifications/cancelled", json!({"requestId": id}));
         fence(&mut peer).await;
         assert_eq!(stopped.load(Ordering::SeqCst), 1, "{revision}");
@@ -133,27 +133,27 @@ async fn the_server_takes_back_what_it_asked_and_on_2026_07_28_cancels_nothing()
     });
     let server = Server::new("s", "1").tool(asks).tool(tool("t"));
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
-        let mut peer = Peer::connect(&server, revision, json!({"elicitation": {}})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({"elicitation": {}})).await;
         if revision.is_stateless() {
             let asked = peer.request_once("tools/call", json!({"name": "asks"})).await;
             assert_eq!(asked["result"]["resultType"], "input_required");
             tokio::time::advance(Duration::from_secs(60)).await;
             let (slow, _) = endless();
-            let mut other = Peer::connect(&slow, revision, json!({})).await;
-            let id = other.begin("tools/call", json!({"name": "endless"}));
+            let mut other = RawClient::connect(&slow, revision, json!({})).await;
+            let id = other.send_request("tools/call", json!({"name": "endless"}));
             other.notify("notifications/cancelled", json!({"requestId": id}));
             for peer in [&mut peer, &mut other] {
                 fence(peer).await;
-                assert!(peer.heard.is_empty(), "{:?}", peer.heard);
+                assert!(peer.notifications.is_empty(), "{:?}", peer.notifications);
             }
         } else {
-            let id = peer.begin("tools/call", json!({"name": "asks"}));
+            let id = peer.send_request("tools/call", json!({"name": "asks"}));
             let question = peer.next().await;
             let cancelled = peer.next().await;
             assert_eq!(cancelled["method"], "notifications/cancelled");
             assert_eq!(cancelled["params"]["requestId"], question["id"]);
             assert!(cancelled["params"].get("reason").is_none_or(Value::is_string));
-            assert_eq!(peer.response(id).await["result"]["isError"], true);
+            assert_eq!(peer.wait_for_response(id).await["result"]["isError"], true);
         }
     }
 }
@@ -173,11 +173,11 @@ async fn progress_is_told_to_who_asked_under_their_token_and_while_the_request_r
     });
     let server = Server::new("s", "1").tool(steps);
     for revision in revisions() {
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
         for token in [json!("p"), json!(0), json!(9_007_199_254_740_993_u64)] {
             let params = json!({"name": "steps", "_meta": {"progressToken": token}});
             assert_eq!(text(&peer.request("tools/call", params).await), "done");
-            let heard = std::mem::take(&mut peer.heard);
+            let heard = std::mem::take(&mut peer.notifications);
             assert_eq!(heard.len(), 2, "{revision}: {heard:?}");
             assert!(heard.iter().all(|news| news["method"] == "notifications/progress"));
             assert!(heard.iter().all(|news| news["params"]["progressToken"] == token), "{heard:?}");
@@ -191,7 +191,7 @@ async fn progress_is_told_to_who_asked_under_their_token_and_while_the_request_r
         assert_eq!(text(&peer.call("steps", json!({})).await), "done");
         tokio::time::sleep(Duration::from_secs(5)).await;
         fence(&mut peer).await;
-        assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
+        assert!(peer.notifications.is_empty(), "{revision}: {:?}", peer.notifications);
     }
 }
 
@@ -233,7 +233,7 @@ fn levels(heard: &[Value]) -> Vec<&str> {
 async fn a_server_that_logs_says_so_and_keeps_to_the_level_it_was_told() {
     // LOG-001, LOG-004, LOG-005, LOG-006
     for revision in handshakes() {
-        let mut peer = Peer::connect(&loud(), revision, json!({})).await;
+        let mut peer = RawClient::connect(&loud(), revision, json!({})).await;
         let opened = json!({
             "protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "c", "version": "1"},
         });
@@ -242,13 +242,13 @@ async fn a_server_that_logs_says_so_and_keeps_to_the_level_it_was_told() {
         peer.notify("notifications/initialized", json!({}));
         // Before anybody has said which, the server decides; errors are always of interest.
         peer.call("loud", json!({})).await;
-        assert!(levels(&peer.heard).ends_with(&LEVELS[4..]), "{revision}: {:?}", peer.heard);
+        assert!(levels(&peer.notifications).ends_with(&LEVELS[4..]), "{revision}: {:?}", peer.notifications);
         for (at, level) in LEVELS.iter().enumerate() {
-            peer.heard.clear();
+            peer.notifications.clear();
             let set = peer.request("logging/setLevel", json!({"level": level})).await;
             assert_eq!(set["result"], json!({}), "{revision}");
             peer.call("loud", json!({})).await;
-            assert_eq!(levels(&peer.heard), LEVELS[at..], "{revision}");
+            assert_eq!(levels(&peer.notifications), LEVELS[at..], "{revision}");
         }
         for wrong in [json!("loud"), json!("ERROR"), json!(3), json!(null)] {
             let refused = peer.request("logging/setLevel", json!({"level": wrong})).await;
@@ -256,11 +256,11 @@ async fn a_server_that_logs_says_so_and_keeps_to_the_level_it_was_told() {
         }
         let refused = peer.request("logging/setLevel", json!({})).await;
         assert_eq!(refused["error"]["code"], -32602, "{revision}: {refused}");
-        peer.heard.clear();
+        peer.notifications.clear();
         peer.call("loud", json!({})).await;
-        assert_eq!(levels(&peer.heard), ["emergency"], "what is refused changes nothing");
+        assert_eq!(levels(&peer.notifications), ["emergency"], "what is refused changes nothing");
     }
-    let mut modern = Peer::connect(&loud(), STATELESS, json!({})).await;
+    let mut modern = RawClient::connect(&loud(), STATELESS, json!({})).await;
     let discovered = modern.request("server/discover", json!({})).await;
     assert!(discovered["result"]["capabilities"]["logging"].is_object(), "{discovered}");
 }
@@ -270,27 +270,27 @@ async fn a_request_hears_logs_only_if_it_asks_and_only_its_own() {
     // LOG-008, LOG-009, LOG-010, SUBS-013
     let (slow, _) = endless();
     let server = loud().mount("slow", slow);
-    let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
+    let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
     for (at, level) in LEVELS.iter().enumerate() {
         let params = json!({"name": "loud", "_meta": {LOG_LEVEL: level}});
         assert_eq!(text(&peer.request("tools/call", params).await), "done");
         // All of it came before the answer.
-        assert_eq!(levels(&peer.heard), LEVELS[at..]);
-        peer.heard.clear();
+        assert_eq!(levels(&peer.notifications), LEVELS[at..]);
+        peer.notifications.clear();
         assert_eq!(text(&peer.call("loud", json!({})).await), "done");
-        assert!(peer.heard.is_empty(), "the level of an earlier request: {:?}", peer.heard);
+        assert!(peer.notifications.is_empty(), "the level of an earlier request: {:?}", peer.notifications);
     }
     // Beside a request that wants everything, and a stream of changes, which are of other concerns.
     let wish = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
     let listen = json!({"notifications": wish, "_meta": {LOG_LEVEL: "debug", "progressToken": "listen"}});
-    peer.begin("subscriptions/listen", listen);
+    peer.send_request("subscriptions/listen", listen);
     assert_eq!(peer.next().await["method"], "notifications/subscriptions/acknowledged");
-    peer.begin(
+    peer.send_request(
         "tools/call",
         json!({"name": "slow_endless", "_meta": {LOG_LEVEL: "debug", "progressToken": 1}}),
     );
     assert_eq!(text(&peer.call("loud", json!({})).await), "done");
-    for news in &peer.heard {
+    for news in &peer.notifications {
         assert_ne!(news["params"]["logger"], "part", "{news}");
         assert_ne!(news["params"]["progressToken"], "listen", "{news}");
         assert_eq!(news["params"]["_meta"].get(SUBSCRIPTION), None, "{news}");
@@ -322,7 +322,7 @@ async fn changes_of_lists_are_told_to_every_session_unasked() {
             let server = offers();
             let mut peers = Vec::new();
             for _ in 0..2 {
-                let mut peer = Peer::connect(&server, revision, json!({})).await;
+                let mut peer = RawClient::connect(&server, revision, json!({})).await;
                 let opened = json!({
                     "protocolVersion": revision.as_str(), "capabilities": {},
                     "clientInfo": {"name": "c", "version": "1"},
@@ -339,7 +339,7 @@ async fn changes_of_lists_are_told_to_every_session_unasked() {
                 assert_eq!(news["method"], format!("notifications/{kind}/list_changed"), "{revision}");
                 assert_eq!(news.get("id"), None);
                 fence(peer).await;
-                assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
+                assert!(peer.notifications.is_empty(), "{revision}: {:?}", peer.notifications);
             }
         }
     }
@@ -350,12 +350,12 @@ async fn changes_of_lists_are_told_to_the_streams_that_asked_for_them_and_to_no_
     // TOOL-017, RSRC-011, PRMT-007, SUBS-002
     for kind in ["tools", "resources", "prompts"] {
         let server = offers();
-        let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
-        let mut deaf = Peer::connect(&server, STATELESS, json!({})).await;
+        let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
+        let mut deaf = RawClient::connect(&server, STATELESS, json!({})).await;
         let capabilities = peer.request("server/discover", json!({})).await["result"]["capabilities"].clone();
         assert_eq!(capabilities[kind]["listChanged"], true, "{capabilities}");
         let wish = json!({format!("{kind}ListChanged"): true});
-        let id = peer.begin("subscriptions/listen", json!({"notifications": wish}));
+        let id = peer.send_request("subscriptions/listen", json!({"notifications": wish}));
         assert_eq!(peer.next().await["params"]["notifications"], wish);
         for other in ["tools", "resources", "prompts"] {
             change(&server, other, &format!("new-{other}"));
@@ -366,7 +366,7 @@ async fn changes_of_lists_are_told_to_the_streams_that_asked_for_them_and_to_no_
         assert_eq!(news["params"]["_meta"][SUBSCRIPTION], id);
         for peer in [&mut peer, &mut deaf] {
             fence(peer).await;
-            assert!(peer.heard.is_empty(), "{:?}", peer.heard);
+            assert!(peer.notifications.is_empty(), "{:?}", peer.notifications);
         }
     }
 }
@@ -375,7 +375,7 @@ async fn changes_of_lists_are_told_to_the_streams_that_asked_for_them_and_to_no_
 async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
     // SUBS-003, SUBS-007
     let server = offers();
-    let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
+    let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
     let wish = json!({
         "toolsListChanged": true, "promptsListChanged": false, "resourceSubscriptions": ["x:a", "x:none"],
         "moonPhaseChanged": true,
@@ -401,7 +401,7 @@ async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
         assert_eq!(granted.get("moonPhaseChanged"), None);
         assert_eq!(granted.get("resourcesListChanged"), None);
         fence(&mut peer).await;
-        peer.heard.clear();
+        peer.notifications.clear();
         server.notify_resource_updated("x:a");
         server.notify_resource_updated("x:b");
         let news = peer.next().await;
@@ -410,7 +410,7 @@ async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
         assert_eq!(news["params"]["_meta"][SUBSCRIPTION], id, "{news}");
         peer.notify("notifications/cancelled", json!({"requestId": id}));
         fence(&mut peer).await;
-        assert!(peer.heard.is_empty(), "{:?}", peer.heard);
+        assert!(peer.notifications.is_empty(), "{:?}", peer.notifications);
     }
 }
 
@@ -418,14 +418,14 @@ async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
 async fn streams_on_one_connection_are_told_apart() {
     // SUBS-004, SUBS-015
     let server = offers();
-    let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
+    let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
     let capabilities = peer.request("server/discover", json!({})).await["result"]["capabilities"].clone();
     assert_eq!(capabilities["resources"]["subscribe"], true, "{capabilities}");
-    let first = peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let first = peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     assert_eq!(peer.next().await["params"]["_meta"][SUBSCRIPTION], first);
     change(&server, "tools", "one");
     let wish = json!({"toolsListChanged": true, "resourceSubscriptions": ["x:b"]});
-    let second = peer.begin("subscriptions/listen", json!({"notifications": wish}));
+    let second = peer.send_request("subscriptions/listen", json!({"notifications": wish}));
     let mut heard = [peer.next().await, peer.next().await];
     // Whatever their order, each belongs to one stream, and that of the second begins with its acknowledgement.
     heard.sort_by_key(|news| news["params"]["_meta"][SUBSCRIPTION].as_u64());
@@ -449,11 +449,11 @@ async fn streams_on_one_connection_are_told_apart() {
 async fn a_stream_that_the_server_ends_is_answered_with_an_empty_result() {
     // SUBS-010
     let server = offers();
-    let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
-    let id = peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
+    let id = peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     assert_eq!(peer.next().await["method"], "notifications/subscriptions/acknowledged");
     peer.close();
-    let ended = peer.response(id).await;
+    let ended = peer.wait_for_response(id).await;
     let result = ended["result"].as_object().unwrap();
     assert_eq!(result["resultType"], "complete");
     assert_eq!(result["_meta"][SUBSCRIPTION], id);
@@ -465,8 +465,8 @@ async fn a_resource_is_told_of_only_to_those_who_subscribed_to_it() {
     // RSRC-013, RSRC-014
     for revision in handshakes() {
         let server = offers();
-        let mut peer = Peer::connect(&server, revision, json!({})).await;
-        let mut other = Peer::connect(&server, revision, json!({})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
+        let mut other = RawClient::connect(&server, revision, json!({})).await;
         let subscribed = peer.request("resources/subscribe", json!({"uri": "x:a"})).await;
         assert_eq!(subscribed["result"], json!({}), "{revision}");
         fence(&mut other).await;
@@ -479,10 +479,10 @@ async fn a_resource_is_told_of_only_to_those_who_subscribed_to_it() {
         server.notify_resource_updated("x:a");
         for peer in [&mut peer, &mut other] {
             fence(peer).await;
-            assert!(peer.heard.is_empty(), "{revision}: {:?}", peer.heard);
+            assert!(peer.notifications.is_empty(), "{revision}: {:?}", peer.notifications);
         }
         let bare = Server::new("s", "1").tool(tool("t"));
-        let mut peer = Peer::connect(&bare, revision, json!({})).await;
+        let mut peer = RawClient::connect(&bare, revision, json!({})).await;
         let refused = peer.request("resources/subscribe", json!({"uri": "x:a"})).await;
         assert_eq!(refused["error"]["code"], -32601, "{revision}: {refused}");
     }
@@ -507,8 +507,8 @@ async fn what_a_server_does_not_have_is_left_out_of_the_acknowledgement() {
         ),
         (offers(), wish.clone()),
     ] {
-        let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
-        peer.begin("subscriptions/listen", json!({"notifications": wish}));
+        let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
+        peer.send_request("subscriptions/listen", json!({"notifications": wish}));
         assert_eq!(peer.next().await["params"]["notifications"], granted);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tsugite_testkit::transcript::{Transcript, Wire};
+use tsugite_testkit::transcript::{Transcript, ServerChannel};
 
 const FIXTURE: &str = env!("CARGO_BIN_EXE_fixture");
 
@@ -20,10 +20,10 @@ async fn every_transcript_is_heard_over_every_transport_in_every_revision_it_nam
             Ok(transcript) => transcript,
             Err(error) => panic!("{name}: {error}"),
         };
-        for place in transcript.places() {
+        for place in transcript.run_configs() {
             let (transport, revision) = (place.0.name(), place.1);
             *runs.entry(transport).or_default() += 1;
-            let wire = Wire::to_fixture(place.0, FIXTURE).await.unwrap();
+            let wire = ServerChannel::to_fixture(place.0, FIXTURE).await.unwrap();
             if let Err(error) = transcript.run(wire, place).await {
                 failures.push(format!("{name} over {transport} on {revision}, {error}"));
             }
@@ -61,8 +61,8 @@ async fn a_transcript_that_is_not_true_fails_over_every_transport() {
     ] {
         let text = format!("on: 2024-11-05 2025-11-25 2026-07-28\n{}", lines.join("\n"));
         let transcript = Transcript::parse(&text).unwrap();
-        for place in transcript.places() {
-            let wire = Wire::to_fixture(place.0, FIXTURE).await.unwrap();
+        for place in transcript.run_configs() {
+            let wire = ServerChannel::to_fixture(place.0, FIXTURE).await.unwrap();
             let heard = transcript.run(wire, place).await;
             assert_eq!(heard.is_ok(), is_true, "{place:?} {heard:?}\n{text}");
         }

@@ -48,7 +48,7 @@ impl Http {
         }
         let id = message.get("id").filter(|_| !method.is_empty()).cloned();
         let Some(id) = id else {
-            let response = Connection::to(self.address).await.send(request).await;
+            let response = Connection::connect(self.address).await.send(request).await;
             return match response.status {
                 202 => Ok(()),
                 _ => Err(format!("not accepted: {response:?}")),
@@ -70,7 +70,7 @@ impl Http {
     /// Opens the stream of the session.
     pub(super) async fn listen(&mut self) -> Result<(), String> {
         let request = self.dressed(Request::new("GET").header("Accept", "text/event-stream"));
-        let mut connection = Connection::to(self.address).await;
+        let mut connection = Connection::connect(self.address).await;
         let head = connection.send(request).await;
         streams(&head)?;
         let heards = self.heards.clone();
@@ -90,7 +90,7 @@ impl Http {
         if self.session.is_none() {
             return Ok(());
         }
-        let response = Connection::to(self.address).await.send(self.dressed(Request::new("DELETE"))).await;
+        let response = Connection::connect(self.address).await.send(self.dressed(Request::new("DELETE"))).await;
         match response.status {
             200 | 204 => Ok(()),
             _ => Err(format!("the session does not end: {response:?}")),
@@ -112,12 +112,12 @@ async fn read(
     heards: Heards,
     opened: oneshot::Sender<Option<String>>,
 ) {
-    let mut connection = Connection::to(address).await;
+    let mut connection = Connection::connect(address).await;
     let head = connection.send(request).await;
     let _ = opened.send(head.header("mcp-session-id").map(str::to_owned));
     let on = On::Post(id);
     if head.header("content-type").is_some_and(|kind| kind.starts_with("application/json")) {
-        let body = connection.body().await;
+        let body = connection.read_body().await;
         let _ = heards.send(Message::read(&body).map(|message| Heard { on, message }));
         return;
     }
@@ -128,7 +128,7 @@ async fn read(
 }
 
 async fn events(connection: &mut Connection, on: &On, heards: &Heards) {
-    while let Some(event) = connection.event().await {
+    while let Some(event) = connection.next_event().await {
         // An event without data only says where to begin again.
         if event.data.is_empty() {
             continue;

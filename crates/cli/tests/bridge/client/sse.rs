@@ -17,7 +17,7 @@ pub(super) struct Sse {
 
 impl Sse {
     pub(super) async fn open(address: SocketAddr, heards: Heards) -> Result<Self, String> {
-        let mut stream = Connection::to(address).await;
+        let mut stream = Connection::connect(address).await;
         let asked = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
         let head = stream.send(asked).await;
         if head.status != 200
@@ -25,12 +25,12 @@ impl Sse {
         {
             return Err(format!("no stream: {head:?}"));
         }
-        let first = stream.event().await.ok_or("the stream ends at once")?;
+        let first = stream.next_event().await.ok_or("the stream ends at once")?;
         if first.event.as_deref() != Some("endpoint") {
             return Err(format!("the first event names no endpoint: {first:?}"));
         }
         let reading = tokio::spawn(async move {
-            while let Some(event) = stream.event().await {
+            while let Some(event) = stream.next_event().await {
                 let heard = match event.event.as_deref() {
                     Some("message") => {
                         Message::read(&event.data).map(|message| Heard { on: On::Stream, message })
@@ -47,7 +47,7 @@ impl Sse {
 
     pub(super) async fn send(&mut self, message: String) -> Result<(), String> {
         let request = Request::new("POST").path(&self.place).header("Content-Type", "application/json");
-        let response = Connection::to(self.address).await.send(request.body(message)).await;
+        let response = Connection::connect(self.address).await.send(request.body(message)).await;
         match response.status {
             202 => Ok(()),
             _ => Err(format!("not accepted: {response:?}")),

@@ -2,7 +2,7 @@
 //!
 //! Names, texts and schemas are the suite's. Tasks and skills are not here: they are extensions.
 
-mod asking;
+mod input_requests;
 mod prompts;
 mod resources;
 mod tools;
@@ -36,12 +36,12 @@ async fn serve(address: &str) -> tsugite::Result<()> {
 /// The suite calls the first tool without arguments, and reads the first resource.
 fn server() -> Server {
     let server = Server::new("conformance-server", "1.0.0");
-    prompts::offer(resources::offer(asking::offer(tools::offer(server))))
+    prompts::register(resources::register(input_requests::register(tools::register(server))))
 }
 
 /// A red dot: PNG in base64.
-const DOT: &str =
+const RED_DOT_PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
 /// A moment of silence: WAV in base64.
-const SILENCE: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQIAAAAAAA==";
+const SILENCE_WAV: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQIAAAAAAA==";

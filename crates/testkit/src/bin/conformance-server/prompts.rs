@@ -5,9 +5,9 @@ use tsugite::core::protocol::content::{EmbeddedResource, Image, ResourceContents
 use tsugite::core::protocol::prompts::PromptMessage;
 use tsugite::prelude::*;
 
-use crate::DOT;
+use crate::RED_DOT_PNG;
 
-pub(crate) fn offer(server: Server) -> Server {
+pub(crate) fn register(server: Server) -> Server {
     server
         .prompt(test_simple_prompt)
         .prompt(test_prompt_with_arguments)
@@ -53,7 +53,7 @@ async fn test_prompt_with_embedded_resource(
 #[prompt]
 async fn test_prompt_with_image() -> Vec<PromptMessage> {
     vec![
-        PromptMessage::new(Role::User, ContentBlock::Image(Image::new(DOT, "image/png"))),
+        PromptMessage::new(Role::User, ContentBlock::Image(Image::new(RED_DOT_PNG, "image/png"))),
         PromptMessage::new(Role::User, ContentBlock::text("Please analyze the image above.")),
     ]
 }

@@ -4,9 +4,9 @@ use serde::Serialize;
 use tsugite::core::protocol::content::ResourceContents;
 use tsugite::prelude::*;
 
-use crate::DOT;
+use crate::RED_DOT_PNG;
 
-pub(crate) fn offer(server: Server) -> Server {
+pub(crate) fn register(server: Server) -> Server {
     let text = "This is the content of the static text resource.";
     server
         .resource(Resource::text("test://static-text", text).mime_type("text/plain"))
@@ -20,7 +20,7 @@ pub(crate) fn offer(server: Server) -> Server {
 /// A picture.
 #[resource("test://static-binary", mime_type = "image/png")]
 async fn static_binary() -> ResourceContents {
-    ResourceContents::blob("test://static-binary", DOT)
+    ResourceContents::blob("test://static-binary", RED_DOT_PNG)
 }
 
 #[derive(Serialize)]

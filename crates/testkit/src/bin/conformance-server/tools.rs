@@ -7,9 +7,9 @@ use tsugite::core::protocol::Schema;
 use tsugite::core::protocol::content::{Audio, EmbeddedResource, Image, ResourceContents};
 use tsugite::prelude::*;
 
-use crate::{DOT, SILENCE};
+use crate::{RED_DOT_PNG, SILENCE_WAV};
 
-pub(crate) fn offer(server: Server) -> Server {
+pub(crate) fn register(server: Server) -> Server {
     server
         .tool(test_simple_text)
         .tool(test_image_content)
@@ -36,13 +36,13 @@ async fn test_simple_text() -> &'static str {
 /// Gives a picture.
 #[tool]
 async fn test_image_content() -> Image {
-    Image::new(DOT, "image/png")
+    Image::new(RED_DOT_PNG, "image/png")
 }
 
 /// Gives sound.
 #[tool]
 async fn test_audio_content() -> Audio {
-    Audio::new(SILENCE, "audio/wav")
+    Audio::new(SILENCE_WAV, "audio/wav")
 }
 
 /// Gives a resource.
@@ -60,7 +60,7 @@ async fn test_multiple_content_types() -> Vec<ContentBlock> {
         ResourceContents::text("test://mixed-content-resource", data).mime_type("application/json");
     vec![
         ContentBlock::text("Multiple content types test:"),
-        ContentBlock::Image(Image::new(DOT, "image/png")),
+        ContentBlock::Image(Image::new(RED_DOT_PNG, "image/png")),
         ContentBlock::Resource(EmbeddedResource::new(resource)),
     ]
 }
@@ -75,9 +75,9 @@ async fn test_error_handling() -> Result<(), HandlerError> {
 #[tool]
 async fn test_tool_with_logging(cx: Context) -> &'static str {
     cx.log(Level::Info, "Tool execution started").await;
-    work().await;
+    simulate_work().await;
     cx.log(Level::Info, "Tool processing data").await;
-    work().await;
+    simulate_work().await;
     cx.log(Level::Info, "Tool execution completed").await;
     "Tool with logging executed successfully"
 }
@@ -93,9 +93,9 @@ async fn test_logging_tool(cx: Context) -> &'static str {
 #[tool]
 async fn test_tool_with_progress(cx: Context) -> &'static str {
     cx.progress(0.0, Some(100.0), None).await;
-    work().await;
+    simulate_work().await;
     cx.progress(50.0, Some(100.0), None).await;
-    work().await;
+    simulate_work().await;
     cx.progress(100.0, Some(100.0), None).await;
     "Tool with progress executed successfully"
 }
@@ -104,12 +104,12 @@ async fn test_tool_with_progress(cx: Context) -> &'static str {
 #[tool]
 async fn test_reconnection(cx: Context) -> &'static str {
     cx.close_stream();
-    work().await;
+    simulate_work().await;
     "Reconnection test completed successfully"
 }
 
 /// Stands for work, so that what is said meanwhile does not leave together.
-async fn work() {
+async fn simulate_work() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
@@ -157,8 +157,8 @@ fn json_schema_2020_12_tool() -> Tool {
 /// Changes the list of tools.
 #[tool]
 async fn test_trigger_tool_change(cx: Context) -> Result<&'static str, HandlerError> {
-    let passing = Tool::new(PASSING).description("Comes and goes.").handler(|| async { "here" });
-    if !cx.server().remove(ListKind::Tool, PASSING) {
+    let passing = Tool::new(TRANSIENT_NAME).description("Comes and goes.").handler(|| async { "here" });
+    if !cx.server().remove(ListKind::Tool, TRANSIENT_NAME) {
         cx.server().add(passing)?;
     }
     Ok("The list of tools has changed")
@@ -167,12 +167,12 @@ async fn test_trigger_tool_change(cx: Context) -> Result<&'static str, HandlerEr
 /// Changes the list of prompts.
 #[tool]
 async fn test_trigger_prompt_change(cx: Context) -> Result<&'static str, HandlerError> {
-    let passing = Prompt::new(PASSING).description("Comes and goes.").handler(|| async { "here" });
-    if !cx.server().remove(ListKind::Prompt, PASSING) {
+    let passing = Prompt::new(TRANSIENT_NAME).description("Comes and goes.").handler(|| async { "here" });
+    if !cx.server().remove(ListKind::Prompt, TRANSIENT_NAME) {
         cx.server().add(passing)?;
     }
     Ok("The list of prompts has changed")
 }
 
 /// What makes the lists change.
-const PASSING: &str = "test_passing";
+const TRANSIENT_NAME: &str = "test_passing";

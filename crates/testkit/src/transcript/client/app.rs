@@ -16,23 +16,23 @@ use tsugite::core::protocol::sampling::CreateMessageResult;
 use tsugite::core::revision::{RpcError, Revision, Revisions};
 
 /// What came of something: a value, or what kind of failure.
-pub(super) type Outcome = Result<Value, String>;
+pub(super) type ActionResult = Result<Value, String>;
 
 /// An application.
-pub(super) struct App {
+pub(super) struct Application {
     client: Arc<Mutex<Option<Client>>>,
     /// What was begun, in that order.
-    running: VecDeque<JoinHandle<Outcome>>,
-    listening: Vec<JoinHandle<()>>,
-    tell: mpsc::UnboundedSender<String>,
-    told: mpsc::UnboundedReceiver<String>,
+    pending: VecDeque<JoinHandle<ActionResult>>,
+    listeners: Vec<JoinHandle<()>>,
+    event_sender: mpsc::UnboundedSender<String>,
+    events: mpsc::UnboundedReceiver<String>,
 }
 
-impl App {
+impl Application {
     pub(super) fn new() -> Self {
-        let (tell, told) = mpsc::unbounded_channel();
+        let (event_sender, events) = mpsc::unbounded_channel();
         let client = Arc::default();
-        Self { client, running: VecDeque::new(), listening: Vec::new(), tell, told }
+        Self { client, pending: VecDeque::new(), listeners: Vec::new(), event_sender, events }
     }
 
     /// Begins to connect, with what the `client:` lines say.
@@ -42,7 +42,7 @@ impl App {
         revision: Revision,
         settings: &[String],
     ) -> Result<(), String> {
-        let tell = self.tell.clone();
+        let tell = self.event_sender.clone();
         let mut connecting = connecting
             .client_info(Implementation::new("transcript", "1"))
             .revision(revision)
@@ -57,11 +57,11 @@ impl App {
                 let _ = tell.send(text);
             });
         for setting in settings {
-            connecting = self.set(connecting, setting)?;
+            connecting = self.apply_setting(connecting, setting)?;
         }
         let place = Arc::clone(&self.client);
-        self.begin(async move {
-            let client = connecting.await.map_err(|error| in_words(&error))?;
+        self.spawn(async move {
+            let client = connecting.await.map_err(|error| describe_error(&error))?;
             let revision = client.revision();
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
             Ok(json!(revision.as_str()))
@@ -69,15 +69,15 @@ impl App {
         Ok(())
     }
 
-    fn set(&self, connecting: ClientBuilder, setting: &str) -> Result<ClientBuilder, String> {
-        let (what, how) = split(setting);
-        let tell = self.tell.clone();
+    fn apply_setting(&self, connecting: ClientBuilder, setting: &str) -> Result<ClientBuilder, String> {
+        let (what, how) = split_word(setting);
+        let tell = self.event_sender.clone();
         Ok(match what {
             "forms" => {
                 let answer = match how {
                     "decline" => FormResponse::Decline,
                     "cancel" => FormResponse::Cancel,
-                    content => FormResponse::accept(&json_of(content)?).map_err(|error| error.to_string())?,
+                    content => FormResponse::accept(&parse_json(content)?).map_err(|error| error.to_string())?,
                 };
                 connecting.on_elicit_form(move |form| {
                     let _ = tell.send(format!("form {}", form.message));
@@ -99,7 +99,7 @@ impl App {
                 let said = json!({
                     "role": "assistant", "content": {"type": "text", "text": how}, "model": "a model",
                 });
-                let said: CreateMessageResult = read(said)?;
+                let said: CreateMessageResult = from_json(said)?;
                 let said = if how == "no" { Err(RpcError::UserRejected) } else { Ok(said) };
                 connecting.on_sample(move |_| {
                     let _ = tell.send("sample".to_owned());
@@ -107,34 +107,34 @@ impl App {
                 })
             }
             "roots" => connecting.roots(how.split_whitespace().map(Root::new)),
-            "logs" => connecting.log_level(read(json!(how))?).on_log(move |log| {
+            "logs" => connecting.log_level(from_json(json!(how))?).on_log(move |log| {
                 let _ =
                     tell.send(format!("log {} {}", json!(log.level), log.data.text()).replacen('"', "", 2));
             }),
             "changes" => connecting.on_change(move |change| {
-                let _ = tell.send(change_in_words(&change));
+                let _ = tell.send(describe_change(&change));
             }),
             "speaks" => {
-                let spoken: Result<Vec<Revision>, String> = how.split_whitespace().map(parsed).collect();
+                let spoken: Result<Vec<Revision>, String> = how.split_whitespace().map(parse).collect();
                 connecting.revisions(match how {
                     "all" => Revisions::ALL,
                     _ => Revisions::from_iter(spoken?),
                 })
             }
-            "probe" => connecting.probe_timeout(Duration::from_millis(parsed(how)?)),
-            "rounds" => connecting.max_rounds(parsed(how)?),
+            "probe" => connecting.probe_timeout(Duration::from_millis(parse(how)?)),
+            "rounds" => connecting.max_rounds(parse(how)?),
             _ => return Err(format!("what is the setting {setting:?}")),
         })
     }
 
     /// Begins what a `do:` line says.
-    pub(super) async fn act(&mut self, action: &str) -> Result<(), String> {
+    pub(super) async fn run_action(&mut self, action: &str) -> Result<(), String> {
         let client = self.client()?;
-        let (what, how) = split(action);
-        let (name, rest) = split(how);
+        let (what, how) = split_word(action);
+        let (name, rest) = split_word(how);
         let (subject, rest) = (name.to_owned(), rest.to_owned());
         match what {
-            "list" => self.begin(async move {
+            "list" => self.spawn(async move {
                 macro_rules! names {
                     ($list:expr, $name:ident) => {
                         $list.await.map(|all| all.into_iter().map(|item| item.$name).collect::<Vec<_>>())
@@ -146,81 +146,81 @@ impl App {
                     "resources" => names!(client.list_resources(), uri),
                     _ => names!(client.list_resource_templates(), uri_template),
                 };
-                names.map(|names| json!(names)).map_err(|error| in_words(&error))
+                names.map(|names| json!(names)).map_err(|error| describe_error(&error))
             }),
             "call" => {
                 let arguments = arguments(&rest)?;
-                self.begin(async move { outcome(client.call::<Value>(subject, arguments).await) });
+                self.spawn(async move { to_action_result(client.call::<Value>(subject, arguments).await) });
             }
             "hurry" => {
-                let limit = Duration::from_millis(parsed(&subject)?);
-                let (name, rest) = split(&rest);
+                let limit = Duration::from_millis(parse(&subject)?);
+                let (name, rest) = split_word(&rest);
                 let (name, arguments) = (name.to_owned(), arguments(rest)?);
-                self.begin(
-                    async move { outcome(client.call::<Value>(name, arguments).timeout(limit).await) },
+                self.spawn(
+                    async move { to_action_result(client.call::<Value>(name, arguments).timeout(limit).await) },
                 );
             }
             "check" => {
                 let arguments = arguments(&rest)?;
-                self.begin(async move {
+                self.spawn(async move {
                     let called = client.call_checked(subject, arguments).await;
-                    outcome(called.map(|result| json!(result.structured_content)))
+                    to_action_result(called.map(|result| json!(result.structured_content)))
                 });
             }
-            "read" => self.begin(async move {
-                outcome(client.read_resource(subject).await.map(|result| json!(result.contents)))
+            "read" => self.spawn(async move {
+                to_action_result(client.read_resource(subject).await.map(|result| json!(result.contents)))
             }),
             "prompt" => {
                 let arguments = arguments(&rest)?;
-                self.begin(async move {
+                self.spawn(async move {
                     let prompt = client.get_prompt(subject, arguments).await;
-                    outcome(prompt.map(|result| json!(result.messages)))
+                    to_action_result(prompt.map(|result| json!(result.messages)))
                 });
             }
             "complete" => {
-                let params: CompleteParams = read(json_of(how)?)?;
-                self.begin(async move {
+                let params: CompleteParams = from_json(parse_json(how)?)?;
+                self.spawn(async move {
                     let complete = client.complete(params).await;
-                    outcome(complete.map(|result| json!(result.completion.values)))
+                    to_action_result(complete.map(|result| json!(result.completion.values)))
                 });
             }
             "level" => {
-                let level = read(json!(how))?;
-                self.begin(async move { outcome(client.set_log_level(level).await.map(|_| json!("done"))) });
+                let level = from_json(json!(how))?;
+                self.spawn(async move { to_action_result(client.set_log_level(level).await.map(|_| json!("done"))) });
             }
-            "ping" => self.begin(async move { outcome(client.ping().await.map(|_| json!("done"))) }),
+            "ping" => self.spawn(async move { to_action_result(client.ping().await.map(|_| json!("done"))) }),
             "subscribe" => {
-                self.begin(async move { outcome(client.subscribe(subject).await.map(|_| json!("done"))) });
+                self.spawn(async move { to_action_result(client.subscribe(subject).await.map(|_| json!("done"))) });
             }
             "unsubscribe" => {
-                self.begin(async move { outcome(client.unsubscribe(subject).await.map(|_| json!("done"))) });
+                self.spawn(async move { to_action_result(client.unsubscribe(subject).await.map(|_| json!("done"))) });
             }
             "tell-roots" => {
-                self.begin(async move { outcome(client.notify_roots_changed().await.map(|()| json!("done"))) });
+                self.spawn(async move { to_action_result(client.notify_roots_changed().await.map(|()| json!("done"))) });
             }
             "ask" => {
                 let params = match rest.is_empty() {
                     true => None,
                     false => Some(RawJson::parse(rest).map_err(|error| error.to_string())?),
                 };
-                self.begin(async move {
+                self.spawn(async move {
                     let answer = client.request_raw(&subject, params).await;
-                    outcome(answer.map(|answer| serde_json::from_str(answer.text()).unwrap_or_default()))
+                    to_action_result(answer.map(|answer| serde_json::from_str(answer.text()).unwrap_or_default()))
                 });
             }
             "listen" => self.listen(&client, how).await?,
             "unlisten" => {
-                let listening = self.listening.pop().ok_or("nobody listens")?;
+                let listening = self.listeners.pop().ok_or("nobody listens")?;
                 listening.abort();
                 let _ = listening.await;
             }
             "drop" => {
-                let last = self.running.pop_back().ok_or("nothing was begun")?;
+                let last = self.pending.pop_back().ok_or("nothing was begun")?;
                 last.abort();
                 let _ = last.await;
             }
             "close" => {
-                self.begin(async move {
+                self.spawn(async move {
                     client.close().await;
                     Ok(json!("closed"))
                 });
@@ -238,51 +238,51 @@ impl App {
             "resources" => watch.resources(),
             uri => watch.resource(uri),
         });
-        let (client, tell) = (client.clone(), self.tell.clone());
+        let (client, tell) = (client.clone(), self.event_sender.clone());
         let (begun, begins) = tokio::sync::oneshot::channel();
-        self.listening.push(tokio::spawn(async move {
+        self.listeners.push(tokio::spawn(async move {
             let mut changes = match client.listen(watch).await {
                 Ok(changes) => {
                     let _ = begun.send(Ok(json!("listening")));
                     changes
                 }
                 Err(error) => {
-                    let _ = begun.send(Err(in_words(&error)));
+                    let _ = begun.send(Err(describe_error(&error)));
                     return;
                 }
             };
             drop(client);
             while let Some(change) = changes.next().await {
                 let _ = tell.send(match change {
-                    Ok(change) => change_in_words(&change),
-                    Err(error) => format!("no more changes: {}", in_words(&error)),
+                    Ok(change) => describe_change(&change),
+                    Err(error) => format!("no more changes: {}", describe_error(&error)),
                 });
             }
         }));
-        self.begin(async move { begins.await.unwrap_or_else(|_| Err("dropped".to_owned())) });
+        self.spawn(async move { begins.await.unwrap_or_else(|_| Err("dropped".to_owned())) });
         Ok(())
     }
 
-    fn begin(&mut self, work: impl Future<Output = Outcome> + Send + 'static) {
-        self.running.push_back(tokio::spawn(work));
+    fn spawn(&mut self, work: impl Future<Output = ActionResult> + Send + 'static) {
+        self.pending.push_back(tokio::spawn(work));
     }
 
     /// What came of what was begun first.
-    pub(super) async fn outcome(&mut self) -> Result<Outcome, String> {
-        let first = self.running.front_mut().ok_or("nothing was begun")?;
+    pub(super) async fn next_outcome(&mut self) -> Result<ActionResult, String> {
+        let first = self.pending.front_mut().ok_or("nothing was begun")?;
         let outcome = first.await.map_err(|error| error.to_string());
-        self.running.pop_front();
+        self.pending.pop_front();
         outcome
     }
 
     /// What it is told next.
-    pub(super) async fn told(&mut self) -> String {
-        self.told.recv().await.unwrap_or_default()
+    pub(super) async fn next_event(&mut self) -> String {
+        self.events.recv().await.unwrap_or_default()
     }
 
     /// That it was told nothing more, and nothing runs any more.
-    pub(super) fn has_ended(&mut self) -> Result<(), String> {
-        match (self.told.try_recv(), self.running.len()) {
+    pub(super) fn ensure_finished(&mut self) -> Result<(), String> {
+        match (self.events.try_recv(), self.pending.len()) {
             (Ok(told), _) => Err(format!("the application was also told {told:?}")),
             (_, 0) => Ok(()),
             (_, left) => Err(format!("{left} of what was begun has no `=` or `!` line")),
@@ -295,18 +295,18 @@ impl App {
     }
 }
 
-impl Drop for App {
+impl Drop for Application {
     fn drop(&mut self) {
-        self.running.iter().for_each(JoinHandle::abort);
-        self.listening.iter().for_each(JoinHandle::abort);
+        self.pending.iter().for_each(JoinHandle::abort);
+        self.listeners.iter().for_each(JoinHandle::abort);
     }
 }
 
-fn outcome(result: Result<Value, ClientError>) -> Outcome {
-    result.map_err(|error| in_words(&error))
+fn to_action_result(result: Result<Value, ClientError>) -> ActionResult {
+    result.map_err(|error| describe_error(&error))
 }
 
-fn in_words(error: &ClientError) -> String {
+fn describe_error(error: &ClientError) -> String {
     match error.kind() {
         ErrorKind::Config(_) => "setting".to_owned(),
         ErrorKind::Connect { .. } => "connect".to_owned(),
@@ -326,7 +326,7 @@ fn in_words(error: &ClientError) -> String {
     }
 }
 
-fn change_in_words(change: &Change) -> String {
+fn describe_change(change: &Change) -> String {
     match change {
         Change::Tools => "change tools".to_owned(),
         Change::Prompts => "change prompts".to_owned(),
@@ -338,23 +338,23 @@ fn change_in_words(change: &Change) -> String {
     }
 }
 
-fn split(text: &str) -> (&str, &str) {
+fn split_word(text: &str) -> (&str, &str) {
     let (first, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
     (first, rest.trim())
 }
 
-fn json_of(text: &str) -> Result<Value, String> {
+fn parse_json(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("{text}: {error}"))
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
+fn from_json<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
 fn arguments(text: &str) -> Result<Value, String> {
-    if text.is_empty() { Ok(Value::Null) } else { json_of(text) }
+    if text.is_empty() { Ok(Value::Null) } else { parse_json(text) }
 }
 
-fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+fn parse<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("what is {text:?}"))
 }

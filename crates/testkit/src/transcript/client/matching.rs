@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 /// What the names in a transcript stand for, as far as it has been heard.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashMap<String, Value>);
+pub(super) struct Bindings(HashMap<String, Value>);
 
-impl Names {
-    pub(super) fn set(&mut self, name: &str, value: Value) {
+impl Bindings {
+    pub(super) fn bind(&mut self, name: &str, value: Value) {
         self.0.insert(name.to_owned(), value);
     }
 
     /// Whether both are the same: `"$_"` is anything, and `"$name"` what it was the first time.
-    pub(super) fn fits(&mut self, expected: &Value, heard: &Value) -> bool {
+    pub(super) fn matches(&mut self, expected: &Value, heard: &Value) -> bool {
         match (expected, heard) {
             (Value::String(name), _) if name == "$_" => true,
             (Value::String(name), _) if name.starts_with('$') => {
@@ -25,28 +25,28 @@ impl Names {
                 expected.len() == heard.len()
                     && expected
                         .iter()
-                        .all(|(key, value)| heard.get(key).is_some_and(|heard| self.fits(value, heard)))
+                        .all(|(key, value)| heard.get(key).is_some_and(|heard| self.matches(value, heard)))
             }
             (Value::Array(expected), Value::Array(heard)) => {
                 expected.len() == heard.len()
-                    && expected.iter().zip(heard).all(|(expected, heard)| self.fits(expected, heard))
+                    && expected.iter().zip(heard).all(|(expected, heard)| self.matches(expected, heard))
             }
             _ => expected == heard,
         }
     }
 
     /// The same with every name replaced by what it stands for.
-    pub(super) fn filled(&self, value: &Value) -> Result<Value, String> {
+    pub(super) fn substitute(&self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(name) if name.starts_with('$') => {
                 self.0.get(name).cloned().ok_or_else(|| format!("nothing was named {name}"))?
             }
             Value::Object(members) => {
-                let filled = members.iter().map(|(key, value)| Ok((key.clone(), self.filled(value)?)));
+                let filled = members.iter().map(|(key, value)| Ok((key.clone(), self.substitute(value)?)));
                 Value::Object(filled.collect::<Result<_, String>>()?)
             }
             Value::Array(items) => {
-                Value::Array(items.iter().map(|item| self.filled(item)).collect::<Result<_, String>>()?)
+                Value::Array(items.iter().map(|item| self.substitute(item)).collect::<Result<_, String>>()?)
             }
             other => other.clone(),
         })
@@ -55,12 +55,12 @@ impl Names {
 
 /// Takes away what every request may carry and the transcript does not speak of: a token for progress, and on 2026-07-28
 /// what a client says of itself; of what is `raw` only params that hold nothing.
-pub(super) fn undress(message: &mut Value, expected: &Value, raw: bool) {
+pub(super) fn strip_client_meta(message: &mut Value, expected: &Value, raw: bool) {
     let Some(Value::Object(params)) = message.get_mut("params") else { return };
     if let (false, Some(Value::Object(meta))) = (raw, params.get_mut("_meta")) {
         let spoken_of = expected.pointer("/params/_meta").and_then(Value::as_object);
         meta.retain(|key, _| {
-            !DRESS.contains(&key.as_str()) || spoken_of.is_some_and(|it| it.contains_key(key))
+            !OPTIONAL_META_KEYS.contains(&key.as_str()) || spoken_of.is_some_and(|it| it.contains_key(key))
         });
         if meta.is_empty() && spoken_of.is_none() {
             params.remove("_meta");
@@ -75,7 +75,7 @@ pub(super) fn undress(message: &mut Value, expected: &Value, raw: bool) {
 }
 
 /// What a result of 2026-07-28 cannot be without.
-pub(super) fn dress(message: &mut Value, method: Option<&str>) {
+pub(super) fn add_required_result_fields(message: &mut Value, method: Option<&str>) {
     let Some(Value::Object(result)) = message.get_mut("result") else { return };
     result.entry("resultType").or_insert(json!("complete"));
     if method.is_some_and(|method| CACHEABLE.contains(&method)) && result["resultType"] == "complete" {
@@ -84,10 +84,10 @@ pub(super) fn dress(message: &mut Value, method: Option<&str>) {
     }
 }
 
-pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-pub(super) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-pub(super) const INFO: &str = "io.modelcontextprotocol/clientInfo";
-const DRESS: [&str; 4] = ["progressToken", VERSION, CAPABILITIES, INFO];
+pub(super) const META_PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(super) const META_CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(super) const META_CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const OPTIONAL_META_KEYS: [&str; 4] = ["progressToken", META_PROTOCOL_VERSION, META_CLIENT_CAPABILITIES, META_CLIENT_INFO];
 const CACHEABLE: [&str; 6] = [
     "server/discover",
     "tools/list",

@@ -10,7 +10,7 @@ use tsugite::core::protocol::form::FormSchema;
 use tsugite::prelude::*;
 use tsugite::server::FormField;
 use tsugite_testkit::log::Warnings;
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 use super::{HANDSHAKE, Mute, STATELESS, can_be_asked, overheard, within};
 
@@ -42,7 +42,7 @@ pub(crate) fn tasks() -> usize {
 async fn a_parked_call_ends_with_the_bridge() {
     let (server, over) = asks();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
-    let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
+    let mut peer = RawClient::connect(&bridge.server(), STATELESS, can_be_asked()).await;
     let asked = within(peer.request_once("tools/call", json!({"name": "ask"}))).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     drop((peer, bridge));
@@ -68,7 +68,7 @@ async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
         Ok::<_, HandlerError>("done")
     });
     let bridge = Bridge::to(Client::in_process(&Server::new("works", "1").tool(tool)).revision(HANDSHAKE));
-    let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
+    let mut peer = RawClient::connect(&bridge.server(), STATELESS, can_be_asked()).await;
     let mut call = json!({"name": "work", "_meta": {"progressToken": "first"}});
     let asked = within(peer.request_once("tools/call", call.clone())).await;
     let questions = asked["result"]["inputRequests"].as_object().unwrap().keys().cloned();
@@ -82,7 +82,7 @@ async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
     let done = within(peer.request_once("tools/call", call)).await;
     assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
     let heard: Vec<_> = peer
-        .heard
+        .notifications
         .iter()
         .filter(|said| said["method"] == "notifications/progress")
         .map(|said| (said["params"]["progressToken"].clone(), said["params"]["progress"].clone()))
@@ -95,7 +95,7 @@ async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
 async fn a_parked_call_ends_when_the_bridge_is_closed() {
     let (server, over) = asks();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
-    let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
+    let mut peer = RawClient::connect(&bridge.server(), STATELESS, can_be_asked()).await;
     let asked = within(peer.request_once("tools/call", json!({"name": "ask"}))).await;
     bridge.close().await;
     bridge.close().await;
@@ -113,7 +113,7 @@ async fn a_bridge_that_is_closed_opens_nothing() {
         let bridge = Bridge::to(far);
         let server = bridge.server();
         // It is in use before.
-        let mut before = Peer::connect(&server, near, json!({})).await;
+        let mut before = RawClient::connect(&server, near, json!({})).await;
         within(before.request("tools/list", json!({}))).await;
         bridge.close().await;
         sent.lock().unwrap().clear();
@@ -141,16 +141,16 @@ async fn nothing_is_left_of_clients_that_are_gone() {
             let server = bridge.server();
             let mut left = Vec::new();
             for _ in 0..3 {
-                let mut peer = Peer::connect(&server, near, can_be_asked()).await;
+                let mut peer = RawClient::connect(&server, near, can_be_asked()).await;
                 within(peer.request("tools/list", json!({}))).await;
                 peer.notify("notifications/roots/list_changed", json!({}));
-                peer.begin("tools/call", json!({"name": "ask"}));
-                peer.begin("tools/call", json!({"name": "one"}));
+                peer.send_request("tools/call", json!({"name": "ask"}));
+                peer.send_request("tools/call", json!({"name": "one"}));
                 if near == STATELESS {
                     let lists = json!({"toolsListChanged": true});
-                    peer.begin("subscriptions/listen", json!({"notifications": lists}));
+                    peer.send_request("subscriptions/listen", json!({"notifications": lists}));
                 } else {
-                    peer.begin("resources/subscribe", json!({"uri": "file:///x"}));
+                    peer.send_request("resources/subscribe", json!({"uri": "file:///x"}));
                 }
                 settle().await;
                 drop(peer);
@@ -170,7 +170,7 @@ async fn nothing_is_left_of_clients_that_are_gone() {
 }
 
 /// A bridge whose server has been asked for its changes and does not answer.
-async fn opening(near: Revision, far: Revision) -> (Bridge, Peer) {
+async fn opening(near: Revision, far: Revision) -> (Bridge, RawClient) {
     let ask = if far.is_stateless() { "subscriptions/listen" } else { "resources/subscribe" };
     let server = Server::new("mute", "1")
         .tool(Tool::new("one").handler(async || 1))
@@ -178,12 +178,12 @@ async fn opening(near: Revision, far: Revision) -> (Bridge, Peer) {
         .layer(Mute(ask));
     let (connecting, sent) = overheard(Client::in_process(&server).revision(far));
     let bridge = Bridge::to_many().target("mute", connecting);
-    let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
+    let mut peer = RawClient::connect(&bridge.server(), near, json!({})).await;
     if near.is_stateless() {
         let list = within(peer.request("resources/list", json!({}))).await;
         let uri = &list["result"]["resources"][0]["uri"];
         let wish = json!({"toolsListChanged": true, "resourceSubscriptions": [uri]});
-        peer.begin("subscriptions/listen", json!({"notifications": wish}));
+        peer.send_request("subscriptions/listen", json!({"notifications": wish}));
         settle().await;
     }
     assert!(sent.lock().unwrap().iter().any(|message| message["method"] == ask), "{near} to {far}");

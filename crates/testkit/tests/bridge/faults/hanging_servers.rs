@@ -3,7 +3,7 @@
 use serde_json::json;
 use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 use super::{HANDSHAKE, Mute, STATELESS, can_be_asked, names, within};
 
@@ -18,7 +18,7 @@ async fn a_server_that_says_nothing_to_a_list_is_left_out_of_it() {
         let bridge = Bridge::to_many()
             .target("mute", Client::in_process(&mute).revision(far))
             .target("fine", Client::in_process(&fine()).revision(far));
-        let mut peer = Peer::connect(&bridge.server(), near, can_be_asked()).await;
+        let mut peer = RawClient::connect(&bridge.server(), near, can_be_asked()).await;
         let begun = tokio::time::Instant::now();
         let list = within(peer.request("tools/list", json!({}))).await;
         assert_eq!(names(&list), ["fine_one"], "{near} to {far}");
@@ -32,7 +32,7 @@ async fn a_server_that_says_nothing_to_a_log_level_holds_up_nobody() {
     let bridge = Bridge::to_many()
         .target("mute", Client::in_process(&mute).revision(HANDSHAKE))
         .target("fine", Client::in_process(&fine()).revision(HANDSHAKE));
-    let mut peer = Peer::connect(&bridge.server(), HANDSHAKE, json!({})).await;
+    let mut peer = RawClient::connect(&bridge.server(), HANDSHAKE, json!({})).await;
     let begun = tokio::time::Instant::now();
     let answer = within(peer.request("logging/setLevel", json!({"level": "debug"}))).await;
     assert_eq!(answer["result"], json!({}));
@@ -45,7 +45,7 @@ async fn a_call_to_a_server_that_does_not_open_fails_after_a_while() {
     let bridge = Bridge::to_many()
         .target("mute", Client::in_process(&mute).revision(HANDSHAKE))
         .target("fine", Client::in_process(&fine()).revision(HANDSHAKE));
-    let mut peer = Peer::connect(&bridge.server(), STATELESS, json!({})).await;
+    let mut peer = RawClient::connect(&bridge.server(), STATELESS, json!({})).await;
     let begun = tokio::time::Instant::now();
     let answer = within(peer.call("mute_one", json!({}))).await;
     assert!(answer["error"]["message"].as_str().unwrap_or_default().contains("`mute`"), "{answer}");
@@ -56,13 +56,13 @@ async fn a_call_to_a_server_that_does_not_open_fails_after_a_while() {
 async fn a_connection_that_nobody_listens_on_any_more_is_free_for_the_next() {
     let bridge = Bridge::to(Client::in_process(&fine()).revision(HANDSHAKE)).max_connections(1);
     let server = bridge.server();
-    let mut first = Peer::connect(&server, STATELESS, json!({})).await;
-    let listening = first.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let mut first = RawClient::connect(&server, STATELESS, json!({})).await;
+    let listening = first.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     assert_eq!(within(first.next()).await["method"], "notifications/subscriptions/acknowledged");
-    let mut second = Peer::connect(&server, STATELESS, can_be_asked()).await;
-    let list = second.begin("tools/list", json!({}));
+    let mut second = RawClient::connect(&server, STATELESS, can_be_asked()).await;
+    let list = second.send_request("tools/list", json!({}));
     // It waits now; there is nothing else to do.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     first.notify("notifications/cancelled", json!({"requestId": listening}));
-    assert_eq!(names(&within(second.response(list)).await), ["one"]);
+    assert_eq!(names(&within(second.wait_for_response(list)).await), ["one"]);
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
 use tsugite::transport::memory;
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 use super::shell::{Pipe, spawn};
 use super::{HANDSHAKE, STATELESS, can_be_asked, overheard, text, within};
@@ -15,10 +15,10 @@ async fn a_client_without_a_name_is_not_given_that_of_another() {
     let (far, sent) = overheard(Client::in_process(&server).revision(STATELESS));
     let bridge = Bridge::to(far);
     let server = bridge.server();
-    let mut named = Peer::connect(&server, STATELESS, json!({})).await;
+    let mut named = RawClient::connect(&server, STATELESS, json!({})).await;
     let who = json!({"io.modelcontextprotocol/clientInfo": {"name": "alice", "version": "1"}});
     within(named.request("tools/call", json!({"name": "one", "_meta": who}))).await;
-    let mut unnamed = Peer::connect(&server, STATELESS, json!({})).await;
+    let mut unnamed = RawClient::connect(&server, STATELESS, json!({})).await;
     within(unnamed.request("tools/call", json!({"name": "one"}))).await;
     let sent = sent.lock().unwrap();
     let names: Vec<&Value> = sent
@@ -42,12 +42,12 @@ async fn a_question_about_a_call_that_was_given_up_is_asked_of_nobody() {
     ));
     let bridge = Bridge::to(far);
     let server = bridge.server();
-    let mut first = Peer::connect(&server, STATELESS, can_be_asked()).await;
-    let call = first.begin("tools/call", json!({"name": "first"}));
+    let mut first = RawClient::connect(&server, STATELESS, can_be_asked()).await;
+    let call = first.send_request("tools/call", json!({"name": "first"}));
     heard.hear().await;
     first.notify("notifications/cancelled", json!({"requestId": call}));
     assert!(heard.hear().await.contains("notifications/cancelled"));
-    let mut second = Peer::connect(&server, STATELESS, can_be_asked()).await;
+    let mut second = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let answer = within(second.request_once("tools/call", json!({"name": "second"}))).await;
     assert_eq!(text(&answer), "fine");
     bridge.close().await;
@@ -65,18 +65,18 @@ async fn a_question_is_asked_of_the_call_and_not_of_a_list() {
     ));
     let bridge = Bridge::to(far);
     let server = bridge.server();
-    let peer = Peer::connect(&server, STATELESS, can_be_asked()).await;
-    let mut peer = peer.answering(|_, _| json!({"action": "accept", "content": {}}));
-    let call = peer.begin("tools/call", json!({"name": "first"}));
+    let peer = RawClient::connect(&server, STATELESS, can_be_asked()).await;
+    let mut peer = peer.on_request(|_, _| json!({"action": "accept", "content": {}}));
+    let call = peer.send_request("tools/call", json!({"name": "first"}));
     heard.hear().await;
-    let list = peer.begin("tools/list", json!({}));
-    let asked = within(peer.response(call)).await;
+    let list = peer.send_request("tools/list", json!({}));
+    let asked = within(peer.wait_for_response(call)).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     let state = &asked["result"]["requestState"];
     let answers = json!({"question-1": {"action": "accept", "content": {}}});
     let again = json!({"name": "first", "requestState": state, "inputResponses": answers});
     assert_eq!(text(&within(peer.request_once("tools/call", again)).await), "asked");
-    assert_eq!(within(peer.response(list)).await["result"]["tools"], json!([]));
+    assert_eq!(within(peer.wait_for_response(list)).await["result"]["tools"], json!([]));
     bridge.close().await;
 }
 

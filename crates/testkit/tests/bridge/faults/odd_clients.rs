@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
 use tsugite::transport::memory;
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 use super::disconnects::{settle, tasks};
 use super::{HANDSHAKE, STATELESS, overheard, within};
@@ -85,7 +85,7 @@ async fn a_batch_is_answered_as_one() {
 async fn a_cursor_that_nobody_gave_out_is_refused_among_several_servers() {
     for near in [HANDSHAKE, STATELESS] {
         let bridge = Bridge::to_many().target("a", Client::in_process(&one()).revision(HANDSHAKE));
-        let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
+        let mut peer = RawClient::connect(&bridge.server(), near, json!({})).await;
         let list = within(peer.request("tools/list", json!({"cursor": "x"}))).await;
         assert_eq!(list["error"]["code"], -32602, "{near}: {list}");
     }

@@ -8,7 +8,7 @@ use tsugite::bridge::Bridge;
 use tsugite::core::protocol::form::FormSchema;
 use tsugite::prelude::*;
 use tsugite::server::{FormField, Principal};
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 use super::{HANDSHAKE, STATELESS, can_be_asked, text, within};
 
@@ -33,8 +33,8 @@ async fn a_question_crosses_two_bridges() {
     let (server, called) = greeter();
     let inner = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let outer = Bridge::to(Client::in_process(&inner.server()).revision(STATELESS));
-    let peer = Peer::connect(&outer.server(), STATELESS, can_be_asked()).await;
-    let mut peer = peer.answering(|_, _| json!({"action": "accept", "content": {"name": "Ada"}}));
+    let peer = RawClient::connect(&outer.server(), STATELESS, can_be_asked()).await;
+    let mut peer = peer.on_request(|_, _| json!({"action": "accept", "content": {"name": "Ada"}}));
     let answer = within(peer.call("greet", json!({}))).await;
     assert_eq!(text(&answer), "Hello, Ada");
     assert_eq!(called.load(Ordering::Relaxed), 1);
@@ -44,7 +44,7 @@ async fn a_question_crosses_two_bridges() {
 async fn a_state_that_is_nobodys_runs_nothing() {
     let (server, called) = greeter();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
-    let mut peer = Peer::connect(&bridge.server(), STATELESS, can_be_asked()).await;
+    let mut peer = RawClient::connect(&bridge.server(), STATELESS, can_be_asked()).await;
     for state in ["x", "parked.x", ""] {
         let call = json!({"name": "greet", "arguments": {}, "requestState": state});
         let answer = within(peer.request_once("tools/call", call)).await;
@@ -59,7 +59,7 @@ async fn a_state_opens_for_its_caller_its_method_and_its_arguments_and_once() {
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let server = bridge.server();
     let ada = || Principal::new("ada");
-    let mut peer = Peer::connect_as(&server, ada(), STATELESS, can_be_asked()).await;
+    let mut peer = RawClient::connect_as(&server, ada(), STATELESS, can_be_asked()).await;
     let asked = within(peer.request_once("tools/call", json!({"name": "greet", "arguments": {}}))).await;
     let state = &asked["result"]["requestState"];
     let answers = json!({"question-1": {"action": "accept", "content": {"name": "Ada"}}});
@@ -87,14 +87,14 @@ async fn a_state_opens_for_its_caller_its_method_and_its_arguments_and_once() {
     }
     let grace = Principal::new("grace");
     for mut other in [
-        Peer::connect_as(&server, grace, STATELESS, can_be_asked()).await,
-        Peer::connect(&server, STATELESS, can_be_asked()).await,
+        RawClient::connect_as(&server, grace, STATELESS, can_be_asked()).await,
+        RawClient::connect(&server, STATELESS, can_be_asked()).await,
     ] {
         let answer = within(other.request_once("tools/call", back.clone())).await;
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
     }
     // None of that has done it any harm, and where it is brought back from does not matter.
-    let mut again = Peer::connect_as(&server, ada(), STATELESS, can_be_asked()).await;
+    let mut again = RawClient::connect_as(&server, ada(), STATELESS, can_be_asked()).await;
     assert_eq!(text(&within(again.request_once("tools/call", back.clone())).await), "Hello, Ada");
     let replayed = within(peer.request_once("tools/call", back)).await;
     assert_eq!(replayed["error"]["code"], -32602, "{replayed}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 use super::shell::{Pipe, spawn};
 use super::{HANDSHAKE, STATELESS, can_be_asked, within};
@@ -19,8 +19,8 @@ async fn a_time_limit_for_calls_ends_no_stream_of_changes() {
     for far in [HANDSHAKE, STATELESS] {
         let server = growing();
         let bridge = Bridge::to(Client::in_process(&server).revision(far)).timeout(Duration::from_secs(5));
-        let mut peer = Peer::connect(&bridge.server(), STATELESS, json!({})).await;
-        peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+        let mut peer = RawClient::connect(&bridge.server(), STATELESS, json!({})).await;
+        peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
         assert_eq!(within(peer.next()).await["method"], "notifications/subscriptions/acknowledged");
         tokio::time::sleep(Duration::from_secs(60)).await;
         server.add(Tool::new("two").handler(async || 2)).unwrap();
@@ -34,10 +34,10 @@ async fn streams_of_changes_are_counted() {
     for far in [HANDSHAKE, STATELESS] {
         let bridge = Bridge::to(Client::in_process(&growing()).revision(far));
         let server = bridge.server().max_subscriptions(2);
-        let mut peer = Peer::connect(&server, STATELESS, json!({})).await;
+        let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
         let wish = json!({"notifications": {"toolsListChanged": true}});
-        let first = peer.begin("subscriptions/listen", wish.clone());
-        peer.begin("subscriptions/listen", wish.clone());
+        let first = peer.send_request("subscriptions/listen", wish.clone());
+        peer.send_request("subscriptions/listen", wish.clone());
         let third = within(peer.request("subscriptions/listen", wish.clone())).await;
         assert_eq!(third["error"]["message"], "Too many subscriptions", "{far}: {third}");
         let many = json!({"notifications": {"resourceSubscriptions": ["a:1", "a:2", "a:3"]}});
@@ -46,15 +46,15 @@ async fn streams_of_changes_are_counted() {
         // One that is over counts no more.
         peer.notify("notifications/cancelled", json!({"requestId": first}));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let before = peer.heard.len();
-        let fourth = peer.begin("subscriptions/listen", wish);
-        let ping = peer.begin("tools/list", json!({}));
-        within(peer.response(ping)).await;
+        let before = peer.notifications.len();
+        let fourth = peer.send_request("subscriptions/listen", wish);
+        let ping = peer.send_request("tools/list", json!({}));
+        within(peer.wait_for_response(ping)).await;
         let acknowledged =
-            peer.heard.iter().skip(before).any(|told| {
+            peer.notifications.iter().skip(before).any(|told| {
                 told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == json!(fourth)
             });
-        assert!(acknowledged, "{far}: {:?}", peer.heard);
+        assert!(acknowledged, "{far}: {:?}", peer.notifications);
     }
 }
 
@@ -74,7 +74,7 @@ async fn a_server_that_comes_back_is_told_again_what_is_watched() {
         fi"#
     ));
     let bridge = Bridge::to(far);
-    let mut peer = Peer::connect(&bridge.server(), HANDSHAKE, can_be_asked()).await;
+    let mut peer = RawClient::connect(&bridge.server(), HANDSHAKE, can_be_asked()).await;
     within(peer.request("resources/subscribe", json!({"uri": "file:///x"}))).await;
     within(peer.request("logging/setLevel", json!({"level": "error"}))).await;
     let told = told.hear().await;
@@ -99,15 +99,15 @@ async fn a_flood_of_changes_is_not_kept_for_whoever_does_not_read() {
     ));
     let bridge = Bridge::to(far);
     let server = bridge.server();
-    let mut peer = Peer::connect(&server, HANDSHAKE, json!({})).await;
+    let mut peer = RawClient::connect(&server, HANDSHAKE, json!({})).await;
     peer.notify("notifications/roots/list_changed", json!({}));
     done.hear().await;
     // What has waited comes in two loads: what fitted, and what was kept for later.
     for _ in 0..2 {
         within(peer.request("ping", json!({}))).await;
     }
-    let kept: usize = peer.heard.iter().map(|told| told.to_string().len()).sum();
-    assert!(peer.heard.len() < FLOOD, "all of it was kept, {kept} bytes");
+    let kept: usize = peer.notifications.iter().map(|told| told.to_string().len()).sum();
+    assert!(peer.notifications.len() < FLOOD, "all of it was kept, {kept} bytes");
     bridge.close().await;
 }
 
@@ -123,7 +123,7 @@ async fn a_resource_without_a_scheme_is_found_among_several_servers() {
         drain"#,
     );
     let bridge = Bridge::to_many().target("a", far);
-    let mut peer = Peer::connect(&bridge.server(), STATELESS, json!({})).await;
+    let mut peer = RawClient::connect(&bridge.server(), STATELESS, json!({})).await;
     let list = within(peer.request("resources/list", json!({}))).await;
     let uri = &list["result"]["resources"][0]["uri"];
     let read = within(peer.request("resources/read", json!({"uri": uri}))).await;
@@ -140,9 +140,9 @@ async fn whoever_listens_hears_of_a_server_that_comes_later() {
         let late = spawn(&format!("if rm {first} 2>/dev/null; then exit 1; fi; hello; drain"));
         let bridge =
             Bridge::to_many().target("here", Client::in_process(&growing()).revision(HANDSHAKE)).target("late", late);
-        let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
+        let mut peer = RawClient::connect(&bridge.server(), near, json!({})).await;
         if near == STATELESS {
-            peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+            peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
             assert_eq!(within(peer.next()).await["method"], "notifications/subscriptions/acknowledged");
         }
         let told = within(peer.next()).await;
@@ -165,9 +165,9 @@ async fn a_server_that_comes_later_is_asked_for_its_changes() {
         let late = late.revisions(Revisions::ALL);
         let bridge =
             Bridge::to_many().target("here", Client::in_process(&growing()).revision(HANDSHAKE)).target("late", late);
-        let mut peer = Peer::connect(&bridge.server(), near, json!({})).await;
+        let mut peer = RawClient::connect(&bridge.server(), near, json!({})).await;
         if near == STATELESS {
-            peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+            peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
         }
         let asked: Value = serde_json::from_str(&asked.hear().await).unwrap();
         assert_eq!(asked["method"], "subscriptions/listen", "{near}: {asked}");

@@ -119,7 +119,7 @@ async fn a_question_before_the_handshake_is_done_does_not_disturb_it() {
     let ask = format!(
         r#"say '{{"jsonrpc":"2.0","id":"early","method":"elicitation/create","params":{FORM}}}'; say '{{"jsonrpc":"2.0","id":1,"method":"ping"}}'"#
     );
-    // Before anything was said, after `initialize` came, and after it was answered. Answers and other lines may mix.
+    // Before anything was said, after `initialize_request` came, and after it was answered. Answers and other lines may mix.
     for script in [
         format!("{ask}; hear; hear; hear; welcome; hear; hear; answer 2 yes; drain"),
         format!("hear; {ask}; hear; hear; welcome; hear; hear; answer 2 yes; drain"),

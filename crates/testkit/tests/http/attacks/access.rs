@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tsugite::core::jsonrpc::MessageLimits;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Connection, Request, Serving, initialize, open};
+use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request, open_session};
 
 use super::{Stops, call, counted, refused, text};
 
@@ -21,17 +21,17 @@ async fn a_page_of_a_foreign_origin_is_refused_before_anything_is_read() {
     let (server, count) = counted();
     let mut limits = MessageLimits::default();
     limits.max_message_bytes = 4000;
-    let serving = Serving::start(&server.limits(limits)).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&server.limits(limits)).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     let post = Request::post(&call("ran", json!({})));
     for request in [
         Request::stateless(call("ran", json!({}))),
         post.clone().session(&session),
-        Request::post(&initialize("2025-11-25", json!({}))),
+        Request::post(&initialize_request("2025-11-25", json!({}))),
         // Neither size nor shape of what is sent is looked at.
         post.clone().body("{"),
-        post.body("x".repeat(5000)).without("Content-Type"),
-        Request::stream(&session),
+        post.body("x".repeat(5000)).without_header("Content-Type"),
+        Request::get_stream(&session),
         Request::new("DELETE").session(&session),
         Request::new("PUT"),
         Request::new("GET").path("/health"),
@@ -39,7 +39,7 @@ async fn a_page_of_a_foreign_origin_is_refused_before_anything_is_read() {
         let mut connection = serving.connect().await;
         let mut answer = connection.send(request.clone().header("Origin", EVIL)).await;
         assert_eq!(answer.status, 403, "{request:?}");
-        answer.body = connection.body().await;
+        answer.body = connection.read_body().await;
         assert!(answer.body.is_empty() || answer.json().get("id").is_none(), "{answer:?}");
         assert_eq!(answer.header("mcp-session-id"), None);
         assert_eq!(answer.header("access-control-allow-origin"), None);
@@ -54,21 +54,21 @@ async fn a_page_of_a_foreign_origin_is_refused_before_anything_is_read() {
 async fn the_old_transport_refuses_foreign_pages_as_well() {
     // T-02, HSSE-005
     let (server, count) = counted();
-    let serving = Serving::start(&server.http(Http::new().http_sse())).await;
+    let serving = TestServer::start(&server.http(Http::new().http_sse())).await;
     let stream = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
-    for foreign in [stream.clone().header("Origin", EVIL), stream.clone().with("Host", "evil.example")] {
+    for foreign in [stream.clone().header("Origin", EVIL), stream.clone().replace_header("Host", "evil.example")] {
         assert_eq!(serving.connect().await.send(foreign).await.status, 403);
     }
     let mut connection = serving.connect().await;
     connection.send(stream).await;
-    let endpoint = connection.event().await.unwrap().data;
+    let endpoint = connection.next_event().await.unwrap().data;
     let post = |message| Request::post(&message).path(&endpoint);
-    serving.send(post(initialize("2024-11-05", json!({})))).await;
-    connection.message().await.unwrap();
+    serving.send(post(initialize_request("2024-11-05", json!({})))).await;
+    connection.next_message().await.unwrap();
     let forged = serving.send(post(call("ran", json!({}))).header("Origin", EVIL)).await;
     assert_eq!(forged.status, 403);
     assert_eq!(serving.send(post(super::request(8, "ping", json!({})))).await.status, 202);
-    assert_eq!(connection.message().await.unwrap()["id"], 8, "the forged call was never heard");
+    assert_eq!(connection.next_message().await.unwrap()["id"], 8, "the forged call was never heard");
     assert_eq!(count.get(), 0);
 }
 
@@ -76,7 +76,7 @@ async fn the_old_transport_refuses_foreign_pages_as_well() {
 async fn a_name_that_leads_here_by_rebinding_is_refused() {
     // T-03
     let (server, count) = counted();
-    let serving = Serving::start(&server.http(Http::new().allow_host("Tools.example"))).await;
+    let serving = TestServer::start(&server.http(Http::new().allow_host("Tools.example"))).await;
     let port = serving.address.port();
     let request = Request::stateless(call("ran", json!({})));
     for host in [
@@ -95,12 +95,12 @@ async fn a_name_that_leads_here_by_rebinding_is_refused() {
         "localhost:",
         "localhost:port",
     ] {
-        let answer = serving.send(request.clone().with("Host", host)).await;
+        let answer = serving.send(request.clone().replace_header("Host", host)).await;
         assert!(matches!(answer.status, 400 | 403), "{host}: {answer:?}");
     }
     for nameless in [
-        request.clone().without("Host"),
-        request.clone().with("Host", ""),
+        request.clone().without_header("Host"),
+        request.clone().replace_header("Host", ""),
         request.clone().header("Host", "evil.example"),
         request.clone().path("http://evil.example/mcp"),
     ] {
@@ -112,7 +112,7 @@ async fn a_name_that_leads_here_by_rebinding_is_refused() {
         (["localhost", "127.0.0.1", "[::1]", "tools.example"], ["LOCALHOST", "Tools.Example"]);
     for host in plain.into_iter().chain(named) {
         for host in [host.to_owned(), format!("{host}:{port}"), format!("{host}:1")] {
-            assert_eq!(text(&serving.send(request.clone().with("Host", &host)).await), "ran", "{host}");
+            assert_eq!(text(&serving.send(request.clone().replace_header("Host", &host)).await), "ran", "{host}");
         }
     }
 }
@@ -121,22 +121,22 @@ async fn a_name_that_leads_here_by_rebinding_is_refused() {
 async fn a_client_that_is_no_browser_is_served() {
     // T-04, HTTP-005
     let (server, _) = counted();
-    let serving = Serving::start(&server).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&server).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     let request = Request::post(&call("ran", json!({}))).session(&session);
     for request in [request, Request::stateless(call("ran", json!({})))] {
         assert!(!request.headers.iter().any(|(name, _)| name == "Origin"));
         assert_eq!(text(&serving.send(request).await), "ran");
     }
     let mut stream = serving.connect().await;
-    assert_eq!(stream.send(Request::stream(&session)).await.status, 200);
+    assert_eq!(stream.send(Request::get_stream(&session)).await.status, 200);
 }
 
 #[tokio::test]
 async fn an_origin_is_compared_as_a_whole() {
     // T-05
     let (server, count) = counted();
-    let serving = Serving::start(&server.http(Http::new().allow_origin("https://app.example"))).await;
+    let serving = TestServer::start(&server.http(Http::new().allow_origin("https://app.example"))).await;
     let request = Request::stateless(call("ran", json!({})));
     for origin in [
         "null",
@@ -188,8 +188,8 @@ async fn a_server_that_listens_everywhere_still_asks_for_the_host() {
     let port = everywhere.local_addr().port();
     let task = tokio::spawn(everywhere.serve_until(std::future::pending()));
     for (host, status) in [("evil.example", 403), ("0.0.0.0", 403), ("10.0.0.7", 403), ("localhost", 200)] {
-        let mut connection = Connection::to(([127, 0, 0, 1], port).into()).await;
-        let request = Request::stateless(call("ran", json!({}))).with("Host", host);
+        let mut connection = Connection::connect(([127, 0, 0, 1], port).into()).await;
+        let request = Request::stateless(call("ran", json!({}))).replace_header("Host", host);
         assert_eq!(connection.send(request).await.status, status, "{host}");
     }
     assert_eq!(count.get(), 1);
@@ -201,7 +201,7 @@ async fn a_foreign_page_learns_nothing_by_asking_beforehand() {
     // T-07
     let (server, _) = counted();
     let open = Http::new().cors(true).allow_origin("https://app.example");
-    let serving = Serving::start(&server.http(open)).await;
+    let serving = TestServer::start(&server.http(open)).await;
     let preflight = Request::new("OPTIONS")
         .header("Access-Control-Request-Method", "POST")
         .header("Access-Control-Request-Headers", "content-type, mcp-param-region, x-other");
@@ -236,7 +236,7 @@ async fn a_foreign_page_learns_nothing_by_asking_beforehand() {
     assert_eq!(answer.header("access-control-expose-headers"), Some("mcp-session-id, www-authenticate"));
     // Unless it is switched on, no page is told anything.
     let (server, _) = counted();
-    let serving = Serving::start(&server.http(Http::new().allow_origin("https://app.example"))).await;
+    let serving = TestServer::start(&server.http(Http::new().allow_origin("https://app.example"))).await;
     let answer = serving.send(preflight.header("Origin", "https://app.example")).await;
     assert_eq!((answer.status, cors(&answer)), (405, false), "{answer:?}");
 }
@@ -258,14 +258,14 @@ async fn exchange(connection: &mut Connection, bytes: &[u8]) -> String {
 async fn headers_that_are_too_many_or_too_long_are_refused_unread() {
     // T-17, SEC-030
     let (server, count) = counted();
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let request = Request::stateless(call("ran", json!({})));
     let many = (0..10_000)
         .fold(request.clone(), |request, n| request.header(&format!("Mcp-Param-{n}"), "=?base64?QQ==?="));
     let long = request.clone().header("Mcp-Param-Region", &"x".repeat(1 << 20));
     let some = (0..200).fold(request, |request, n| request.header(&format!("Mcp-Param-{n}"), "x"));
     for request in [many, long, some] {
-        let answer = exchange(&mut serving.connect().await, &request.bytes()).await;
+        let answer = exchange(&mut serving.connect().await, &request.to_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
         assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
     }
@@ -278,7 +278,7 @@ async fn a_body_over_the_limit_is_refused_and_the_connection_ends() {
     let (server, count) = counted();
     let mut limits = MessageLimits::default();
     limits.max_message_bytes = 1000;
-    let serving = Serving::start(&server.limits(limits)).await;
+    let serving = TestServer::start(&server.limits(limits)).await;
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     let declared = format!("{head}Content-Length: 1000000000\r\n\r\n{{");
     let chunk = format!("200\r\n{}\r\n", "x".repeat(0x200));
@@ -295,12 +295,12 @@ async fn a_client_that_takes_its_time_is_not_waited_for() {
     // T-20
     let (server, count) = counted();
     let (short, long) = (Duration::from_millis(1), Duration::from_secs(600));
-    let serving = Serving::start(&server.clone().http(Http::new().time_limits(long, short, long))).await;
+    let serving = TestServer::start(&server.clone().http(Http::new().time_limits(long, short, long))).await;
     let request = Request::stateless(call("ran", json!({})));
-    let bytes = request.bytes();
+    let bytes = request.to_bytes();
     let answer = exchange(&mut serving.connect().await, &bytes[..bytes.len() - 1]).await;
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-    let serving = Serving::start(&server.http(Http::new().time_limits(short, long, long))).await;
+    let serving = TestServer::start(&server.http(Http::new().time_limits(short, long, long))).await;
     let answer = exchange(&mut serving.connect().await, b"POST /mcp HTTP/1.1\r\nHost: local").await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert_eq!(count.get(), 0);
@@ -310,8 +310,8 @@ async fn a_client_that_takes_its_time_is_not_waited_for() {
 async fn a_request_whose_length_is_unclear_is_refused() {
     // T-20
     let (server, count) = counted();
-    let serving = Serving::start(&server).await;
-    let smuggled = Request::stateless(call("ran", json!({}))).bytes();
+    let serving = TestServer::start(&server).await;
+    let smuggled = Request::stateless(call("ran", json!({}))).to_bytes();
     let smuggled = String::from_utf8(smuggled).unwrap();
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     for lengths in [
@@ -337,9 +337,9 @@ async fn a_request_whose_length_is_unclear_is_refused() {
 async fn a_request_with_two_kinds_of_length_hides_no_second_one() {
     // T-20: only the chunks count, and nothing that follows them is taken for a request (RFC 9112, 6.3).
     let (server, count) = counted();
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let request = Request::stateless(call("ran", json!({})));
-    let whole = String::from_utf8(request.bytes()).unwrap();
+    let whole = String::from_utf8(request.to_bytes()).unwrap();
     let body = String::from_utf8(request.body).unwrap();
     let (head, _) = whole.split_once("Content-Length").unwrap();
     let chunks = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
@@ -374,11 +374,11 @@ async fn a_client_that_reads_nothing_is_not_waited_for() {
     });
     let (short, long) = (Duration::from_millis(1), Duration::from_secs(600));
     let http = Http::new().time_limits(long, long, short);
-    let serving = Serving::start(&Server::new("s", "1").tool(endless).http(http)).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(endless).http(http)).await;
     let mut loud = call("endless", json!({}));
     loud["params"]["_meta"] = json!({"io.modelcontextprotocol/logLevel": "debug"});
     let mut connection = serving.connect().await;
-    connection.begin(&Request::stateless(loud)).await;
+    connection.write_request(&Request::stateless(loud)).await;
     // It is stopped although the connection is still open on this side.
     stopped.notified().await;
     drop(connection);
@@ -388,12 +388,12 @@ async fn a_client_that_reads_nothing_is_not_waited_for() {
 async fn a_body_that_breaks_off_is_never_run() {
     // T-20
     let (server, count) = counted();
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let mut connection = serving.connect().await;
-    let bytes = Request::stateless(call("ran", json!({}))).bytes();
+    let bytes = Request::stateless(call("ran", json!({}))).to_bytes();
     connection.socket().write_all(&bytes[..bytes.len() - 1]).await.unwrap();
     connection.socket().shutdown().await.unwrap();
-    let answer = connection.head().await;
+    let answer = connection.read_head().await;
     assert!(answer.is_none_or(|answer| answer.status == 400));
     assert_eq!(count.get(), 0);
     let broken = Request::post(&json!(0)).body("{\"jsonrpc\":");

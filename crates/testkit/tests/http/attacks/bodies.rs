@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tsugite::core::jsonrpc::MessageLimits;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Request, Serving, open};
+use tsugite_testkit::http::{Request, TestServer, open_session};
 
 use super::{OLD, call, counted, refused, request, text};
 
@@ -16,7 +16,7 @@ fn post(body: impl Into<Vec<u8>>) -> Request {
 async fn a_batch_without_end_is_refused_before_any_of_it_runs() {
     // F-39
     let (server, count) = counted();
-    let serving = Serving::start(&server.http(Http::new().sessions(false))).await;
+    let serving = TestServer::start(&server.http(Http::new().sessions(false))).await;
     let one = call("ran", json!({})).to_string();
     let many = format!("[{}]", vec![one.as_str(); 20_000].join(","));
     let empty = format!("[{}]", vec!["0"; 1_000_000].join(","));
@@ -41,7 +41,7 @@ async fn what_a_batch_answers_together_is_bounded() {
     let large = Tool::new("large").handler(|| async { "x".repeat(1000) });
     let limits = MessageLimits::default().max_message_bytes(20_000);
     let server = Server::new("s", "1").tool(large).limits(limits).http(Http::new().sessions(false));
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let calls: Vec<_> = (0..200).map(|id| request(id, "tools/call", json!({"name": "large"}))).collect();
     let answer = serving.send(Request::post(&json!(calls))).await;
     assert!(answer.body.len() < 80_000, "{} bytes", answer.body.len());
@@ -52,8 +52,8 @@ async fn what_a_batch_answers_together_is_bounded() {
 async fn json_that_is_meant_to_hurt_is_refused() {
     // F-40
     let (server, count) = counted();
-    let serving = Serving::start(&server).await;
-    let sessions = [None, Some(open(&serving, "2025-11-25", json!({})).await)];
+    let serving = TestServer::start(&server).await;
+    let sessions = [None, Some(open_session(&serving, "2025-11-25", json!({})).await)];
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     let params = |text: &str| {
         format!(
@@ -78,7 +78,7 @@ async fn json_that_is_meant_to_hurt_is_refused() {
         ] {
             let answer = send(body.into_bytes()).await;
             assert!(matches!(answer.status, 400 | 413), "{}", &answer.body[..answer.body.len().min(200)]);
-            assert!(answer.code().is_some());
+            assert!(answer.error_code().is_some());
         }
         for body in [
             b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"\xff\xfe\"}".to_vec(),
@@ -106,7 +106,7 @@ async fn what_stands_twice_in_a_message_is_not_two_messages() {
     // F-40: header and body are compared with the same reading that is run.
     let (server, count) = counted();
     let other = super::Count::default();
-    let serving = Serving::start(&server.tool(super::counting("other", &other))).await;
+    let serving = TestServer::start(&server.tool(super::counting("other", &other))).await;
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
     let ran = Request::stateless(call("ran", json!({})));
     let body = |inside: &str| {
@@ -129,7 +129,7 @@ async fn what_stands_twice_in_a_message_is_not_two_messages() {
 async fn ids_of_any_legal_shape_come_back_as_they_were() {
     // F-40
     let (server, _) = counted();
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     for id in
         [json!(0), json!(""), json!("7"), json!(-1), json!(9_007_199_254_740_993_i64), json!("\u{2028}\"")]
     {
@@ -146,12 +146,12 @@ async fn responses_that_answer_nothing_harm_nobody() {
     // F-41
     let asks = Tool::new("asks")
         .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
-    let serving = Serving::start(&Server::new("s", "1").tool(asks)).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(asks)).await;
     for revision in OLD {
-        let session = open(&serving, revision, json!({"roots": {}})).await;
+        let session = open_session(&serving, revision, json!({"roots": {}})).await;
         let mut calling = serving.connect().await;
         calling.send(Request::post(&call("asks", json!({}))).session(&session)).await;
-        let question = calling.message().await.unwrap();
+        let question = calling.next_message().await.unwrap();
         let id = &question["id"];
         let wrong_type = match id {
             Value::String(text) => text.parse::<i64>().map_or(json!(1), Value::from),
@@ -172,7 +172,7 @@ async fn responses_that_answer_nothing_harm_nobody() {
         }
         let real = json!({"jsonrpc": "2.0", "id": id, "result": {"roots": [{"uri": "file:///a"}]}});
         assert_eq!(serving.send(Request::post(&real).session(&session)).await.status, 202);
-        assert_eq!(super::said(&calling.message().await.unwrap()), "1", "{revision}");
+        assert_eq!(super::said(&calling.next_message().await.unwrap()), "1", "{revision}");
         // The same once more is too late.
         assert_eq!(serving.send(Request::post(&real).session(&session)).await.status, 202);
     }
@@ -182,8 +182,8 @@ async fn responses_that_answer_nothing_harm_nobody() {
 async fn long_names_and_addresses_are_bounded() {
     // F-10, T-17
     let server = Server::new("s", "1").resource(Resource::text("text://a", "a"));
-    let serving = Serving::start(&server).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&server).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     for uri in [format!("text://{}", "a".repeat(1 << 20)), "nowhere://a".to_owned(), "no uri".to_owned()] {
         let read = request(7, "resources/read", json!({"uri": uri}));
         let answer = serving.send(Request::post(&read).session(&session)).await;
@@ -200,7 +200,7 @@ async fn long_names_and_addresses_are_bounded() {
 async fn trace_headers_of_any_shape_break_nothing() {
     // F-38
     let (server, _) = counted();
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     for (name, value) in
         [("traceparent", "nonsense"), ("tracestate", ""), ("baggage", &"b=c,".repeat(10_000))]
     {

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tower_service::Service;
 use tsugite::prelude::*;
 use tsugite::transport::http::{HttpBody, HttpService};
-use tsugite_testkit::http::{Connection, Request, Response, initialize};
+use tsugite_testkit::http::{Connection, Request, Response, initialize_request};
 
 /// On a socket of its own.
 pub(crate) struct Guarded {
@@ -41,20 +41,20 @@ impl Guarded {
     }
 
     pub(crate) async fn connect(&self) -> Connection {
-        Connection::to(self.address).await
+        Connection::connect(self.address).await
     }
 
     /// Sends one request on a connection of its own and reads the whole response.
     pub(crate) async fn send(&self, request: Request) -> Response {
         let mut connection = self.connect().await;
         let mut response = connection.send(request).await;
-        response.body = connection.body().await;
+        response.body = connection.read_body().await;
         response
     }
 
     /// Opens a session for somebody.
     pub(crate) async fn open(&self, who: &str, revision: &str, capabilities: serde_json::Value) -> String {
-        let opened = self.send(by(who, Request::post(&initialize(revision, capabilities)))).await;
+        let opened = self.send(by(who, Request::post(&initialize_request(revision, capabilities)))).await;
         assert_eq!(opened.status, 200, "{opened:?}");
         opened.header("mcp-session-id").unwrap().to_owned()
     }
@@ -68,7 +68,7 @@ impl Drop for Guarded {
 
 /// The same request, sent by somebody.
 pub(crate) fn by(who: &str, request: Request) -> Request {
-    request.with("Authorization", &format!("Bearer {who}"))
+    request.replace_header("Authorization", &format!("Bearer {who}"))
 }
 
 /// `subject`, or `subject@issuer`, or either with `+scope`.

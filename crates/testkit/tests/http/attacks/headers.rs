@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
-use tsugite_testkit::http::{Request, Serving, open};
+use tsugite_testkit::http::{Request, TestServer, open_session};
 
 use super::guard::{Guarded, by};
 use super::{Count, MODERN, call, counted, counting, refused, text};
@@ -28,10 +28,10 @@ fn deploy(count: &Count) -> Tool {
 async fn a_method_in_the_header_that_is_not_that_of_the_body_is_refused() {
     // T-10, HTTP-054
     let (server, count) = counted();
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let request = Request::stateless(call("ran", json!({})));
     for method in ["tools/list", "ping", "TOOLS/CALL", "tools/call,tools/list", "tools/call\u{a0}"] {
-        let answer = serving.send(request.clone().with("Mcp-Method", method)).await;
+        let answer = serving.send(request.clone().replace_header("Mcp-Method", method)).await;
         assert_eq!(refused(&answer), (400, -32020), "{method}");
         assert_eq!(answer.json()["id"], 7);
     }
@@ -39,7 +39,7 @@ async fn a_method_in_the_header_that_is_not_that_of_the_body_is_refused() {
         let answer = serving.send(request.clone().header("Mcp-Method", second)).await;
         assert_eq!(refused(&answer), (400, -32020));
     }
-    assert_eq!(refused(&serving.send(request.without("Mcp-Method")).await), (400, -32020));
+    assert_eq!(refused(&serving.send(request.without_header("Mcp-Method")).await), (400, -32020));
     assert_eq!(count.get(), 0);
 }
 
@@ -48,21 +48,21 @@ async fn a_name_in_the_header_that_is_not_that_of_the_body_is_refused() {
     // T-11
     let (safe, danger) = (Count::default(), Count::default());
     let server = Server::new("s", "1").tool(counting("safe", &safe)).tool(counting("danger", &danger));
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let request = Request::stateless(call("danger", json!({})));
     for name in
         ["safe", "Danger", "DANGER", "=?base64?c2FmZQ==?=", "=?BASE64?ZGFuZ2Vy?=", "dan ger", "danger,safe"]
     {
-        let answer = serving.send(request.clone().with("Mcp-Name", name)).await;
+        let answer = serving.send(request.clone().replace_header("Mcp-Name", name)).await;
         assert_eq!(refused(&answer), (400, -32020), "{name}");
     }
     for (first, second) in [("danger", "safe"), ("safe", "danger"), ("danger", "danger")] {
-        let twice = request.clone().with("Mcp-Name", first).header("mcp-name", second);
+        let twice = request.clone().replace_header("Mcp-Name", first).header("mcp-name", second);
         assert_eq!(refused(&serving.send(twice).await), (400, -32020), "{first} {second}");
     }
     assert_eq!((safe.get(), danger.get()), (0, 0));
     for name in [" danger\t", "=?base64?ZGFuZ2Vy?=", " =?base64?ZGFuZ2Vy?= "] {
-        assert_eq!(text(&serving.send(request.clone().with("MCP-NAME", name)).await), "ran", "{name}");
+        assert_eq!(text(&serving.send(request.clone().replace_header("MCP-NAME", name)).await), "ran", "{name}");
     }
 }
 
@@ -70,7 +70,7 @@ async fn a_name_in_the_header_that_is_not_that_of_the_body_is_refused() {
 async fn an_argument_in_the_header_that_is_not_that_of_the_body_is_refused() {
     // T-12, HTTP-059, HTTP-065, HTTP-074, HTTP-075
     let count = Count::default();
-    let serving = Serving::start(&Server::new("s", "1").tool(deploy(&count))).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(deploy(&count))).await;
     let send = |arguments: Value, headers: &[(&str, &str)]| {
         let request = Request::stateless(call("deploy", arguments));
         let named = |request: Request, (name, value): &(&str, &str)| {
@@ -122,7 +122,7 @@ async fn a_wrapped_value_that_cannot_be_unwrapped_is_refused() {
     // T-13, HTTP-056
     let count = Count::default();
     let server = Server::new("s", "1").tool(counting("ran", &count)).tool(deploy(&count));
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let ran = Request::stateless(call("ran", json!({})));
     // No padding, too much of it, wrong letters, bits left over, no UTF-8, nothing, a newline.
     for wrapped in
@@ -130,7 +130,7 @@ async fn a_wrapped_value_that_cannot_be_unwrapped_is_refused() {
     {
         let value = format!("=?base64?{wrapped}?=");
         assert_eq!(
-            refused(&serving.send(ran.clone().with("Mcp-Name", &value)).await),
+            refused(&serving.send(ran.clone().replace_header("Mcp-Name", &value)).await),
             (400, -32020),
             "{value}"
         );
@@ -143,7 +143,7 @@ async fn a_wrapped_value_that_cannot_be_unwrapped_is_refused() {
     let odd = "ran\r\nX-Injected: yes";
     let request = Request::stateless(call(odd, json!({})));
     let wrapped = "=?base64?cmFuDQpYLUluamVjdGVkOiB5ZXM=?=";
-    let answer = serving.send(request.with("Mcp-Name", wrapped)).await;
+    let answer = serving.send(request.replace_header("Mcp-Name", wrapped)).await;
     assert_eq!(refused(&answer), (200, -32602));
     assert_eq!(answer.header("x-injected"), None);
     assert!(!answer.body.contains('\n'), "{answer:?}");
@@ -166,15 +166,15 @@ async fn a_header_says_nothing_of_who_calls() {
 async fn a_version_nobody_has_heard_of_is_refused_and_never_echoed_at_length() {
     // T-18, HTTP-044
     let (server, count) = counted();
-    let serving = Serving::start(&server).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&server).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     let plain = Request::post(&call("ran", json!({})));
     let long = "9".repeat(20_000);
     for version in ["2030-01-01", "2025-11-25, 2026-07-28", "\"><script>", "2026\u{2010}07", "", &long] {
         let mut claims = call("ran", json!({}));
         claims["params"]["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": version});
         for request in [plain.clone(), plain.clone().session(&session), Request::stateless(claims)] {
-            let answer = serving.send(request.with("MCP-Protocol-Version", version)).await;
+            let answer = serving.send(request.replace_header("MCP-Protocol-Version", version)).await;
             assert_eq!(refused(&answer).0, 400, "{version}");
             assert!(answer.body.len() < 2000, "{} bytes", answer.body.len());
         }
@@ -193,7 +193,7 @@ async fn leaving_out_what_the_stateless_era_demands_is_no_way_into_the_older_one
     let (server, count) = counted();
     for http in [tsugite::transport::http::Http::new(), tsugite::transport::http::Http::new().sessions(false)]
     {
-        let serving = Serving::start(&server.clone().http(http)).await;
+        let serving = TestServer::start(&server.clone().http(http)).await;
         let request = Request::stateless(call("ran", json!({})));
         for meta in [
             json!({}),

@@ -73,7 +73,7 @@ fn notice(method: &str, params: Value) -> Value {
 /// Status and number of an error.
 #[track_caller]
 fn refused(response: &Response) -> (u16, i64) {
-    (response.status, response.code().unwrap_or_else(|| panic!("no error in {response:?}")))
+    (response.status, response.error_code().unwrap_or_else(|| panic!("no error in {response:?}")))
 }
 
 /// What a tool said.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Request, Serving, initialize, open};
+use tsugite_testkit::http::{Request, TestServer, initialize_request, open_session};
 
 use super::guard::{Direct, Guarded, by, next};
 use super::{Count, OLD, Stops, call, counted, counting, notice, refused, request, text};
@@ -37,7 +37,7 @@ async fn a_session_id_is_no_key_to_a_session() {
                 let mut connection = guarded.connect().await;
                 let mut answer = connection.send(stolen(who, request.clone().session(&session))).await;
                 assert_eq!(answer.status, 404, "{who}: {request:?}");
-                answer.body = connection.body().await;
+                answer.body = connection.read_body().await;
                 // nobody can tell one that is somebody else's from one that never was.
                 let nobody = guarded.send(stolen(who, request.session(&unknown))).await;
                 assert_eq!((answer.status, &answer.body), (nobody.status, &nobody.body));
@@ -58,7 +58,7 @@ async fn an_unowned_session_is_not_taken_by_somebody() {
     // S-02
     let (server, _) = counted();
     let guarded = Guarded::start(&server).await;
-    let opened = guarded.send(Request::post(&initialize("2025-11-25", json!({})))).await;
+    let opened = guarded.send(Request::post(&initialize_request("2025-11-25", json!({})))).await;
     let session = opened.header("mcp-session-id").unwrap();
     let request = Request::post(&call("ran", json!({}))).session(session);
     assert_eq!(guarded.send(by("eve", request.clone())).await.status, 404);
@@ -73,7 +73,7 @@ async fn an_old_stream_belongs_to_whoever_opened_it() {
     let opens = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
     let mut stream = guarded.connect().await;
     stream.send(by("ada", opens.clone())).await;
-    let endpoint = stream.event().await.unwrap().data;
+    let endpoint = stream.next_event().await.unwrap().data;
     let (path, id) = endpoint.split_once("?sessionId=").unwrap();
     assert!(id.len() * 6 >= 128 && id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
     let post = |message: Value| Request::post(&message).path(&endpoint);
@@ -86,8 +86,8 @@ async fn an_old_stream_belongs_to_whoever_opened_it() {
         let answer = guarded.send(by("ada", post(call("ran", json!({}))).path(&path))).await;
         assert_eq!(answer.status, 404, "{path}");
     }
-    assert_eq!(guarded.send(by("ada", post(initialize("2024-11-05", json!({}))))).await.status, 202);
-    assert_eq!(stream.message().await.unwrap()["id"], 0, "nothing came before");
+    assert_eq!(guarded.send(by("ada", post(initialize_request("2024-11-05", json!({}))))).await.status, 202);
+    assert_eq!(stream.next_message().await.unwrap()["id"], 0, "nothing came before");
     assert_eq!(count.get(), 0);
     // It ends with its stream, as soon as the server has seen that.
     drop(stream);
@@ -99,7 +99,7 @@ async fn session_ids_cannot_be_guessed() {
     // S-03, SESS-002, SESS-003, SEC-016
     let (server, _) = counted();
     let direct = Direct::new(&server);
-    let hello = Request::post(&initialize("2025-11-25", json!({})));
+    let hello = Request::post(&initialize_request("2025-11-25", json!({})));
     let mut ids = Vec::new();
     for _ in 0..10_000 {
         let opened = direct.send(&hello).await;
@@ -142,17 +142,17 @@ async fn a_session_that_was_ended_is_gone_with_all_it_had() {
             drop(stops);
         }
     });
-    let serving = Serving::start(&Server::new("s", "1").tool(waits)).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(waits)).await;
     for revision in OLD {
-        let session = open(&serving, revision, json!({})).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let mut news = serving.connect().await;
-        news.send(Request::stream(&session)).await;
+        news.send(Request::get_stream(&session)).await;
         let mut calling = serving.connect().await;
         let params = json!({"name": "waits", "arguments": {}, "_meta": {"progressToken": 1}});
         let waits = request(7, "tools/call", params);
         calling.send(Request::post(&waits).session(&session)).await;
         let mut last = None;
-        while let Some(event) = calling.event().await {
+        while let Some(event) = calling.next_event().await {
             last = event.id.or(last);
             if !event.data.is_empty() {
                 break;
@@ -162,10 +162,10 @@ async fn a_session_that_was_ended_is_gone_with_all_it_had() {
         assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
         // What ran is stopped, and every stream ends.
         stopped.notified().await;
-        assert_eq!(calling.message().await, None, "{revision}");
-        while news.event().await.is_some() {}
-        let resumes = Request::stream(&session).header("Last-Event-ID", &last.unwrap());
-        for late in [Request::post(&waits).session(&session), Request::stream(&session), resumes] {
+        assert_eq!(calling.next_message().await, None, "{revision}");
+        while news.next_event().await.is_some() {}
+        let resumes = Request::get_stream(&session).header("Last-Event-ID", &last.unwrap());
+        for late in [Request::post(&waits).session(&session), Request::get_stream(&session), resumes] {
             assert_eq!(serving.send(late).await.status, 404, "{revision}");
         }
     }
@@ -177,10 +177,10 @@ async fn a_session_that_nobody_uses_expires() {
     let (server, count) = counted();
     let minute = Duration::from_secs(60);
     let direct = Direct::new(&server.http(Http::new().session_idle_timeout(30 * minute).max_sessions(2, 2)));
-    let hello = Request::post(&initialize("2025-11-25", json!({})));
+    let hello = Request::post(&initialize_request("2025-11-25", json!({})));
     let idle = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
     let used = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
-    let (_, mut stream) = direct.begin(&Request::stream(&used)).await;
+    let (_, mut stream) = direct.begin(&Request::get_stream(&used)).await;
     assert!(next(&mut stream).await.is_some());
     tokio::time::sleep(29 * minute).await;
     assert_eq!(direct.send(&hello).await.status, 503, "both are still there");
@@ -200,7 +200,7 @@ async fn a_session_that_nobody_uses_expires() {
 async fn a_request_without_its_session_leaves_no_trace() {
     // S-05, SESS-006
     let (server, count) = counted();
-    let serving = Serving::start(&server.http(Http::new().max_sessions(1, 1))).await;
+    let serving = TestServer::start(&server.http(Http::new().max_sessions(1, 1))).await;
     for message in [
         call("ran", json!({})),
         request(7, "ping", json!({})),
@@ -213,10 +213,10 @@ async fn a_request_without_its_session_leaves_no_trace() {
     // Nor does a handshake that fails.
     for params in [json!({}), json!({"protocolVersion": 7}), json!({"protocolVersion": "2025-11-25"})] {
         let answer = serving.send(Request::post(&request(0, "initialize", params))).await;
-        assert!(answer.code().is_some() && answer.header("mcp-session-id").is_none(), "{answer:?}");
+        assert!(answer.error_code().is_some() && answer.header("mcp-session-id").is_none(), "{answer:?}");
     }
     assert_eq!(count.get(), 0);
-    open(&serving, "2025-11-25", json!({})).await;
+    open_session(&serving, "2025-11-25", json!({})).await;
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn there_is_an_end_to_opening_sessions_and_none_is_taken_from_anybody() {
     // S-06
     let (server, _) = counted();
     let guarded = Guarded::start(&server.http(Http::new().max_sessions(3, 2))).await;
-    let hello = || Request::post(&initialize("2025-11-25", json!({})));
+    let hello = || Request::post(&initialize_request("2025-11-25", json!({})));
     let first = guarded.open("ada", "2025-11-25", json!({})).await;
     let second = guarded.open("ada", "2025-11-25", json!({})).await;
     let third = guarded.send(by("ada", hello())).await;
@@ -273,7 +273,7 @@ async fn nobody_cancels_the_request_of_another() {
         by("ada", Request::stateless(call("held", json!({})))),
     ] {
         let mut calling = guarded.connect().await;
-        calling.begin(&calls).await;
+        calling.write_request(&calls).await;
         begun.notified().await;
         for (request, status) in [
             (by("eve", cancel.clone().session(&eve)), 202),
@@ -286,8 +286,8 @@ async fn nobody_cancels_the_request_of_another() {
             assert_eq!(guarded.send(request.clone()).await.status, status, "{request:?}");
         }
         go.add_permits(1);
-        let mut answer = calling.head().await.unwrap();
-        answer.body = calling.body().await;
+        let mut answer = calling.read_head().await.unwrap();
+        answer.body = calling.read_body().await;
         assert_eq!(text(&answer), "ada");
     }
 }
@@ -309,7 +309,7 @@ async fn nobody_answers_the_question_of_another() {
             let session = guarded.open(who, revision, can.clone()).await;
             let mut stream = guarded.connect().await;
             stream.send(by(who, Request::post(&call("asks", json!({}))).session(&session))).await;
-            let question = stream.message().await.unwrap();
+            let question = stream.next_message().await.unwrap();
             streams.push((who, session, stream, question["id"].clone()));
         }
         let [(_, ada, mut to_ada, asked), (_, eve, mut to_eve, own)] =
@@ -319,8 +319,8 @@ async fn nobody_answers_the_question_of_another() {
         assert_eq!(guarded.send(by("eve", roots(&asked, 0).session(&ada))).await.status, 404);
         assert_eq!(guarded.send(by("eve", roots(&own, 1).session(&eve))).await.status, 202);
         assert_eq!(guarded.send(by("ada", roots(&asked, 2).session(&ada))).await.status, 202);
-        assert_eq!(super::said(&to_eve.message().await.unwrap()), "1", "{revision}");
-        assert_eq!(super::said(&to_ada.message().await.unwrap()), "2", "{revision}");
+        assert_eq!(super::said(&to_eve.next_message().await.unwrap()), "1", "{revision}");
+        assert_eq!(super::said(&to_ada.next_message().await.unwrap()), "2", "{revision}");
     }
 }
 
@@ -349,7 +349,7 @@ async fn each_stateless_request_is_judged_alone() {
         (by("ada", bare.session(&session)), "ada false false"),
     ] {
         let mut answer = connection.send(request).await;
-        answer.body = connection.body().await;
+        answer.body = connection.read_body().await;
         assert_eq!(text(&answer), seen);
     }
 }
@@ -383,7 +383,7 @@ async fn users_of_one_connection_do_not_hear_of_each_other() {
             None => Request::stateless(message),
         };
         let mut answer = connection.send(by(who, asked)).await;
-        answer.body = connection.body().await;
+        answer.body = connection.read_body().await;
         let heard: Vec<_> = answer.events().into_iter().filter(|event| !event.data.is_empty()).collect();
         assert_eq!(heard.len(), 3, "{answer:?}");
         assert_eq!(heard[0].json()["params"]["data"], who);
@@ -409,14 +409,14 @@ async fn the_same_id_of_two_clients_is_two_ids() {
             None => Request::stateless(call("held", json!({}))),
         };
         let mut connection = guarded.connect().await;
-        connection.begin(&by(who, request)).await;
+        connection.write_request(&by(who, request)).await;
         begun.notified().await;
         waiting.push((who, connection));
     }
     go.add_permits(waiting.len());
     for (who, mut connection) in waiting {
-        let mut answer = connection.head().await.unwrap();
-        answer.body = connection.body().await;
+        let mut answer = connection.read_head().await.unwrap();
+        answer.body = connection.read_body().await;
         assert_eq!((text(&answer).as_str(), &answer.json()["id"]), (who, &json!(7)));
     }
 }

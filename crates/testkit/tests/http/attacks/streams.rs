@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Event, Request, Response, Serving, open};
+use tsugite_testkit::http::{SseEvent, Request, Response, TestServer, open_session};
 
 use super::guard::{Direct, Guarded, by, next};
 use super::{OLD, Stops, call, notice, refused, request};
@@ -32,7 +32,7 @@ fn teller(go: &Arc<Semaphore>, done: &Arc<Notify>, words: usize, bytes: usize) -
 /// Reads the first event of a stream that says something; gives its id.
 async fn first(connection: &mut tsugite_testkit::http::Connection) -> String {
     loop {
-        let event = connection.event().await.unwrap();
+        let event = connection.next_event().await.unwrap();
         if !event.data.is_empty() {
             return event.id.unwrap();
         }
@@ -56,8 +56,8 @@ async fn nobody_takes_up_the_stream_of_another() {
         for forged in [by("eve", forged.clone()), forged] {
             assert_eq!(guarded.connect().await.send(forged).await.status, 404);
         }
-        let resume = |session: &str| Request::stream(session).header("Last-Event-ID", &last);
-        for request in [by("eve", resume(&ada)), resume(&ada), by("eve", Request::stream(&ada))] {
+        let resume = |session: &str| Request::get_stream(session).header("Last-Event-ID", &last);
+        for request in [by("eve", resume(&ada)), resume(&ada), by("eve", Request::get_stream(&ada))] {
             let answer = guarded.connect().await.send(request).await;
             assert_eq!(answer.status, 404, "{revision}: {answer:?}");
         }
@@ -78,9 +78,9 @@ async fn nobody_takes_up_the_stream_of_another() {
 async fn a_stream_that_is_taken_up_again_carries_only_its_own() {
     // S-08, RESM-002, RESM-006, HTTP-037, HTTP-040
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
-    let serving = Serving::start(&Server::new("s", "1").tool(teller(&go, &done, 1, 3))).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(teller(&go, &done, 1, 3))).await;
     for revision in OLD {
-        let session = open(&serving, revision, json!({})).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let mut ids = Vec::new();
         for id in [1, 2] {
             let mut calling = serving.connect().await;
@@ -90,11 +90,11 @@ async fn a_stream_that_is_taken_up_again_carries_only_its_own() {
         }
         assert_ne!(ids[0].1, ids[1].1);
         let mut news = serving.connect().await;
-        assert_eq!(news.send(Request::stream(&session)).await.status, 200);
+        assert_eq!(news.send(Request::get_stream(&session)).await.status, 200);
         go.add_permits(2);
         done.notified().await;
         for (id, last) in &ids {
-            let resumed = serving.send(Request::stream(&session).header("Last-Event-ID", last)).await;
+            let resumed = serving.send(Request::get_stream(&session).header("Last-Event-ID", last)).await;
             let answers: Vec<_> =
                 resumed.events().into_iter().filter(|event| !event.data.is_empty()).collect();
             assert_eq!(answers.len(), 2, "{revision}: {resumed:?}");
@@ -102,7 +102,7 @@ async fn a_stream_that_is_taken_up_again_carries_only_its_own() {
         }
         // What belongs to a request never came on the stream for what does not.
         assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
-        assert_eq!(news.message().await, None, "{revision}");
+        assert_eq!(news.next_message().await, None, "{revision}");
     }
 }
 
@@ -110,8 +110,8 @@ async fn a_stream_that_is_taken_up_again_carries_only_its_own() {
 async fn an_event_that_never_was_leads_nowhere() {
     // S-08
     let (go, done) = (Arc::new(Semaphore::new(100)), Arc::new(Notify::new()));
-    let serving = Serving::start(&Server::new("s", "1").tool(teller(&go, &done, 1, 3))).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(teller(&go, &done, 1, 3))).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     let called = serving.send(Request::post(&call("tells", json!({}))).session(&session)).await;
     let last = called.events().pop().unwrap().id.unwrap();
     let (stream, number) = last.split_once('-').unwrap();
@@ -119,15 +119,15 @@ async fn an_event_that_never_was_leads_nowhere() {
     let long = "9".repeat(10_000);
     for id in ["", "x", "-", "0-0", "0-1", "-1", "1-", &later, "ffffffffffffffff-18446744073709551615", &long]
     {
-        let answer = serving.send(Request::stream(&session).header("Last-Event-ID", id)).await;
+        let answer = serving.send(Request::get_stream(&session).header("Last-Event-ID", id)).await;
         assert_eq!(refused(&answer).0, 400, "{id}");
     }
-    let twice = Request::stream(&session).header("Last-Event-ID", &last).header("Last-Event-ID", &last);
+    let twice = Request::get_stream(&session).header("Last-Event-ID", &last).header("Last-Event-ID", &last);
     assert_eq!(serving.send(twice).await.status, 400);
 }
 
 /// Calls `tells`, goes away after the first event, waits until all was said, and comes back.
-async fn come_back(direct: &Direct, session: &str, go: &Semaphore, done: &Notify) -> (Response, Vec<Event>) {
+async fn come_back(direct: &Direct, session: &str, go: &Semaphore, done: &Notify) -> (Response, Vec<SseEvent>) {
     let (mut head, mut body) = direct.begin(&Request::post(&call("tells", json!({}))).session(session)).await;
     while head.events().iter().all(|event| event.data.is_empty()) {
         head.body.push_str(&next(&mut body).await.unwrap());
@@ -136,7 +136,7 @@ async fn come_back(direct: &Direct, session: &str, go: &Semaphore, done: &Notify
     go.add_permits(1);
     done.notified().await;
     let last = head.events().pop().unwrap().id.unwrap();
-    let resumed = direct.send(&Request::stream(session).header("Last-Event-ID", &last)).await;
+    let resumed = direct.send(&Request::get_stream(session).header("Last-Event-ID", &last)).await;
     let said = match resumed.status {
         200 => resumed.events().into_iter().filter(|event| !event.data.is_empty()).collect(),
         _ => Vec::new(),
@@ -149,7 +149,7 @@ async fn what_is_kept_of_a_stream_is_bounded() {
     // S-09
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let hour = Duration::from_secs(3600);
-    let hello = Request::post(&tsugite_testkit::http::initialize("2025-06-18", json!({})));
+    let hello = Request::post(&tsugite_testkit::http::initialize_request("2025-06-18", json!({})));
     for (why, log, words, bytes, whole) in [
         ("fits", Http::new().event_log(1000, 1 << 20, hour), 5, 10, true),
         ("events", Http::new().event_log(3, 1 << 20, hour), 5, 10, false),
@@ -166,7 +166,7 @@ async fn what_is_kept_of_a_stream_is_bounded() {
     let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
     let (resumed, said) = come_back(&direct, &session, &go, &done).await;
     assert_eq!((resumed.status, said.len()), (200, 6));
-    let again = Request::stream(&session).header("Last-Event-ID", said[0].id.as_ref().unwrap());
+    let again = Request::get_stream(&session).header("Last-Event-ID", said[0].id.as_ref().unwrap());
     assert_eq!(direct.send(&again).await.status, 200);
     tokio::time::sleep(Duration::from_secs(500)).await;
     assert_eq!(direct.send(&again).await.status, 400, "too old");
@@ -178,7 +178,7 @@ async fn a_session_keeps_only_so_many_streams() {
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let server = Server::new("s", "1").tool(teller(&go, &done, 1, 10)).http(Http::new().max_logs_per_session(2));
     let direct = Direct::new(&server);
-    let hello = Request::post(&tsugite_testkit::http::initialize("2025-06-18", json!({})));
+    let hello = Request::post(&tsugite_testkit::http::initialize_request("2025-06-18", json!({})));
     let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -187,7 +187,7 @@ async fn a_session_keeps_only_so_many_streams() {
     }
     let mut statuses = Vec::new();
     for id in &ids {
-        statuses.push(direct.send(&Request::stream(&session).header("Last-Event-ID", id)).await.status);
+        statuses.push(direct.send(&Request::get_stream(&session).header("Last-Event-ID", id)).await.status);
     }
     assert_eq!(statuses, [400, 200, 200]);
 }
@@ -197,20 +197,20 @@ async fn there_is_an_end_to_opening_streams() {
     // S-06, F-25
     let server = Server::new("s", "1").tool(Tool::new("t").handler(|| async { "t" }));
     let server = server.http(Http::new().max_streams(1).http_sse());
-    let serving = Serving::start(&server).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
-    let other = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&server).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
+    let other = open_session(&serving, "2025-11-25", json!({})).await;
     let mut first = serving.connect().await;
-    assert_eq!(first.send(Request::stream(&session)).await.status, 200);
-    assert_eq!(refused(&serving.send(Request::stream(&other)).await).0, 503);
+    assert_eq!(first.send(Request::get_stream(&session)).await.status, 200);
+    assert_eq!(refused(&serving.send(Request::get_stream(&other)).await).0, 503);
     let old = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
     assert_eq!(refused(&serving.send(old).await).0, 503);
     // The one that is there goes on, and its end makes room.
     server.add(Tool::new("more").handler(|| async { "more" })).unwrap();
-    assert_eq!(first.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    assert_eq!(first.next_message().await.unwrap()["method"], "notifications/tools/list_changed");
     assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
-    assert_eq!(first.message().await, None);
-    assert_eq!(serving.connect().await.send(Request::stream(&other)).await.status, 200);
+    assert_eq!(first.next_message().await, None);
+    assert_eq!(serving.connect().await.send(Request::get_stream(&other)).await.status, 200);
 }
 
 fn listen(id: i64, notifications: Value) -> Request {
@@ -230,15 +230,15 @@ async fn a_listener_hears_what_it_asked_for_and_nothing_else() {
         .tool(logs)
         .resource(Resource::text("text://a", "a"))
         .resource(Resource::text("text://b", "b"));
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let mut lists = serving.connect().await;
     lists.send(listen(1, json!({"toolsListChanged": true}))).await;
     let mut pages = serving.connect().await;
     let wish = json!({"resourceSubscriptions": ["text://a", "text://nowhere"], "promptsListChanged": true});
     pages.send(listen(2, wish)).await;
-    let granted = lists.message().await.unwrap();
+    let granted = lists.next_message().await.unwrap();
     assert_eq!(granted["params"]["notifications"], json!({"toolsListChanged": true}));
-    let granted = pages.message().await.unwrap();
+    let granted = pages.next_message().await.unwrap();
     assert_eq!(granted["params"]["notifications"], json!({"resourceSubscriptions": ["text://a"]}));
     let mut loud = call("logs", json!({}));
     loud["params"]["_meta"] = json!({"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"});
@@ -246,19 +246,19 @@ async fn a_listener_hears_what_it_asked_for_and_nothing_else() {
     server.notify_resource_updated("text://b");
     server.notify_resource_updated("text://a");
     server.add(Tool::new("more").handler(|| async { "more" })).unwrap();
-    let heard = pages.message().await.unwrap();
+    let heard = pages.next_message().await.unwrap();
     assert_eq!(
         (&heard["method"], &heard["params"]["uri"]),
         (&json!("notifications/resources/updated"), &json!("text://a"))
     );
-    let heard = lists.message().await.unwrap();
+    let heard = lists.next_message().await.unwrap();
     assert_eq!(heard["method"], "notifications/tools/list_changed");
     // Nothing else came before the end.
     serving.stop().await.unwrap();
     for (mut stream, id) in [(lists, 1), (pages, 2)] {
-        let end = stream.message().await.unwrap();
+        let end = stream.next_message().await.unwrap();
         assert_eq!((end.get("method"), &end["id"]), (None, &json!(id)), "{end}");
-        assert_eq!(stream.message().await, None);
+        assert_eq!(stream.next_message().await, None);
     }
 }
 
@@ -275,12 +275,12 @@ async fn a_stateless_stream_is_never_taken_up_again() {
             drop(stops);
         }
     });
-    let serving = Serving::start(&Server::new("s", "1").tool(waits)).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(waits)).await;
     let params = json!({"name": "waits", "_meta": {"progressToken": 1}});
     let mut calling = serving.connect().await;
     let call = Request::stateless(request(7, "tools/call", params)).header("Last-Event-ID", "0-1");
     assert_eq!(calling.send(call).await.header("content-type"), Some("text/event-stream"));
-    let event = calling.event().await.unwrap();
+    let event = calling.next_event().await.unwrap();
     assert_eq!((&event.id, &event.json()["params"]["progress"]), (&None, &json!(1)));
     drop(calling);
     // To go away is to cancel.
@@ -294,9 +294,9 @@ async fn a_stateless_stream_is_never_taken_up_again() {
 async fn an_older_client_that_goes_away_has_cancelled_nothing() {
     // HTTP-026, HTTP-027
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
-    let serving = Serving::start(&Server::new("s", "1").tool(teller(&go, &done, 0, 0))).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(teller(&go, &done, 0, 0))).await;
     for revision in OLD {
-        let session = open(&serving, revision, json!({})).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let mut calling = serving.connect().await;
         calling.send(Request::post(&call("tells", json!({}))).session(&session)).await;
         first(&mut calling).await;

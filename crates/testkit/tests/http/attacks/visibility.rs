@@ -37,7 +37,7 @@ async fn a_list_that_depends_on_who_asks_is_theirs_alone() {
         (by("root", list), &["open", "secret"]),
     ] {
         let mut answer = connection.send(request).await;
-        answer.body = connection.body().await;
+        answer.body = connection.read_body().await;
         let answer = answer.json();
         assert_eq!(names(&answer), seen);
         assert_eq!(answer["result"]["cacheScope"], "private", "{answer}");
@@ -83,7 +83,7 @@ async fn nobody_hears_of_changes_to_what_they_may_not_read() {
     {
         let mut stream = guarded.connect().await;
         stream.send(by(who, listen.clone())).await;
-        let acknowledged = stream.message().await.unwrap();
+        let acknowledged = stream.next_message().await.unwrap();
         assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], granted, "{who}");
         streams.push(stream);
     }
@@ -95,8 +95,8 @@ async fn nobody_hears_of_changes_to_what_they_may_not_read() {
     }
     server.notify_resource_updated("text://secret");
     server.notify_resource_updated("text://open");
-    assert_eq!(streams[1].message().await.unwrap()["params"]["uri"], "text://secret");
-    assert_eq!(streams[0].message().await.unwrap()["params"]["uri"], "text://open");
+    assert_eq!(streams[1].next_message().await.unwrap()["params"]["uri"], "text://secret");
+    assert_eq!(streams[0].next_message().await.unwrap()["params"]["uri"], "text://open");
 }
 
 #[tokio::test]

@@ -15,18 +15,18 @@ async fn the_door_asks_in_its_order_and_the_first_no_counts() {
     // Wrong in every way there is; with each step one thing is put right.
     let request = Request::new("PUT").header("Origin", "http://evil.example").body(large.clone());
     assert_eq!(counted.send(request.clone()).await.status, 403);
-    let request = request.without("Origin");
+    let request = request.without_header("Origin");
     let refused = counted.send(request.clone()).await;
     assert_eq!(refused.status, 405, "{refused:?}");
     let allowed = refused.header("allow").unwrap();
     assert!(["GET", "POST", "DELETE"].iter().all(|method| allowed.contains(method)), "{allowed}");
     let request = Request::new("POST").body("{").header("Content-Type", "text/plain");
     assert_eq!(counted.send(request.clone()).await.status, 415);
-    assert_eq!(counted.send(request.clone().without("Content-Type")).await.status, 415);
+    assert_eq!(counted.send(request.clone().without_header("Content-Type")).await.status, 415);
     let request =
-        request.with("Content-Type", "application/json; charset=utf-8").header("Accept", "text/html");
+        request.replace_header("Content-Type", "application/json; charset=utf-8").header("Accept", "text/html");
     assert_eq!(counted.send(request.clone()).await.status, 406);
-    let request = request.with("Accept", "text/event-stream, application/json");
+    let request = request.replace_header("Accept", "text/event-stream, application/json");
     assert_eq!(refused_without_id(&counted.send(request.clone()).await), (400, -32700));
     assert_eq!(counted.send(request.body(large)).await.status, 413);
     assert_eq!(counted.calls(), 0);
@@ -44,11 +44,11 @@ async fn both_kinds_of_answer_are_to_be_accepted() {
         "Application/JSON, Text/Event-Stream",
     ];
     for accept in accepted {
-        assert_eq!(counted.send(request.clone().with("Accept", accept)).await.status, 200, "{accept}");
+        assert_eq!(counted.send(request.clone().replace_header("Accept", accept)).await.status, 200, "{accept}");
     }
     assert_eq!(counted.calls(), accepted.len());
     for accept in ["text/html", "application/json", "text/event-stream", "", "*/*;q=0"] {
-        assert_eq!(counted.send(request.clone().with("Accept", accept)).await.status, 406, "{accept}");
+        assert_eq!(counted.send(request.clone().replace_header("Accept", accept)).await.status, 406, "{accept}");
     }
     assert_eq!(counted.calls(), accepted.len());
 }
@@ -63,6 +63,6 @@ async fn what_is_no_json_is_a_parse_error() {
     // JSON, but no message.
     for body in ["0", "null", "\"ping\"", "{}", r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#] {
         let refused = counted.send(Request::post(&json!(0)).body(body)).await;
-        assert_eq!((refused.status, refused.code()), (400, Some(-32600)), "{body}");
+        assert_eq!((refused.status, refused.error_code()), (400, Some(-32600)), "{body}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Request, initialize};
+use tsugite_testkit::http::{Request, initialize_request};
 
 use super::{Counted, MODERN, call, refused_without_id, text};
 
@@ -15,9 +15,9 @@ async fn row_21_a_get_in_a_session_opens_a_stream() {
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let session = counted.open(revision).await;
         let mut stream = counted.serving.connect().await;
-        let opened = stream.send(Request::stream(&session)).await;
+        let opened = stream.send(Request::get_stream(&session)).await;
         assert_eq!((opened.status, opened.header("content-type")), (200, Some("text/event-stream")));
-        let refused = counted.send(Request::stream(&session).with("Accept", "application/json")).await;
+        let refused = counted.send(Request::get_stream(&session).replace_header("Accept", "application/json")).await;
         assert_eq!(refused.status, 406, "{revision}");
     }
 }
@@ -29,19 +29,19 @@ async fn row_21_a_get_with_the_last_event_goes_on_where_it_was() {
     let session = counted.open("2025-11-25").await;
     let mut stream = counted.serving.connect().await;
     stream.send(Request::post(&call("roots")).session(&session)).await;
-    let first = stream.event().await.unwrap();
+    let first = stream.next_event().await.unwrap();
     assert!(first.id.is_some() && first.data.is_empty(), "{first:?}");
-    let question = stream.event().await.unwrap();
+    let question = stream.next_event().await.unwrap();
     drop(stream);
     let mut again = counted.serving.connect().await;
     let last = first.id.unwrap();
-    let resumed = again.send(Request::stream(&session).header("Last-Event-ID", &last)).await;
+    let resumed = again.send(Request::get_stream(&session).header("Last-Event-ID", &last)).await;
     assert_eq!((resumed.status, resumed.header("content-type")), (200, Some("text/event-stream")));
-    let asked = again.message().await.unwrap();
+    let asked = again.next_message().await.unwrap();
     assert_eq!(asked, question.json());
     let answer = super::response(asked["id"].clone());
     assert_eq!(counted.send(Request::post(&answer).session(&session)).await.status, 202);
-    assert_eq!(again.message().await.unwrap()["result"]["content"][0]["text"], "0 roots");
+    assert_eq!(again.next_message().await.unwrap()["result"]["content"][0]["text"], "0 roots");
 }
 
 #[tokio::test]
@@ -52,15 +52,15 @@ async fn row_22_the_old_transport_names_its_endpoint_and_answers_on_its_stream()
     let old = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
     let opened = stream.send(old.clone()).await;
     assert_eq!((opened.status, opened.header("content-type")), (200, Some("text/event-stream")));
-    let endpoint = stream.event().await.unwrap();
+    let endpoint = stream.next_event().await.unwrap();
     assert_eq!(endpoint.event.as_deref(), Some("endpoint"));
     let post = |message| Request::post(&message).path(&endpoint.data);
-    assert_eq!(counted.send(post(initialize("2024-11-05", json!({})))).await.status, 202);
-    let hello = stream.event().await.unwrap();
+    assert_eq!(counted.send(post(initialize_request("2024-11-05", json!({})))).await.status, 202);
+    let hello = stream.next_event().await.unwrap();
     assert_eq!(hello.event.as_deref(), Some("message"));
     assert_eq!(hello.json()["result"]["protocolVersion"], "2024-11-05");
     assert_eq!(counted.send(post(call("echo"))).await.status, 202);
-    assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "2024-11-05");
+    assert_eq!(stream.next_message().await.unwrap()["result"]["content"][0]["text"], "2024-11-05");
     // Where it is not switched on, there is nothing.
     assert_eq!(Counted::start().await.send(old).await.status, 404);
 }
@@ -101,7 +101,7 @@ async fn row_24_a_delete_ends_the_session() {
     let ended = counted.send(end.clone().header("MCP-Protocol-Version", "2025-11-25")).await;
     assert!(ended.status == 200 || ended.status == 204, "{ended:?}");
     assert_eq!(counted.send(Request::post(&call("echo")).session(&session)).await.status, 404);
-    assert_eq!(counted.send(Request::stream(&session)).await.status, 404);
+    assert_eq!(counted.send(Request::get_stream(&session)).await.status, 404);
     assert_eq!(counted.send(end).await.status, 404);
     assert_eq!(counted.calls(), 0);
 }

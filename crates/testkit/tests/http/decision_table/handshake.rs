@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tsugite::prelude::*;
-use tsugite_testkit::http::{Request, initialize};
+use tsugite_testkit::http::{Request, initialize_request};
 
 use super::{Counted, MODERN, call, claiming, notice, plain, refused, refused_without_id, response, text};
 
@@ -43,7 +43,7 @@ async fn row_1_a_batch_of_2025_03_26_is_answered_with_an_array() {
         assert_eq!((answer.status, answer.body.as_str()), (202, ""));
     }
     let before = (sessions.calls(), none.calls());
-    let mut hello = initialize(version, json!({}));
+    let mut hello = initialize_request(version, json!({}));
     hello["id"] = json!(1);
     // HTTP-010: requests and responses are not mixed.
     let mixed = json!([call("echo"), response(json!(1))]);
@@ -91,7 +91,7 @@ async fn row_9_a_handshake_agrees_on_a_revision_and_opens_a_session() {
         (MODERN, "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
     ] {
-        let opened = counted.send(Request::post(&initialize(offered, json!({})))).await;
+        let opened = counted.send(Request::post(&initialize_request(offered, json!({})))).await;
         assert_eq!(opened.status, 200, "{opened:?}");
         assert_eq!(opened.json()["result"]["protocolVersion"], agreed, "{offered}");
         let session = opened.header("mcp-session-id").unwrap();
@@ -99,7 +99,7 @@ async fn row_9_a_handshake_agrees_on_a_revision_and_opens_a_session() {
     }
     let some = Revisions::ALL.handshake().without("2025-11-25".parse().unwrap());
     let older = Counted::with(|server| server.revisions(some)).await;
-    let opened = older.send(Request::post(&initialize("2025-11-25", json!({})))).await;
+    let opened = older.send(Request::post(&initialize_request("2025-11-25", json!({})))).await;
     assert_eq!(opened.json()["result"]["protocolVersion"], "2025-06-18");
 }
 
@@ -130,7 +130,7 @@ async fn row_11_a_session_that_is_not_there_is_not_found() {
     for message in [call("echo"), plain("ping"), plain("tools/list")] {
         for session in [unknown, "short", &"x".repeat(2000)] {
             let answer = counted.send(Request::post(&message).session(session)).await;
-            assert_eq!((answer.status, answer.code().is_some()), (404, true), "{answer:?}");
+            assert_eq!((answer.status, answer.error_code().is_some()), (404, true), "{answer:?}");
         }
     }
     for message in [notice("notifications/initialized"), response(json!(1)), json!([call("echo")])] {
@@ -169,7 +169,7 @@ async fn row_13_without_sessions_each_request_stands_alone() {
         // Nobody can be asked.
         let roots = counted.send(request(&call("roots"))).await;
         assert_eq!((roots.status, &roots.json()["result"]["isError"]), (200, &json!(true)), "{version}");
-        let opened = counted.send(request(&initialize(version, json!({})))).await;
+        let opened = counted.send(request(&initialize_request(version, json!({})))).await;
         assert_eq!((opened.status, opened.header("mcp-session-id")), (200, None));
     }
 }
@@ -210,7 +210,7 @@ async fn row_19_an_answer_in_a_session_reaches_whoever_waits_for_it() {
         let mut stream = counted.serving.connect().await;
         let begun = stream.send(Request::post(&call("roots")).session(&session)).await;
         assert_eq!(begun.header("content-type"), Some("text/event-stream"));
-        let question = stream.message().await.unwrap();
+        let question = stream.next_message().await.unwrap();
         assert_eq!(question["method"], "roots/list");
         // One that nobody waits for is dropped.
         let stray = counted.send(Request::post(&response(json!("nobody"))).session(&session)).await;
@@ -218,9 +218,9 @@ async fn row_19_an_answer_in_a_session_reaches_whoever_waits_for_it() {
         let answer = Request::post(&response(question["id"].clone())).session(&session);
         let answer = counted.send(answer).await;
         assert_eq!((answer.status, answer.body.as_str()), (202, ""));
-        let done = stream.message().await.unwrap();
+        let done = stream.next_message().await.unwrap();
         assert_eq!((&done["id"], &done["result"]["content"][0]["text"]), (&json!(7), &json!("0 roots")));
-        assert_eq!(stream.event().await, None);
+        assert_eq!(stream.next_event().await, None);
     }
 }
 
@@ -240,7 +240,7 @@ async fn row_20_an_answer_to_nothing_is_refused() {
         (&none, modern),
     ] {
         let answer = counted.send(request).await;
-        assert_eq!((answer.status, answer.code()), (400, Some(-32600)), "{answer:?}");
+        assert_eq!((answer.status, answer.error_code()), (400, Some(-32600)), "{answer:?}");
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Request, Response, Serving};
+use tsugite_testkit::http::{Request, Response, TestServer};
 
 const MODERN: &str = "2026-07-28";
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -22,7 +22,7 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// A server whose handlers are counted.
 struct Counted {
-    serving: Serving,
+    serving: TestServer,
     calls: Arc<AtomicUsize>,
 }
 
@@ -60,7 +60,7 @@ impl Counted {
             .tool(place)
             .tool(roots)
             .resource(Resource::text("text://a", "a"));
-        Self { serving: Serving::start(&set(server)).await, calls }
+        Self { serving: TestServer::start(&set(server)).await, calls }
     }
 
     async fn send(&self, request: Request) -> Response {
@@ -69,7 +69,7 @@ impl Counted {
 
     /// A session that is ready.
     async fn open(&self, revision: &str) -> String {
-        tsugite_testkit::http::open(&self.serving, revision, json!({"roots": {}})).await
+        tsugite_testkit::http::open_session(&self.serving, revision, json!({"roots": {}})).await
     }
 
     fn calls(&self) -> usize {
@@ -105,14 +105,14 @@ fn response(id: Value) -> Value {
 #[track_caller]
 fn refused(response: &Response) -> (u16, i64) {
     assert_eq!(response.json()["id"], 7, "{response:?}");
-    (response.status, response.code().unwrap_or_else(|| panic!("no error in {response:?}")))
+    (response.status, response.error_code().unwrap_or_else(|| panic!("no error in {response:?}")))
 }
 
 /// Status and number of an error that answers nothing in particular.
 #[track_caller]
 fn refused_without_id(response: &Response) -> (u16, i64) {
     assert!(response.json().get("id").is_none_or(Value::is_null), "{response:?}");
-    (response.status, response.code().unwrap_or_else(|| panic!("no error in {response:?}")))
+    (response.status, response.error_code().unwrap_or_else(|| panic!("no error in {response:?}")))
 }
 
 #[track_caller]

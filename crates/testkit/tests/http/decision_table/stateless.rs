@@ -1,7 +1,7 @@
 //! Rows 3 to 8, 14 to 16 and 25: what is of the stateless era, and what only looks like it.
 
 use serde_json::{Value, json};
-use tsugite_testkit::http::{Request, initialize};
+use tsugite_testkit::http::{Request, initialize_request};
 
 use super::{CAPABILITIES, Counted, MODERN, VERSION, call, claiming, notice, plain, refused, text};
 
@@ -34,7 +34,7 @@ async fn row_5_a_claim_that_differs_from_its_header_is_a_mismatch_whatever_is_se
     for (claim, header) in
         [("v999.0.0", MODERN), (MODERN, "v999.0.0"), (MODERN, "2025-11-25"), ("2030-01-01", "2031-01-01")]
     {
-        let request = Request::stateless(claiming(claim, call("echo"))).with("MCP-Protocol-Version", header);
+        let request = Request::stateless(claiming(claim, call("echo"))).replace_header("MCP-Protocol-Version", header);
         assert_eq!(refused(&counted.send(request).await), (400, -32020), "{claim} {header}");
     }
     assert_eq!(counted.calls(), 0);
@@ -48,7 +48,7 @@ async fn row_6_a_version_that_is_not_served_is_answered_with_those_that_are() {
         [(&all, "2030-01-01", MODERN), (&all, "v999.0.0", MODERN), (&old, MODERN, "2025-11-25")]
     {
         let request =
-            Request::stateless(claiming(version, call("echo"))).with("MCP-Protocol-Version", version);
+            Request::stateless(claiming(version, call("echo"))).replace_header("MCP-Protocol-Version", version);
         let answer = counted.send(request).await;
         assert_eq!(refused(&answer), (400, -32022), "{version}");
         let data = &answer.json()["error"]["data"];
@@ -67,7 +67,7 @@ async fn row_7_a_claim_of_an_older_revision_makes_nothing_stateless() {
     assert_eq!(text(&answer), "2025-06-18");
     // Without a session it goes the way of every other request without one.
     assert_eq!(refused(&counted.send(request).await).0, 400);
-    let mut hello = initialize("2025-06-18", json!({}));
+    let mut hello = initialize_request("2025-06-18", json!({}));
     hello["params"]["_meta"] = json!({VERSION: "2025-06-18"});
     let opened = counted.send(Request::post(&hello)).await;
     assert_eq!((opened.status, opened.header("mcp-session-id").is_some()), (200, true));
@@ -80,7 +80,7 @@ async fn row_8_a_stateless_header_without_a_claim_lacks_its_keys() {
     let session = counted.open("2025-11-25").await;
     let mut without_version = call("echo");
     without_version["params"]["_meta"] = json!({CAPABILITIES: {}});
-    let mut hello = initialize("2025-11-25", json!({}));
+    let mut hello = initialize_request("2025-11-25", json!({}));
     hello["id"] = json!(7);
     for message in [call("echo"), without_version, plain("tools/list"), hello] {
         let request = Request::post(&message).header("MCP-Protocol-Version", MODERN);
@@ -159,7 +159,7 @@ async fn row_16_a_stateless_notification_is_accepted_without_further_headers() {
 async fn row_25_a_server_of_the_stateless_era_alone_says_what_it_serves() {
     // VER-032, HTTP-050
     let counted = Counted::stateless_only().await;
-    let mut hello = initialize("2025-11-25", json!({}));
+    let mut hello = initialize_request("2025-11-25", json!({}));
     hello["id"] = json!(7);
     let answer = counted.send(Request::post(&hello)).await;
     assert_eq!(refused(&answer).0, 400);

@@ -38,7 +38,7 @@ async fn step_0_what_is_no_request_is_refused() {
     ] {
         let request = Request::stateless(plain("tools/list")).body(message.to_string());
         let answer = counted.send(request).await;
-        assert_eq!((answer.status, answer.code()), (400, Some(-32600)), "{message}");
+        assert_eq!((answer.status, answer.error_code()), (400, Some(-32600)), "{message}");
     }
 }
 
@@ -73,15 +73,15 @@ async fn step_3_the_method_is_repeated_exactly() {
     // HTTP-055, HTTP-057, HTTP-058
     let counted = Counted::start().await;
     let request = Request::stateless(call("echo"));
-    assert_eq!(refused(&counted.send(request.clone().without("Mcp-Method")).await), (400, -32020));
+    assert_eq!(refused(&counted.send(request.clone().without_header("Mcp-Method")).await), (400, -32020));
     for header in ["tools/list", "Tools/Call", "tools/call/", "", "=?base64?dG9vbHMvY2FsbA==?="] {
-        let answer = counted.send(request.clone().with("Mcp-Method", header)).await;
+        let answer = counted.send(request.clone().replace_header("Mcp-Method", header)).await;
         assert_eq!(refused(&answer), (400, -32020), "{header}");
     }
     let twice = request.clone().header("Mcp-Method", "tools/call");
     assert_eq!(refused(&counted.send(twice).await), (400, -32020));
     assert_eq!(counted.calls(), 0);
-    let padded = request.clone().with("mcp-method", "  tools/call\t ");
+    let padded = request.clone().replace_header("mcp-method", "  tools/call\t ");
     assert_eq!(text(&counted.send(padded).await), MODERN);
 }
 
@@ -90,18 +90,18 @@ async fn step_4_the_name_is_repeated_where_there_is_one() {
     // HTTP-055, HTTP-056
     let counted = Counted::start().await;
     let request = Request::stateless(call("echo"));
-    assert_eq!(refused(&counted.send(request.clone().without("Mcp-Name")).await), (400, -32020));
+    assert_eq!(refused(&counted.send(request.clone().without_header("Mcp-Name")).await), (400, -32020));
     for header in ["place", "Echo", "echo2", "", "=?base64?ZWNobw?=", "=?base64?ZWNo*w==?="] {
-        let answer = counted.send(request.clone().with("Mcp-Name", header)).await;
+        let answer = counted.send(request.clone().replace_header("Mcp-Name", header)).await;
         assert_eq!(refused(&answer), (400, -32020), "{header}");
     }
     assert_eq!(counted.calls(), 0);
-    assert_eq!(text(&counted.send(request.with("Mcp-Name", "=?base64?ZWNobw==?=")).await), MODERN);
+    assert_eq!(text(&counted.send(request.replace_header("Mcp-Name", "=?base64?ZWNobw==?=")).await), MODERN);
     let mut read = plain("resources/read");
     read["params"]["uri"] = json!("text://a");
     let read = Request::stateless(read);
-    assert_eq!(refused(&counted.send(read.clone().with("Mcp-Name", "text://b")).await), (400, -32020));
-    assert_eq!(refused(&counted.send(read.clone().without("Mcp-Name")).await), (400, -32020));
+    assert_eq!(refused(&counted.send(read.clone().replace_header("Mcp-Name", "text://b")).await), (400, -32020));
+    assert_eq!(refused(&counted.send(read.clone().without_header("Mcp-Name")).await), (400, -32020));
     assert_eq!(counted.send(read).await.json()["result"]["contents"][0]["text"], "a");
     // A list has no name.
     assert_eq!(counted.send(Request::stateless(plain("tools/list"))).await.status, 200);
@@ -123,7 +123,7 @@ async fn step_5_what_is_not_offered_is_not_found() {
         let mut message = plain(method);
         message["params"]["name"] = json!("echo");
         message["params"]["taskId"] = json!("echo");
-        let request = Request::stateless(message).with("Mcp-Name", "echo");
+        let request = Request::stateless(message).replace_header("Mcp-Name", "echo");
         assert_eq!(refused(&counted.send(request).await), (404, -32601), "{method}");
     }
 }

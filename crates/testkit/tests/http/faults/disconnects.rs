@@ -15,7 +15,7 @@ fn a_client_gone_amid_a_stream_of_a_session_comes_back_for_the_answer() {
         let client = Client::session(&serving).await;
         let mut connection = serving.connect().await;
         connection.send(client.call(1, "talk", talk(3, 1))).await;
-        let mut last = connection.event().await.unwrap().id.unwrap();
+        let mut last = connection.next_event().await.unwrap().id.unwrap();
         let mut said = Vec::new();
         stage.step(0).await;
         // Each step is said to somebody else.
@@ -34,7 +34,7 @@ fn a_client_gone_amid_a_stream_of_a_session_comes_back_for_the_answer() {
         connection = serving.connect().await;
         assert_eq!(connection.send(client.after(&last)).await.status, 200);
         hear(&mut connection, &mut last, &mut said).await;
-        assert_eq!(connection.message().await, None);
+        assert_eq!(connection.next_message().await, None);
         let progress: Vec<_> =
             said.iter().filter_map(|message| message["params"]["progress"].as_u64()).collect();
         assert_eq!((progress, text_of(&said[4])), (vec![0, 1, 2, 3], "talked"));
@@ -47,7 +47,7 @@ fn a_client_gone_amid_a_stream_of_a_session_comes_back_for_the_answer() {
 /// The next message, and the id to come back with.
 async fn hear(connection: &mut Connection, last: &mut String, said: &mut Vec<Value>) {
     loop {
-        let event = connection.event().await.unwrap();
+        let event = connection.next_event().await.unwrap();
         last.clone_from(event.id.as_ref().unwrap());
         if !event.data.is_empty() {
             return said.push(event.json());
@@ -62,7 +62,7 @@ fn a_stateless_call_whose_client_is_gone_amid_its_stream_is_dropped() {
         let serving = stage.serve().await;
         let mut connection = serving.connect().await;
         connection.send(Client::Stateless.call(1, "talk", talk(3, 1))).await;
-        assert_eq!(connection.message().await.unwrap()["method"], "notifications/progress");
+        assert_eq!(connection.next_message().await.unwrap()["method"], "notifications/progress");
         drop(connection);
         assert!(!stage.end().await, "nobody can come back for it");
         until(|| live_tasks() == 1).await;
@@ -77,19 +77,19 @@ fn a_client_gone_before_its_answer_ends_a_stateless_call_and_no_call_of_a_sessio
         let serving = stage.serve().await;
         let [stateless, session] = Client::both(&serving).await;
         let mut connection = serving.connect().await;
-        connection.begin(&stateless.wait(1)).await;
+        connection.write_request(&stateless.wait(1)).await;
         stage.step(0).await;
         drop(connection);
         assert!(!stage.end().await, "nobody can come back for it");
         let mut connection = serving.connect().await;
-        connection.begin(&session.wait(1)).await;
+        connection.write_request(&session.wait(1)).await;
         stage.step(0).await;
         drop(connection);
         // The listener, what looks after sessions, and the call without its connection.
         until(|| live_tasks() == 3).await;
         // It is under way, and so its id is taken.
         let again = serving.send(session.wait(1)).await;
-        assert_eq!(again.code(), Some(-32600), "{again:?}");
+        assert_eq!(again.error_code(), Some(-32600), "{again:?}");
         assert!(is_hello(&serving.send(session.echo()).await));
         stage.let_go(1);
         assert!(stage.end().await, "a lost connection is no cancellation");
@@ -107,7 +107,7 @@ fn a_client_gone_amid_its_request_leaves_nothing_behind() {
         until(|| live_tasks() == 2).await;
         for client in [Client::Stateless, session] {
             let request = client.echo();
-            let (bytes, body) = (request.bytes(), request.body.len());
+            let (bytes, body) = (request.to_bytes(), request.body.len());
             // In the first line, in the head, before the body, in the body, before its last byte.
             for sent in [1, 40, bytes.len() - body, bytes.len() - body / 2, bytes.len() - 1] {
                 let mut connection = serving.connect().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Connection, Request, Serving, initialize, open};
+use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request, open_session};
 
 use super::{Client, HANDSHAKE, Stage, is_hello, later, live_tasks, run, run_alone, until};
 
@@ -21,7 +21,7 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
         for _ in 0..4 {
             connections.push(serving.connect().await);
         }
-        let hello = Request::post(&initialize(HANDSHAKE, json!({})));
+        let hello = Request::post(&initialize_request(HANDSHAKE, json!({})));
         let mut ids = Vec::new();
         let mut tasks = 0;
         for number in 0..SESSIONS {
@@ -29,7 +29,7 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
             let opened = connection.send(hello.clone()).await;
             assert_eq!(opened.status, 200);
             ids.push(opened.header("mcp-session-id").unwrap().to_owned());
-            connection.body().await;
+            connection.read_body().await;
             if number == 100 {
                 tasks = live_tasks();
             }
@@ -37,7 +37,7 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
         assert_eq!(live_tasks(), tasks, "a session at rest has no task");
         let full = connections[0].send(hello.clone()).await;
         assert_eq!(full.status, 503);
-        connections[0].body().await;
+        connections[0].read_body().await;
         // All of them are there.
         for number in [0, 1, SESSIONS / 2, SESSIONS - 1] {
             let client = Client::Session(ids[number].clone());
@@ -47,7 +47,7 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
         // There is room again when somebody has looked often enough.
         loop {
             let opened = connections[0].send(hello.clone()).await;
-            connections[0].body().await;
+            connections[0].read_body().await;
             if opened.status == 200 {
                 break;
             }
@@ -63,7 +63,7 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
             let connection = &mut connections[number % 4];
             let unknown = connection.send(Client::Session(id.clone()).echo()).await;
             assert_eq!(unknown.status, 404, "session {number}");
-            connection.body().await;
+            connection.read_body().await;
         }
         serving.stop().await.unwrap();
     });
@@ -84,13 +84,13 @@ fn a_thousand_streams_hear_of_a_change_once_each() {
             let status = match number % 2 {
                 0 => connection.send(listen(number)).await.status,
                 _ => {
-                    let id = open(&serving, HANDSHAKE, json!({})).await;
-                    connection.send(Request::stream(&id)).await.status
+                    let id = open_session(&serving, HANDSHAKE, json!({})).await;
+                    connection.send(Request::get_stream(&id)).await.status
                 }
             };
             assert_eq!(status, 200);
             // The acknowledgement, or the event that begins a stream.
-            connection.event().await.unwrap();
+            connection.next_event().await.unwrap();
             clients.push(connection);
         }
         // The listener, what looks after sessions, and the connections: no stream has a task of its own.
@@ -98,16 +98,16 @@ fn a_thousand_streams_hear_of_a_change_once_each() {
         for change in ["one", "two"] {
             stage.server.add(Tool::new(change).handler(|| async { "x" })).unwrap();
             for client in &mut clients {
-                assert_eq!(client.message().await.unwrap()["method"], "notifications/tools/list_changed");
+                assert_eq!(client.next_message().await.unwrap()["method"], "notifications/tools/list_changed");
             }
         }
         // Whatever comes next is the end: nobody has heard of a change twice.
         let stopping = tokio::spawn(serving.stop());
         for (number, client) in clients.iter_mut().enumerate() {
             if number % 2 == 0 {
-                assert_eq!(client.message().await.unwrap()["id"], number);
+                assert_eq!(client.next_message().await.unwrap()["id"], number);
             }
-            assert_eq!(client.message().await, None);
+            assert_eq!(client.next_message().await, None);
         }
         stopping.await.unwrap().unwrap();
         until(|| live_tasks() <= 1).await;
@@ -167,13 +167,13 @@ fn a_request_that_waits_has_no_task_of_its_own() {
             for tool in ["wait", "talk"] {
                 until(|| live_tasks() == 2).await;
                 let mut connection = serving.connect().await;
-                connection.begin(&client.call(1, tool, super::talk(0, 1))).await;
+                connection.write_request(&client.call(1, tool, super::talk(0, 1))).await;
                 stage.step(0).await;
                 assert_eq!(live_tasks(), 3);
                 stage.let_go(1);
                 assert!(stage.end().await);
-                connection.head().await.unwrap();
-                connection.body().await;
+                connection.read_head().await.unwrap();
+                connection.read_body().await;
             }
         }
         serving.stop().await.unwrap();
@@ -182,7 +182,7 @@ fn a_request_that_waits_has_no_task_of_its_own() {
 
 async fn whole(connection: &mut Connection, request: Request) -> String {
     assert_eq!(connection.send(request).await.status, 200);
-    connection.body().await
+    connection.read_body().await
 }
 
 #[test]
@@ -194,15 +194,15 @@ fn more_connections_than_may_be_wait_and_are_served_in_turn() {
         stage.step(0).await;
         stage.step(0).await;
         let mut late = serving.connect().await;
-        late.begin(&Client::Stateless.echo()).await;
+        late.write_request(&Client::Stateless.echo()).await;
         drop(held);
-        assert_eq!(late.head().await.unwrap().status, 200);
+        assert_eq!(late.read_head().await.unwrap().status, 200);
         serving.stop().await.unwrap();
     });
 }
 
-async fn waiting(serving: &Serving) -> Connection {
+async fn waiting(serving: &TestServer) -> Connection {
     let mut connection = serving.connect().await;
-    connection.begin(&Client::Stateless.wait(1)).await;
+    connection.write_request(&Client::Stateless.wait(1)).await;
     connection
 }

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Request, Response, Serving, open};
+use tsugite_testkit::http::{Request, Response, TestServer, open_session};
 
 /// The revision of the tests that need a session.
 const HANDSHAKE: &str = "2025-11-25";
@@ -180,8 +180,8 @@ impl Stage {
         Self { server: server.http(http), go, steps, ends }
     }
 
-    async fn serve(&self) -> Serving {
-        Serving::start(&self.server).await
+    async fn serve(&self) -> TestServer {
+        TestServer::start(&self.server).await
     }
 
     fn let_go(&self, steps: usize) {
@@ -236,12 +236,12 @@ enum Client {
 }
 
 impl Client {
-    async fn session(serving: &Serving) -> Self {
-        Self::Session(open(serving, HANDSHAKE, json!({})).await)
+    async fn session(serving: &TestServer) -> Self {
+        Self::Session(open_session(serving, HANDSHAKE, json!({})).await)
     }
 
     /// One of each era.
-    async fn both(serving: &Serving) -> [Self; 2] {
+    async fn both(serving: &TestServer) -> [Self; 2] {
         [Self::Stateless, Self::session(serving).await]
     }
 
@@ -274,7 +274,7 @@ impl Client {
 
     /// The rest of a stream after an event.
     fn after(&self, event: &str) -> Request {
-        Request::stream(self.id()).header("Last-Event-ID", event)
+        Request::get_stream(self.id()).header("Last-Event-ID", event)
     }
 }
 

@@ -16,13 +16,13 @@ fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
             let mut unread = serving.connect().await;
-            unread.begin(&client.call(1, "flood", talk(0, 64 << 10))).await;
+            unread.write_request(&client.call(1, "flood", talk(0, 64 << 10))).await;
             // By now the handler waits for its reader, or will soon.
             stage.step(32).await;
             let mut stream = None;
             if let Client::Session(id) = &client {
                 let mut news = serving.connect().await;
-                assert_eq!(news.send(Request::stream(id)).await.status, 200);
+                assert_eq!(news.send(Request::get_stream(id)).await.status, 200);
                 stream = Some(news);
             }
             for _ in 0..50 {
@@ -33,15 +33,15 @@ fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
             if let Some(mut stream) = stream {
                 let tool = tsugite::prelude::Tool::new("more").handler(|| async { "more" });
                 stage.server.add(tool).unwrap();
-                let news = stream.message().await.unwrap();
+                let news = stream.next_message().await.unwrap();
                 assert_eq!(news["method"], "notifications/tools/list_changed");
             }
             // It is still there, and ends when it is let.
             stage.let_go(1);
-            let head = unread.head().await.unwrap();
+            let head = unread.read_head().await.unwrap();
             assert_eq!(head.status, 200);
             let mut last = None;
-            while let Some(message) = unread.message().await {
+            while let Some(message) = unread.next_message().await {
                 last = Some(message);
             }
             assert_eq!(text_of(&last.unwrap()), "flooded");
@@ -64,18 +64,18 @@ fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
         // A stream is a use, and so is a call; the call may be silent, or a stream, or have lost its client.
         let watched = Client::session(&serving).await;
         let mut stream = serving.connect().await;
-        stream.send(Request::stream(watched.id())).await;
+        stream.send(Request::get_stream(watched.id())).await;
         for tool in ["wait", "talk"] {
             let client = Client::session(&serving).await;
             let mut connection = serving.connect().await;
-            connection.begin(&client.call(1, tool, talk(0, 1))).await;
+            connection.write_request(&client.call(1, tool, talk(0, 1))).await;
             stage.step(0).await;
             connections.push((client, connection));
         }
         let lonely = Client::session(&serving).await;
         let mut lost = serving.connect().await;
         lost.send(lonely.call(1, "talk", talk(0, 1))).await;
-        let primed = lost.event().await.unwrap().id.unwrap();
+        let primed = lost.next_event().await.unwrap().id.unwrap();
         stage.step(0).await;
         drop(lost);
         // Twice the time; whoever looks after sessions looks each minute, or a moment later, since timers are rounded up.
@@ -94,12 +94,12 @@ fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
         stage.let_go(3);
         let (_, mut talked) = connections.pop().unwrap();
         let (_, mut waited) = connections.pop().unwrap();
-        waited.head().await.unwrap();
-        assert_eq!(text_of(&serde_json::from_str(&waited.body().await).unwrap()), "waited");
-        talked.head().await.unwrap();
+        waited.read_head().await.unwrap();
+        assert_eq!(text_of(&serde_json::from_str(&waited.read_body().await).unwrap()), "waited");
+        talked.read_head().await.unwrap();
         for stream in [&mut talked, &mut again] {
-            assert_eq!(stream.message().await.unwrap()["method"], "notifications/progress");
-            assert_eq!(text_of(&stream.message().await.unwrap()), "talked");
+            assert_eq!(stream.next_message().await.unwrap()["method"], "notifications/progress");
+            assert_eq!(text_of(&stream.next_message().await.unwrap()), "talked");
         }
         for _ in 0..3 {
             assert!(stage.end().await);
@@ -116,8 +116,8 @@ fn an_answer_that_was_given_to_nobody_is_fetched_once_and_what_was_seen_does_not
         let client = Client::session(&serving).await;
         let mut connection = serving.connect().await;
         connection.send(client.call(1, "talk", talk(2, 1))).await;
-        connection.event().await.unwrap();
-        let seen = connection.event().await.unwrap();
+        connection.next_event().await.unwrap();
+        let seen = connection.next_event().await.unwrap();
         assert_eq!(seen.json()["params"]["progress"], 0);
         drop(connection);
         stage.let_go(3);
@@ -138,7 +138,7 @@ fn an_answer_that_was_given_to_nobody_is_fetched_once_and_what_was_seen_does_not
         let mut connection = serving.connect().await;
         let mut said = connection.send(client.call(2, "talk", talk(0, 1))).await;
         stage.let_go(1);
-        said.body = connection.body().await;
+        said.body = connection.read_body().await;
         let said = said.events();
         let rest = serving.send(client.after(said[0].id.as_deref().unwrap())).await.events();
         assert_eq!(rest.last(), said.last());
@@ -159,10 +159,10 @@ fn small_writes_do_not_wait_for_each_other() {
             for id in 0..1_000 {
                 let head = connection.send(client.call(id, "talk", talk(0, 1))).await;
                 assert_eq!(head.header("content-type"), Some("text/event-stream"));
-                assert_eq!(connection.message().await.unwrap()["method"], "notifications/progress");
+                assert_eq!(connection.next_message().await.unwrap()["method"], "notifications/progress");
                 stage.let_go(1);
-                assert_eq!(text_of(&connection.message().await.unwrap()), "talked");
-                assert_eq!(connection.message().await, None);
+                assert_eq!(text_of(&connection.next_message().await.unwrap()), "talked");
+                assert_eq!(connection.next_message().await, None);
             }
         }
         serving.stop().await.unwrap();
@@ -183,7 +183,7 @@ fn what_is_ready_together_leaves_in_one_write() {
             let mut buffer = vec![0; 64 << 10];
             let mut read = |request: Option<Request>, progress: usize, answered: bool| {
                 if let Some(request) = request {
-                    socket.write_all(&request.bytes()).unwrap();
+                    socket.write_all(&request.to_bytes()).unwrap();
                 }
                 let read = socket.read(&mut buffer).unwrap();
                 let text = String::from_utf8_lossy(&buffer[..read]);
@@ -215,37 +215,37 @@ fn a_call_that_is_cancelled_or_finished_leaves_nothing_behind() {
         let client = Client::session(&serving).await;
         let mut other = serving.connect().await;
         other.send(client.echo()).await;
-        other.body().await;
+        other.read_body().await;
         // Connections that are over are gone; this one stays.
         let mut connection = serving.connect().await;
         connection.send(client.echo()).await;
-        connection.body().await;
+        connection.read_body().await;
         // The listener, what looks after sessions, and two connections.
         let before = 4;
         until(|| live_tasks() == before).await;
         for (id, tool) in [(1, "wait"), (2, "talk"), (1, "talk"), (2, "wait")] {
-            connection.begin(&client.call(id, tool, talk(1, 1))).await;
+            connection.write_request(&client.call(id, tool, talk(1, 1))).await;
             stage.step(0).await;
             // It can be cancelled as soon as its id is taken.
             while other.send(client.call(id, "echo", json!({}))).await.status == 200
-                && !other.body().await.contains("already in use")
+                && !other.read_body().await.contains("already in use")
             {}
             let params = json!({"requestId": id});
             let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
             assert_eq!(other.send(client.request(cancel)).await.status, 202);
-            other.body().await;
+            other.read_body().await;
             assert!(!stage.end().await, "it was dropped");
-            assert_eq!(connection.head().await.unwrap().status, 200);
-            let said = connection.body().await;
+            assert_eq!(connection.read_head().await.unwrap().status, 200);
+            let said = connection.read_body().await;
             assert!(!said.contains("result") && !said.contains("error"), "{said}");
             until(|| live_tasks() == before).await;
             // Its id is free again, on the same connection.
-            connection.begin(&client.call(id, tool, talk(1, 1))).await;
+            connection.write_request(&client.call(id, tool, talk(1, 1))).await;
             stage.step(0).await;
             stage.let_go(2);
             assert!(stage.end().await);
-            assert_eq!(connection.head().await.unwrap().status, 200);
-            connection.body().await;
+            assert_eq!(connection.read_head().await.unwrap().status, 200);
+            connection.read_body().await;
             if tool == "wait" {
                 stage.go.acquire().await.unwrap().forget();
             }

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tsugite::prelude::*;
 use tsugite::store::{VersionedValue, EventBatch, Precondition, LogLimits, MemoryStore, StoreFuture, Store, StoreResult};
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Event, Request};
+use tsugite_testkit::http::{SseEvent, Request};
 
 use super::{Client, Stage, run, talk, text_of};
 
@@ -29,7 +29,7 @@ fn a_client_that_comes_back_in_time_loses_and_doubles_nothing() {
         let mut said = 0;
         while said < 100 {
             // One is heard, and the others are said to nobody: as many as the log holds, and fewer.
-            let event = connection.event().await.unwrap();
+            let event = connection.next_event().await.unwrap();
             last.clone_from(event.id.as_ref().unwrap());
             heard.push(event);
             if heard.last().unwrap().data.is_empty() {
@@ -50,9 +50,9 @@ fn a_client_that_comes_back_in_time_loses_and_doubles_nothing() {
         }
         stage.let_go(1);
         while heard.last().is_some_and(|event| !event.data.contains(r#""result""#)) {
-            heard.push(connection.event().await.unwrap());
+            heard.push(connection.next_event().await.unwrap());
         }
-        assert_eq!(connection.event().await, None);
+        assert_eq!(connection.next_event().await, None);
         heard.retain(|event| !event.data.is_empty());
         let progress: Vec<_> =
             heard.iter().filter_map(|event| event.json()["params"]["progress"].as_u64()).collect();
@@ -63,9 +63,9 @@ fn a_client_that_comes_back_in_time_loses_and_doubles_nothing() {
     });
 }
 
-async fn hear(connection: &mut tsugite_testkit::http::Connection, heard: &mut Vec<Event>) {
+async fn hear(connection: &mut tsugite_testkit::http::Connection, heard: &mut Vec<SseEvent>) {
     loop {
-        let event = connection.event().await.unwrap();
+        let event = connection.next_event().await.unwrap();
         if !event.data.is_empty() {
             return heard.push(event);
         }
@@ -86,14 +86,14 @@ fn a_client_that_comes_back_too_late_is_told_so() {
             let client = Client::session(&serving).await;
             let mut connection = serving.connect().await;
             connection.send(client.call(1, "talk", talk(20, size))).await;
-            let primed = connection.event().await.unwrap().id.unwrap();
+            let primed = connection.next_event().await.unwrap().id.unwrap();
             drop(connection);
             stage.let_go(21);
             assert!(stage.end().await);
             // The event that begins the stream, 21 of progress, and the answer.
             seen.wait_for(|logs| logs.values().any(|last| *last == 23)).await.unwrap();
             let refused = serving.send(client.after(&primed)).await;
-            assert_eq!((refused.status, refused.code()), (400, Some(-32600)), "{refused:?}");
+            assert_eq!((refused.status, refused.error_code()), (400, Some(-32600)), "{refused:?}");
             assert!(refused.body.contains("Last-Event-ID"), "{refused:?}");
             // The end is still there for whoever has seen the rest.
             let near = primed.replace("-1", "-21");
@@ -141,8 +141,8 @@ fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
         let client = Client::session(&serving).await;
         let mut connection = serving.connect().await;
         connection.send(client.call(1, "talk", talk(0, 1))).await;
-        connection.event().await.unwrap();
-        let heard = connection.event().await.unwrap();
+        connection.next_event().await.unwrap();
+        let heard = connection.next_event().await.unwrap();
         drop(connection);
         stage.step(0).await;
         // The time of what was said so far is over.
@@ -151,7 +151,7 @@ fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
         let resumed = again.send(client.after(heard.id.as_deref().unwrap())).await;
         assert_eq!(resumed.status, 200, "it has seen all there was: {resumed:?}");
         stage.let_go(1);
-        assert_eq!(text_of(&again.message().await.unwrap()), "talked");
+        assert_eq!(text_of(&again.next_message().await.unwrap()), "talked");
         serving.stop().await.unwrap();
     });
 }
@@ -163,7 +163,7 @@ fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_ag
         let resources =
             (0..200).map(|number| Resource::new(format!("test://{number}")).handler(|| async { "text" }));
         let server = resources.fold(stage.server.clone(), Server::resource);
-        let serving = tsugite_testkit::http::Serving::start(&server).await;
+        let serving = tsugite_testkit::http::TestServer::start(&server).await;
         let client = Client::session(&serving).await;
         for number in 0..200 {
             let params = json!({"uri": format!("test://{number}")});
@@ -172,8 +172,8 @@ fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_ag
             assert_eq!(serving.send(client.request(subscribe)).await.status, 200);
         }
         let mut connection = serving.connect().await;
-        assert_eq!(connection.send(Request::stream(client.id())).await.status, 200);
-        let mut last = connection.event().await.unwrap().id.unwrap();
+        assert_eq!(connection.send(Request::get_stream(client.id())).await.status, 200);
+        let mut last = connection.next_event().await.unwrap().id.unwrap();
         let mut heard = Vec::new();
         // Told from another thread, at any time.
         let told = tokio::spawn(async move {
@@ -183,7 +183,7 @@ fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_ag
             }
         });
         while heard.len() < 200 {
-            let event = connection.event().await.unwrap();
+            let event = connection.next_event().await.unwrap();
             last.clone_from(event.id.as_ref().unwrap());
             if event.data.is_empty() {
                 continue;
@@ -219,21 +219,21 @@ fn what_the_stream_before_took_while_the_next_one_was_asked_for_comes_on_the_nex
             assert_eq!(serving.send(client.request(subscribe)).await.status, 200);
         }
         let mut before = serving.connect().await;
-        before.send(Request::stream(client.id())).await;
-        let primed = before.event().await.unwrap().id.unwrap();
+        before.send(Request::get_stream(client.id())).await;
+        let primed = before.next_event().await.unwrap().id.unwrap();
         // What is read is read now, and arrives when the gate opens.
         *gate.lock().unwrap() = Some(Arc::new(Semaphore::new(0)));
         let mut next = serving.connect().await;
-        next.begin(&client.after(&primed)).await;
+        next.write_request(&client.after(&primed)).await;
         seen.wait_for(|logs| logs.contains_key(READ)).await.unwrap();
         stage.server.notify_resource_updated("test://1");
-        assert_eq!(before.message().await.unwrap()["params"]["uri"], "test://1");
+        assert_eq!(before.next_message().await.unwrap()["params"]["uri"], "test://1");
         gate.lock().unwrap().take().unwrap().add_permits(1);
-        assert_eq!(next.head().await.unwrap().status, 200);
-        assert_eq!(next.message().await.unwrap()["params"]["uri"], "test://1");
+        assert_eq!(next.read_head().await.unwrap().status, 200);
+        assert_eq!(next.next_message().await.unwrap()["params"]["uri"], "test://1");
         stage.server.notify_resource_updated("test://2");
-        assert_eq!(next.message().await.unwrap()["params"]["uri"], "test://2");
-        assert_eq!(before.message().await, None);
+        assert_eq!(next.next_message().await.unwrap()["params"]["uri"], "test://2");
+        assert_eq!(before.next_message().await, None);
         serving.stop().await.unwrap();
     });
 }

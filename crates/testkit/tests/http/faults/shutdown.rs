@@ -21,10 +21,10 @@ fn what_is_under_way_finishes_and_nothing_new_begins() {
         for client in &clients {
             for id in 0..20 {
                 let mut connection = serving.connect().await;
-                connection.begin(&client.wait(id)).await;
+                connection.write_request(&client.wait(id)).await;
                 waiting.push(connection);
                 let mut connection = serving.connect().await;
-                connection.begin(&client.call(100 + id, "talk", talk(1, 1))).await;
+                connection.write_request(&client.call(100 + id, "talk", talk(1, 1))).await;
                 talking.push(connection);
             }
         }
@@ -33,48 +33,48 @@ fn what_is_under_way_finishes_and_nothing_new_begins() {
         }
         // One whose client is gone.
         let mut lost = serving.connect().await;
-        lost.begin(&clients[1].wait(200)).await;
+        lost.write_request(&clients[1].wait(200)).await;
         stage.step(0).await;
         drop(lost);
         for _ in 0..5 {
             let id = Client::session(&serving).await;
             let mut stream = serving.connect().await;
-            assert_eq!(stream.send(Request::stream(id.id())).await.status, 200);
+            assert_eq!(stream.send(Request::get_stream(id.id())).await.status, 200);
             streams.push(stream);
         }
         let params = json!({"notifications": {"toolsListChanged": true}});
         let listen = json!({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen", "params": params});
         let mut listening = serving.connect().await;
         assert_eq!(listening.send(Request::stateless(listen)).await.status, 200);
-        listening.message().await.unwrap();
+        listening.next_message().await.unwrap();
         let mut idle = serving.connect().await;
         assert_eq!(idle.send(Client::Stateless.echo()).await.status, 200);
-        idle.body().await;
+        idle.read_body().await;
         let mut fresh = serving.connect().await;
 
-        serving.begin_to_stop();
+        serving.request_stop();
         for stream in &mut streams {
-            assert_eq!(stream.message().await, None);
+            assert_eq!(stream.next_message().await, None);
         }
-        let ended = listening.message().await.unwrap();
+        let ended = listening.next_message().await.unwrap();
         assert_eq!((&ended["id"], ended.get("result").is_some()), (&json!("l"), true));
-        assert_eq!(listening.message().await, None);
-        assert!(idle.head().await.is_none());
-        assert!(fresh.head().await.is_none());
+        assert_eq!(listening.next_message().await, None);
+        assert!(idle.read_head().await.is_none());
+        assert!(fresh.read_head().await.is_none());
         assert!(TcpStream::connect(serving.address).await.is_err());
 
         stage.let_go(20 * 2 + 20 * 2 * 2 + 1);
         for connection in &mut waiting {
-            assert_eq!(connection.head().await.unwrap().status, 200);
-            assert_eq!(text_of(&serde_json::from_str(&connection.body().await).unwrap()), "waited");
+            assert_eq!(connection.read_head().await.unwrap().status, 200);
+            assert_eq!(text_of(&serde_json::from_str(&connection.read_body().await).unwrap()), "waited");
         }
         for connection in &mut talking {
-            assert_eq!(connection.head().await.unwrap().status, 200);
+            assert_eq!(connection.read_head().await.unwrap().status, 200);
             for step in 0..2 {
-                assert_eq!(connection.message().await.unwrap()["params"]["progress"], step);
+                assert_eq!(connection.next_message().await.unwrap()["params"]["progress"], step);
             }
-            assert_eq!(text_of(&connection.message().await.unwrap()), "talked");
-            assert_eq!(connection.message().await, None);
+            assert_eq!(text_of(&connection.next_message().await.unwrap()), "talked");
+            assert_eq!(connection.next_message().await, None);
         }
         serving.stop().await.unwrap();
         for _ in 0..81 {
@@ -109,18 +109,18 @@ fn what_takes_longer_than_the_grace_is_cut_off() {
         for client in &clients {
             for (id, tool) in [(1, "wait"), (2, "talk"), (3, "flood")] {
                 let mut connection = serving.connect().await;
-                connection.begin(&client.call(id, tool, talk(1, 64 << 10))).await;
+                connection.write_request(&client.call(id, tool, talk(1, 64 << 10))).await;
                 stage.step(0).await;
                 connections.push(connection);
             }
         }
         // One whose client is gone.
         let mut lost = serving.connect().await;
-        lost.begin(&clients[1].wait(200)).await;
+        lost.write_request(&clients[1].wait(200)).await;
         stage.step(0).await;
         drop(lost);
         // Half a head, half a body.
-        let bytes = clients[0].echo().bytes();
+        let bytes = clients[0].echo().to_bytes();
         for sent in [20, bytes.len() - 5] {
             let mut connection = serving.connect().await;
             connection.socket().write_all(&bytes[..sent]).await.unwrap();

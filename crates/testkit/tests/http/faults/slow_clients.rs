@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tsugite::server::Tool;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::Serving;
+use tsugite_testkit::http::TestServer;
 
 use super::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
 
@@ -20,13 +20,13 @@ fn a_body_that_stalls_is_refused_in_its_time() {
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
             let request = client.echo();
-            let bytes = request.bytes();
+            let bytes = request.to_bytes();
             for missing in [1, request.body.len()] {
                 let mut connection = serving.connect().await;
                 connection.socket().write_all(&bytes[..bytes.len() - missing]).await.unwrap();
-                let refused = connection.head().await.unwrap();
+                let refused = connection.read_head().await.unwrap();
                 assert_eq!(refused.status, 408);
-                assert!(connection.body().await.contains("took too long"));
+                assert!(connection.read_body().await.contains("took too long"));
                 // What would follow can no longer be told from the rest of the body.
                 assert_eq!(connection.socket().read(&mut [0]).await.unwrap_or(0), 0);
             }
@@ -41,7 +41,7 @@ fn a_head_that_stalls_or_comes_byte_by_byte_ends_its_connection() {
     run(async || {
         let stage = Stage::new(Http::new().time_limits(SHORT, LONG, LONG));
         let serving = stage.serve().await;
-        let bytes = Client::Stateless.echo().bytes();
+        let bytes = Client::Stateless.echo().to_bytes();
         for sent in [0, 1, 40] {
             let mut connection = serving.connect().await;
             connection.socket().write_all(&bytes[..sent]).await.unwrap();
@@ -86,7 +86,7 @@ fn a_connection_may_be_silent_for_its_time_and_no_longer() {
             let mut connection = serving.connect().await;
             let mut nobody = serving.connect().await;
             for _ in 0..5 {
-                assert!(is_hello(&connection.whole(client.echo()).await));
+                assert!(is_hello(&connection.send_and_read(client.echo()).await));
                 later(short).await;
             }
             assert_eq!(
@@ -96,19 +96,19 @@ fn a_connection_may_be_silent_for_its_time_and_no_longer() {
             );
             // While it is answered, and while a stream is open, it has nothing to say.
             for tool in ["wait", "talk"] {
-                connection.begin(&client.call(1, tool, talk(0, 1))).await;
+                connection.write_request(&client.call(1, tool, talk(0, 1))).await;
                 stage.step(0).await;
                 for _ in 0..5 {
                     later(limit * 2).await;
                     assert!(is_hello(&serving.send(client.echo()).await));
                 }
                 stage.let_go(1);
-                connection.head().await.unwrap();
-                assert!(connection.body().await.contains("ed\"}]"));
+                connection.read_head().await.unwrap();
+                assert!(connection.read_body().await.contains("ed\"}]"));
                 assert!(stage.end().await);
                 later(short).await;
             }
-            assert!(is_hello(&connection.whole(client.echo()).await));
+            assert!(is_hello(&connection.send_and_read(client.echo()).await));
             // Half a head is no request.
             connection.socket().write_all(b"POST /mcp HTTP/1.1\r\nHost:").await.unwrap();
             for _ in 0..4 {
@@ -127,17 +127,17 @@ fn an_answer_may_take_longer_to_be_read_than_a_head_to_arrive() {
         let stage = Stage::new(Http::new().time_limits(limit, limit, limit));
         // More than any socket holds.
         let large = Tool::new("large").handler(|| async { "x".repeat(24 << 20) });
-        let serving = Serving::start(&stage.server.clone().tool(large)).await;
+        let serving = TestServer::start(&stage.server.clone().tool(large)).await;
         for client in Client::both(&serving).await {
             let mut connection = serving.connect().await;
             connection.send(client.call(1, "large", json!({}))).await;
             for _ in 0..4 {
                 later(short).await;
-                assert!(connection.part(4 << 20).await.ends_with(b"xxx"));
+                assert!(connection.read_part(4 << 20).await.ends_with(b"xxx"));
             }
-            assert!(connection.body().await.contains("xxx\"}]"));
+            assert!(connection.read_body().await.contains("xxx\"}]"));
             later(short).await;
-            assert!(is_hello(&connection.whole(client.echo()).await));
+            assert!(is_hello(&connection.send_and_read(client.echo()).await));
             for _ in 0..4 {
                 later(short).await;
             }
@@ -153,10 +153,10 @@ fn nobody_is_served_on_when_the_listener_is_dropped() {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let mut idle = serving.connect().await;
-        idle.whole(Client::Stateless.echo()).await;
+        idle.send_and_read(Client::Stateless.echo()).await;
         let mut silent = serving.connect().await;
         let mut busy = serving.connect().await;
-        busy.begin(&Client::Stateless.wait(1)).await;
+        busy.write_request(&Client::Stateless.wait(1)).await;
         stage.step(0).await;
         drop(serving);
         assert!(!stage.end().await);
@@ -175,28 +175,28 @@ fn a_reader_that_stops_loses_its_connection_and_nobody_else_does() {
         let serving = stage.serve().await;
         let [stateless, session] = Client::both(&serving).await;
         let mut unread = serving.connect().await;
-        unread.begin(&stateless.call(1, "flood", talk(0, 64 << 10))).await;
+        unread.write_request(&stateless.call(1, "flood", talk(0, 64 << 10))).await;
         stage.step(32).await;
         assert!(is_hello(&serving.send(stateless.echo()).await));
         assert!(!stage.end().await, "its connection is gone, and with it the call");
-        while unread.message().await.is_some() {}
+        while unread.next_message().await.is_some() {}
 
         let mut unread = serving.connect().await;
-        unread.begin(&session.call(1, "flood", talk(0, 64 << 10))).await;
+        unread.write_request(&session.call(1, "flood", talk(0, 64 << 10))).await;
         assert!(is_hello(&serving.send(session.echo()).await));
         // 64 MB, which no socket holds: it goes on without its connection, and of what it says the log keeps 1 MiB.
         stage.step(1_000).await;
         stage.let_go(1);
         assert!(stage.end().await);
-        unread.head().await.unwrap();
+        unread.read_head().await.unwrap();
         let mut last = None;
-        while let Some(event) = unread.event().await {
+        while let Some(event) = unread.next_event().await {
             assert!(!event.data.contains(r#""result""#), "the connection was gone by then");
             last = event.id;
         }
         // Far too late, and told so.
         let refused = serving.send(session.after(&last.unwrap())).await;
-        assert_eq!((refused.status, refused.code()), (400, Some(-32600)));
+        assert_eq!((refused.status, refused.error_code()), (400, Some(-32600)));
         assert!(is_hello(&serving.send(session.echo()).await));
         until(|| live_tasks() == 2).await;
         serving.stop().await.unwrap();
@@ -210,12 +210,12 @@ fn a_reader_that_is_slow_but_reads_on_gets_everything() {
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
             let mut connection = serving.connect().await;
-            connection.begin(&client.call(1, "flood", talk(0, 64 << 10))).await;
+            connection.write_request(&client.call(1, "flood", talk(0, 64 << 10))).await;
             stage.step(32).await;
-            connection.head().await.unwrap();
+            connection.read_head().await.unwrap();
             let mut next = 1;
             let answer = loop {
-                let message = connection.message().await.unwrap();
+                let message = connection.next_message().await.unwrap();
                 match message["params"]["progress"].as_u64() {
                     Some(step) => assert_eq!(step, next),
                     None => break message,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Connection, Request, Serving, initialize, open};
+use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request, open_session};
 
 use super::{call, house, send, stream, with_http, within};
 
@@ -17,9 +17,9 @@ fn post(endpoint: &str, message: &Value) -> Request {
 }
 
 /// Connects, and gives where to post.
-async fn connected(serving: &Serving) -> (Connection, String) {
+async fn connected(serving: &TestServer) -> (Connection, String) {
     let mut connection = stream(serving, connect()).await;
-    let first = within(connection.event()).await.unwrap();
+    let first = within(connection.next_event()).await.unwrap();
     assert_eq!(first.event.as_deref(), Some("endpoint"), "{first:?}");
     (connection, first.data)
 }
@@ -27,17 +27,17 @@ async fn connected(serving: &Serving) -> (Connection, String) {
 #[tokio::test]
 async fn a_stream_says_where_to_post_and_then_carries_every_message() {
     // HSSE-001, HSSE-002; HSSE-004: a POST is only acknowledged.
-    let serving = Serving::start(&with_http(Http::new().http_sse())).await;
+    let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (mut connection, endpoint) = connected(&serving).await;
     assert!(endpoint.starts_with('/'), "{endpoint}");
-    let requests = [initialize("2024-11-05", json!({})), call(1, "echo"), call(2, "steps"), call(3, "hides")];
+    let requests = [initialize_request("2024-11-05", json!({})), call(1, "echo"), call(2, "steps"), call(3, "hides")];
     let mut heard = Vec::new();
     for request in &requests {
         let accepted = send(&serving, post(&endpoint, request)).await;
         assert_eq!(accepted.status, 202, "{accepted:?}");
         assert!(!accepted.body.contains("jsonrpc"), "{accepted:?}");
         loop {
-            let event = within(connection.event()).await.unwrap();
+            let event = within(connection.next_event()).await.unwrap();
             assert_eq!(event.event.as_deref(), Some("message"), "{event:?}");
             let message = event.json();
             let is_answer = message["id"] == request["id"];
@@ -55,18 +55,18 @@ async fn a_stream_says_where_to_post_and_then_carries_every_message() {
 #[tokio::test]
 async fn the_endpoint_of_a_stream_leads_to_it_and_to_no_other() {
     // HSSE-014
-    let serving = Serving::start(&with_http(Http::new().http_sse())).await;
+    let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (mut first, to_first) = connected(&serving).await;
     let (mut second, to_second) = connected(&serving).await;
     let ids: HashSet<_> = [&to_first, &to_second].into_iter().collect();
     assert_eq!(ids.len(), 2);
     for (endpoint, name) in [(&to_first, "first"), (&to_second, "second")] {
-        let mut opening = initialize("2024-11-05", json!({}));
+        let mut opening = initialize_request("2024-11-05", json!({}));
         opening["id"] = json!(name);
         assert_eq!(send(&serving, post(endpoint, &opening)).await.status, 202);
     }
-    assert_eq!(within(first.message()).await.unwrap()["id"], "first");
-    assert_eq!(within(second.message()).await.unwrap()["id"], "second");
+    assert_eq!(within(first.next_message()).await.unwrap()["id"], "first");
+    assert_eq!(within(second.next_message()).await.unwrap()["id"], "second");
     let guess = to_first.replace(|letter: char| letter.is_ascii_digit(), "x");
     for unknown in ["/messages", "/messages?sessionId=", "/messages?sessionId=1", &format!("{guess}x")] {
         let refused = send(&serving, post(unknown, &call(1, "echo"))).await;
@@ -81,9 +81,9 @@ async fn the_endpoint_of_a_stream_leads_to_it_and_to_no_other() {
 #[tokio::test]
 async fn a_page_of_a_foreign_origin_reaches_neither_the_stream_nor_the_endpoint() {
     // HSSE-005
-    let serving = Serving::start(&with_http(Http::new().http_sse())).await;
+    let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (_connection, endpoint) = connected(&serving).await;
-    let message = initialize("2024-11-05", json!({}));
+    let message = initialize_request("2024-11-05", json!({}));
     for origin in ["https://evil.example", "http://localhost.evil.example", "null"] {
         for request in [connect(), post(&endpoint, &message)] {
             let refused = send(&serving, request.header("Origin", origin)).await;
@@ -99,14 +99,14 @@ async fn a_page_of_a_foreign_origin_reaches_neither_the_stream_nor_the_endpoint(
 #[tokio::test]
 async fn old_clients_are_served_beside_new_ones_where_somebody_asks_for_it() {
     // HSSE-007; HSSE-012: not unless asked for.
-    let both = Serving::start(&with_http(Http::new().http_sse())).await;
+    let both = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (_connection, endpoint) = connected(&both).await;
-    assert_eq!(send(&both, post(&endpoint, &initialize("2024-11-05", json!({})))).await.status, 202);
-    let session = open(&both, "2025-11-25", json!({})).await;
+    assert_eq!(send(&both, post(&endpoint, &initialize_request("2024-11-05", json!({})))).await.status, 202);
+    let session = open_session(&both, "2025-11-25", json!({})).await;
     assert_eq!(send(&both, Request::post(&call(1, "echo")).session(&session)).await.status, 200);
     assert_eq!(send(&both, Request::stateless(call(1, "echo"))).await.status, 200);
 
-    let only = Serving::start(&house().server).await;
+    let only = TestServer::start(&house().server).await;
     assert_eq!(send(&only, connect()).await.status, 404);
     assert_eq!(send(&only, post(&endpoint, &call(1, "echo"))).await.status, 404);
 }

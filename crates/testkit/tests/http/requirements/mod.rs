@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Connection, Request, Response, Serving};
+use tsugite_testkit::http::{Connection, Request, Response, TestServer};
 
 /// The revisions of the handshake that know Streamable HTTP.
 const HANDSHAKES: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -105,12 +105,12 @@ async fn within<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), what).await.unwrap_or_else(|_| panic!("silence"))
 }
 
-async fn send(serving: &Serving, request: Request) -> Response {
+async fn send(serving: &TestServer, request: Request) -> Response {
     within(serving.send(request)).await
 }
 
 /// Opens a stream.
-async fn stream(serving: &Serving, request: Request) -> Connection {
+async fn stream(serving: &TestServer, request: Request) -> Connection {
     let mut connection = serving.connect().await;
     let head = within(connection.send(request)).await;
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")), "{head:?}");
@@ -120,14 +120,14 @@ async fn stream(serving: &Serving, request: Request) -> Connection {
 /// All that is still to come on a stream, until it ends.
 async fn rest(mut stream: Connection) -> Vec<Value> {
     let mut all = Vec::new();
-    while let Some(message) = within(stream.message()).await {
+    while let Some(message) = within(stream.next_message()).await {
         all.push(message);
     }
     all
 }
 
 /// Ends a session: after that its streams end.
-async fn delete(serving: &Serving, session: &str) {
+async fn delete(serving: &TestServer, session: &str) {
     let deleted = send(serving, Request::new("DELETE").session(session)).await;
     assert_eq!(deleted.status, 200, "{deleted:?}");
 }

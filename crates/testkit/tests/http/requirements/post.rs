@@ -3,21 +3,21 @@
 use serde_json::{Value, json};
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Request, Response, Serving, open};
+use tsugite_testkit::http::{Request, Response, TestServer, open_session};
 
 use super::{HANDSHAKES, call, house, notice, said, send, stream, with_http};
 
 #[tokio::test]
 async fn one_path_takes_post_and_get() {
     // HTTP-001; HTTP-034: a GET opens a stream of events, or is told that there are none.
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     for revision in HANDSHAKES {
-        let session = open(&serving, revision, json!({})).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let posted = send(&serving, Request::post(&call(1, "echo")).session(&session)).await;
         assert_eq!((posted.status, posted.json()["id"].clone()), (200, json!(1)), "{posted:?}");
-        stream(&serving, Request::stream(&session)).await;
+        stream(&serving, Request::get_stream(&session)).await;
     }
-    let without = Serving::start(&with_http(Http::new().sessions(false))).await;
+    let without = TestServer::start(&with_http(Http::new().sessions(false))).await;
     let refused = send(&without, Request::new("GET").header("Accept", "text/event-stream")).await;
     assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")), "{refused:?}");
 }
@@ -27,7 +27,7 @@ async fn on_2026_07_28_nothing_but_post_has_a_function() {
     // HTTP-002
     let newest = Revisions::NONE.with(Revision::NEWEST);
     for server in [house().server, house().server.revisions(newest)] {
-        let serving = Serving::start(&server).await;
+        let serving = TestServer::start(&server).await;
         let posted = send(&serving, Request::stateless(call(1, "echo"))).await;
         assert_eq!(posted.status, 200, "{posted:?}");
         for method in ["GET", "DELETE"] {
@@ -42,13 +42,13 @@ async fn on_2026_07_28_nothing_but_post_has_a_function() {
 #[tokio::test]
 async fn a_page_of_a_foreign_origin_is_refused_whatever_it_sends() {
     // HTTP-003: every request, also on a connection that was good before. HTTP-004: 403, and an error without an id.
-    let serving = Serving::start(&with_http(Http::new().allow_origin("https://app.example"))).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&with_http(Http::new().allow_origin("https://app.example"))).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     let requests = [
         Request::post(&call(1, "echo")).session(&session),
         Request::stateless(call(1, "echo")),
         Request::post(&notice("notifications/x")).session(&session),
-        Request::stream(&session),
+        Request::get_stream(&session),
         Request::new("DELETE").session(&session),
     ];
     for origin in [
@@ -62,10 +62,10 @@ async fn a_page_of_a_foreign_origin_is_refused_whatever_it_sends() {
         let mut connection = serving.connect().await;
         let good = connection.send(Request::stateless(call(1, "echo"))).await;
         assert_eq!(good.status, 200);
-        connection.body().await;
+        connection.read_body().await;
         for request in &requests {
             let mut refused = connection.send(request.clone().header("Origin", origin)).await;
-            refused.body = connection.body().await;
+            refused.body = connection.read_body().await;
             assert_eq!(refused.status, 403, "{origin} {request:?}");
             is_error_without_id(&refused);
         }
@@ -75,7 +75,7 @@ async fn a_page_of_a_foreign_origin_is_refused_whatever_it_sends() {
 #[tokio::test]
 async fn a_client_without_an_origin_is_served_and_so_are_pages_that_are_allowed() {
     // HTTP-005; HTTP-003: the list is one of what is allowed.
-    let serving = Serving::start(&with_http(Http::new().allow_origin("https://app.example"))).await;
+    let serving = TestServer::start(&with_http(Http::new().allow_origin("https://app.example"))).await;
     let request = Request::stateless(call(1, "echo"));
     for request in [
         request.clone(),
@@ -91,10 +91,10 @@ async fn a_client_without_an_origin_is_served_and_so_are_pages_that_are_allowed(
 #[tokio::test]
 async fn what_needs_no_answer_is_accepted_with_an_empty_body() {
     // HTTP-013: notifications, responses, and on 2025-03-26 arrays of either.
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     let response = json!({"jsonrpc": "2.0", "id": 77, "result": {}});
     for revision in HANDSHAKES {
-        let session = open(&serving, revision, json!({})).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let mut bodies =
             vec![notice("notifications/x"), notice("notifications/initialized"), response.clone()];
         if revision == "2025-03-26" {
@@ -111,7 +111,7 @@ async fn what_needs_no_answer_is_accepted_with_an_empty_body() {
 #[tokio::test]
 async fn on_2026_07_28_a_notification_is_accepted_with_an_empty_body() {
     // HTTP-014
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     for method in ["notifications/cancelled", "notifications/x"] {
         let accepted = send(&serving, Request::stateless(notice(method))).await;
         assert_eq!((accepted.status, accepted.body.as_str()), (202, ""), "{accepted:?}");
@@ -121,8 +121,8 @@ async fn on_2026_07_28_a_notification_is_accepted_with_an_empty_body() {
 #[tokio::test]
 async fn what_needs_no_answer_and_cannot_be_accepted_gets_an_error_status() {
     // HTTP-015
-    let serving = Serving::start(&house().server).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&house().server).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     let response = json!({"jsonrpc": "2.0", "id": 77, "result": {}});
     let unknown = "A".repeat(32);
     for (request, status) in [
@@ -133,7 +133,7 @@ async fn what_needs_no_answer_and_cannot_be_accepted_gets_an_error_status() {
         (
             Request::post(&notice("notifications/x"))
                 .session(&session)
-                .with("MCP-Protocol-Version", "1999-01-01"),
+                .replace_header("MCP-Protocol-Version", "1999-01-01"),
             400,
         ),
         (Request::post(&response).header("MCP-Protocol-Version", "2026-07-28"), 400),
@@ -156,11 +156,11 @@ fn is_error_without_id(response: &Response) {
 #[tokio::test]
 async fn a_request_is_answered_as_json_or_as_events_that_end_with_the_answer() {
     // HTTP-016, HTTP-018; HTTP-025: after the answer the stream ends.
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     for revision in HANDSHAKES.into_iter().chain(["2026-07-28"]) {
         let request = match revision {
             "2026-07-28" => Request::stateless(call(1, "echo")),
-            _ => Request::post(&call(1, "echo")).session(&open(&serving, revision, json!({})).await),
+            _ => Request::post(&call(1, "echo")).session(&open_session(&serving, revision, json!({})).await),
         };
         let whole = send(&serving, request).await;
         assert_eq!((whole.status, whole.header("content-type")), (200, Some("application/json")));
@@ -168,7 +168,7 @@ async fn a_request_is_answered_as_json_or_as_events_that_end_with_the_answer() {
 
         let request = match revision {
             "2026-07-28" => Request::stateless(call(2, "steps")),
-            _ => Request::post(&call(2, "steps")).session(&open(&serving, revision, json!({})).await),
+            _ => Request::post(&call(2, "steps")).session(&open_session(&serving, revision, json!({})).await),
         };
         // The whole response is read, which it could not be if it did not end.
         let events = send(&serving, request).await;
@@ -182,8 +182,8 @@ async fn a_request_is_answered_as_json_or_as_events_that_end_with_the_answer() {
 #[tokio::test]
 async fn a_batch_is_answered_for_each_of_its_requests_and_together() {
     // HTTP-018; HTTP-021: the answers are one array, also at the end of a stream.
-    let serving = Serving::start(&house().server).await;
-    let session = open(&serving, "2025-03-26", json!({})).await;
+    let serving = TestServer::start(&house().server).await;
+    let session = open_session(&serving, "2025-03-26", json!({})).await;
     let quick = json!([call(1, "echo"), notice("notifications/x"), call(2, "echo")]);
     let answer = send(&serving, Request::post(&quick).session(&session)).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));

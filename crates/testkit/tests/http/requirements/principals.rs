@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tower_service::Service;
 use tsugite::Server;
 use tsugite::server::Principal;
-use tsugite_testkit::http::{Connection, Request, Response, initialize};
+use tsugite_testkit::http::{Connection, Request, Response, initialize_request};
 
 use super::{call, house, within};
 
@@ -38,20 +38,20 @@ async fn gated(server: &Server) -> SocketAddr {
 }
 
 async fn send(address: SocketAddr, user: Option<&str>, request: Request) -> Response {
-    let mut connection = Connection::to(address).await;
+    let mut connection = Connection::connect(address).await;
     let request = match user {
         Some(user) => request.header("X-User", user),
         None => request,
     };
     let mut response = within(connection.send(request)).await;
     if response.header("content-type") != Some("text/event-stream") {
-        response.body = connection.body().await;
+        response.body = connection.read_body().await;
     }
     response
 }
 
 async fn session_of(address: SocketAddr, user: Option<&str>, capabilities: Value) -> String {
-    let opened = send(address, user, Request::post(&initialize("2025-11-25", capabilities))).await;
+    let opened = send(address, user, Request::post(&initialize_request("2025-11-25", capabilities))).await;
     opened.header("mcp-session-id").unwrap().to_owned()
 }
 
@@ -63,7 +63,7 @@ async fn whoever_has_the_id_of_a_session_has_not_the_session() {
     let requests = [
         Request::post(&call(1, "echo")).session(&session),
         Request::post(&super::notice("notifications/x")).session(&session),
-        Request::stream(&session),
+        Request::get_stream(&session),
         Request::new("DELETE").session(&session),
     ];
     for request in &requests {
@@ -86,10 +86,10 @@ async fn a_question_is_answered_by_nobody_but_the_user_it_was_put_to() {
     // ELIC-035
     let address = gated(&house().server).await;
     let session = session_of(address, Some("anna"), json!({"roots": {}})).await;
-    let mut asking = Connection::to(address).await;
+    let mut asking = Connection::connect(address).await;
     let request = Request::post(&call(1, "asks")).session(&session).header("X-User", "anna");
     assert_eq!(asking.send(request).await.status, 200);
-    let question = within(asking.message()).await.unwrap();
+    let question = within(asking.next_message()).await.unwrap();
     let answer = |roots: Value| {
         let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": roots}});
         Request::post(&answer).session(&session)
@@ -99,6 +99,6 @@ async fn a_question_is_answered_by_nobody_but_the_user_it_was_put_to() {
         assert_eq!(send(address, user, answer(forged.clone())).await.status, 404);
     }
     assert_eq!(send(address, Some("anna"), answer(json!([]))).await.status, 202);
-    let answered = within(asking.message()).await.unwrap();
+    let answered = within(asking.next_message()).await.unwrap();
     assert_eq!(answered["result"]["content"][0]["text"], "0 roots", "{answered}");
 }

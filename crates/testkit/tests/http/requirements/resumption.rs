@@ -3,15 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
-use tsugite_testkit::http::{Connection, Event, Request, Serving, open};
+use tsugite_testkit::http::{Connection, SseEvent, Request, TestServer, open_session};
 
 use super::{HANDSHAKES, House, call, house, said, send, stream, within};
 
 /// Reads until something is said, and gives all events up to there.
-async fn until_said(stream: &mut Connection) -> Vec<Event> {
+async fn until_said(stream: &mut Connection) -> Vec<SseEvent> {
     let mut events = Vec::new();
     loop {
-        let event = within(stream.event()).await.unwrap();
+        let event = within(stream.next_event()).await.unwrap();
         let says = !event.data.is_empty();
         events.push(event);
         if says {
@@ -21,20 +21,20 @@ async fn until_said(stream: &mut Connection) -> Vec<Event> {
 }
 
 /// All events that are still to come, until the stream ends.
-async fn all(mut stream: Connection) -> Vec<Event> {
+async fn all(mut stream: Connection) -> Vec<SseEvent> {
     let mut events = Vec::new();
-    while let Some(event) = within(stream.event()).await {
+    while let Some(event) = within(stream.next_event()).await {
         events.push(event);
     }
     events
 }
 
-fn messages(events: &[Event]) -> Vec<Value> {
-    events.iter().filter(|event| !event.data.is_empty()).map(Event::json).collect()
+fn messages(events: &[SseEvent]) -> Vec<Value> {
+    events.iter().filter(|event| !event.data.is_empty()).map(SseEvent::json).collect()
 }
 
 fn again(session: &str, last: &str) -> Request {
-    Request::stream(session).header("Last-Event-ID", last)
+    Request::get_stream(session).header("Last-Event-ID", last)
 }
 
 #[tokio::test]
@@ -42,10 +42,10 @@ async fn the_id_of_an_event_is_unique_and_leads_back_to_its_stream() {
     // RESM-001, RESM-002; RESM-003: whichever id a client comes back with, the same stream goes on.
     for revision in HANDSHAKES {
         let House { server, gate, .. } = house();
-        let serving = Serving::start(&server).await;
-        let session = open(&serving, revision, json!({})).await;
+        let serving = TestServer::start(&server).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let mut streams = Vec::new();
-        let mut listening = stream(&serving, Request::stream(&session)).await;
+        let mut listening = stream(&serving, Request::get_stream(&session)).await;
         assert_eq!(send(&serving, Request::post(&call(9, "hides")).session(&session)).await.status, 200);
         let news = until_said(&mut listening).await;
         for id in 1..=2 {
@@ -80,8 +80,8 @@ async fn a_client_that_comes_back_hears_what_it_missed_and_nothing_of_other_stre
     // RESM-005, RESM-006
     for revision in HANDSHAKES {
         let House { server, gate, mut ended } = house();
-        let serving = Serving::start(&server).await;
-        let session = open(&serving, revision, json!({})).await;
+        let serving = TestServer::start(&server).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let mut last = Vec::new();
         for id in 1..=2 {
             let mut waiting = stream(&serving, Request::post(&call(id, "waits")).session(&session)).await;
@@ -113,11 +113,11 @@ async fn a_client_that_comes_back_hears_what_it_missed_and_nothing_of_other_stre
 async fn on_2025_11_25_a_stream_begins_with_an_id_to_come_back_with() {
     // RESM-008: on the stream of a call and on the one for what belongs to no call.
     let House { server, .. } = house();
-    let serving = Serving::start(&server).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
-    for request in [Request::stream(&session), Request::post(&call(1, "waits")).session(&session)] {
+    let serving = TestServer::start(&server).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
+    for request in [Request::get_stream(&session), Request::post(&call(1, "waits")).session(&session)] {
         let mut begun = stream(&serving, request).await;
-        let first = within(begun.event()).await.unwrap();
+        let first = within(begun.next_event()).await.unwrap();
         assert!(first.id.as_ref().is_some_and(|id| !id.is_empty()), "{first:?}");
         assert_eq!(first.data, "");
     }
@@ -127,8 +127,8 @@ async fn on_2025_11_25_a_stream_begins_with_an_id_to_come_back_with() {
 async fn on_2025_11_25_the_server_may_leave_and_says_when_to_come_back() {
     // HTTP-023, RESM-009
     let House { server, gate, mut ended } = house();
-    let serving = Serving::start(&server).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&server).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
     let left = all(stream(&serving, Request::post(&call(1, "leaves")).session(&session)).await).await;
     assert_eq!(said(&messages(&left)), ["notifications/progress"]);
     assert!(left.iter().any(|event| event.retry.is_some()), "{left:?}");
@@ -142,7 +142,7 @@ async fn on_2025_11_25_the_server_may_leave_and_says_when_to_come_back() {
 #[tokio::test]
 async fn on_2026_07_28_nothing_is_taken_up_again() {
     // RESM-013
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     let answer = send(&serving, Request::stateless(call(1, "steps")).header("Last-Event-ID", "1-1")).await;
     assert_eq!(answer.status, 200);
     assert_eq!(said(&messages(&answer.events())).last().unwrap(), "answer 1");

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use serde_json::json;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Request, Serving, initialize, open};
+use tsugite_testkit::http::{Request, TestServer, initialize_request, open_session};
 
 use super::{HANDSHAKES, House, call, delete, house, notice, rest, send, stream, with_http, within};
 
 #[tokio::test]
 async fn a_session_id_comes_with_the_answer_to_initialize_and_is_visible_ascii() {
     // SESS-001, SESS-003
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     for revision in HANDSHAKES {
-        let opened = send(&serving, Request::post(&initialize(revision, json!({})))).await;
+        let opened = send(&serving, Request::post(&initialize_request(revision, json!({})))).await;
         assert_eq!(opened.json()["result"]["protocolVersion"], revision);
         let id = opened.header("mcp-session-id").unwrap();
         assert!(!id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)), "{id}");
@@ -28,9 +28,9 @@ async fn session_ids_can_neither_meet_nor_be_guessed() {
     // SESS-002, SEC-016: also those of two servers that begin alike.
     let mut ids = HashSet::new();
     for _ in 0..2 {
-        let serving = Serving::start(&house().server).await;
+        let serving = TestServer::start(&house().server).await;
         for _ in 0..64 {
-            assert!(ids.insert(open(&serving, "2025-11-25", json!({})).await));
+            assert!(ids.insert(open_session(&serving, "2025-11-25", json!({})).await));
         }
     }
     // No place of an id says the same in all of them, or counts: with 128 ids each place has shown many letters.
@@ -47,12 +47,12 @@ async fn after_delete_the_id_is_dead_and_everything_of_the_session_is_released()
     // SESS-008, SESS-012
     for revision in HANDSHAKES {
         let House { server, mut ended, .. } = house();
-        let serving = Serving::start(&server).await;
-        let session = open(&serving, revision, json!({})).await;
-        let other = open(&serving, revision, json!({})).await;
-        let listening = stream(&serving, Request::stream(&session)).await;
+        let serving = TestServer::start(&server).await;
+        let session = open_session(&serving, revision, json!({})).await;
+        let other = open_session(&serving, revision, json!({})).await;
+        let listening = stream(&serving, Request::get_stream(&session)).await;
         let mut waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
-        assert!(within(waiting.message()).await.is_some());
+        assert!(within(waiting.next_message()).await.is_some());
         drop(waiting);
         delete(&serving, &session).await;
         // The call that went on without its connection is stopped, and streams end.
@@ -61,7 +61,7 @@ async fn after_delete_the_id_is_dead_and_everything_of_the_session_is_released()
         for request in [
             Request::post(&call(2, "echo")).session(&session),
             Request::post(&notice("notifications/x")).session(&session),
-            Request::stream(&session),
+            Request::get_stream(&session),
             Request::new("DELETE").session(&session),
         ] {
             let gone = send(&serving, request.clone()).await;
@@ -75,10 +75,10 @@ async fn after_delete_the_id_is_dead_and_everything_of_the_session_is_released()
 #[tokio::test]
 async fn the_server_ends_a_session_that_nobody_uses() {
     // SESS-007, SESS-008
-    let serving = Serving::start(&with_http(Http::new().session_idle_timeout(Duration::from_secs(3600)))).await;
-    let used = open(&serving, "2025-11-25", json!({})).await;
-    let unused = open(&serving, "2025-11-25", json!({})).await;
-    let listening = stream(&serving, Request::stream(&used)).await;
+    let serving = TestServer::start(&with_http(Http::new().session_idle_timeout(Duration::from_secs(3600)))).await;
+    let used = open_session(&serving, "2025-11-25", json!({})).await;
+    let unused = open_session(&serving, "2025-11-25", json!({})).await;
+    let listening = stream(&serving, Request::get_stream(&used)).await;
     tokio::time::pause();
     // The server looks once a minute; more than an hour passes, a little more than a minute at a time.
     for _ in 0..70 {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Request, Serving, open};
+use tsugite_testkit::http::{Request, TestServer, open_session};
 
 use super::{House, call, house, notice, rest, said, send, stream, with_http, within};
 
@@ -13,18 +13,18 @@ use super::{House, call, house, notice, rest, said, send, stream, with_http, wit
 async fn closing_the_stream_of_a_request_cancels_it() {
     // HTTP-028, HTTP-030: it is stopped. HTTP-029: nothing more is said of it, on no stream.
     let House { server, gate, mut ended } = house();
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let listen = json!({"jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen",
         "params": {"notifications": {"toolsListChanged": true}}});
     let mut listening = stream(&serving, Request::stateless(listen)).await;
     assert_eq!(
-        within(listening.message()).await.unwrap()["method"],
+        within(listening.next_message()).await.unwrap()["method"],
         "notifications/subscriptions/acknowledged"
     );
     let mut other = stream(&serving, Request::stateless(call(2, "waits"))).await;
-    assert_eq!(within(other.message()).await.unwrap()["params"]["progressToken"], 2);
+    assert_eq!(within(other.next_message()).await.unwrap()["params"]["progressToken"], 2);
     let mut closed = stream(&serving, Request::stateless(call(1, "waits"))).await;
-    assert_eq!(within(closed.message()).await.unwrap()["params"]["progressToken"], 1);
+    assert_eq!(within(closed.next_message()).await.unwrap()["params"]["progressToken"], 1);
     drop(closed);
     assert_eq!(within(ended.recv()).await, Some(false));
     gate.add_permits(2);
@@ -32,14 +32,14 @@ async fn closing_the_stream_of_a_request_cancels_it() {
     assert_eq!(said(&heard), ["notifications/progress", "answer 2"]);
     assert_eq!(heard[0]["params"]["progressToken"], 2);
     assert_eq!(send(&serving, Request::stateless(call(3, "hides"))).await.status, 200);
-    assert_eq!(within(listening.message()).await.unwrap()["method"], "notifications/tools/list_changed");
+    assert_eq!(within(listening.next_message()).await.unwrap()["method"], "notifications/tools/list_changed");
 }
 
 #[tokio::test]
 async fn progress_and_logs_come_on_the_stream_of_their_request() {
     // HTTP-083; HTTP-084, PROG-012: on that of no other. HTTP-086: no proxy holds them back.
     let House { server, gate, .. } = house();
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let mut streams = Vec::new();
     for id in 1..=3 {
         let mut connection = serving.connect().await;
@@ -63,7 +63,7 @@ async fn progress_and_logs_come_on_the_stream_of_their_request() {
 #[tokio::test]
 async fn what_must_be_asked_is_the_last_thing_a_stream_says_and_no_request() {
     // HTTP-085, MRTR-024
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     let mut asks = call(1, "tells_and_asks");
     asks["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"roots": {}});
     let heard = rest(stream(&serving, Request::stateless(asks)).await).await;
@@ -76,9 +76,9 @@ async fn what_must_be_asked_is_the_last_thing_a_stream_says_and_no_request() {
 async fn a_stream_that_is_silent_says_that_it_is_still_there() {
     // HTTP-087
     let server = with_http(Http::new().keep_alive_interval(std::time::Duration::from_millis(1)));
-    let serving = Serving::start(&server).await;
+    let serving = TestServer::start(&server).await;
     let mut connection = serving.connect().await;
-    connection.begin(&Request::stateless(call(1, "waits"))).await;
+    connection.write_request(&Request::stateless(call(1, "waits"))).await;
     let mut text = String::new();
     let mut bytes = [0; 1024];
     // A comment is a line that begins with a colon.
@@ -95,17 +95,17 @@ async fn a_stream_that_is_silent_says_that_it_is_still_there() {
 #[tokio::test]
 async fn the_answer_to_listen_is_a_stream_that_stays_open() {
     // SUBS-014
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     let listen = json!({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen",
         "params": {"notifications": {"toolsListChanged": true}}});
     let mut listening = stream(&serving, Request::stateless(listen)).await;
-    let first = within(listening.message()).await.unwrap();
+    let first = within(listening.next_message()).await.unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "{first}");
     for id in 1..=3 {
         assert_eq!(send(&serving, Request::stateless(call(id, "echo"))).await.status, 200);
     }
     assert_eq!(send(&serving, Request::stateless(call(4, "hides"))).await.status, 200);
-    let news = within(listening.message()).await.unwrap();
+    let news = within(listening.next_message()).await.unwrap();
     assert_eq!(news["method"], "notifications/tools/list_changed");
     assert_eq!(news["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "l");
 }
@@ -113,26 +113,26 @@ async fn the_answer_to_listen_is_a_stream_that_stays_open() {
 #[tokio::test]
 async fn what_the_server_has_not_is_not_found_and_what_the_client_has_not_is_a_bad_request() {
     // HTTP-048, VER-019
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     for method in ["tools/dance", "initialize", "ping", "logging/setLevel", "resources/subscribe"] {
         let request = json!({"jsonrpc": "2.0", "id": "x-1", "method": method, "params": {}});
         let refused = send(&serving, Request::stateless(request)).await;
-        assert_eq!((refused.status, refused.code()), (404, Some(-32601)), "{method} {refused:?}");
+        assert_eq!((refused.status, refused.error_code()), (404, Some(-32601)), "{method} {refused:?}");
         assert_eq!(refused.json()["id"], "x-1");
     }
     let refused = send(&serving, Request::stateless(call(2, "asks"))).await;
-    assert_eq!((refused.status, refused.code()), (400, Some(-32021)), "{refused:?}");
+    assert_eq!((refused.status, refused.error_code()), (400, Some(-32021)), "{refused:?}");
     assert_eq!(refused.json()["id"], 2);
 }
 
 #[tokio::test]
 async fn the_names_of_headers_have_no_case_and_their_values_have() {
     // HTTP-057
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     let request = Request::stateless(call(1, "echo"));
     let named = |name: &str, method: &str, tool: &str| {
         let renamed =
-            request.clone().without("Mcp-Method").without("Mcp-Name").without("MCP-Protocol-Version");
+            request.clone().without_header("Mcp-Method").without_header("Mcp-Name").without_header("MCP-Protocol-Version");
         let names = match name {
             "upper" => ["MCP-METHOD", "MCP-NAME", "MCP-PROTOCOL-VERSION"],
             _ => ["mcp-method", "mcp-name", "mcp-protocol-version"],
@@ -144,7 +144,7 @@ async fn the_names_of_headers_have_no_case_and_their_values_have() {
     }
     for (method, tool) in [("Tools/Call", "echo"), ("TOOLS/CALL", "echo"), ("tools/call", "Echo")] {
         let refused = send(&serving, named("lower", method, tool)).await;
-        assert_eq!((refused.status, refused.code()), (400, Some(-32020)), "{method} {tool}");
+        assert_eq!((refused.status, refused.error_code()), (400, Some(-32020)), "{method} {tool}");
     }
 }
 
@@ -160,7 +160,7 @@ async fn a_header_that_repeats_an_argument_must_say_the_same() {
     }
     let deploy = Tool::new("deploy")
         .handler(|Args(deploy): Args<Deploy>| async move { format!("{} {}", deploy.region, deploy.count) });
-    let serving = Serving::start(&Server::new("s", "1").tool(deploy)).await;
+    let serving = TestServer::start(&Server::new("s", "1").tool(deploy)).await;
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
     let listed = send(&serving, Request::stateless(list)).await.json();
     assert_eq!(listed["result"]["tools"][0]["inputSchema"]["properties"]["region"]["x-mcp-header"], "Region");
@@ -180,7 +180,7 @@ async fn a_header_that_repeats_an_argument_must_say_the_same() {
     ] {
         let answer = send(&serving, request.clone()).await;
         assert_eq!(answer.status, status, "{request:?} {answer:?}");
-        assert_eq!(answer.code(), (status == 400).then_some(-32020), "{answer:?}");
+        assert_eq!(answer.error_code(), (status == 400).then_some(-32020), "{answer:?}");
     }
     for (count, status) in [
         (9_007_199_254_740_991_i64, 200),
@@ -199,8 +199,8 @@ async fn a_header_that_repeats_an_argument_must_say_the_same() {
 #[tokio::test]
 async fn a_session_id_means_nothing_and_none_is_made() {
     // SESS-014
-    let serving = Serving::start(&house().server).await;
-    let known = open(&serving, "2025-11-25", json!({})).await;
+    let serving = TestServer::start(&house().server).await;
+    let known = open_session(&serving, "2025-11-25", json!({})).await;
     for id in [known.as_str(), "unknown", "not even an id"] {
         for request in [Request::stateless(call(1, "echo")), Request::stateless(notice("notifications/x"))] {
             let answer = send(&serving, request.session(id)).await;
@@ -215,7 +215,7 @@ async fn a_session_id_means_nothing_and_none_is_made() {
 #[tokio::test]
 async fn too_many_headers_and_too_large_ones_are_refused_before_the_body_is_looked_at() {
     // SEC-030
-    let serving = Serving::start(&house().server).await;
+    let serving = TestServer::start(&house().server).await;
     let garbage = Request::stateless(call(1, "echo")).body("{oops");
     let large = format!("=?base64?{}?=", "A".repeat(1 << 20));
     let mut many = garbage.clone();
@@ -224,8 +224,8 @@ async fn too_many_headers_and_too_large_ones_are_refused_before_the_body_is_look
     }
     for request in [many, garbage.header("Mcp-Param-Region", &large)] {
         let mut connection = serving.connect().await;
-        connection.begin(&request).await;
-        let refused = connection.head().await.unwrap();
+        connection.write_request(&request).await;
+        let refused = connection.read_head().await.unwrap();
         assert_eq!(refused.status, 431, "{refused:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Streams of the revisions with a handshake: what comes on which, and what their end means.
 
 use serde_json::{Value, json};
-use tsugite_testkit::http::{Request, Serving, open};
+use tsugite_testkit::http::{Request, TestServer, open_session};
 
 use super::{HANDSHAKES, House, call, delete, house, notice, rest, said, send, stream, within};
 
@@ -11,13 +11,13 @@ async fn what_comes_before_an_answer_concerns_its_request() {
     // HTTP-040: on no other.
     for revision in HANDSHAKES {
         let House { server, gate, .. } = house();
-        let serving = Serving::start(&server).await;
-        let session = open(&serving, revision, json!({"roots": {}})).await;
-        let listening = stream(&serving, Request::stream(&session)).await;
+        let serving = TestServer::start(&server).await;
+        let session = open_session(&serving, revision, json!({"roots": {}})).await;
+        let listening = stream(&serving, Request::get_stream(&session)).await;
         let mut waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
-        assert_eq!(within(waiting.message()).await.unwrap()["params"]["progressToken"], 1);
+        assert_eq!(within(waiting.next_message()).await.unwrap()["params"]["progressToken"], 1);
         let mut asking = stream(&serving, Request::post(&call(2, "asks")).session(&session)).await;
-        let question = within(asking.message()).await.unwrap();
+        let question = within(asking.next_message()).await.unwrap();
         assert_eq!(question["method"], "roots/list", "{revision} {question}");
         let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}});
         assert_eq!(send(&serving, Request::post(&answer).session(&session)).await.status, 202);
@@ -36,8 +36,8 @@ async fn a_stream_ends_no_sooner_than_its_answer_unless_the_session_does() {
     // HTTP-022: even if the handler would like it to. HTTP-024: with the session, its streams end.
     for revision in ["2025-03-26", "2025-06-18"] {
         let House { server, gate, .. } = house();
-        let serving = Serving::start(&server).await;
-        let session = open(&serving, revision, json!({})).await;
+        let serving = TestServer::start(&server).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let leaving = stream(&serving, Request::post(&call(1, "leaves")).session(&session)).await;
         gate.add_permits(1);
         let progress = "notifications/progress";
@@ -45,8 +45,8 @@ async fn a_stream_ends_no_sooner_than_its_answer_unless_the_session_does() {
     }
     for revision in HANDSHAKES {
         let House { server, mut ended, .. } = house();
-        let serving = Serving::start(&server).await;
-        let session = open(&serving, revision, json!({})).await;
+        let serving = TestServer::start(&server).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
         delete(&serving, &session).await;
         assert_eq!(said(&rest(waiting).await), ["notifications/progress"], "{revision}");
@@ -59,10 +59,10 @@ async fn a_lost_connection_is_no_cancellation() {
     // HTTP-026
     for revision in HANDSHAKES {
         let House { server, gate, mut ended } = house();
-        let serving = Serving::start(&server).await;
-        let session = open(&serving, revision, json!({})).await;
+        let serving = TestServer::start(&server).await;
+        let session = open_session(&serving, revision, json!({})).await;
         let mut waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
-        assert!(within(waiting.message()).await.is_some());
+        assert!(within(waiting.next_message()).await.is_some());
         drop(waiting);
         // Long enough for the server to have seen it: it has served two more connections since.
         for id in 2..4 {
@@ -79,10 +79,10 @@ async fn what_belongs_to_no_request_comes_on_one_of_the_streams_a_client_has_ope
     // HTTP-035; HTTP-040: on exactly one of them. HTTP-037: no answer does.
     for revision in HANDSHAKES {
         let House { server, gate, .. } = house();
-        let serving = Serving::start(&server).await;
-        let session = open(&serving, revision, json!({})).await;
-        let first = stream(&serving, Request::stream(&session)).await;
-        let second = stream(&serving, Request::stream(&session)).await;
+        let serving = TestServer::start(&server).await;
+        let session = open_session(&serving, revision, json!({})).await;
+        let first = stream(&serving, Request::get_stream(&session)).await;
+        let second = stream(&serving, Request::get_stream(&session)).await;
         let waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
         let hidden = send(&serving, Request::post(&call(2, "hides")).session(&session)).await;
         assert_eq!((hidden.status, hidden.json()["id"].clone()), (200, json!(2)), "{hidden:?}");
@@ -91,7 +91,7 @@ async fn what_belongs_to_no_request_comes_on_one_of_the_streams_a_client_has_ope
         assert_eq!(said(&rest(waiting).await), [progress, progress, "answer 1"], "{revision}");
         // So that what was said is on its way before the session ends.
         let mut second = second;
-        let mut heard: Vec<Value> = within(second.message()).await.into_iter().collect();
+        let mut heard: Vec<Value> = within(second.next_message()).await.into_iter().collect();
         delete(&serving, &session).await;
         heard.extend(rest(first).await);
         heard.extend(rest(second).await);
@@ -103,15 +103,15 @@ async fn what_belongs_to_no_request_comes_on_one_of_the_streams_a_client_has_ope
 async fn either_side_may_close_the_stream_for_what_belongs_to_no_request() {
     // HTTP-038
     let House { server, .. } = house();
-    let mut serving = Serving::start(&server).await;
-    let session = open(&serving, "2025-11-25", json!({})).await;
-    drop(stream(&serving, Request::stream(&session)).await);
+    let mut serving = TestServer::start(&server).await;
+    let session = open_session(&serving, "2025-11-25", json!({})).await;
+    drop(stream(&serving, Request::get_stream(&session)).await);
     let answer = send(&serving, Request::post(&call(1, "echo")).session(&session)).await;
     assert_eq!(answer.status, 200);
-    let mut again = stream(&serving, Request::stream(&session)).await;
+    let mut again = stream(&serving, Request::get_stream(&session)).await;
     assert_eq!(send(&serving, Request::post(&call(2, "hides")).session(&session)).await.status, 200);
-    assert_eq!(within(again.message()).await.unwrap()["method"], "notifications/tools/list_changed");
-    serving.begin_to_stop();
+    assert_eq!(within(again.next_message()).await.unwrap()["method"], "notifications/tools/list_changed");
+    serving.request_stop();
     assert_eq!(said(&rest(again).await), [] as [&str; 0]);
 }
 
@@ -119,13 +119,13 @@ async fn either_side_may_close_the_stream_for_what_belongs_to_no_request() {
 async fn a_session_ends_without_a_word() {
     // LIFE-021: no message says so, on either side.
     for revision in HANDSHAKES {
-        let serving = Serving::start(&house().server).await;
-        let session = open(&serving, revision, json!({})).await;
-        let listening = stream(&serving, Request::stream(&session)).await;
+        let serving = TestServer::start(&house().server).await;
+        let session = open_session(&serving, revision, json!({})).await;
+        let listening = stream(&serving, Request::get_stream(&session)).await;
         for method in ["shutdown", "exit"] {
             let request = json!({"jsonrpc": "2.0", "id": 1, "method": method});
             let answer = send(&serving, Request::post(&request).session(&session)).await;
-            assert_eq!(answer.code(), Some(-32601), "{revision} {answer:?}");
+            assert_eq!(answer.error_code(), Some(-32601), "{revision} {answer:?}");
             let accepted = send(&serving, Request::post(&notice(method)).session(&session)).await;
             assert_eq!(accepted.status, 202);
         }

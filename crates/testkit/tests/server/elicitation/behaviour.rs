@@ -13,7 +13,7 @@ use tsugite::core::protocol::form::FormSchema;
 use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
 use tsugite::prelude::*;
 use tsugite::server::{FieldValue, FormField, SealKey};
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;
 
@@ -96,7 +96,7 @@ async fn the_same_handler_asks_in_every_revision_or_says_why_it_cannot() {
         for (sure, expected) in [(true, "deleted /tmp/x"), (false, "kept")] {
             let (server, counted) = delete();
             let mut peer =
-                Peer::connect(&server, revision, elicits()).await.answering(move |method, params| {
+                RawClient::connect(&server, revision, elicits()).await.on_request(move |method, params| {
                     assert_eq!(method, "elicitation/create");
                     assert_eq!(params["message"], "/tmp/x holds 3 files.");
                     accept(json!({"sure": sure}))
@@ -105,11 +105,11 @@ async fn the_same_handler_asks_in_every_revision_or_says_why_it_cannot() {
             if revision.has_elicitation() {
                 assert_eq!(text(&response), expected, "{revision}");
                 assert_eq!(response["result"].get("isError"), None, "{revision}");
-                assert_eq!(peer.asked.len(), 1, "{revision}");
+                assert_eq!(peer.received_requests.len(), 1, "{revision}");
             } else {
                 assert_eq!(response["result"]["isError"], true, "{revision}: {response}");
                 assert!(text(&response).contains("elicitation"), "{response}");
-                assert!(peer.asked.is_empty());
+                assert!(peer.received_requests.is_empty());
             }
             assert_eq!(counted.load(Ordering::Relaxed), 1, "{revision}: counted once, whatever the rounds");
         }
@@ -121,7 +121,7 @@ async fn a_capability_that_was_not_declared_is_never_asked_for() {
     // MRTR-006, ELIC-002
     for revision in revisions() {
         let (server, _) = delete();
-        let mut peer = Peer::connect(&server, revision, json!({"sampling": {}})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({"sampling": {}})).await;
         let response = peer.call("delete", json!({"path": "/tmp/x"})).await;
         if revision.is_stateless() {
             assert_eq!(response["error"]["code"], -32021, "{response}");
@@ -146,7 +146,7 @@ async fn declining_and_dismissing_are_not_the_same() {
     let server = Server::new("s", "1").tool(tool);
     for revision in revisions() {
         for (action, expected) in [("decline", "declined"), ("cancel", "cancelled"), ("accept", "accepted")] {
-            let mut peer = Peer::connect(&server, revision, elicits()).await.answering(move |_, _| {
+            let mut peer = RawClient::connect(&server, revision, elicits()).await.on_request(move |_, _| {
                 if action == "accept" { accept(json!({"sure": true})) } else { json!({"action": action}) }
             });
             let response = peer.call("ask", json!({})).await;
@@ -195,10 +195,10 @@ fn curious() -> Server {
 #[tokio::test(start_paused = true)]
 async fn questions_asked_together_are_one_round() {
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
-        let mut peer = Peer::connect(&curious(), revision, elicits()).await.answering(host);
+        let mut peer = RawClient::connect(&curious(), revision, elicits()).await.on_request(host);
         let response = peer.call("all", json!({})).await;
         assert_eq!(text(&response), "Ada re: Hi file:///home/ada", "{revision}");
-        assert_eq!(peer.asked.len(), 3);
+        assert_eq!(peer.received_requests.len(), 3);
         if revision.is_stateless() {
             assert_eq!(peer.rounds, 2);
         }
@@ -210,7 +210,7 @@ async fn questions_asked_one_after_the_other_are_rounds_of_their_own_and_equal_o
     // MRTR-008
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
         let mut count = 0;
-        let mut peer = Peer::connect(&curious(), revision, elicits()).await.answering(move |_, _| {
+        let mut peer = RawClient::connect(&curious(), revision, elicits()).await.on_request(move |_, _| {
             count += 1;
             accept(json!({"name": format!("n{count}")}))
         });
@@ -230,7 +230,7 @@ async fn a_state_opens_only_for_the_request_and_the_caller_it_was_made_for() {
     let other =
         Tool::new("other").handler(|cx: Context| async move { cx.ask::<Confirm>("?").await.map(|_| "done") });
     let server = server.tool(other).seal_keys(key.clone(), []);
-    let mut ada = Peer::connect_as(&server, Principal::new("ada"), STATELESS, elicits()).await;
+    let mut ada = RawClient::connect_as(&server, Principal::new("ada"), STATELESS, elicits()).await;
     let call = json!({"name": "delete", "arguments": {"path": "/tmp/x", "more": 1}});
     let asked = ada.request_once("tools/call", call.clone()).await;
     let state = asked["result"]["requestState"].as_str().unwrap().to_owned();
@@ -263,19 +263,19 @@ async fn a_state_opens_only_for_the_request_and_the_caller_it_was_made_for() {
         let refused = ada.request_once("tools/call", again(call, state)).await;
         assert_eq!(refused["error"]["code"], -32602, "{why}: {refused}");
     }
-    let mut eve = Peer::connect_as(&server, Principal::new("eve"), STATELESS, elicits()).await;
+    let mut eve = RawClient::connect_as(&server, Principal::new("eve"), STATELESS, elicits()).await;
     let refused = eve.request_once("tools/call", again(&call, json!(state))).await;
     assert_eq!(refused["error"]["code"], -32602, "another caller: {refused}");
-    let mut nobody = Peer::connect(&server, STATELESS, elicits()).await;
+    let mut nobody = RawClient::connect(&server, STATELESS, elicits()).await;
     let refused = nobody.request_once("tools/call", again(&call, json!(state))).await;
     assert_eq!(refused["error"]["code"], -32602, "nobody: {refused}");
     // A key that was rotated out still opens, another server's does not.
     let (replica, _) = delete();
     let replica = replica.seal_keys(SealKey::new([8; 32]), [key]);
-    let mut ada = Peer::connect_as(&replica, Principal::new("ada"), STATELESS, elicits()).await;
+    let mut ada = RawClient::connect_as(&replica, Principal::new("ada"), STATELESS, elicits()).await;
     assert_eq!(text(&ada.request_once("tools/call", again(&call, json!(state))).await), "deleted /tmp/x");
     let (stranger, _) = delete();
-    let mut ada = Peer::connect_as(&stranger, Principal::new("ada"), STATELESS, elicits()).await;
+    let mut ada = RawClient::connect_as(&stranger, Principal::new("ada"), STATELESS, elicits()).await;
     let refused = ada.request_once("tools/call", again(&call, json!(state))).await;
     assert_eq!(refused["error"]["code"], -32602, "another server: {refused}");
 }
@@ -286,7 +286,7 @@ async fn a_state_that_is_too_old_is_refused_and_says_so() {
     let (server, _) = delete();
     let server = server.state_ttl(Duration::ZERO);
     let mut peer =
-        Peer::connect(&server, STATELESS, elicits()).await.answering(|_, _| accept(json!({"sure": true})));
+        RawClient::connect(&server, STATELESS, elicits()).await.on_request(|_, _| accept(json!({"sure": true})));
     let refused = peer.call("delete", json!({"path": "x"})).await;
     assert_eq!(refused["error"]["code"], -32602);
     assert!(refused["error"]["message"].as_str().unwrap().contains("expired"), "{refused}");
@@ -296,7 +296,7 @@ async fn a_state_that_is_too_old_is_refused_and_says_so() {
 async fn answers_that_are_none_are_refused_and_those_that_are_missing_are_asked_for_again() {
     // MRTR-022, MRTR-023, M-06
     let (server, _) = delete();
-    let mut peer = Peer::connect(&server, STATELESS, elicits()).await;
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await;
     let call = json!({"name": "delete", "arguments": {"path": "x"}});
     let asked = peer.request_once("tools/call", call.clone()).await;
     let question = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
@@ -335,7 +335,7 @@ async fn answers_without_a_state_count_for_what_is_asked_and_nothing_else_travel
         Ok::<_, AskError>(format!("{} and {}", first.name, second.name))
     });
     let server = Server::new("s", "1").tool(tool).max_state_bytes(1000);
-    let mut peer = Peer::connect(&server, STATELESS, elicits()).await;
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await;
     let call = |answers: Value| json!({"name": "introduce", "arguments": {}, "inputResponses": answers});
     let both = json!({"first": accept(json!({"name": "Ann"})), "second": accept(json!({"name": "Bob"})), "third": 3});
     let answered = peer.request_once("tools/call", call(both)).await;
@@ -372,7 +372,7 @@ async fn a_handler_that_asks_something_else_than_before_is_a_clear_error() {
         }
     });
     let server = Server::new("s", "1").tool(fickle).tool(slow);
-    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await.on_request(host);
     let refused = peer.call("fickle", json!({})).await;
     assert_eq!(refused["error"]["code"], -32603, "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("something else"), "{refused}");
@@ -398,7 +398,7 @@ async fn rounds_have_a_limit_and_so_has_what_they_carry() {
         cx.ask::<Name>("?").await.map(|name| name.name).map_err(HandlerError::from)
     });
     let server = Server::new("s", "1").tool(endless).tool(heavy).max_rounds(3);
-    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await.on_request(host);
     let refused = peer.call("endless", json!({})).await;
     assert_eq!((refused["error"]["code"].clone(), peer.rounds), (json!(-32603), 4), "{refused}");
     let refused = peer.call("heavy", json!({})).await;
@@ -434,7 +434,7 @@ async fn once_and_ask_are_refused_where_they_make_no_sense() {
     let server = Server::new("s", "1").tool(twice).tool(nested).tool(same_key).tool(secret);
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
         for tool in ["twice", "nested", "same_key", "secret"] {
-            let mut peer = Peer::connect(&server, revision, elicits()).await.answering(host);
+            let mut peer = RawClient::connect(&server, revision, elicits()).await.on_request(host);
             let refused = peer.call(tool, json!({})).await;
             if tool == "same_key" && !revision.is_stateless() {
                 assert_eq!(text(&refused), "Ada Ada", "keys name nothing there");
@@ -466,7 +466,7 @@ async fn a_question_in_a_task_of_its_own_ends_with_the_round() {
     });
     let server = Server::new("s", "1").tool(spawning);
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
-        let mut peer = Peer::connect(&server, revision, elicits()).await.answering(host);
+        let mut peer = RawClient::connect(&server, revision, elicits()).await.on_request(host);
         assert_eq!(text(&peer.call("spawning", json!({})).await), "Ada", "{revision}");
         if revision.is_stateless() {
             // The first round's task: either it hears that the round is over, or its set was dropped with it.
@@ -487,7 +487,7 @@ async fn a_timer_beside_a_question_never_wins_before_anyone_was_asked() {
         }
     });
     let server = Server::new("s", "1").tool(racing);
-    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await.on_request(host);
     assert_eq!(text(&peer.call("racing", json!({})).await), "Ada");
 }
 
@@ -501,7 +501,7 @@ async fn prompts_and_resources_can_ask_too() {
     });
     let server = Server::new("s", "1").prompt(prompt).resource(resource);
     for revision in revisions() {
-        let mut peer = Peer::connect(&server, revision, elicits()).await.answering(host);
+        let mut peer = RawClient::connect(&server, revision, elicits()).await.on_request(host);
         let prompt = peer.request("prompts/get", json!({"name": "greet"})).await;
         let resource = peer.request("resources/read", json!({"uri": "notes://mine"})).await;
         if revision.has_elicitation() {
@@ -523,14 +523,14 @@ async fn a_client_that_never_answers_is_not_waited_for_for_ever_and_is_told() {
         cx.ask::<Name>("?").timeout(Duration::from_secs(5)).await.map(|name| name.name)
     });
     let server = Server::new("s", "1").tool(patient);
-    let mut peer = Peer::connect(&server, "2025-11-25".parse().unwrap(), elicits()).await;
-    let id = peer.begin("tools/call", json!({"name": "patient"}));
+    let mut peer = RawClient::connect(&server, "2025-11-25".parse().unwrap(), elicits()).await;
+    let id = peer.send_request("tools/call", json!({"name": "patient"}));
     let question = peer.next().await;
     assert_eq!(question["method"], "elicitation/create");
     let cancelled = peer.next().await;
     assert_eq!(cancelled["method"], "notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], question["id"]);
-    let response = peer.response(id).await;
+    let response = peer.wait_for_response(id).await;
     assert_eq!(response["result"]["isError"], true);
     assert!(text(&response).contains("in time"), "{response}");
     // A late answer, and one to a question never asked, harm nobody.
@@ -543,8 +543,8 @@ async fn a_client_that_never_answers_is_not_waited_for_for_ever_and_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_withdraws_its_question() {
     let (server, _) = delete();
-    let mut peer = Peer::connect(&server, "2025-06-18".parse().unwrap(), elicits()).await;
-    let id = peer.begin("tools/call", json!({"name": "delete", "arguments": {"path": "x"}}));
+    let mut peer = RawClient::connect(&server, "2025-06-18".parse().unwrap(), elicits()).await;
+    let id = peer.send_request("tools/call", json!({"name": "delete", "arguments": {"path": "x"}}));
     let question = peer.next().await;
     peer.notify("notifications/cancelled", json!({"requestId": id}));
     let cancelled = peer.next().await;
@@ -555,9 +555,9 @@ async fn a_cancelled_call_withdraws_its_question() {
 #[tokio::test(start_paused = true)]
 async fn an_error_of_the_client_reaches_the_handler() {
     let (server, _) = delete();
-    let mut peer = Peer::connect(&server, "2025-06-18".parse().unwrap(), elicits())
+    let mut peer = RawClient::connect(&server, "2025-06-18".parse().unwrap(), elicits())
         .await
-        .answering(|_, _| json!({"error": {"code": -1, "message": "not today"}}));
+        .on_request(|_, _| json!({"error": {"code": -1, "message": "not today"}}));
     let response = peer.call("delete", json!({"path": "x"})).await;
     assert_eq!(response["result"]["isError"], true);
     assert!(text(&response).contains("not today"), "{response}");

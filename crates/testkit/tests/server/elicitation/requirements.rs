@@ -14,7 +14,7 @@ use tsugite::core::protocol::sampling::{
 use tsugite::core::protocol::{Role, Schema, tools};
 use tsugite::prelude::*;
 use tsugite::server::UrlElicitation;
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;
 
@@ -108,27 +108,27 @@ async fn a_model_is_asked_by_a_request_if_the_client_has_one_to_offer() {
     let server = Server::new("s", "1").tool(sampler("asks", question()));
     for revision in revisions() {
         let mut with =
-            Peer::connect(&server, revision, json!({"sampling": {}})).await.answering(|_, _| said("hi"));
+            RawClient::connect(&server, revision, json!({"sampling": {}})).await.on_request(|_, _| said("hi"));
         if revision.is_stateless() {
             let asked = with.request_once("tools/call", json!({"name": "asks"})).await;
             let asked = &asked["result"]["inputRequests"][only_key(&asked)];
             assert_eq!(asked["method"], "sampling/createMessage");
             assert_eq!(asked["params"]["maxTokens"], 100);
         } else {
-            let id = with.begin("tools/call", json!({"name": "asks"}));
+            let id = with.send_request("tools/call", json!({"name": "asks"}));
             let asked = with.next().await;
             assert_eq!(asked["method"], "sampling/createMessage", "{revision}: {asked}");
             assert!(asked.get("id").is_some_and(|id| !id.is_null()));
             assert_eq!(asked["params"]["messages"][0]["content"], json!({"type": "text", "text": "?"}));
             assert_eq!(asked["params"]["maxTokens"], 100);
             with.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said("hi")}));
-            assert_eq!(text(&with.response(id).await), "m");
+            assert_eq!(text(&with.wait_for_response(id).await), "m");
         }
         assert_eq!(text(&with.call("asks", json!({})).await), "m", "{revision}");
-        let mut without = Peer::connect(&server, revision, json!({"roots": {}})).await;
+        let mut without = RawClient::connect(&server, revision, json!({"roots": {}})).await;
         let answer = without.call("asks", json!({})).await;
         assert!(refused(&answer), "{revision}: {answer}");
-        assert!(without.asked.is_empty());
+        assert!(without.received_requests.is_empty());
     }
 }
 
@@ -141,16 +141,16 @@ async fn tools_are_given_only_to_a_model_that_takes_them() {
         .tool(sampler("choice", question().tool_choice(ToolChoice::default())));
     for revision in newer() {
         for name in ["tools", "choice"] {
-            let mut with = Peer::connect(&server, revision, json!({"sampling": {"tools": {}}}))
+            let mut with = RawClient::connect(&server, revision, json!({"sampling": {"tools": {}}}))
                 .await
-                .answering(|_, _| said("hi"));
+                .on_request(|_, _| said("hi"));
             assert_eq!(text(&with.call(name, json!({})).await), "m", "{name} on {revision}");
-            let sent = &with.asked[0].1;
+            let sent = &with.received_requests[0].1;
             assert!(sent.get("tools").is_some() || sent.get("toolChoice").is_some(), "{sent}");
             let mut without =
-                Peer::connect(&server, revision, json!({"sampling": {}})).await.answering(|_, _| said("hi"));
+                RawClient::connect(&server, revision, json!({"sampling": {}})).await.on_request(|_, _| said("hi"));
             let answer = without.call(name, json!({})).await;
-            for (_, sent) in &without.asked {
+            for (_, sent) in &without.received_requests {
                 assert!(
                     sent.get("tools").is_none() && sent.get("toolChoice").is_none(),
                     "{revision}: {sent}"
@@ -175,16 +175,16 @@ async fn context_is_asked_for_only_where_it_is_offered() {
         let server = Server::new("s", "1").tool(sampler("asks", question().include_context(context)));
         for revision in newer() {
             for (capability, offered) in [(json!({"context": {}}), true), (json!({}), false)] {
-                let mut peer = Peer::connect(&server, revision, json!({"sampling": capability}))
+                let mut peer = RawClient::connect(&server, revision, json!({"sampling": capability}))
                     .await
-                    .answering(|_, _| said("hi"));
+                    .on_request(|_, _| said("hi"));
                 peer.call("asks", json!({})).await;
-                for (_, sent) in &peer.asked {
+                for (_, sent) in &peer.received_requests {
                     let wants = sent.get("includeContext").is_some_and(|context| context != "none");
                     assert!(offered || !wants, "{revision}: {sent}");
                 }
                 if offered {
-                    assert_ne!(peer.asked[0].1["includeContext"], "none");
+                    assert_ne!(peer.received_requests[0].1["includeContext"], "none");
                 }
             }
         }
@@ -207,7 +207,7 @@ async fn what_a_model_says_is_checked() {
         ] {
             let answered = wrong.clone();
             let mut peer =
-                Peer::connect(&server, revision, able()).await.answering(move |_, _| answered.clone());
+                RawClient::connect(&server, revision, able()).await.on_request(move |_, _| answered.clone());
             let answer = peer.call("asks", json!({})).await;
             assert!(refused(&answer), "{wrong} on {revision}: {answer}");
         }
@@ -240,9 +240,9 @@ async fn a_user_is_asked_only_in_a_way_the_client_can_show() {
             (json!({"form": {}, "url": {}}), true, true),
         ] {
             let (server, _) = visiting();
-            let mut peer = Peer::connect(&server, revision, json!({"elicitation": capability}))
+            let mut peer = RawClient::connect(&server, revision, json!({"elicitation": capability}))
                 .await
-                .answering(|_, params| {
+                .on_request(|_, params| {
                     if params["mode"] == "url" {
                         json!({"action": "accept"})
                     } else {
@@ -250,10 +250,10 @@ async fn a_user_is_asked_only_in_a_way_the_client_can_show() {
                     }
                 });
             for (name, fine, mode) in [("form", forms, "form"), ("login", pages, "url")] {
-                let before = peer.asked.len();
+                let before = peer.received_requests.len();
                 let answer = peer.call(name, json!({})).await;
                 assert_eq!(refused(&answer), !fine, "{name} with {capability} on {revision}: {answer}");
-                assert_eq!(peer.asked.len() - before, usize::from(fine));
+                assert_eq!(peer.received_requests.len() - before, usize::from(fine));
                 if !fine && revision.is_stateless() {
                     assert_eq!(answer["error"]["code"], -32021, "{answer}");
                     let required = &answer["error"]["data"]["requiredCapabilities"]["elicitation"];
@@ -270,14 +270,14 @@ async fn a_user_is_asked_only_in_a_way_the_client_can_show() {
 async fn a_page_to_visit_has_a_name_of_its_own_and_its_end_is_told_under_it() {
     // ELIC-022, ELIC-025
     let (server, visits) = visiting();
-    let mut peer = Peer::connect(&server, Revision::NEWEST_HANDSHAKE, able())
+    let mut peer = RawClient::connect(&server, Revision::NEWEST_HANDSHAKE, able())
         .await
-        .answering(|_, _| json!({"action": "accept"}));
+        .on_request(|_, _| json!({"action": "accept"}));
     for _ in 0..5 {
         assert_eq!(text(&peer.call("login", json!({})).await), "agreed");
     }
     let mut ids: Vec<_> = peer
-        .asked
+        .received_requests
         .iter()
         .map(|(method, params)| {
             assert_eq!((method.as_str(), &params["mode"]), ("elicitation/create", &json!("url")));
@@ -315,7 +315,7 @@ async fn whoever_says_no_or_never_comes_back_is_not_taken_to_have_said_yes() {
     });
     let server = Server::new("s", "1").tool(asks);
     let call = json!({"name": "asks"});
-    let mut peer = Peer::connect(&server, STATELESS, able()).await;
+    let mut peer = RawClient::connect(&server, STATELESS, able()).await;
     for action in ["decline", "cancel"] {
         let asked = peer.request_once("tools/call", call.clone()).await;
         let answer = peer.request_once("tools/call", again(&call, &asked, json!({"action": action}))).await;
@@ -352,7 +352,7 @@ async fn agreeing_to_visit_a_page_is_not_having_been_there() {
     });
     let server = Server::new("s", "1").tool(login);
     let call = json!({"name": "login"});
-    let mut peer = Peer::connect(&server, STATELESS, able()).await;
+    let mut peer = RawClient::connect(&server, STATELESS, able()).await;
     let first = peer.request_once("tools/call", call.clone()).await;
     // They agreed and were not there: asked again, with a state that holds that they agreed.
     let second = peer.request_once("tools/call", again(&call, &first, json!({"action": "accept"}))).await;
@@ -404,7 +404,7 @@ async fn what_a_user_fills_in_is_checked_against_the_form() {
         ] {
             let given = content.clone();
             let mut peer =
-                Peer::connect(&server, revision, able()).await.answering(move |_, _| accept(given.clone()));
+                RawClient::connect(&server, revision, able()).await.on_request(move |_, _| accept(given.clone()));
             let answer = peer.call("asks", json!({})).await;
             assert_eq!(refused(&answer), !fine, "{content} on {revision}: {answer}");
         }
@@ -423,19 +423,19 @@ async fn roots_are_asked_for_where_they_are_declared_and_again_when_they_changed
     // ROOT-003, ROOT-007
     for revision in handshakes() {
         let mut count = 0;
-        let mut with = Peer::connect(&places(), revision, json!({"roots": {"listChanged": true}}))
+        let mut with = RawClient::connect(&places(), revision, json!({"roots": {"listChanged": true}}))
             .await
-            .answering(move |method, _| {
+            .on_request(move |method, _| {
                 assert_eq!(method, "roots/list");
                 count += 1;
                 json!({"roots": [{"uri": format!("file:///home/{count}")}]})
             });
         assert_eq!(text(&with.call("places", json!({})).await), "file:///home/1", "{revision}");
         with.notify("notifications/roots/list_changed", json!({}));
-        let seen = with.asked.len();
+        let seen = with.received_requests.len();
         let answer = with.call("places", json!({})).await;
         assert_eq!(text(&answer), format!("file:///home/{}", seen + 1), "{revision}");
-        let mut without = Peer::connect(&places(), revision, json!({"sampling": {}})).await;
+        let mut without = RawClient::connect(&places(), revision, json!({"sampling": {}})).await;
         assert!(refused(&without.call("places", json!({})).await), "{revision}");
     }
 }
@@ -446,7 +446,7 @@ async fn a_state_that_does_not_hold_is_an_error_and_a_missing_answer_is_not() {
     let call = json!({"name": "form"});
     let yes = || accept(json!({"x": "yes"}));
     let (server, _) = visiting();
-    let mut peer = Peer::connect(&server, STATELESS, able()).await;
+    let mut peer = RawClient::connect(&server, STATELESS, able()).await;
     let asked = peer.request_once("tools/call", call.clone()).await;
     let state = asked["result"]["requestState"].as_str().unwrap();
     // Each letter of it counts.
@@ -463,7 +463,7 @@ async fn a_state_that_does_not_hold_is_an_error_and_a_missing_answer_is_not() {
     let answer = peer.request_once("tools/call", missing).await;
     assert_eq!(answer["result"]["resultType"], "input_required", "{answer}");
     assert_eq!(text(&peer.request_once("tools/call", again(&call, &asked, yes())).await), "true");
-    let mut peer = Peer::connect(&server.state_ttl(Duration::ZERO), STATELESS, able()).await;
+    let mut peer = RawClient::connect(&server.state_ttl(Duration::ZERO), STATELESS, able()).await;
     let asked = peer.request_once("tools/call", call.clone()).await;
     let answer = peer.request_once("tools/call", again(&call, &asked, yes())).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -474,14 +474,14 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
     // SEC-018, SEC-019
     let (server, _) = visiting();
     let call = json!({"name": "form"});
-    let mut ada = Peer::connect_as(&server, Principal::new("ada"), STATELESS, able()).await;
+    let mut ada = RawClient::connect_as(&server, Principal::new("ada"), STATELESS, able()).await;
     let mut states = Vec::new();
     for _ in 0..100 {
         let asked = ada.request_once("tools/call", call.clone()).await;
         let retry = again(&call, &asked, accept(json!({"x": "yes"})));
         states.push(asked["result"]["requestState"].as_str().unwrap().to_owned());
         for other in [Principal::new("eve"), Principal::from_issuer("elsewhere", "ada", ["admin"])] {
-            let mut other = Peer::connect_as(&server, other, STATELESS, able()).await;
+            let mut other = RawClient::connect_as(&server, other, STATELESS, able()).await;
             let answer = other.request_once("tools/call", retry.clone()).await;
             assert_eq!(answer["error"]["code"], -32602, "{answer}");
         }
@@ -495,11 +495,11 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
         .tool(form("form", simple()).tag("admin"))
         .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")));
     let admin = Principal::from_issuer("i", "ada", ["admin"]);
-    let mut ada = Peer::connect_as(&guarded, admin, STATELESS, able()).await;
+    let mut ada = RawClient::connect_as(&guarded, admin, STATELESS, able()).await;
     let asked = ada.request_once("tools/call", call.clone()).await;
     let retry = again(&call, &asked, accept(json!({"x": "yes"})));
     let demoted = Principal::from_issuer::<&str>("i", "ada", []);
-    let mut demoted = Peer::connect_as(&guarded, demoted, STATELESS, able()).await;
+    let mut demoted = RawClient::connect_as(&guarded, demoted, STATELESS, able()).await;
     let answer = demoted.request_once("tools/call", retry).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
 }
@@ -512,7 +512,7 @@ async fn a_wish_for_a_task_is_ignored_where_there_are_none_and_never_sent_to_who
         .tool(form("form", simple()))
         .tool(Tool::new("t").handler(|| async { "t" }));
     let old = Revision::NEWEST_HANDSHAKE;
-    let mut peer = Peer::connect(&server, old, able()).await.answering(|method, _| {
+    let mut peer = RawClient::connect(&server, old, able()).await.on_request(|method, _| {
         if method == "elicitation/create" { accept(json!({"x": "y"})) } else { said("hi") }
     });
     let opened = json!({
@@ -526,8 +526,8 @@ async fn a_wish_for_a_task_is_ignored_where_there_are_none_and_never_sent_to_who
         assert_eq!(text(&answer), expected, "{answer}");
         assert_eq!(answer["result"].get("task"), None);
     }
-    assert_eq!(peer.asked.len(), 2);
-    assert!(peer.asked.iter().all(|(_, params)| params.get("task").is_none()), "{:?}", peer.asked);
+    assert_eq!(peer.received_requests.len(), 2);
+    assert!(peer.received_requests.iter().all(|(_, params)| params.get("task").is_none()), "{:?}", peer.received_requests);
 }
 
 #[tokio::test(start_paused = true)]
@@ -563,11 +563,11 @@ async fn secrets_are_not_asked_for_in_a_form() {
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
         for schema in &forms {
             let server = Server::new("s", "1").tool(form("asks", schema.clone()));
-            let mut peer = Peer::connect(&server, revision, able())
+            let mut peer = RawClient::connect(&server, revision, able())
                 .await
-                .answering(|_, _| accept(json!({"x": "swordfish"})));
+                .on_request(|_, _| accept(json!({"x": "swordfish"})));
             let answer = peer.call("asks", json!({})).await;
-            assert!(peer.asked.is_empty(), "{revision}: {:?}", peer.asked);
+            assert!(peer.received_requests.is_empty(), "{revision}: {:?}", peer.received_requests);
             assert!(refused(&answer), "{revision}: {answer}");
         }
     }
@@ -577,7 +577,7 @@ async fn secrets_are_not_asked_for_in_a_form() {
 async fn malformed_answers_of_every_kind_are_errors() {
     // MRTR-021
     let server = places().tool(sampler("samples", question())).tool(form("form", simple()));
-    let mut peer = Peer::connect(&server, STATELESS, able()).await;
+    let mut peer = RawClient::connect(&server, STATELESS, able()).await;
     for (name, answer) in [
         ("form", json!({"action": "perhaps"})),
         ("form", accept(json!({"x": 7}))),
@@ -617,9 +617,9 @@ async fn results_of_tools_stand_alone_in_their_message() {
     ];
     let server = Server::new("s", "1").tool(sampler("mixed", conversation(mixed)));
     for revision in newer() {
-        let mut peer = Peer::connect(&server, revision, able()).await.answering(|_, _| said("hi"));
+        let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
         let answer = peer.call("mixed", json!({})).await;
-        assert!(peer.asked.is_empty(), "{revision}: {:?}", peer.asked);
+        assert!(peer.received_requests.is_empty(), "{revision}: {:?}", peer.received_requests);
         assert!(refused(&answer), "{revision}: {answer}");
     }
 }
@@ -645,13 +645,13 @@ async fn a_conversation_that_leaves_a_tool_unanswered_is_not_sent() {
     ];
     let server = Server::new("s", "1").tool(sampler("good", conversation(good)));
     for revision in newer() {
-        let mut peer = Peer::connect(&server, revision, able()).await.answering(|_, _| said("hi"));
+        let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
         assert_eq!(text(&peer.call("good", json!({})).await), "m", "{revision}");
         for (why, messages) in &bad {
             let server = Server::new("s", "1").tool(sampler("bad", conversation(messages.clone())));
-            let mut peer = Peer::connect(&server, revision, able()).await.answering(|_, _| said("hi"));
+            let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
             let answer = peer.call("bad", json!({})).await;
-            assert!(peer.asked.is_empty(), "{why} on {revision}: {:?}", peer.asked);
+            assert!(peer.received_requests.is_empty(), "{why} on {revision}: {:?}", peer.received_requests);
             assert!(refused(&answer), "{why} on {revision}: {answer}");
         }
     }
@@ -672,12 +672,12 @@ async fn wishes_for_a_model_lie_between_0_and_1() {
             for preferences in wish(value) {
                 let server =
                     Server::new("s", "1").tool(sampler("asks", question().model_preferences(preferences)));
-                let mut peer = Peer::connect(&server, revision, able()).await.answering(|_, _| said("hi"));
+                let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
                 peer.call("asks", json!({})).await;
                 if (0.0..=1.0).contains(&value) {
-                    assert_eq!(peer.asked.len(), 1, "{value} on {revision}");
+                    assert_eq!(peer.received_requests.len(), 1, "{value} on {revision}");
                 }
-                for (_, sent) in &peer.asked {
+                for (_, sent) in &peer.received_requests {
                     for wish in sent["modelPreferences"].as_object().into_iter().flat_map(|it| it.values()) {
                         assert!((0.0..=1.0).contains(&wish.as_f64().unwrap()), "{revision}: {sent}");
                     }
@@ -697,7 +697,7 @@ async fn a_page_is_named_in_no_refusal_to_who_cannot_open_one() {
     for revision in newer() {
         for capabilities in [json!({}), json!({"elicitation": {}}), json!({"elicitation": {"form": {}}})] {
             let answer =
-                Peer::connect(&server, revision, capabilities.clone()).await.call("login", json!({})).await;
+                RawClient::connect(&server, revision, capabilities.clone()).await.call("login", json!({})).await;
             assert!(refused(&answer), "{revision}: {answer}");
             assert!(
                 !answer.to_string().contains("https://example.com"),
@@ -716,11 +716,11 @@ async fn tokens_of_any_kind_are_not_asked_for_in_a_form() {
         for revision in revisions().filter(|revision| revision.has_elicitation()) {
             let schema = FormSchema::new().required_field(field, Field::text());
             let server = Server::new("s", "1").tool(form("asks", schema));
-            let mut peer = Peer::connect(&server, revision, able())
+            let mut peer = RawClient::connect(&server, revision, able())
                 .await
-                .answering(move |_, _| accept(json!({field: "swordfish"})));
+                .on_request(move |_, _| accept(json!({field: "swordfish"})));
             let answer = peer.call("asks", json!({})).await;
-            assert!(peer.asked.is_empty() && refused(&answer), "{field} on {revision}: {:?}", peer.asked);
+            assert!(peer.received_requests.is_empty() && refused(&answer), "{field} on {revision}: {:?}", peer.received_requests);
         }
     }
 }

@@ -15,7 +15,7 @@ use tsugite::prelude::*;
 use tsugite::server::CompletionRequest;
 use tsugite::server::layer::{self, ConcurrencyLimit, Next, RateLimit, Timeout};
 use tsugite::transport::memory;
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;
 
@@ -27,8 +27,8 @@ fn revision(name: &str) -> Revision {
     name.parse().unwrap()
 }
 
-async fn peer(server: &Server, revision: Revision) -> Peer {
-    Peer::connect(server, revision, json!({})).await
+async fn peer(server: &Server, revision: Revision) -> RawClient {
+    RawClient::connect(server, revision, json!({})).await
 }
 
 fn tool(name: &str) -> Tool {
@@ -302,7 +302,7 @@ async fn whoever_is_connected_hears_of_changes_once_for_each_list() {
         if revision.is_stateless() {
             let wish =
                 json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
-            let id = peer.begin("subscriptions/listen", json!({"notifications": wish}));
+            let id = peer.send_request("subscriptions/listen", json!({"notifications": wish}));
             let acknowledged = peer.next().await;
             assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
             assert_eq!(acknowledged["params"]["notifications"], wish);
@@ -345,7 +345,7 @@ async fn whoever_is_connected_hears_of_changes_once_for_each_list() {
         // Adding the same thing twice fails and changes nothing.
         assert!(server.add(tool("c")).is_err());
         assert!(peer.call("c", json!({})).await.get("result").is_some());
-        assert!(peer.heard.is_empty(), "{:?}", peer.heard);
+        assert!(peer.notifications.is_empty(), "{:?}", peer.notifications);
     }
 }
 
@@ -358,7 +358,7 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
         if revision.is_stateless() {
             let wish =
                 json!({"resourceSubscriptions": ["notes://motto", "notes://ada/1", "notes://nothing"]});
-            let id = peer.begin("subscriptions/listen", json!({"notifications": wish}));
+            let id = peer.send_request("subscriptions/listen", json!({"notifications": wish}));
             let granted = &peer.next().await["params"]["notifications"];
             assert_eq!(granted, &json!({"resourceSubscriptions": ["notes://motto", "notes://ada/1"]}));
             server.notify_resource_updated("notes://seal");
@@ -370,10 +370,10 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
             );
             // The server ends it gracefully, with its result.
             peer.close();
-            let ended = peer.response(id).await;
+            let ended = peer.wait_for_response(id).await;
             assert_eq!(ended["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
             server.notify_resource_updated("notes://ada/1");
-            assert!(peer.heard.is_empty());
+            assert!(peer.notifications.is_empty());
         } else {
             assert!(
                 peer.request("resources/subscribe", json!({"uri": "notes://motto"}))
@@ -398,7 +398,7 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
             );
             server.notify_resource_updated("notes://motto");
             assert!(peer.request("ping", json!({})).await.get("result").is_some());
-            assert!(peer.heard.is_empty());
+            assert!(peer.notifications.is_empty());
         }
     }
 }
@@ -407,12 +407,12 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
 async fn a_cancelled_subscription_is_over_without_an_answer() {
     let server = library();
     let mut peer = peer(&server, STATELESS).await;
-    let id = peer.begin("subscriptions/listen", json!({"notifications": {"resourcesListChanged": true}}));
+    let id = peer.send_request("subscriptions/listen", json!({"notifications": {"resourcesListChanged": true}}));
     peer.next().await;
     peer.notify("notifications/cancelled", json!({"requestId": id}));
     server.add(Resource::text("a:b", "c")).unwrap();
     let answer = peer.request("server/discover", json!({})).await;
-    assert!(answer.get("result").is_some() && peer.heard.is_empty(), "{:?}", peer.heard);
+    assert!(answer.get("result").is_some() && peer.notifications.is_empty(), "{:?}", peer.notifications);
 }
 
 #[tokio::test(start_paused = true)]
@@ -420,7 +420,7 @@ async fn subscriptions_are_counted() {
     let server = library().max_subscriptions(2);
     let mut modern = peer(&server, STATELESS).await;
     for _ in 0..2 {
-        modern.begin("subscriptions/listen", json!({"notifications": {}}));
+        modern.send_request("subscriptions/listen", json!({"notifications": {}}));
         modern.next().await;
     }
     let refused = modern.request("subscriptions/listen", json!({"notifications": {}})).await;
@@ -443,9 +443,9 @@ async fn a_client_that_never_reads_gets_the_same_news_once() {
     for _ in 0..100_000 {
         server.notify_resource_updated("x:y");
     }
-    let id = peer.begin("ping", json!({}));
-    peer.response(id).await;
-    assert!(peer.heard.len() < 10_000, "{}", peer.heard.len());
+    let id = peer.send_request("ping", json!({}));
+    peer.wait_for_response(id).await;
+    assert!(peer.notifications.len() < 10_000, "{}", peer.notifications.len());
 }
 
 #[derive(Clone)]
@@ -562,8 +562,8 @@ async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
     let server = office();
     let admin = || Principal::from_issuer("issuer", "root", ["admin"]);
     for revision in revisions() {
-        let mut boss = Peer::connect_as(&server, admin(), revision, json!({})).await;
-        let mut guest = Peer::connect_as(&server, Principal::new("guest"), revision, json!({})).await;
+        let mut boss = RawClient::connect_as(&server, admin(), revision, json!({})).await;
+        let mut guest = RawClient::connect_as(&server, Principal::new("guest"), revision, json!({})).await;
         for _ in 0..2 {
             assert_eq!(
                 names(&boss.request("tools/list", json!({})).await, "tools", "name"),
@@ -587,7 +587,7 @@ async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
         assert!(read.get("error").is_some(), "{read}");
         if revision.is_stateless() {
             let wish = json!({"resourceSubscriptions": ["x:salaries", "x:menu"]});
-            guest.begin("subscriptions/listen", json!({"notifications": wish}));
+            guest.send_request("subscriptions/listen", json!({"notifications": wish}));
             let granted = guest.next().await;
             assert_eq!(granted["params"]["notifications"]["resourceSubscriptions"], json!(["x:menu"]));
         } else {
@@ -608,8 +608,8 @@ async fn what_a_mounted_server_hides_is_hidden_in_the_outer_one() {
     for revision in revisions() {
         let outer = Server::new("outer", "1").tool(tool("own"));
         let admin = Principal::from_issuer("issuer", "root", ["admin"]);
-        let mut boss = Peer::connect_as(&outer, admin, revision, json!({})).await;
-        let mut guest = Peer::connect_as(&outer, Principal::new("guest"), revision, json!({})).await;
+        let mut boss = RawClient::connect_as(&outer, admin, revision, json!({})).await;
+        let mut guest = RawClient::connect_as(&outer, Principal::new("guest"), revision, json!({})).await;
         for peer in [&mut boss, &mut guest] {
             assert_eq!(names(&peer.request("tools/list", json!({})).await, "tools", "name"), ["own"]);
         }
@@ -673,7 +673,7 @@ async fn layers_stand_around_every_request() {
         assert_eq!(peer.call("panics", json!({})).await["error"]["code"], -32603);
         assert_eq!(peer.call("unknown", json!({})).await["error"]["code"], -32602);
         assert_eq!(names(&peer.request("tools/list", json!({})).await, "tools", "name").len(), 3);
-        let id = peer.begin("tools/call", json!({"name": "slow"}));
+        let id = peer.send_request("tools/call", json!({"name": "slow"}));
         peer.notify("notifications/cancelled", json!({"requestId": id}));
         assert!(peer.request("tools/list", json!({})).await.get("result").is_some());
     }
@@ -732,8 +732,8 @@ async fn requests_that_come_too_fast_are_refused_until_time_has_passed() {
     let server = Server::new("s", "1")
         .tool(tool("t"))
         .layer(RateLimit::new(2, Duration::from_secs(10)).per_principal());
-    let mut ada = Peer::connect_as(&server, Principal::new("ada"), STATELESS, json!({})).await;
-    let mut eve = Peer::connect_as(&server, Principal::new("eve"), STATELESS, json!({})).await;
+    let mut ada = RawClient::connect_as(&server, Principal::new("ada"), STATELESS, json!({})).await;
+    let mut eve = RawClient::connect_as(&server, Principal::new("eve"), STATELESS, json!({})).await;
     assert!(ada.call("t", json!({})).await.get("result").is_some());
     assert!(ada.call("t", json!({})).await.get("result").is_some());
     let refused = ada.call("t", json!({})).await;
@@ -764,9 +764,9 @@ async fn concurrent_calls_wait_for_their_turn() {
     ] {
         most.store(0, Ordering::SeqCst);
         let mut peer = peer(&server, STATELESS).await;
-        let ids: Vec<_> = (0..10).map(|_| peer.begin("tools/call", json!({"name": "busy"}))).collect();
+        let ids: Vec<_> = (0..10).map(|_| peer.send_request("tools/call", json!({"name": "busy"}))).collect();
         for id in ids {
-            assert!(peer.response(id).await.get("result").is_some());
+            assert!(peer.wait_for_response(id).await.get("result").is_some());
         }
         assert_eq!(most.load(Ordering::SeqCst), 3);
     }
@@ -793,17 +793,17 @@ async fn a_tool_with_a_time_limit_is_ended_and_says_so_but_not_while_somebody_th
         Ok::<_, HandlerError>("answered")
     });
     let server = Server::new("s", "1").tool(slow).tool(asks);
-    let mut peer = Peer::connect(&server, revision("2025-11-25"), json!({"elicitation": {}})).await;
+    let mut peer = RawClient::connect(&server, revision("2025-11-25"), json!({"elicitation": {}})).await;
     let late = peer.call("slow", json!({})).await;
     assert_eq!(late["result"]["isError"], true, "{late}");
     assert_eq!(late["result"]["content"][0]["text"], "the tool took longer than 5s");
-    let id = peer.begin("tools/call", json!({"name": "asks"}));
+    let id = peer.send_request("tools/call", json!({"name": "asks"}));
     let question = peer.next().await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     peer.send(
         &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}),
     );
-    assert_eq!(peer.response(id).await["result"]["content"][0]["text"], "answered");
+    assert_eq!(peer.wait_for_response(id).await["result"]["content"][0]["text"], "answered");
 }
 
 #[tokio::test(start_paused = true)]
@@ -816,7 +816,7 @@ async fn extensions_are_declared_and_seen() {
     });
     let server = Server::new("s", "1").tool(sees).extension("com.example/x", &json!({"a": 1}));
     for revision in [STATELESS, revision("2025-11-25")] {
-        let mut peer = Peer::connect(&server, revision, json!({"extensions": {"com.example/y": {}}})).await;
+        let mut peer = RawClient::connect(&server, revision, json!({"extensions": {"com.example/y": {}}})).await;
         assert_eq!(
             peer.call("sees", json!({})).await["result"]["content"][0]["text"],
             "Some([\"com.example/y\"])"

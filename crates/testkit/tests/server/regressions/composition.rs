@@ -175,7 +175,7 @@ async fn a_cached_list_never_shows_somebody_elses_definition() {
         _ => item.has_tag("guest"),
     });
     let mut admin =
-        Peer::connect_as(&outer, Principal::from_issuer("", "root", ["admin"]), STATELESS, json!({})).await;
+        RawClient::connect_as(&outer, Principal::from_issuer("", "root", ["admin"]), STATELESS, json!({})).await;
     let mut guest = plain(&outer, STATELESS).await;
     let seen = admin.request("tools/list", json!({})).await;
     assert!(seen["result"]["tools"][0]["description"].as_str().unwrap().contains("admins"), "{seen}");
@@ -195,7 +195,7 @@ async fn a_mounted_handler_reaches_its_own_server() {
     peer.request("resources/subscribe", json!({"uri": "config://m/app"})).await;
     peer.call("m_touch", json!({})).await;
     peer.request("ping", json!({})).await;
-    assert_eq!(peer.heard.len(), 1, "nobody heard of the change");
+    assert_eq!(peer.notifications.len(), 1, "nobody heard of the change");
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +208,7 @@ async fn secrets_are_taken_out_of_logs_of_mounted_servers() {
     let outer = Server::new("outer", "1").mount("m", inner);
     let mut peer = plain(&outer, rev("2025-06-18")).await;
     peer.call("m_leaks", json!({})).await;
-    assert!(!format!("{:?}", peer.heard).contains("hunter2"), "{:?}", peer.heard);
+    assert!(!format!("{:?}", peer.notifications).contains("hunter2"), "{:?}", peer.notifications);
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,7 +220,7 @@ async fn a_change_is_announced_once_however_often_a_server_is_mounted() {
     let mut peer = plain(&outer, rev("2025-06-18")).await;
     leaf.add(tool("u")).unwrap();
     peer.request("ping", json!({})).await;
-    assert_eq!(peer.heard.len(), 1, "{:?}", peer.heard);
+    assert_eq!(peer.notifications.len(), 1, "{:?}", peer.notifications);
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,7 +232,7 @@ async fn a_resource_under_a_rule_is_private_whatever_it_says() {
                 .cache(Duration::from_secs(60), CacheScope::Public),
         )
         .visible(|who, item| !item.has_tag("admin") || who.is_some());
-    let mut peer = Peer::connect_as(&server, Principal::new("boss"), STATELESS, json!({})).await;
+    let mut peer = RawClient::connect_as(&server, Principal::new("boss"), STATELESS, json!({})).await;
     let read = peer.request("resources/read", json!({"uri": "x:salaries"})).await;
     assert_eq!(read["result"]["cacheScope"], "private", "{read}");
 }
@@ -253,7 +253,7 @@ async fn nothing_is_announced_that_was_not_declared() {
     let mut peer = plain(&server, rev("2025-06-18")).await;
     server.add(Prompt::new("p").handler(|| async { "p" })).unwrap();
     peer.request("ping", json!({})).await;
-    assert!(peer.heard.is_empty(), "{:?}", peer.heard);
+    assert!(peer.notifications.is_empty(), "{:?}", peer.notifications);
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,12 +300,12 @@ async fn the_outer_server_says_how_long_a_question_takes() {
         .handler(|cx: Context| async move { cx.ask::<Name>("?").await.map(|name| name.name) });
     let inner = Server::new("inner", "1").tool(asks);
     let server = Server::new("outer", "1").mount("in", inner).ask_timeout(Duration::from_secs(5));
-    let mut peer = Peer::connect(&server, rev("2025-11-25"), elicits()).await;
+    let mut peer = RawClient::connect(&server, rev("2025-11-25"), elicits()).await;
     let began = tokio::time::Instant::now();
-    let id = peer.begin("tools/call", json!({"name": "in_asks"}));
+    let id = peer.send_request("tools/call", json!({"name": "in_asks"}));
     assert_eq!(peer.next().await["method"], "elicitation/create");
     assert_eq!(peer.next().await["method"], "notifications/cancelled");
-    assert_eq!(peer.response(id).await["result"]["isError"], true);
+    assert_eq!(peer.wait_for_response(id).await["result"]["isError"], true);
     assert_eq!(began.elapsed(), Duration::from_secs(5));
 }
 

@@ -18,7 +18,7 @@ async fn once_in_a_spawned_task_does_not_hang_the_round() {
         cx.ask::<Name>("?").await.map(|n| n.name)
     });
     let server = Server::new("s", "1").tool(spawning);
-    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await.on_request(host);
     let asked = tokio::time::timeout(Duration::from_secs(60), peer.call("spawning", json!({}))).await;
     assert_eq!(text(&asked.expect("the round never ends")), "Ada");
 }
@@ -42,7 +42,7 @@ async fn an_answer_used_in_a_spawned_task_counts_at_once() {
         Ok::<_, HandlerError>(format!("{a} {}", b.name))
     });
     let server = Server::new("s", "1").tool(spawning);
-    let mut peer = Peer::connect(&server, STATELESS, elicits()).await;
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await;
     let first = peer.request_once("tools/call", json!({"name": "spawning", "arguments": {}})).await;
     let state = first["result"]["requestState"].clone();
     // The client answers only `a`.
@@ -66,7 +66,7 @@ async fn a_handler_that_nothing_can_wake_diverges_at_once() {
         async move { cx.ask::<Name>(format!("question {run}")).await.map(|name| name.name) }
     });
     let server = Server::new("s", "1").tool(fickle);
-    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await.on_request(host);
     let began = tokio::time::Instant::now();
     let refused = peer.call("fickle", json!({})).await;
     assert_eq!(refused["error"]["code"], -32603);
@@ -94,7 +94,7 @@ async fn a_question_of_a_task_that_outlives_a_prompt_handler_ends() {
             }
         });
         let server = Server::new("s", "1").tool(leaves);
-        let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+        let mut peer = RawClient::connect(&server, STATELESS, elicits()).await.on_request(host);
         assert_eq!(text(&peer.call("leaves", json!({})).await), "done");
         let said = tokio::time::timeout(Duration::from_secs(60), heard.recv()).await;
         assert!(said.is_ok(), "late {late}: the task waits for ever");
@@ -106,7 +106,7 @@ async fn a_long_state_age_still_lets_handlers_ask() {
     let asks =
         Tool::new("asks").handler(|cx: Context| async move { cx.ask::<Name>("?").await.map(|n| n.name) });
     let server = Server::new("s", "1").tool(asks).state_ttl(Duration::MAX);
-    let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await.on_request(host);
     let answer = peer.call("asks", json!({})).await;
     assert!(answer.get("result").is_some(), "{answer}");
 }
@@ -165,7 +165,7 @@ fn questions_are_asked_by_many_threads_at_once() {
             if layered {
                 server = server.layer(ConcurrencyLimit::new(8));
             }
-            let mut peer = Peer::connect(&server, STATELESS, elicits()).await.answering(host);
+            let mut peer = RawClient::connect(&server, STATELESS, elicits()).await.on_request(host);
             for n in 0..100 {
                 let done = tokio::time::timeout(Duration::from_secs(60), peer.call("mixed", json!({}))).await;
                 let done = done.unwrap_or_else(|_| panic!("call {n} hangs"));

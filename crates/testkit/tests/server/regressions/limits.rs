@@ -82,7 +82,7 @@ async fn answers_wait_for_a_peer_that_does_not_read() {
     let server = Server::new("s", "1").tool(heavy).max_concurrent_handlers(16);
     let mut peer = plain(&server, rev("2025-06-18")).await;
     for _ in 0..1000 {
-        peer.begin("tools/call", json!({"name": "heavy"}));
+        peer.send_request("tools/call", json!({"name": "heavy"}));
     }
     // Nobody reads for a long time.
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -161,18 +161,18 @@ async fn layered_streams_end_as_others_do() {
             server = server.layer(ConcurrencyLimit::new(8));
         }
         let mut peer = plain(&server, STATELESS).await;
-        let one = peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+        let one = peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
         let ack = peer.next().await;
         assert_eq!(ack["method"], "notifications/subscriptions/acknowledged");
         peer.notify("notifications/cancelled", json!({"requestId": one}));
         server.add(tool("u")).unwrap();
-        let two = peer.begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+        let two = peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
         assert_eq!(peer.next().await["method"], "notifications/subscriptions/acknowledged");
         server.add(tool("v")).unwrap();
         let news = peer.next().await;
         assert_eq!(news["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], two, "{news}");
         peer.close();
-        let end = peer.response(two).await;
+        let end = peer.wait_for_response(two).await;
         assert_eq!(end["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], two, "{end}");
     }
 }
@@ -196,7 +196,7 @@ fn an_answer_and_its_cancellation_may_meet() {
             let mut seen = std::collections::HashMap::<u64, usize>::new();
             let mut kept = Vec::new();
             for n in 0..400 {
-                let id = peer.begin("tools/call", json!({"name": "quick"}));
+                let id = peer.send_request("tools/call", json!({"name": "quick"}));
                 if n % 2 == 0 {
                     peer.notify("notifications/cancelled", json!({"requestId": id}));
                 } else {

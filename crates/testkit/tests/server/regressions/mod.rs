@@ -20,7 +20,7 @@ use tsugite::prelude::*;
 use tsugite::server::layer::{ConcurrencyLimit, RateLimit, Timeout};
 use tsugite::server::{CallParts, InvocationError, FieldValue, FormField, FromCall};
 use tsugite::transport::memory;
-use tsugite_testkit::peer::Peer;
+use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;
 
@@ -70,6 +70,6 @@ fn names<'a>(response: &'a Value, list: &str, member: &str) -> Vec<&'a str> {
         .collect()
 }
 
-async fn plain(server: &Server, revision: Revision) -> Peer {
-    Peer::connect(server, revision, json!({})).await
+async fn plain(server: &Server, revision: Revision) -> RawClient {
+    RawClient::connect(server, revision, json!({})).await
 }

@@ -17,12 +17,12 @@ async fn nothing_is_said_about_a_request_that_was_cancelled_or_timed_out() {
     // Cancelled.
     let server = Server::new("s", "1").tool(spawns.clone());
     let mut peer = plain(&server, rev("2025-06-18")).await;
-    let id = peer.begin("tools/call", json!({"name": "spawns", "_meta": {"progressToken": "t"}}));
+    let id = peer.send_request("tools/call", json!({"name": "spawns", "_meta": {"progressToken": "t"}}));
     tokio::time::sleep(Duration::from_secs(1)).await;
     peer.notify("notifications/cancelled", json!({"requestId": id}));
     tokio::time::sleep(Duration::from_secs(10)).await;
     peer.request("ping", json!({})).await;
-    let after_cancel = std::mem::take(&mut peer.heard);
+    let after_cancel = std::mem::take(&mut peer.notifications);
     // Timed out by a layer.
     let server = Server::new("s", "1").tool(spawns).layer(Timeout::new(Duration::from_secs(1)));
     let mut peer = plain(&server, rev("2025-06-18")).await;
@@ -31,9 +31,9 @@ async fn nothing_is_said_about_a_request_that_was_cancelled_or_timed_out() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     peer.request("ping", json!({})).await;
     assert!(
-        after_cancel.is_empty() && peer.heard.is_empty(),
+        after_cancel.is_empty() && peer.notifications.is_empty(),
         "after cancel: {after_cancel:?}; after time limit: {:?}",
-        peer.heard
+        peer.notifications
     );
 }
 
@@ -55,7 +55,7 @@ async fn a_task_that_logs_to_a_peer_that_is_gone_ends() {
     });
     let server = Server::new("s", "1").tool(logs);
     let mut peer = plain(&server, rev("2025-06-18")).await;
-    peer.begin("tools/call", json!({"name": "logs"}));
+    peer.send_request("tools/call", json!({"name": "logs"}));
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(peer);
     assert!(tokio::time::timeout(Duration::from_secs(60), heard.recv()).await.is_ok(), "it waits for ever");
@@ -126,7 +126,7 @@ async fn a_rate_limit_counts_a_caller_once_whatever_its_scopes() {
     let mut served = 0;
     for scope in ["a", "b", "c", "d"] {
         let mut peer =
-            Peer::connect_as(&server, Principal::from_issuer("issuer", "eve", [scope]), STATELESS, json!({})).await;
+            RawClient::connect_as(&server, Principal::from_issuer("issuer", "eve", [scope]), STATELESS, json!({})).await;
         served += usize::from(peer.call("t", json!({})).await.get("result").is_some());
     }
     assert_eq!(served, 1);
@@ -218,7 +218,7 @@ async fn a_request_that_is_refused_for_lack_of_room_did_nothing() {
     });
     let server = Server::new("s", "1").tool(acts).max_pending_requests(1);
     let mut peer = plain(&server, STATELESS).await;
-    peer.begin("tools/call", json!({"name": "acts"}));
+    peer.send_request("tools/call", json!({"name": "acts"}));
     let refused = peer.request("tools/call", json!({"name": "acts"})).await;
     assert!(refused.get("error").is_some());
     assert_eq!(effects.load(Ordering::SeqCst), 1, "the refused call has begun");
@@ -240,7 +240,7 @@ fn cancelled_blocking_calls_still_count() {
         let server = Server::new("s", "1").tool(blocks).max_concurrent_handlers(2);
         let mut peer = plain(&server, rev("2025-06-18")).await;
         for call in 0..40 {
-            let id = peer.begin("tools/call", json!({"name": "blocks"}));
+            let id = peer.send_request("tools/call", json!({"name": "blocks"}));
             match call {
                 0 | 1 => begins.recv().await.unwrap(),
                 _ => tokio::task::yield_now().await,

@@ -12,25 +12,25 @@ use tsugite::{Server, transport::memory};
 use tsugite_core::revision::Revision;
 
 /// Answers what a server asks: method and params in, result out.
-pub type Answering = Box<dyn FnMut(&str, &Value) -> Value + Send>;
+pub type RequestHandler = Box<dyn FnMut(&str, &Value) -> Value + Send>;
 
 /// A client of one revision.
-pub struct Peer {
+pub struct RawClient {
     wire: memory::MemoryConnection,
     revision: Revision,
     capabilities: Value,
-    answering: Answering,
+    handler: RequestHandler,
     last_id: u64,
     /// What the server has said that was no answer.
-    pub heard: Vec<Value>,
+    pub notifications: Vec<Value>,
     /// What the server has asked: method and params.
-    pub asked: Vec<(String, Value)>,
+    pub received_requests: Vec<(String, Value)>,
     /// How many rounds the last request took.
     pub rounds: usize,
-    early: VecDeque<Value>,
+    early_responses: VecDeque<Value>,
 }
 
-impl Peer {
+impl RawClient {
     /// Connects, with a handshake where the revision has one.
     pub async fn connect(server: &Server, revision: Revision, capabilities: Value) -> Self {
         Self::connect_to(
@@ -57,12 +57,12 @@ impl Peer {
             wire,
             revision,
             capabilities,
-            answering: Box::new(|method, _| panic!("nobody answers {method}")),
+            handler: Box::new(|method, _| panic!("nobody answers {method}")),
             last_id: 0,
-            heard: Vec::new(),
-            asked: Vec::new(),
+            notifications: Vec::new(),
+            received_requests: Vec::new(),
             rounds: 0,
-            early: VecDeque::new(),
+            early_responses: VecDeque::new(),
         };
         if !revision.is_stateless() {
             let offer = json!({
@@ -78,8 +78,8 @@ impl Peer {
 
     /// Answers what the server asks.
     #[must_use]
-    pub fn answering(mut self, answer: impl FnMut(&str, &Value) -> Value + Send + 'static) -> Self {
-        self.answering = Box::new(answer);
+    pub fn on_request(mut self, answer: impl FnMut(&str, &Value) -> Value + Send + 'static) -> Self {
+        self.handler = Box::new(answer);
         self
     }
 
@@ -97,7 +97,7 @@ impl Peer {
             let mut answers = json!({});
             for (key, question) in result["inputRequests"].as_object().into_iter().flatten() {
                 answers[key] =
-                    self.answer(question["method"].as_str().unwrap_or_default(), &question["params"]);
+                    self.handle_request(question["method"].as_str().unwrap_or_default(), &question["params"]);
             }
             retry = params.clone();
             retry["inputResponses"] = answers;
@@ -107,36 +107,36 @@ impl Peer {
 
     /// Sends a request and gives the whole response, also if it asks back.
     pub async fn request_once(&mut self, method: &str, params: Value) -> Value {
-        let id = self.begin(method, params);
-        self.response(id).await
+        let id = self.send_request(method, params);
+        self.wait_for_response(id).await
     }
 
     /// Sends a request; gives its id.
-    pub fn begin(&mut self, method: &str, params: Value) -> u64 {
+    pub fn send_request(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
-        let params = self.dressed(params);
+        let params = self.with_request_meta(params);
         self.send(&json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}));
         self.last_id
     }
 
     /// Waits for the response to a request.
-    pub async fn response(&mut self, id: u64) -> Value {
+    pub async fn wait_for_response(&mut self, id: u64) -> Value {
         loop {
-            if let Some(at) = self.early.iter().position(|message| message["id"] == id) {
-                return self.early.remove(at).unwrap_or_default();
+            if let Some(at) = self.early_responses.iter().position(|message| message["id"] == id) {
+                return self.early_responses.remove(at).unwrap_or_default();
             }
             let message = self.next().await;
             match (message.get("method"), message.get("id")) {
-                (None, _) => self.early.push_back(message),
+                (None, _) => self.early_responses.push_back(message),
                 (Some(method), Some(asked)) => {
                     let (method, asked) = (method.as_str().unwrap_or_default().to_owned(), asked.clone());
-                    let answer = self.answer(&method, &message["params"]);
+                    let answer = self.handle_request(&method, &message["params"]);
                     match answer.get("error") {
                         Some(error) => self.send(&json!({"jsonrpc": "2.0", "id": asked, "error": error})),
                         None => self.send(&json!({"jsonrpc": "2.0", "id": asked, "result": answer})),
                     }
                 }
-                (Some(_), None) => self.heard.push(message),
+                (Some(_), None) => self.notifications.push(message),
             }
         }
     }
@@ -169,12 +169,12 @@ impl Peer {
         self.wire.close();
     }
 
-    fn answer(&mut self, method: &str, params: &Value) -> Value {
-        self.asked.push((method.to_owned(), params.clone()));
-        (self.answering)(method, params)
+    fn handle_request(&mut self, method: &str, params: &Value) -> Value {
+        self.received_requests.push((method.to_owned(), params.clone()));
+        (self.handler)(method, params)
     }
 
-    fn dressed(&self, mut params: Value) -> Value {
+    fn with_request_meta(&self, mut params: Value) -> Value {
         if self.revision.is_stateless() {
             let meta = &mut params["_meta"];
             meta["io.modelcontextprotocol/protocolVersion"] = json!(self.revision.as_str());

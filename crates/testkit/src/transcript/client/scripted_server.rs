@@ -6,25 +6,25 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tsugite::client::{Client, Command, ClientBuilder};
 
-use super::http::Posts;
+use super::scripted_http::ScriptedHttpServer;
 use crate::transcript::Transport;
 
 /// The server's end.
-pub(super) enum Wire {
-    Pipe(Box<Pipe>),
-    Http(Box<Posts>),
+pub(super) enum ScriptedServer {
+    Pipe(Box<PipeServer>),
+    Http(Box<ScriptedHttpServer>),
 }
 
 /// What the client did.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum ClientAction {
     Message(Value, Headers),
     /// A request of HTTP without a message.
-    Method(String, Headers),
+    HttpMethod(String, Headers),
     /// The stream of this request was closed.
-    Closed(Value),
+    StreamClosed(Value),
     /// Nothing more will come.
-    End,
+    Eof,
 }
 
 /// The headers of a request, by their names in small letters.
@@ -43,12 +43,12 @@ impl Headers {
 }
 
 /// A child whose strings are held here; see `src/bin/scripted-server.rs`.
-pub(super) struct Pipe {
+pub(super) struct PipeServer {
     listener: TcpListener,
     child: Option<(Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf)>,
 }
 
-impl Wire {
+impl ScriptedServer {
     /// A server that waits for a client, and a client that knows where.
     pub(super) async fn new(
         transport: Transport,
@@ -60,80 +60,80 @@ impl Wire {
                 let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| error.to_string())?;
                 let address = listener.local_addr().map_err(|error| error.to_string())?;
                 let connecting = Client::spawn(Command::new(program).arg(address.to_string()));
-                Ok((Wire::Pipe(Box::new(Pipe { listener, child: None })), connecting))
+                Ok((ScriptedServer::Pipe(Box::new(PipeServer { listener, child: None })), connecting))
             }
             Transport::Http | Transport::Sse => {
-                let posts = Posts::bind(events, transport == Transport::Sse).await?;
+                let posts = ScriptedHttpServer::bind(events, transport == Transport::Sse).await?;
                 let connecting = Client::connect(format!("http://{}/mcp", posts.address));
-                Ok((Wire::Http(Box::new(posts)), connecting))
+                Ok((ScriptedServer::Http(Box::new(posts)), connecting))
             }
             Transport::Memory => Err("a client in memory talks to a server of ours".to_owned()),
         }
     }
 
     /// What the client does next.
-    pub(super) async fn next(&mut self) -> Result<Heard, String> {
+    pub(super) async fn next(&mut self) -> Result<ClientAction, String> {
         let pipe = match self {
-            Wire::Http(posts) => return posts.next().await,
-            Wire::Pipe(pipe) => pipe,
+            ScriptedServer::Http(posts) => return posts.next().await,
+            ScriptedServer::Pipe(pipe) => pipe,
         };
-        let Some(line) = pipe.open().await?.0.next_line().await.map_err(|error| error.to_string())? else {
+        let Some(line) = pipe.accept_child().await?.0.next_line().await.map_err(|error| error.to_string())? else {
             // Whoever hears no more says no more: the child ends.
             pipe.child = None;
-            return Ok(Heard::End);
+            return Ok(ClientAction::Eof);
         };
         let message = serde_json::from_str(&line).map_err(|error| format!("no message: {error}: {line}"))?;
-        Ok(Heard::Message(message, Headers::default()))
+        Ok(ClientAction::Message(message, Headers::default()))
     }
 
     /// Does what is due meanwhile, without end.
-    pub(super) async fn listen(&mut self) {
+    pub(super) async fn drive(&mut self) {
         match self {
-            Wire::Http(posts) => loop {
-                posts.listen().await;
+            ScriptedServer::Http(posts) => loop {
+                posts.receive_next().await;
             },
-            Wire::Pipe(_) => std::future::pending().await,
+            ScriptedServer::Pipe(_) => std::future::pending().await,
         }
     }
 
-    pub(super) async fn say(&mut self, message: &Value, status: Option<u16>) -> Result<(), String> {
+    pub(super) async fn send(&mut self, message: &Value, status: Option<u16>) -> Result<(), String> {
         match self {
-            Wire::Http(posts) => posts.say(message, status),
-            Wire::Pipe(pipe) => pipe.write(&message.to_string()).await,
+            ScriptedServer::Http(posts) => posts.send(message, status),
+            ScriptedServer::Pipe(pipe) => pipe.write_line(&message.to_string()).await,
         }
     }
 
     /// Something that is no message, in the way of those that are.
-    pub(super) async fn noise(&mut self, line: &str) -> Result<(), String> {
+    pub(super) async fn send_noise(&mut self, line: &str) -> Result<(), String> {
         match self {
-            Wire::Http(_) => Err("what is no message has no place over HTTP".to_owned()),
-            Wire::Pipe(pipe) => pipe.write(line).await,
+            ScriptedServer::Http(_) => Err("what is no message has no place over HTTP".to_owned()),
+            ScriptedServer::Pipe(pipe) => pipe.write_line(line).await,
         }
     }
 
     /// The child ends, or every stream does.
-    pub(super) async fn break_off(&mut self) -> Result<(), String> {
+    pub(super) async fn disconnect(&mut self) -> Result<(), String> {
         match self {
-            Wire::Http(posts) => posts.break_off(),
-            Wire::Pipe(pipe) => {
-                pipe.open().await?;
+            ScriptedServer::Http(posts) => posts.end_streams(),
+            ScriptedServer::Pipe(pipe) => {
+                pipe.accept_child().await?;
                 pipe.child = None;
             }
         }
         Ok(())
     }
 
-    pub(super) fn posts(&mut self) -> Result<&mut Posts, String> {
+    pub(super) fn http_server(&mut self) -> Result<&mut ScriptedHttpServer, String> {
         match self {
-            Wire::Http(posts) => Ok(posts),
-            Wire::Pipe(_) => Err("only over HTTP".to_owned()),
+            ScriptedServer::Http(posts) => Ok(posts),
+            ScriptedServer::Pipe(_) => Err("only over HTTP".to_owned()),
         }
     }
 }
 
-impl Pipe {
+impl PipeServer {
     /// The child that runs, or the next one to be started.
-    async fn open(&mut self) -> Result<&mut (Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf), String> {
+    async fn accept_child(&mut self) -> Result<&mut (Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf), String> {
         if self.child.is_none() {
             let (socket, _): (TcpStream, _) =
                 self.listener.accept().await.map_err(|error| error.to_string())?;
@@ -144,8 +144,8 @@ impl Pipe {
         self.child.as_mut().ok_or_else(|| "nobody is there".to_owned())
     }
 
-    async fn write(&mut self, line: &str) -> Result<(), String> {
-        let written = self.open().await?.1.write_all(format!("{line}\n").as_bytes()).await;
+    async fn write_line(&mut self, line: &str) -> Result<(), String> {
+        let written = self.accept_child().await?.1.write_all(format!("{line}\n").as_bytes()).await;
         written.map_err(|error| format!("the client no longer reads: {error}"))
     }
 }

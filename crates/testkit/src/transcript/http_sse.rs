@@ -1,33 +1,33 @@
 //! The lines of a transcript over HTTP+SSE: each that is said is a POST that is only accepted, and all that is heard comes
 //! on one stream.
 
-use crate::http::{Connection, Request, Serving};
+use crate::http::{Connection, Request, TestServer};
 
 /// A server on a socket, and the stream it speaks on.
-pub struct OldStream {
-    serving: Serving,
+pub struct HttpSseStream {
+    server: TestServer,
     stream: Connection,
     /// Where to post.
     endpoint: String,
 }
 
-impl OldStream {
-    pub(super) async fn open(serving: Serving) -> Result<Self, String> {
+impl HttpSseStream {
+    pub(super) async fn open(serving: TestServer) -> Result<Self, String> {
         let mut stream = serving.connect().await;
         let head = stream.send(Request::new("GET").path("/sse").header("Accept", "text/event-stream")).await;
         if (head.status, head.header("content-type")) != (200, Some("text/event-stream")) {
             return Err(format!("no stream: {head:?}"));
         }
-        let first = stream.event().await.ok_or("the stream has ended")?;
+        let first = stream.next_event().await.ok_or("the stream has ended")?;
         if first.event.as_deref() != Some("endpoint") {
             return Err(format!("the stream does not say where to post: {first:?}"));
         }
-        Ok(Self { serving, stream, endpoint: first.data })
+        Ok(Self { server: serving, stream, endpoint: first.data })
     }
 
     pub(super) async fn send(&mut self, line: &str) -> Result<(), String> {
         let post = Request::new("POST").path(&self.endpoint).header("Content-Type", "application/json");
-        let response = self.serving.send(post.body(line)).await;
+        let response = self.server.send(post.body(line)).await;
         match response.status {
             202 => Ok(()),
             _ => Err(format!("{line} was not accepted: {response:?}")),
@@ -35,15 +35,15 @@ impl OldStream {
     }
 
     pub(super) async fn next(&mut self) -> Result<String, String> {
-        let event = self.stream.event().await.ok_or("the stream has ended")?;
+        let event = self.stream.next_event().await.ok_or("the stream has ended")?;
         match event.event.as_deref() {
             Some("message") => Ok(event.data),
             _ => Err(format!("no message: {event:?}")),
         }
     }
 
-    pub(super) async fn end(self) -> Result<(), String> {
+    pub(super) async fn finish(self) -> Result<(), String> {
         drop(self.stream);
-        self.serving.stop().await.map_err(|error| error.to_string())
+        self.server.stop().await.map_err(|error| error.to_string())
     }
 }

@@ -17,51 +17,51 @@ use tokio::task::JoinHandle;
 use tsugite_core::revision::Revision;
 use tsugite_core::session::header;
 
-use super::matching::VERSION;
-use super::wire::{Headers, Heard};
+use super::matching::META_PROTOCOL_VERSION;
+use super::scripted_server::{Headers, ClientAction};
 
 /// A server on a socket.
-pub(super) struct Posts {
+pub(super) struct ScriptedHttpServer {
     pub(super) address: SocketAddr,
-    accepting: JoinHandle<()>,
-    arriving: mpsc::UnboundedReceiver<Event>,
+    accept_task: JoinHandle<()>,
+    incoming: mpsc::UnboundedReceiver<ConnectionEvent>,
     /// Whether every answer is an event.
-    events: bool,
+    sse_responses: bool,
     /// Whether only HTTP+SSE is spoken.
-    old: bool,
-    sessions: usize,
+    http_sse_only: bool,
+    session_count: usize,
     session: Option<String>,
     revision: Option<Revision>,
-    open: Vec<Open>,
-    stream: Option<Writer>,
+    open_requests: Vec<OpenRequest>,
+    get_stream: Option<ResponseWriter>,
     /// What has come and was not heard yet.
-    heard: VecDeque<Result<Heard, String>>,
+    received: VecDeque<Result<ClientAction, String>>,
 }
 
 /// A request of the client that has no answer yet.
-struct Open {
+struct OpenRequest {
     number: usize,
     id: Value,
     token: Option<Value>,
-    opens: bool,
-    streams: bool,
-    writer: Writer,
+    opens_session: bool,
+    is_streaming: bool,
+    writer: ResponseWriter,
 }
 
-type Writer = mpsc::UnboundedSender<Write>;
+type ResponseWriter = mpsc::UnboundedSender<ResponsePart>;
 
-enum Write {
+enum ResponsePart {
     Bytes(String),
     /// The response is whole.
-    Done,
+    End,
 }
 
-enum Event {
+enum ConnectionEvent {
     Request {
         number: usize,
-        head: Head,
+        head: RequestHead,
         body: String,
-        writer: Writer,
+        writer: ResponseWriter,
     },
     /// The client has closed the connection before its response was whole.
     Closed {
@@ -70,13 +70,13 @@ enum Event {
 }
 
 #[derive(Debug)]
-struct Head {
+struct RequestHead {
     method: String,
     path: String,
     headers: Headers,
 }
 
-impl Posts {
+impl ScriptedHttpServer {
     pub(super) async fn bind(events: bool, old: bool) -> Result<Self, String> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| error.to_string())?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
@@ -85,118 +85,118 @@ impl Posts {
             let mut connections = 0;
             while let Ok((socket, _)) = listener.accept().await {
                 connections += 1;
-                tokio::spawn(serve(socket, connections * 1_000, events_to.clone()));
+                tokio::spawn(serve_connection(socket, connections * 1_000, events_to.clone()));
             }
         });
         Ok(Self {
             address,
-            accepting,
-            arriving,
-            events,
-            old,
-            sessions: 0,
+            accept_task: accepting,
+            incoming: arriving,
+            sse_responses: events,
+            http_sse_only: old,
+            session_count: 0,
             session: None,
             revision: None,
-            open: Vec::new(),
-            stream: None,
-            heard: VecDeque::new(),
+            open_requests: Vec::new(),
+            get_stream: None,
+            received: VecDeque::new(),
         })
     }
 
     /// What the client says next.
-    pub(super) async fn next(&mut self) -> Result<Heard, String> {
+    pub(super) async fn next(&mut self) -> Result<ClientAction, String> {
         loop {
-            match self.heard.pop_front() {
+            match self.received.pop_front() {
                 Some(heard) => return heard,
-                None => self.listen().await,
+                None => self.receive_next().await,
             }
         }
     }
 
     /// Waits until something comes and does what is due at once, such as opening a stream.
-    pub(super) async fn listen(&mut self) {
-        let heard = match self.arriving.recv().await {
+    pub(super) async fn receive_next(&mut self) {
+        let heard = match self.incoming.recv().await {
             None => Err("nobody listens".to_owned()),
-            Some(Event::Closed { number }) => match self.open.iter().position(|open| open.number == number) {
-                Some(at) => Ok(Some(Heard::Closed(self.open.remove(at).id))),
+            Some(ConnectionEvent::Closed { number }) => match self.open_requests.iter().position(|open| open.number == number) {
+                Some(at) => Ok(Some(ClientAction::StreamClosed(self.open_requests.remove(at).id))),
                 None => Ok(None),
             },
-            Some(Event::Request { number, head, body, writer }) => self.request(number, head, &body, writer),
+            Some(ConnectionEvent::Request { number, head, body, writer }) => self.handle_request(number, head, &body, writer),
         };
-        self.heard.extend(heard.transpose());
+        self.received.extend(heard.transpose());
     }
 
-    fn request(
+    fn handle_request(
         &mut self,
         number: usize,
-        head: Head,
+        head: RequestHead,
         body: &str,
-        writer: Writer,
-    ) -> Result<Option<Heard>, String> {
+        writer: ResponseWriter,
+    ) -> Result<Option<ClientAction>, String> {
         match head.method.as_str() {
-            "POST" if self.old && self.stream.is_none() => {
-                reply(&writer, "405 Method Not Allowed", "", "");
+            "POST" if self.http_sse_only && self.get_stream.is_none() => {
+                send_response(&writer, "405 Method Not Allowed", "", "");
                 Ok(None)
             }
-            "POST" => self.post(number, head, body, writer).map(Some),
+            "POST" => self.handle_post(number, head, body, writer).map(Some),
             "GET" => {
-                must_have(&head.headers, "accept", "text/event-stream")?;
+                expect_header_contains(&head.headers, "accept", "text/event-stream")?;
                 let resumes = head.headers.get("last-event-id").is_some();
-                let _ = writer.send(Write::Bytes(STREAM.to_owned()));
-                if self.old {
-                    let _ = writer.send(Write::Bytes(chunk("event: endpoint\ndata: /messages?to=1\n\n")));
+                let _ = writer.send(ResponsePart::Bytes(SSE_RESPONSE_HEAD.to_owned()));
+                if self.http_sse_only {
+                    let _ = writer.send(ResponsePart::Bytes(encode_chunk("event: endpoint\ndata: /messages?to=1\n\n")));
                 } else {
-                    self.in_session(&head.headers)?;
+                    self.check_session_headers(&head.headers)?;
                 }
-                self.stream = Some(writer);
-                Ok(resumes.then_some(Heard::Method("GET".to_owned(), head.headers)))
+                self.get_stream = Some(writer);
+                Ok(resumes.then_some(ClientAction::HttpMethod("GET".to_owned(), head.headers)))
             }
             "DELETE" => {
-                self.in_session(&head.headers)?;
-                reply(&writer, "200 OK", "", "");
+                self.check_session_headers(&head.headers)?;
+                send_response(&writer, "200 OK", "", "");
                 self.session = None;
-                Ok(Some(Heard::Method("DELETE".to_owned(), head.headers)))
+                Ok(Some(ClientAction::HttpMethod("DELETE".to_owned(), head.headers)))
             }
             other => Err(format!("nobody expects {other}")),
         }
     }
 
-    fn post(&mut self, number: usize, head: Head, body: &str, writer: Writer) -> Result<Heard, String> {
+    fn handle_post(&mut self, number: usize, head: RequestHead, body: &str, writer: ResponseWriter) -> Result<ClientAction, String> {
         let message: Value = serde_json::from_str(body).map_err(|error| format!("{error}: {body}"))?;
-        must_have(&head.headers, "content-type", "application/json")?;
+        expect_header_contains(&head.headers, "content-type", "application/json")?;
         let method = message.get("method").and_then(Value::as_str);
         let id = message.get("id").filter(|_| method.is_some());
-        if self.old {
+        if self.http_sse_only {
             if head.path != "/messages?to=1" {
                 return Err(format!("posted to {}", head.path));
             }
-            reply(&writer, "202 Accepted", "", "");
-            return Ok(Heard::Message(message, head.headers));
+            send_response(&writer, "202 Accepted", "", "");
+            return Ok(ClientAction::Message(message, head.headers));
         }
         for form in ["application/json", "text/event-stream"] {
-            must_have(&head.headers, "accept", form)?;
+            expect_header_contains(&head.headers, "accept", form)?;
         }
-        self.check(&message, &head.headers)?;
+        self.check_headers(&message, &head.headers)?;
         match id {
-            Some(id) => self.open.push(Open {
+            Some(id) => self.open_requests.push(OpenRequest {
                 number,
                 id: id.clone(),
                 token: message.pointer("/params/_meta/progressToken").cloned(),
-                opens: method == Some("initialize"),
-                streams: false,
+                opens_session: method == Some("initialize"),
+                is_streaming: false,
                 writer,
             }),
-            None => reply(&writer, "202 Accepted", "", ""),
+            None => send_response(&writer, "202 Accepted", "", ""),
         }
-        Ok(Heard::Message(message, head.headers))
+        Ok(ClientAction::Message(message, head.headers))
     }
 
     /// The headers that mirror a message, as its revision wants them.
-    fn check(&self, message: &Value, headers: &Headers) -> Result<(), String> {
+    fn check_headers(&self, message: &Value, headers: &Headers) -> Result<(), String> {
         let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
         let method = text("/method").unwrap_or_default();
         let claim =
-            message.pointer("/params/_meta").and_then(|meta| meta.get(VERSION)).and_then(Value::as_str);
+            message.pointer("/params/_meta").and_then(|meta| meta.get(META_PROTOCOL_VERSION)).and_then(Value::as_str);
         if let Some(claim) = claim {
             let name = match method {
                 "tools/call" | "prompts/get" => text("/params/name"),
@@ -204,120 +204,120 @@ impl Posts {
                 "tasks/get" | "tasks/update" | "tasks/cancel" => text("/params/taskId"),
                 _ => None,
             };
-            must_be(headers, "mcp-protocol-version", Some(claim))?;
-            must_be(headers, "mcp-method", Some(method))?;
-            must_be(headers, "mcp-name", name.map(header::encode).as_deref())?;
-            return must_be(headers, "mcp-session-id", None);
+            expect_header(headers, "mcp-protocol-version", Some(claim))?;
+            expect_header(headers, "mcp-method", Some(method))?;
+            expect_header(headers, "mcp-name", name.map(header::encode).as_deref())?;
+            return expect_header(headers, "mcp-session-id", None);
         }
-        must_be(headers, "mcp-method", None)?;
-        must_be(headers, "mcp-name", None)?;
+        expect_header(headers, "mcp-method", None)?;
+        expect_header(headers, "mcp-name", None)?;
         if method == "initialize" {
-            return must_be(headers, "mcp-session-id", None);
+            return expect_header(headers, "mcp-session-id", None);
         }
         if self.revision.is_none() {
             return Err(format!("posted although nothing is agreed on: {message}"));
         }
-        self.in_session(headers)
+        self.check_session_headers(headers)
     }
 
-    fn in_session(&self, headers: &Headers) -> Result<(), String> {
-        must_be(headers, "mcp-session-id", self.session.as_deref())?;
+    fn check_session_headers(&self, headers: &Headers) -> Result<(), String> {
+        expect_header(headers, "mcp-session-id", self.session.as_deref())?;
         match self.revision {
             Some(revision)
                 if revision.has_version_header() || headers.get("mcp-protocol-version").is_some() =>
             {
-                must_be(headers, "mcp-protocol-version", Some(revision.as_str()))
+                expect_header(headers, "mcp-protocol-version", Some(revision.as_str()))
             }
             _ => Ok(()),
         }
     }
 
     /// Says a message, with a status if it is not the usual one.
-    pub(super) fn say(&mut self, message: &Value, status: Option<u16>) -> Result<(), String> {
+    pub(super) fn send(&mut self, message: &Value, status: Option<u16>) -> Result<(), String> {
         let first =
-            message.as_array().and_then(|all| all.iter().find(|one| is_answer(one))).unwrap_or(message);
-        if self.old || !is_answer(first) {
+            message.as_array().and_then(|all| all.iter().find(|one| is_response(one))).unwrap_or(message);
+        if self.http_sse_only || !is_response(first) {
             let writer = self.stream_for(message)?;
-            return event(&writer, message);
+            return send_event(&writer, message);
         }
-        let asked = self.open.iter().position(|open| Some(&open.id) == first.get("id"));
+        let asked = self.open_requests.iter().position(|open| Some(&open.id) == first.get("id"));
         let Some(at) = asked else {
             // To something that was never asked, or whose stream is gone: it comes wherever it can.
             let writer = self.stream_for(message)?;
-            return event(&writer, message);
+            return send_event(&writer, message);
         };
-        let open = self.open.remove(at);
+        let open = self.open_requests.remove(at);
         let mut session = String::new();
-        if open.opens
+        if open.opens_session
             && let Some(agreed) = first.pointer("/result/protocolVersion").and_then(Value::as_str)
         {
-            self.sessions += 1;
-            session = format!("session-{}", self.sessions);
+            self.session_count += 1;
+            session = format!("session-{}", self.session_count);
             self.session = Some(session.clone());
             self.revision = agreed.parse().ok();
             session = format!("Mcp-Session-Id: {session}\r\n");
         }
-        if open.streams || (self.events && status.is_none()) {
-            if !open.streams {
-                let _ = open.writer.send(Write::Bytes(STREAM.replacen("\r\n", &format!("\r\n{session}"), 1)));
+        if open.is_streaming || (self.sse_responses && status.is_none()) {
+            if !open.is_streaming {
+                let _ = open.writer.send(ResponsePart::Bytes(SSE_RESPONSE_HEAD.replacen("\r\n", &format!("\r\n{session}"), 1)));
             }
-            event(&open.writer, message)?;
-            let _ = open.writer.send(Write::Bytes("0\r\n\r\n".to_owned()));
-            let _ = open.writer.send(Write::Done);
+            send_event(&open.writer, message)?;
+            let _ = open.writer.send(ResponsePart::Bytes("0\r\n\r\n".to_owned()));
+            let _ = open.writer.send(ResponsePart::End);
         } else {
             let status = format!("{} Whatever", status.unwrap_or(200));
             let extra = format!("{session}Content-Type: application/json\r\n");
-            reply(&open.writer, &status, &extra, &message.to_string());
+            send_response(&open.writer, &status, &extra, &message.to_string());
         }
         Ok(())
     }
 
     /// Answers the request that waits longest with a status and nothing else.
-    pub(super) fn refuse(&mut self, status: u16) -> Result<(), String> {
-        if self.open.is_empty() {
+    pub(super) fn reject(&mut self, status: u16) -> Result<(), String> {
+        if self.open_requests.is_empty() {
             return Err("nothing was asked".to_owned());
         }
-        let open = self.open.remove(0);
+        let open = self.open_requests.remove(0);
         if status == 404 {
             self.session = None;
             self.revision = None;
-            self.stream = None;
+            self.get_stream = None;
         }
-        reply(&open.writer, &format!("{status} Whatever"), "", "");
+        send_response(&open.writer, &format!("{status} Whatever"), "", "");
         Ok(())
     }
 
     /// An event without a message, on the stream of the last request.
-    pub(super) fn prime(&mut self, id: &str, retry: &str) -> Result<(), String> {
+    pub(super) fn send_priming_event(&mut self, id: &str, retry: &str) -> Result<(), String> {
         let writer = self.stream_for(&Value::Null)?;
         let text = format!("id: {id}\nretry: {retry}\ndata: \n\n");
-        writer.send(Write::Bytes(chunk(&text))).map_err(|_| "nobody reads".to_owned())
+        writer.send(ResponsePart::Bytes(encode_chunk(&text))).map_err(|_| "nobody reads".to_owned())
     }
 
     /// Ends every stream in the middle.
-    pub(super) fn break_off(&mut self) {
-        for open in self.open.drain(..) {
-            if open.streams {
-                let _ = open.writer.send(Write::Bytes("0\r\n\r\n".to_owned()));
+    pub(super) fn end_streams(&mut self) {
+        for open in self.open_requests.drain(..) {
+            if open.is_streaming {
+                let _ = open.writer.send(ResponsePart::Bytes("0\r\n\r\n".to_owned()));
             }
-            let _ = open.writer.send(Write::Done);
+            let _ = open.writer.send(ResponsePart::End);
         }
     }
 
-    fn stream_for(&mut self, message: &Value) -> Result<Writer, String> {
+    fn stream_for(&mut self, message: &Value) -> Result<ResponseWriter, String> {
         let token = message.pointer("/params/progressToken");
         let subscription = message
             .pointer("/params/_meta")
             .and_then(|meta| meta.get("io.modelcontextprotocol/subscriptionId"));
-        let found = self.open.iter_mut().rev().find(|open| match (token, subscription) {
+        let found = self.open_requests.iter_mut().rev().find(|open| match (token, subscription) {
             (Some(token), _) => open.token.as_ref() == Some(token),
             (_, Some(subscription)) => open.id == *subscription,
             _ => true,
         });
-        match (found, &self.stream) {
-            (Some(open), _) if !self.old => {
-                if !std::mem::replace(&mut open.streams, true) {
-                    let _ = open.writer.send(Write::Bytes(STREAM.to_owned()));
+        match (found, &self.get_stream) {
+            (Some(open), _) if !self.http_sse_only => {
+                if !std::mem::replace(&mut open.is_streaming, true) {
+                    let _ = open.writer.send(ResponsePart::Bytes(SSE_RESPONSE_HEAD.to_owned()));
                 }
                 Ok(open.writer.clone())
             }
@@ -331,17 +331,17 @@ impl Posts {
     }
 }
 
-impl Drop for Posts {
+impl Drop for ScriptedHttpServer {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.accept_task.abort();
     }
 }
 
-fn is_answer(message: &Value) -> bool {
+fn is_response(message: &Value) -> bool {
     message.get("method").is_none() && message.get("id").is_some()
 }
 
-fn must_be(headers: &Headers, name: &str, value: Option<&str>) -> Result<(), String> {
+fn expect_header(headers: &Headers, name: &str, value: Option<&str>) -> Result<(), String> {
     let heard = headers.get(name);
     match heard == value {
         true => Ok(()),
@@ -349,55 +349,55 @@ fn must_be(headers: &Headers, name: &str, value: Option<&str>) -> Result<(), Str
     }
 }
 
-fn must_have(headers: &Headers, name: &str, part: &str) -> Result<(), String> {
+fn expect_header_contains(headers: &Headers, name: &str, part: &str) -> Result<(), String> {
     match headers.get(name) {
         Some(value) if value.contains(part) => Ok(()),
         heard => Err(format!("the header {name} should have {part} and is {heard:?}")),
     }
 }
 
-fn reply(writer: &Writer, status: &str, headers: &str, body: &str) {
+fn send_response(writer: &ResponseWriter, status: &str, headers: &str, body: &str) {
     let text = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len());
-    let _ = writer.send(Write::Bytes(text));
-    let _ = writer.send(Write::Done);
+    let _ = writer.send(ResponsePart::Bytes(text));
+    let _ = writer.send(ResponsePart::End);
 }
 
-fn event(writer: &Writer, message: &Value) -> Result<(), String> {
-    let sent = writer.send(Write::Bytes(chunk(&format!("event: message\ndata: {message}\n\n"))));
+fn send_event(writer: &ResponseWriter, message: &Value) -> Result<(), String> {
+    let sent = writer.send(ResponsePart::Bytes(encode_chunk(&format!("event: message\ndata: {message}\n\n"))));
     sent.map_err(|_| format!("nobody reads {message}"))
 }
 
-fn chunk(text: &str) -> String {
+fn encode_chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
 /// One connection: requests in, responses out, one at a time.
-async fn serve(socket: TcpStream, first: usize, events: mpsc::UnboundedSender<Event>) {
+async fn serve_connection(socket: TcpStream, first: usize, events: mpsc::UnboundedSender<ConnectionEvent>) {
     let _ = socket.set_nodelay(true);
     let mut socket = BufReader::new(socket);
     for number in first.. {
         let Some((head, body)) = read_request(&mut socket).await else { return };
         let (writer, mut writes) = mpsc::unbounded_channel();
-        if events.send(Event::Request { number, head, body, writer }).is_err() {
+        if events.send(ConnectionEvent::Request { number, head, body, writer }).is_err() {
             return;
         }
         loop {
             tokio::select! {
                 biased;
                 write = writes.recv() => match write {
-                    Some(Write::Bytes(text)) => {
+                    Some(ResponsePart::Bytes(text)) => {
                         if socket.get_mut().write_all(text.as_bytes()).await.is_err() {
-                            let _ = events.send(Event::Closed { number });
+                            let _ = events.send(ConnectionEvent::Closed { number });
                             return;
                         }
                     }
-                    Some(Write::Done) => break,
+                    Some(ResponsePart::End) => break,
                     None => return,
                 },
                 more = socket.fill_buf() => {
                     // Nobody asks for two things at once, so this is the end.
                     let _ = more;
-                    let _ = events.send(Event::Closed { number });
+                    let _ = events.send(ConnectionEvent::Closed { number });
                     return;
                 }
             }
@@ -405,7 +405,7 @@ async fn serve(socket: TcpStream, first: usize, events: mpsc::UnboundedSender<Ev
     }
 }
 
-async fn read_request(socket: &mut BufReader<TcpStream>) -> Option<(Head, String)> {
+async fn read_request(socket: &mut BufReader<TcpStream>) -> Option<(RequestHead, String)> {
     let mut line = String::new();
     socket.read_line(&mut line).await.ok()?;
     let mut words = line.split(' ');
@@ -420,8 +420,8 @@ async fn read_request(socket: &mut BufReader<TcpStream>) -> Option<(Head, String
     let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     socket.read_exact(&mut body).await.ok()?;
-    Some((Head { method, path, headers }, String::from_utf8(body).ok()?))
+    Some((RequestHead { method, path, headers }, String::from_utf8(body).ok()?))
 }
 
-const STREAM: &str =
+const SSE_RESPONSE_HEAD: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -13,19 +13,19 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tsugite_core::revision::Revision;
 
-use crate::http::{Connection, Request, Response, Serving};
+use crate::http::{Connection, Request, Response, TestServer};
 
 /// A server on a socket, and the streams that a client of it has open.
-pub struct Streams {
-    serving: Serving,
+pub struct HttpStreams {
+    server: TestServer,
     /// The session and its revision, once there is one.
     session: Option<(String, Revision)>,
-    streams: Vec<Stream>,
+    streams: Vec<ResponseStream>,
 }
 
-impl Streams {
-    pub(super) fn new(serving: Serving) -> Self {
-        Self { serving, session: None, streams: Vec::new() }
+impl HttpStreams {
+    pub(super) fn new(server: TestServer) -> Self {
+        Self { server, session: None, streams: Vec::new() }
     }
 
     pub(super) async fn send(&mut self, line: &str) -> Result<(), String> {
@@ -33,30 +33,30 @@ impl Streams {
         let claim = message.pointer("/params/_meta/io.modelcontextprotocol~1protocolVersion");
         let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
         if method == "notifications/cancelled" {
-            self.stream_of(message.pointer("/params/requestId"))?.cancelled = true;
+            self.request_stream(message.pointer("/params/requestId"))?.cancelled = true;
             if self.session.is_none() {
                 // 2026-07-28: closing its stream is how a request is cancelled.
-                self.stream_of(message.pointer("/params/requestId"))?.close();
+                self.request_stream(message.pointer("/params/requestId"))?.close();
                 return Ok(());
             }
         }
-        let request = self.dressed(&message).body(line);
-        if is_answered(&message) {
+        let request = self.http_request(&message).body(line);
+        if expects_response(&message) {
             let opens = method == "initialize" && claim.is_none();
-            return self.ask(&message, request, opens).await;
+            return self.send_request(&message, request, opens).await;
         }
-        let response = self.serving.send(request).await;
+        let response = self.server.send(request).await;
         if (response.status, response.body.as_str()) != (202, "") {
             return Err(format!("{line} was not accepted: {response:?}"));
         }
         if method == "notifications/initialized" {
-            self.listen().await?;
+            self.open_get_stream().await?;
         }
         Ok(())
     }
 
     /// A POST with the headers that go with a message.
-    fn dressed(&self, message: &Value) -> Request {
+    fn http_request(&self, message: &Value) -> Request {
         let post = Request::post(message);
         let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
         if let Some(claim) = text("/params/_meta/io.modelcontextprotocol~1protocolVersion") {
@@ -82,45 +82,45 @@ impl Streams {
     }
 
     /// Sends what will be answered, and waits for the answer only if it opens a session.
-    async fn ask(&mut self, message: &Value, request: Request, opens: bool) -> Result<(), String> {
-        let mut connection = self.serving.connect().await;
-        connection.begin(&request).await;
-        let head = if opens { Some(connection.head().await.ok_or("no response")?) } else { None };
+    async fn send_request(&mut self, message: &Value, request: Request, opens: bool) -> Result<(), String> {
+        let mut connection = self.server.connect().await;
+        connection.write_request(&request).await;
+        let head = if opens { Some(connection.read_head().await.ok_or("no response")?) } else { None };
         if let Some(id) = head.as_ref().and_then(|head| head.header("mcp-session-id")) {
             // Which revision was agreed on is known when the answer is heard.
             self.session = Some((id.to_owned(), Revision::OLDEST));
         }
-        let asked = Asked {
+        let asked = SentRequest {
             id: message.get("id").cloned(),
             token: message.pointer("/params/_meta/progressToken").cloned(),
         };
-        self.streams.push(Stream::read(Some(asked), connection, head));
+        self.streams.push(ResponseStream::spawn_reader(Some(asked), connection, head));
         Ok(())
     }
 
     /// Opens the stream for what belongs to no request.
-    async fn listen(&mut self) -> Result<(), String> {
+    async fn open_get_stream(&mut self) -> Result<(), String> {
         let Some((id, _)) = &self.session else { return Ok(()) };
-        let mut connection = self.serving.connect().await;
-        let head = connection.send(Request::stream(id)).await;
+        let mut connection = self.server.connect().await;
+        let head = connection.send(Request::get_stream(id)).await;
         if (head.status, head.header("content-type")) != (200, Some("text/event-stream")) {
             return Err(format!("no stream for what belongs to no request: {head:?}"));
         }
-        self.streams.push(Stream::read(None, connection, Some(head)));
+        self.streams.push(ResponseStream::spawn_reader(None, connection, Some(head)));
         Ok(())
     }
 
     /// What is heard where `expected` should be.
-    pub(super) async fn hear(&mut self, expected: &Value) -> Result<Value, String> {
+    pub(super) async fn receive(&mut self, expected: &Value) -> Result<Value, String> {
         let stream = if let Some(token) = expected.pointer("/params/progressToken") {
-            self.last(|asked| asked.token.as_ref() == Some(token))
+            self.last_post_stream(|asked| asked.token.as_ref() == Some(token))
         } else if expected.get("method").is_some() {
-            return self.hear_anywhere(expected).await;
+            return self.receive_from_any(expected).await;
         } else if let Some(id) = expected.get("id").filter(|id| !id.is_null()) {
-            Some(self.stream_of(Some(id))?)
+            Some(self.request_stream(Some(id))?)
         } else {
             // An answer without an id is one to the last POST.
-            self.last(|_| true)
+            self.last_post_stream(|_| true)
         };
         let stream = stream.ok_or("nothing was asked")?;
         let Some(heard) = stream.next().await? else { return Err(format!("nothing came for {expected}")) };
@@ -136,13 +136,13 @@ impl Streams {
     }
 
     /// Looks for what any stream might say next.
-    async fn hear_anywhere(&mut self, expected: &Value) -> Result<Value, String> {
+    async fn receive_from_any(&mut self, expected: &Value) -> Result<Value, String> {
         poll_fn(|cx| {
             let mut waits = false;
             for stream in &mut self.streams {
                 match stream.poll_peek(cx) {
                     Poll::Ready(Ok(Some(heard))) if heard == expected => {
-                        return Poll::Ready(stream.heard.pop_front().unwrap_or(Ok(Value::Null)));
+                        return Poll::Ready(stream.received.pop_front().unwrap_or(Ok(Value::Null)));
                     }
                     Poll::Ready(_) => {}
                     Poll::Pending => waits = true,
@@ -150,14 +150,14 @@ impl Streams {
             }
             match waits {
                 true => Poll::Pending,
-                false => Poll::Ready(Err(format!("expected {expected}\n   heard {}", self.unheard()))),
+                false => Poll::Ready(Err(format!("expected {expected}\n   heard {}", self.unread()))),
             }
         })
         .await
     }
 
     /// That nothing has been said: no stream has more, and those of cancelled requests have ended.
-    pub(super) async fn silence(&mut self) -> Result<(), String> {
+    pub(super) async fn expect_silence(&mut self) -> Result<(), String> {
         for stream in &mut self.streams {
             if stream.cancelled
                 && let Some(heard) = stream.next().await?
@@ -172,17 +172,17 @@ impl Streams {
             Poll::Ready(())
         })
         .await;
-        match self.streams.iter().all(|stream| stream.heard.is_empty()) {
+        match self.streams.iter().all(|stream| stream.received.is_empty()) {
             true => Ok(()),
-            false => Err(format!("expected nothing\n   heard {}", self.unheard())),
+            false => Err(format!("expected nothing\n   heard {}", self.unread())),
         }
     }
 
     /// Ends the session, after which every stream ends too; nothing may be left in any of them.
-    pub(super) async fn end(mut self) -> Result<(), String> {
+    pub(super) async fn finish(mut self) -> Result<(), String> {
         match self.session.take() {
             Some((id, _)) => {
-                let deleted = self.serving.send(Request::new("DELETE").session(&id)).await;
+                let deleted = self.server.send(Request::new("DELETE").session(&id)).await;
                 if deleted.status != 200 {
                     return Err(format!("the session could not be ended: {deleted:?}"));
                 }
@@ -193,16 +193,16 @@ impl Streams {
                 }
             }
             None => {
-                self.silence().await?;
+                self.expect_silence().await?;
                 self.streams.clear();
             }
         }
-        self.serving.stop().await.map_err(|error| error.to_string())
+        self.server.stop().await.map_err(|error| error.to_string())
     }
 
     /// What has come and was not heard.
-    pub(super) fn unheard(&self) -> String {
-        let heard: Vec<_> = self.streams.iter().flat_map(|stream| &stream.heard).collect();
+    pub(super) fn unread(&self) -> String {
+        let heard: Vec<_> = self.streams.iter().flat_map(|stream| &stream.received).collect();
         let texts = heard.into_iter().map(|heard| match heard {
             Ok(heard) => heard.to_string(),
             Err(error) => error.clone(),
@@ -212,70 +212,70 @@ impl Streams {
     }
 
     /// The stream of the last request with this id.
-    fn stream_of(&mut self, id: Option<&Value>) -> Result<&mut Stream, String> {
-        let found = self.last(|asked| asked.id.as_ref() == id);
+    fn request_stream(&mut self, id: Option<&Value>) -> Result<&mut ResponseStream, String> {
+        let found = self.last_post_stream(|asked| asked.id.as_ref() == id);
         found.ok_or_else(|| format!("nothing was asked with the id {}", id.unwrap_or(&Value::Null)))
     }
 
     /// The stream of the last POST of which something is true.
-    fn last(&mut self, is: impl Fn(&Asked) -> bool) -> Option<&mut Stream> {
-        self.streams.iter_mut().rev().find(|stream| stream.asked.as_ref().is_some_and(&is))
+    fn last_post_stream(&mut self, is: impl Fn(&SentRequest) -> bool) -> Option<&mut ResponseStream> {
+        self.streams.iter_mut().rev().find(|stream| stream.request.as_ref().is_some_and(&is))
     }
 }
 
 /// Whether something comes back for a message. What is no message at all is answered too.
-fn is_answered(message: &Value) -> bool {
+fn expects_response(message: &Value) -> bool {
     match message {
-        Value::Array(messages) => messages.is_empty() || messages.iter().any(is_answered),
+        Value::Array(messages) => messages.is_empty() || messages.iter().any(expects_response),
         Value::Object(members) => !members.contains_key("method") || members.contains_key("id"),
         _ => true,
     }
 }
 
 /// One stream: the response to a POST, or what a GET opened.
-struct Stream {
+struct ResponseStream {
     /// What it answers, if it was a POST.
-    asked: Option<Asked>,
+    request: Option<SentRequest>,
     cancelled: bool,
     /// What has come and was not heard yet.
-    heard: VecDeque<Result<Value, String>>,
+    received: VecDeque<Result<Value, String>>,
     ended: bool,
-    coming: mpsc::UnboundedReceiver<Result<Value, String>>,
+    incoming: mpsc::UnboundedReceiver<Result<Value, String>>,
     reader: JoinHandle<()>,
 }
 
 /// What was asked in a POST.
-struct Asked {
+struct SentRequest {
     /// None for a batch.
     id: Option<Value>,
     token: Option<Value>,
 }
 
-impl Stream {
+impl ResponseStream {
     /// Reads a response. Its head is read first, unless it is there.
-    fn read(asked: Option<Asked>, mut connection: Connection, head: Option<Response>) -> Self {
-        let (said, coming) = mpsc::unbounded_channel();
+    fn spawn_reader(request: Option<SentRequest>, mut connection: Connection, head: Option<Response>) -> Self {
+        let (said, incoming) = mpsc::unbounded_channel();
         let reader = tokio::spawn(async move {
             let head = match head {
                 Some(head) => Some(head),
-                None => connection.head().await,
+                None => connection.read_head().await,
             };
             let tell = |heard: Result<Value, String>| drop(said.send(heard));
             let Some(head) = head else { return tell(Err("the connection ended".to_owned())) };
             match (head.status, head.header("content-type")) {
                 (200, Some("text/event-stream")) => {
-                    while let Some(message) = connection.message().await {
+                    while let Some(message) = connection.next_message().await {
                         tell(Ok(message));
                     }
                 }
                 (200 | 400 | 404, Some("application/json")) => {
-                    let body = connection.body().await;
+                    let body = connection.read_body().await;
                     tell(serde_json::from_str(&body).map_err(|error| format!("no message: {error}: {body}")));
                 }
-                _ => tell(Err(format!("no answer: {head:?} {}", connection.body().await))),
+                _ => tell(Err(format!("no answer: {head:?} {}", connection.read_body().await))),
             }
         });
-        Self { asked, cancelled: false, heard: VecDeque::new(), ended: false, coming, reader }
+        Self { request, cancelled: false, received: VecDeque::new(), ended: false, incoming, reader }
     }
 
     /// Ends it from this side.
@@ -285,22 +285,22 @@ impl Stream {
 
     /// What it says next; `None` if it has ended.
     async fn next(&mut self) -> Result<Option<Value>, String> {
-        match self.heard.pop_front() {
+        match self.received.pop_front() {
             Some(heard) => heard.map(Some),
-            None => self.coming.recv().await.transpose(),
+            None => self.incoming.recv().await.transpose(),
         }
     }
 
     /// The same, but it is still to be heard.
     fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&Value>, &String>> {
         while !self.ended {
-            match self.coming.poll_recv(cx) {
-                Poll::Ready(Some(more)) => self.heard.push_back(more),
+            match self.incoming.poll_recv(cx) {
+                Poll::Ready(Some(more)) => self.received.push_back(more),
                 Poll::Ready(None) => self.ended = true,
                 Poll::Pending => break,
             }
         }
-        match self.heard.front() {
+        match self.received.front() {
             Some(heard) => Poll::Ready(heard.as_ref().map(Some)),
             None if self.ended => Poll::Ready(Ok(None)),
             None => Poll::Pending,
@@ -308,7 +308,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for ResponseStream {
     fn drop(&mut self) {
         self.reader.abort();
     }

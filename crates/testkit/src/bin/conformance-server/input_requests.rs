@@ -7,7 +7,7 @@ use tsugite::core::protocol::roots::Root;
 use tsugite::core::protocol::sampling::{CreateMessageParams, CreateMessageResult, SamplingMessage};
 use tsugite::prelude::*;
 
-pub(crate) fn offer(server: Server) -> Server {
+pub(crate) fn register(server: Server) -> Server {
     server
         .tool(test_sampling)
         .tool(test_elicitation)
@@ -28,8 +28,8 @@ pub(crate) fn offer(server: Server) -> Server {
 /// Hands a text to the client's model.
 #[tool]
 async fn test_sampling(prompt: String, cx: Context) -> Result<String, HandlerError> {
-    let answer = cx.sample(question(prompt)).await?;
-    Ok(format!("LLM response: {}", words(answer)))
+    let answer = cx.sample(sampling_request(prompt)).await?;
+    Ok(format!("LLM response: {}", response_text(answer)))
 }
 
 #[derive(Form)]
@@ -101,13 +101,13 @@ async fn test_elicitation_sep1330_enums(cx: Context) -> Result<String, HandlerEr
 /// Needs the client's model.
 #[tool]
 async fn test_missing_capability(cx: Context) -> Result<String, HandlerError> {
-    Ok(words(cx.sample(question("What can you do?")).await?))
+    Ok(response_text(cx.sample(sampling_request("What can you do?")).await?))
 }
 
 /// Asks the user, and says nothing else meanwhile.
 #[tool]
 async fn test_streaming_elicitation(cx: Context) -> Result<String, HandlerError> {
-    Ok(greeting(cx.ask(WHO).await?))
+    Ok(greeting(cx.ask(NAME_QUESTION).await?))
 }
 
 #[derive(Form)]
@@ -118,19 +118,19 @@ struct Name {
 /// Asks the user for a name.
 #[tool]
 async fn test_input_required_result_elicitation(cx: Context) -> Result<String, HandlerError> {
-    Ok(greeting(cx.ask_with_key("user_name", WHO).await?))
+    Ok(greeting(cx.ask_with_key("user_name", NAME_QUESTION).await?))
 }
 
 /// Asks the client's model for a capital.
 #[tool]
 async fn test_input_required_result_sampling(cx: Context) -> Result<String, HandlerError> {
-    Ok(words(cx.sample(question("What is the capital of France?")).key("capital_question").await?))
+    Ok(response_text(cx.sample(sampling_request("What is the capital of France?")).key("capital_question").await?))
 }
 
 /// Asks the client for its directories.
 #[tool]
 async fn test_input_required_result_list_roots(cx: Context) -> Result<String, HandlerError> {
-    Ok(places(&cx.roots().key("client_roots").await?))
+    Ok(root_list(&cx.roots().key("client_roots").await?))
 }
 
 #[derive(Form)]
@@ -141,17 +141,17 @@ struct Confirm {
 /// Asks the user to confirm, and wants its state back.
 #[tool]
 async fn test_input_required_result_request_state(cx: Context) -> Result<String, HandlerError> {
-    confirmed(cx).await
+    ask_confirmation(cx).await
 }
 
 /// Asks the user to confirm, and notices when its state was altered.
 #[tool]
 async fn test_input_required_result_tampered_state(cx: Context) -> Result<String, HandlerError> {
-    confirmed(cx).await
+    ask_confirmation(cx).await
 }
 
 /// Every question has a state, and every state is sealed.
-async fn confirmed(cx: Context) -> Result<String, HandlerError> {
+async fn ask_confirmation(cx: Context) -> Result<String, HandlerError> {
     let Confirm { ok } = cx.ask_with_key("confirm", "Please confirm").await?;
     Ok(format!("state-ok, confirmed: {ok}"))
 }
@@ -160,11 +160,11 @@ async fn confirmed(cx: Context) -> Result<String, HandlerError> {
 #[tool]
 async fn test_input_required_result_multiple_inputs(cx: Context) -> Result<String, HandlerError> {
     let (name, answer, roots) = tokio::join!(
-        cx.ask_with_key::<Name>("user_name", WHO),
-        cx.sample(question("Generate a greeting")).key("greeting"),
+        cx.ask_with_key::<Name>("user_name", NAME_QUESTION),
+        cx.sample(sampling_request("Generate a greeting")).key("greeting"),
         cx.roots().key("client_roots"),
     );
-    Ok(format!("{} {} {}", greeting(name?), words(answer?), places(&roots?)))
+    Ok(format!("{} {} {}", greeting(name?), response_text(answer?), root_list(&roots?)))
 }
 
 #[derive(Form)]
@@ -185,25 +185,25 @@ async fn test_input_required_result_multi_round(cx: Context) -> Result<String, H
 async fn test_input_required_result_capabilities(cx: Context) -> Result<String, HandlerError> {
     let can = cx.client_capabilities();
     if can.sampling.is_some() {
-        Ok(words(cx.sample(question("Generate a greeting")).key("greeting").await?))
+        Ok(response_text(cx.sample(sampling_request("Generate a greeting")).key("greeting").await?))
     } else if can.roots.is_some() {
-        Ok(places(&cx.roots().key("client_roots").await?))
+        Ok(root_list(&cx.roots().key("client_roots").await?))
     } else {
-        Ok(greeting(cx.ask_with_key("user_name", WHO).await?))
+        Ok(greeting(cx.ask_with_key("user_name", NAME_QUESTION).await?))
     }
 }
 
-const WHO: &str = "What is your name?";
+const NAME_QUESTION: &str = "What is your name?";
 
 fn greeting(Name { name }: Name) -> String {
     format!("Hello, {name}!")
 }
 
-fn question(text: impl Into<String>) -> CreateMessageParams {
+fn sampling_request(text: impl Into<String>) -> CreateMessageParams {
     CreateMessageParams::new([SamplingMessage::new(Role::User, SamplingBlock::text(text))], 100_u64)
 }
 
-fn words(answer: CreateMessageResult) -> String {
+fn response_text(answer: CreateMessageResult) -> String {
     let words = answer.content.into_vec().into_iter().filter_map(|block| match block {
         SamplingBlock::Text(text) => Some(text.text),
         _ => None,
@@ -211,7 +211,7 @@ fn words(answer: CreateMessageResult) -> String {
     words.collect()
 }
 
-fn places(roots: &[Root]) -> String {
+fn root_list(roots: &[Root]) -> String {
     let uris: Vec<&str> = roots.iter().map(|root| root.uri.as_str()).collect();
     format!("Roots: {}", uris.join(", "))
 }

@@ -8,36 +8,36 @@ use serde_json::{Value, json};
 use tsugite_core::revision::Revision;
 
 /// Fails unless a message that asks or tells something is one of the revision.
-pub fn judge(revision: Revision, message: &Value) -> Result<(), String> {
+pub fn validate_message(revision: Revision, message: &Value) -> Result<(), String> {
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
-    let document = document(revision)?;
-    let definitions = document.get(key(document)).and_then(Value::as_object).ok_or("no definitions")?;
+    let document = schema_document(revision)?;
+    let definitions = document.get(definitions_key(document)).and_then(Value::as_object).ok_or("no definitions")?;
     let is_it = |definition: &Value| definition.pointer("/properties/method/const") == Some(&json!(method));
     match definitions.iter().find(|(_, definition)| is_it(definition)) {
-        Some((name, _)) => accept(revision, name, message),
+        Some((name, _)) => validate_definition(revision, name, message),
         None => Err(format!("{revision} has no {method}")),
     }
 }
 
 /// Fails unless a message that asks or tells something is one that this side may send: `Client` or `ListedServer`.
-pub fn judge_from(side: &str, revision: Revision, message: &Value) -> Result<(), String> {
+pub fn validate_message_from(side: &str, revision: Revision, message: &Value) -> Result<(), String> {
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let kind = if message.get("id").is_some() { "Request" } else { "Notification" };
-    let document = document(revision)?;
-    let definitions = document.get(key(document)).and_then(Value::as_object).ok_or("no definitions")?;
+    let document = schema_document(revision)?;
+    let definitions = document.get(definitions_key(document)).and_then(Value::as_object).ok_or("no definitions")?;
     let sent = definitions.get(&format!("{side}{kind}"));
     // Where there is only one, it stands there itself.
     let all = sent.and_then(|sent| sent.get("anyOf")).and_then(Value::as_array);
     let named = all.into_iter().flatten().filter_map(|one| one.get("$ref")?.as_str()?.rsplit('/').next());
     let mut sent = named.filter_map(|name| definitions.get(name)).chain(sent);
     match sent.any(|one| one.pointer("/properties/method/const") == Some(&json!(method))) {
-        true => judge(revision, message),
+        true => validate_message(revision, message),
         false => Err(format!("{side}s of {revision} send no {method} as a {}", kind.to_lowercase())),
     }
 }
 
 /// Fails unless the server's result of a request of the client is one.
-pub fn judge_result(revision: Revision, method: &str, result: &Value) -> Result<(), String> {
+pub fn validate_server_result(revision: Revision, method: &str, result: &Value) -> Result<(), String> {
     let name = match method {
         _ if revision.is_stateless() && result.get("resultType") == Some(&json!("input_required")) => {
             "InputRequiredResult"
@@ -55,11 +55,11 @@ pub fn judge_result(revision: Revision, method: &str, result: &Value) -> Result<
         "completion/complete" => "CompleteResult",
         _ => "Result",
     };
-    accept(revision, name, result)
+    validate_definition(revision, name, result)
 }
 
 /// Fails unless the client's answer to a request of the server is one.
-pub fn judge_answer(revision: Revision, method: &str, result: &Value) -> Result<(), String> {
+pub fn validate_client_result(revision: Revision, method: &str, result: &Value) -> Result<(), String> {
     let name = match method {
         "elicitation/create" => "ElicitResult",
         "sampling/createMessage" => "CreateMessageResult",
@@ -67,11 +67,11 @@ pub fn judge_answer(revision: Revision, method: &str, result: &Value) -> Result<
         "ping" => "EmptyResult",
         _ => return Ok(()),
     };
-    accept(revision, name, result)
+    validate_definition(revision, name, result)
 }
 
 /// Fails unless a value is what the revision defines under this name.
-pub fn accept(revision: Revision, name: &str, value: &Value) -> Result<(), String> {
+pub fn validate_definition(revision: Revision, name: &str, value: &Value) -> Result<(), String> {
     let errors: Vec<_> = validator(revision, name)?
         .iter_errors(value)
         .map(|error| format!("{error} at {}", error.instance_path()))
@@ -82,7 +82,7 @@ pub fn accept(revision: Revision, name: &str, value: &Value) -> Result<(), Strin
     }
 }
 
-fn document(revision: Revision) -> Result<&'static Value, String> {
+fn schema_document(revision: Revision) -> Result<&'static Value, String> {
     static ALL: OnceLock<Result<HashMap<Revision, Value>, String>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
         let read = Revision::ALL.into_iter().map(|revision| {
@@ -98,14 +98,14 @@ fn document(revision: Revision) -> Result<&'static Value, String> {
 /// Compiling a schema takes far longer than using it.
 fn validator(revision: Revision, name: &str) -> Result<Arc<Validator>, String> {
     type Key = (Revision, String);
-    static MADE: Mutex<BTreeMap<Key, Arc<Validator>>> = Mutex::new(BTreeMap::new());
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    static VALIDATORS: Mutex<BTreeMap<Key, Arc<Validator>>> = Mutex::new(BTreeMap::new());
+    let mut made = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
     let wanted = (revision, name.to_owned());
     if let Some(validator) = made.get(&wanted) {
         return Ok(Arc::clone(validator));
     }
-    let document = document(revision)?;
-    let key = key(document);
+    let document = schema_document(revision)?;
+    let key = definitions_key(document);
     let schema = json!({
         "$schema": document.get("$schema"), key: document.get(key), "$ref": format!("#/{key}/{name}"),
     });
@@ -115,6 +115,6 @@ fn validator(revision: Revision, name: &str) -> Result<Arc<Validator>, String> {
     Ok(validator)
 }
 
-fn key(document: &Value) -> &'static str {
+fn definitions_key(document: &Value) -> &'static str {
     if document.get("$defs").is_some() { "$defs" } else { "definitions" }
 }

@@ -10,9 +10,9 @@ use tsugite::transport::http::Http;
 use tsugite::{Client, Server};
 use tsugite_core::revision::Revision;
 
-use super::http::Streams;
-use super::sse::OldStream;
-use crate::http::Serving;
+use super::streamable_http::HttpStreams;
+use super::http_sse::HttpSseStream;
+use crate::http::TestServer;
 
 /// A transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,49 +41,49 @@ impl Transport {
         }
     }
 
-    pub(super) fn carries(self, revision: Revision) -> bool {
+    pub(super) fn supports(self, revision: Revision) -> bool {
         self != Self::Sse || revision == Revision::V2024_11_05
     }
 }
 
 /// Something that carries lines to a server and back.
-pub enum Wire {
+pub enum ServerChannel {
     /// In memory.
     Memory(Box<tsugite::transport::memory::MemoryConnection>),
     /// A child process; stopped when dropped.
     Stdio(Box<(Child, ChildStdin, Lines<BufReader<ChildStdout>>)>),
     /// Sockets.
-    Http(Box<Streams>),
+    Http(Box<HttpStreams>),
     /// Sockets, the old way.
-    Sse(Box<OldStream>),
+    Sse(Box<HttpSseStream>),
 }
 
-impl Wire {
+impl ServerChannel {
     /// The fixture over a transport; `program` is the one for stdio.
     pub async fn to_fixture(transport: Transport, program: &str) -> Result<Self, String> {
         match transport {
             Transport::Stdio => Self::spawn(program),
-            _ => Self::to(transport, crate::fixture::server()).await,
+            _ => Self::connect(transport, crate::fixture::server()).await,
         }
     }
 
     /// The fixture behind a bridge that speaks `far` to it. Over stdio it would take a program.
-    pub async fn across_bridge(transport: Transport, far: Revision) -> Result<Self, String> {
+    pub async fn through_bridge(transport: Transport, far: Revision) -> Result<Self, String> {
         let bridge = Bridge::to(Client::in_process(&crate::fixture::server()).revision(far));
-        Self::to(transport, bridge.server()).await
+        Self::connect(transport, bridge.server()).await
     }
 
-    async fn to(transport: Transport, server: Server) -> Result<Self, String> {
+    async fn connect(transport: Transport, server: Server) -> Result<Self, String> {
         Ok(match transport {
             Transport::Stdio => return Err("there is no program".to_owned()),
             Transport::Memory => {
                 let wire = tsugite::transport::memory::connect(&server).map_err(|error| error.to_string())?;
-                Wire::Memory(Box::new(wire))
+                ServerChannel::Memory(Box::new(wire))
             }
-            Transport::Http => Wire::Http(Box::new(Streams::new(Serving::start(&server).await))),
+            Transport::Http => ServerChannel::Http(Box::new(HttpStreams::new(TestServer::start(&server).await))),
             Transport::Sse => {
-                let serving = Serving::start(&server.http(Http::new().http_sse())).await;
-                Wire::Sse(Box::new(OldStream::open(serving).await?))
+                let serving = TestServer::start(&server.http(Http::new().http_sse())).await;
+                ServerChannel::Sse(Box::new(HttpSseStream::open(serving).await?))
             }
         })
     }
@@ -99,60 +99,60 @@ impl Wire {
             .map_err(|error| format!("{program}: {error}"))?;
         let stdin = child.stdin.take().ok_or("no stdin")?;
         let stdout = child.stdout.take().ok_or("no stdout")?;
-        Ok(Wire::Stdio(Box::new((child, stdin, BufReader::new(stdout).lines()))))
+        Ok(ServerChannel::Stdio(Box::new((child, stdin, BufReader::new(stdout).lines()))))
     }
 
     pub(super) async fn send(&mut self, line: &str) -> Result<(), String> {
         match self {
-            Wire::Memory(wire) => {
+            ServerChannel::Memory(wire) => {
                 wire.send(line);
                 Ok(())
             }
-            Wire::Stdio(child) => {
+            ServerChannel::Stdio(child) => {
                 let sent = child.1.write_all(format!("{line}\n").as_bytes()).await;
                 sent.map_err(|error| format!("the server no longer reads: {error}"))
             }
-            Wire::Http(streams) => streams.send(line).await,
-            Wire::Sse(stream) => stream.send(line).await,
+            ServerChannel::Http(streams) => streams.send(line).await,
+            ServerChannel::Sse(stream) => stream.send(line).await,
         }
     }
 
     /// What is heard where `expected` should be.
-    pub(super) async fn hear(&mut self, expected: &Value) -> Result<Value, String> {
+    pub(super) async fn receive(&mut self, expected: &Value) -> Result<Value, String> {
         let line = match self {
-            Wire::Memory(wire) => wire.next().await,
-            Wire::Stdio(child) => {
+            ServerChannel::Memory(wire) => wire.next().await,
+            ServerChannel::Stdio(child) => {
                 let line = child.2.next_line().await.map_err(|error| error.to_string())?;
                 line.ok_or("the server has ended")?
             }
-            Wire::Http(streams) => return streams.hear(expected).await,
-            Wire::Sse(stream) => stream.next().await?,
+            ServerChannel::Http(streams) => return streams.receive(expected).await,
+            ServerChannel::Sse(stream) => stream.next().await?,
         };
         serde_json::from_str(&line).map_err(|error| format!("not a message: {error}: {line}"))
     }
 
     /// That nothing was said beside what was heard. Where all comes on one stream, a fence has proven it already.
-    pub(super) async fn silence(&mut self) -> Result<(), String> {
+    pub(super) async fn expect_silence(&mut self) -> Result<(), String> {
         match self {
-            Wire::Http(streams) => streams.silence().await,
+            ServerChannel::Http(streams) => streams.expect_silence().await,
             _ => Ok(()),
         }
     }
 
     /// What has come and was not heard, for a person.
-    pub(super) fn unheard(&self) -> String {
+    pub(super) fn unread(&self) -> String {
         match self {
-            Wire::Http(streams) => format!(", or was it {}", streams.unheard()),
+            ServerChannel::Http(streams) => format!(", or was it {}", streams.unread()),
             _ => String::new(),
         }
     }
 
     /// Ends it in good order.
-    pub(super) async fn end(self) -> Result<(), String> {
+    pub(super) async fn finish(self) -> Result<(), String> {
         match self {
-            Wire::Http(streams) => streams.end().await,
-            Wire::Sse(stream) => stream.end().await,
-            Wire::Memory(_) | Wire::Stdio(_) => Ok(()),
+            ServerChannel::Http(streams) => streams.finish().await,
+            ServerChannel::Sse(stream) => stream.finish().await,
+            ServerChannel::Memory(_) | ServerChannel::Stdio(_) => Ok(()),
         }
     }
 }
