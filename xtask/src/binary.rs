@@ -5,29 +5,29 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::run;
+use crate::process;
 
 /// Builds one of the testkit. What cargo says of it goes to a file in `folder`.
 pub(crate) fn build(binary: &str, folder: &Path) -> Result<PathBuf, String> {
-    built(&["--package", "tsugite-testkit", "--bin", binary], binary, folder)
+    build_binary(&["--package", "tsugite-testkit", "--bin", binary], binary, folder)
 }
 
 /// Builds `tsugite` itself.
 pub(crate) fn tsugite(folder: &Path) -> Result<PathBuf, String> {
-    built(&["--package", "tsugite-cli", "--bin", "tsugite"], "tsugite", folder)
+    build_binary(&["--package", "tsugite-cli", "--bin", "tsugite"], "tsugite", folder)
 }
 
 /// Builds the server that is measured beside others, as it is released.
 pub(crate) fn bench_server(folder: &Path) -> Result<PathBuf, String> {
     let features = ["--no-default-features", "--features", "macros,http"];
     let options = ["--release", "--package", "tsugite", "--example", "bench_server"];
-    built(&[&options[..], &features].concat(), "bench_server", folder)
+    build_binary(&[&options[..], &features].concat(), "bench_server", folder)
 }
 
-fn built(options: &[&str], binary: &str, folder: &Path) -> Result<PathBuf, String> {
+fn build_binary(options: &[&str], binary: &str, folder: &Path) -> Result<PathBuf, String> {
     let always = ["build", "--locked", "--message-format", "json-render-diagnostics"];
-    let command = run::cargo(always.iter().chain(options).copied());
-    let (status, said) = run::output_within(A_BUILD, command, &folder.join("build.txt"))?;
+    let command = process::cargo(always.iter().chain(options).copied());
+    let (status, said) = process::output_with_timeout(BUILD_TIMEOUT, command, &folder.join("build.txt"))?;
     if !status.success() {
         return Err(format!("{binary} does not build\n  try: mend what is said above"));
     }
@@ -43,7 +43,7 @@ fn executable(said: &str, binary: &str) -> Option<PathBuf> {
 }
 
 /// From nothing, on a slow machine.
-const A_BUILD: Duration = Duration::from_secs(1800);
+const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 
 #[cfg(test)]
 mod tests {

@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::run::{self, Running};
+use crate::process::{self, ChildProcess};
 use crate::setup::{self, CHROMIUM};
 
 /// A browser with one tab. It ends with this value, and with us.
 pub(crate) struct Browser {
-    to: ChildStdin,
-    heard: Receiver<Value>,
-    last: u64,
+    stdin: ChildStdin,
+    messages: Receiver<Value>,
+    last_id: u64,
     /// Of the tab.
     session: String,
     events: Vec<Value>,
-    _running: Running,
+    _running: ChildProcess,
 }
 
 impl Browser {
@@ -34,17 +34,17 @@ impl Browser {
         let _ = fs::remove_dir_all(&profile);
         // It wants the pipes in places of their own.
         let mut command =
-            run::program("sh", ["-c", r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>&2"#, CHROMIUM]);
+            process::program("sh", ["-c", r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>&2"#, CHROMIUM]);
         command.args(FLAGS);
-        command.arg(format!("--host-resolver-rules=MAP {host} 127.0.0.1,{NOWHERE}"));
+        command.arg(format!("--host-resolver-rules=MAP {host} 127.0.0.1,{BLOCK_OTHER_HOSTS}"));
         command.arg(format!("--user-data-dir={}", profile.display()));
         command.arg("about:blank");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(run::log(&folder.join("browser.txt"))?);
-        let mut running = Running::with_children(command)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(process::create_log(&folder.join("browser.txt"))?);
+        let mut running = ChildProcess::start_group(command)?;
         let (to, from) = running.pipes().ok_or("the browser has no pipes")?;
-        let heard = messages(from);
+        let heard = read_messages(from);
         let session = String::new();
-        let mut browser = Self { to, heard, last: 0, session, events: Vec::new(), _running: running };
+        let mut browser = Self { stdin: to, messages: heard, last_id: 0, session, events: Vec::new(), _running: running };
         browser.open_tab()?;
         Ok(browser)
     }
@@ -63,7 +63,7 @@ impl Browser {
     }
 
     /// How wide and high the tab is, and which colours it prefers.
-    pub(crate) fn wear(&mut self, (width, height): (u32, u32), scheme: &str) -> Result<(), String> {
+    pub(crate) fn emulate(&mut self, (width, height): (u32, u32), scheme: &str) -> Result<(), String> {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", size)?;
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
@@ -79,7 +79,7 @@ impl Browser {
         }
         let start = Instant::now();
         while self.events("Page.loadEventFired").next().is_none() {
-            self.hear(start)?;
+            self.receive(start)?;
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Browser {
     }
 
     /// The value of an expression on the page. Promises are waited for.
-    pub(crate) fn value(&mut self, expression: &str) -> Result<Value, String> {
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Result<Value, String> {
         let wanted = json!({
             "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true,
         });
@@ -113,7 +113,7 @@ impl Browser {
     }
 
     /// Presses the key that leads to the next thing that can be used.
-    pub(crate) fn tab(&mut self) -> Result<(), String> {
+    pub(crate) fn press_tab(&mut self) -> Result<(), String> {
         for kind in ["rawKeyDown", "keyUp"] {
             let key = json!({ "type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 });
             self.call("Input.dispatchKeyEvent", key)?;
@@ -122,15 +122,15 @@ impl Browser {
     }
 
     /// A picture of what is seen, as PNG in base64. With `whole` also of what one would have to scroll to.
-    pub(crate) fn picture(&mut self, whole: bool) -> Result<String, String> {
+    pub(crate) fn screenshot(&mut self, whole: bool) -> Result<String, String> {
         let options = json!({ "format": "png", "captureBeyondViewport": whole, "optimizeForSpeed": false });
         let picture = self.call("Page.captureScreenshot", options)?;
         picture.get("data").and_then(Value::as_str).map(str::to_owned).ok_or("there is no picture".to_owned())
     }
 
     fn call(&mut self, method: &str, params: Value) -> Result<Value, String> {
-        self.last += 1;
-        let id = self.last;
+        self.last_id += 1;
+        let id = self.last_id;
         let mut message = json!({ "id": id, "method": method, "params": params });
         // What concerns all of the browser is not for the tab.
         let is_for_tab = !method.starts_with("Target.") && !method.starts_with("Browser.");
@@ -138,11 +138,11 @@ impl Browser {
             message.insert("sessionId".to_owned(), json!(self.session));
         }
         let gone = |error| format!("the browser is gone: {error}");
-        self.to.write_all(format!("{message}\0").as_bytes()).map_err(gone)?;
-        self.to.flush().map_err(gone)?;
+        self.stdin.write_all(format!("{message}\0").as_bytes()).map_err(gone)?;
+        self.stdin.flush().map_err(gone)?;
         let start = Instant::now();
         loop {
-            let Some(answer) = self.hear(start).map_err(|why| format!("{method}: {why}"))? else { continue };
+            let Some(answer) = self.receive(start).map_err(|why| format!("{method}: {why}"))? else { continue };
             if answer.get("id").and_then(Value::as_u64) != Some(id) {
                 continue;
             }
@@ -154,9 +154,9 @@ impl Browser {
     }
 
     /// Waits for the next message, and keeps it if it is an event.
-    fn hear(&mut self, start: Instant) -> Result<Option<Value>, String> {
-        let left = PATIENCE.saturating_sub(start.elapsed());
-        let message = self.heard.recv_timeout(left);
+    fn receive(&mut self, start: Instant) -> Result<Option<Value>, String> {
+        let left = REPLY_TIMEOUT.saturating_sub(start.elapsed());
+        let message = self.messages.recv_timeout(left);
         let message = message.map_err(|error| format!("the browser says nothing: {error}"))?;
         if message.get("id").is_some() {
             return Ok(Some(message));
@@ -166,7 +166,7 @@ impl Browser {
     }
 }
 
-fn messages(from: ChildStdout) -> Receiver<Value> {
+fn read_messages(from: ChildStdout) -> Receiver<Value> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut from = BufReader::new(from);
@@ -200,7 +200,7 @@ const FLAGS: [&str; 12] = [
     "--hide-scrollbars",
 ];
 
-const NOWHERE: &str = "MAP * ~NOTFOUND,EXCLUDE 127.0.0.1,EXCLUDE localhost";
+const BLOCK_OTHER_HOSTS: &str = "MAP * ~NOTFOUND,EXCLUDE 127.0.0.1,EXCLUDE localhost";
 
 /// For one answer, on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -18,14 +18,14 @@ impl Count {
     ///
     /// The last summary is the verdict: the output of a failed test, shown before it, may hold another one.
     pub(crate) fn from_nextest(said: &str) -> Self {
-        let plain = without_colours(said);
+        let plain = strip_colors(said);
         plain.lines().rev().find_map(nextest_summary).unwrap_or_default()
     }
 
     /// Reads what `cargo test` said: one closing line per test binary or documented crate.
     pub(crate) fn from_libtest(said: &str) -> Self {
         let mut sum = Self::default();
-        for line in without_colours(said).lines() {
+        for line in strip_colors(said).lines() {
             if let Some((_verdict, parts)) =
                 line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
             {
@@ -58,8 +58,8 @@ fn nextest_summary(line: &str) -> Option<Count> {
         return None;
     }
     let mut count = Count::default();
-    for part in without_brackets(parts).split(',') {
-        let (number, what) = number_and_word(part)?;
+    for part in strip_parentheses(parts).split(',') {
+        let (number, what) = parse_count(part)?;
         match what {
             "passed" => count.passed += number,
             "skipped" => count.skipped += number,
@@ -73,7 +73,7 @@ fn nextest_summary(line: &str) -> Option<Count> {
 /// `5 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.01s`
 fn libtest_parts(parts: &str) -> Count {
     let mut count = Count::default();
-    for (number, what) in parts.split(';').filter_map(number_and_word) {
+    for (number, what) in parts.split(';').filter_map(parse_count) {
         match what {
             "passed" => count.passed += number,
             "failed" => count.failed += number,
@@ -84,13 +84,13 @@ fn libtest_parts(parts: &str) -> Count {
     count
 }
 
-fn number_and_word(part: &str) -> Option<(u64, &str)> {
+fn parse_count(part: &str) -> Option<(u64, &str)> {
     let (number, what) = part.trim().split_once(' ')?;
     Some((number.parse().ok()?, what.trim()))
 }
 
 /// Drops `(1 slow, 1 leaky)`: those tests are counted before the bracket.
-fn without_brackets(text: &str) -> String {
+fn strip_parentheses(text: &str) -> String {
     let mut depth = 0_u32;
     let mut kept = String::new();
     for letter in text.chars() {
@@ -105,7 +105,7 @@ fn without_brackets(text: &str) -> String {
 }
 
 /// Drops terminal colours, which CI may force with `CARGO_TERM_COLOR=always`.
-fn without_colours(text: &str) -> String {
+fn strip_colors(text: &str) -> String {
     let mut pieces = text.split('\u{1b}');
     let mut plain = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {

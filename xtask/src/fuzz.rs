@@ -8,30 +8,30 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{run, setup};
+use crate::{process, setup};
 
 /// Which targets to run, and for how long each.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct FuzzPlan {
     targets: Vec<String>,
     seconds: u32,
     /// Whether libFuzzer tells of every discovery.
-    talkative: bool,
+    verbose: bool,
 }
 
-impl Plan {
+impl FuzzPlan {
     /// What `cargo xtask test` does: long enough to see that the targets still work.
-    pub(crate) fn in_passing() -> Result<Self, String> {
-        Ok(Self { targets: targets()?, seconds: 5, talkative: false })
+    pub(crate) fn smoke() -> Result<Self, String> {
+        Ok(Self { targets: targets()?, seconds: 5, verbose: false })
     }
 
     /// Reads `[TARGET] [--seconds N]`.
-    pub(crate) fn by_hand(args: &[&str]) -> Result<Self, String> {
-        Self::read(args, targets()?)
+    pub(crate) fn from_args(args: &[&str]) -> Result<Self, String> {
+        Self::parse(args, targets()?)
     }
 
-    fn read(mut args: &[&str], known: Vec<String>) -> Result<Self, String> {
-        let mut plan = Self { targets: known, seconds: 60, talkative: true };
+    fn parse(mut args: &[&str], known: Vec<String>) -> Result<Self, String> {
+        let mut plan = Self { targets: known, seconds: 60, verbose: true };
         match args {
             [name, rest @ ..] if !name.starts_with('-') => {
                 if !plan.targets.iter().any(|target| target == name) {
@@ -55,8 +55,8 @@ impl Plan {
 
     pub(crate) fn run(&self) -> Result<(), String> {
         setup::cxx_compiler()?;
-        let house = House::find()?;
-        run::must(
+        let house = FuzzDirs::find()?;
+        process::run_or_fail(
             house.build(),
             "mend what is said above; if it is the lock file, \
              `cargo update --workspace --manifest-path fuzz/Cargo.toml`",
@@ -64,41 +64,41 @@ impl Plan {
         self.targets.iter().try_for_each(|target| self.run_one(&house, target))
     }
 
-    fn run_one(&self, house: &House, target: &str) -> Result<(), String> {
+    fn run_one(&self, house: &FuzzDirs, target: &str) -> Result<(), String> {
         println!("-- {target}, {} s", self.seconds);
         let binary = house.binary(target);
-        let mut command = run::program(&binary, []);
+        let mut command = process::program(&binary, []);
         command.args([
             format!("-max_total_time={}", self.seconds),
             "-max_len=4096".to_owned(),
             "-timeout=10".to_owned(),
             "-rss_limit_mb=2048".to_owned(),
             "-print_final_stats=1".to_owned(),
-            format!("-verbosity={}", u8::from(self.talkative)),
+            format!("-verbosity={}", u8::from(self.verbose)),
             // libFuzzer glues the name of the file to this, so the slash at the end matters.
             format!("-artifact_prefix={}/", house.folder("artifacts", target)?.display()),
         ]);
         // Discoveries go to the first folder; the committed seeds are only read.
         command.arg(house.folder("corpus", target)?);
-        let seeds = run::root().join("fuzz/seeds").join(target);
+        let seeds = process::root().join("fuzz/seeds").join(target);
         if seeds.is_dir() {
             command.arg(seeds);
         }
-        let (success, said) = run::overheard(command)?;
-        if success { Ok(()) } else { Err(how_to_reproduce(target, &binary, &said)) }
+        let (success, said) = process::run_and_capture(command)?;
+        if success { Ok(()) } else { Err(failure_message(target, &binary, &said)) }
     }
 }
 
 /// Where things lie: all of it beneath the target folder, none of it in the tree.
-struct House {
+struct FuzzDirs {
     folder: PathBuf,
     host: String,
 }
 
-impl House {
+impl FuzzDirs {
     fn find() -> Result<Self, String> {
-        let folder = run::target_folder()?.join("fuzz");
-        let version = run::output(run::cargo(["--version", "--verbose"]), "look at the Rust toolchain")?;
+        let folder = process::target_dir()?.join("fuzz");
+        let version = process::output(process::cargo(["--version", "--verbose"]), "look at the Rust toolchain")?;
         let host = version.lines().find_map(|line| line.strip_prefix("host: "));
         let host = host.ok_or("`cargo --version --verbose` names no host")?.to_owned();
         Ok(Self { folder, host })
@@ -106,11 +106,11 @@ impl House {
 
     fn build(&self) -> Command {
         let options = ["--manifest-path", "fuzz/Cargo.toml", "--release", "--bins", "--locked"];
-        let mut command = run::cargo(["build"].into_iter().chain(options));
+        let mut command = process::cargo(["build"].into_iter().chain(options));
         command.arg("--target-dir").arg(&self.folder);
         // Even though it is the host: with a target named, build scripts are spared the flags below.
         command.args(["--target", &self.host]);
-        let flags = COVERAGE.map(str::to_owned).into_iter().chain(env::var("RUSTFLAGS"));
+        let flags = COVERAGE_FLAGS.map(str::to_owned).into_iter().chain(env::var("RUSTFLAGS"));
         command.env("RUSTFLAGS", flags.collect::<Vec<_>>().join(" "));
         // It would win over RUSTFLAGS.
         command.env_remove("CARGO_ENCODED_RUSTFLAGS");
@@ -123,14 +123,14 @@ impl House {
 
     fn folder(&self, kind: &str, target: &str) -> Result<PathBuf, String> {
         let folder = self.folder.join(kind).join(target);
-        run::make_folder(&folder)?;
+        process::create_dir(&folder)?;
         Ok(folder)
     }
 }
 
 /// Each file in `fuzz/fuzz_targets` is one.
 fn targets() -> Result<Vec<String>, String> {
-    let folder = run::root().join("fuzz/fuzz_targets");
+    let folder = process::root().join("fuzz/fuzz_targets");
     let entries =
         fs::read_dir(&folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
     let paths = entries.flatten().map(|entry| entry.path());
@@ -142,7 +142,7 @@ fn targets() -> Result<Vec<String>, String> {
     if names.is_empty() { Err(format!("no fuzz target in {}", folder.display())) } else { Ok(names) }
 }
 
-fn how_to_reproduce(target: &str, binary: &Path, said: &str) -> String {
+fn failure_message(target: &str, binary: &Path, said: &str) -> String {
     let input =
         said.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path.trim());
     let Some(input) = input else {
@@ -153,7 +153,7 @@ fn how_to_reproduce(target: &str, binary: &Path, said: &str) -> String {
 
 /// What cargo-fuzz 0.13 passes on stable: count every edge, and watch comparisons so that a magic word is
 /// found letter by letter. Assertions and overflow checks are in the release profile of `fuzz/Cargo.toml`.
-const COVERAGE: [&str; 7] = [
+const COVERAGE_FLAGS: [&str; 7] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
@@ -169,7 +169,7 @@ mod tests {
 
     fn read(args: &[&str]) -> Result<(Vec<String>, u32), String> {
         let known = vec!["lines".to_owned(), "message".to_owned()];
-        Plan::read(args, known).map(|plan| (plan.targets, plan.seconds))
+        FuzzPlan::parse(args, known).map(|plan| (plan.targets, plan.seconds))
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_crash_says_where_the_input_is_and_how_to_see_it_again() {
         let said = "==1== ERROR\nartifact_prefix='/t/'; Test unit written to /t/crash-1\nBase64: AA==\n";
-        let told = how_to_reproduce("lines", Path::new("/t/lines"), said);
+        let told = failure_message("lines", Path::new("/t/lines"), said);
         assert!(told.contains("input: /t/crash-1\n"), "{told}");
         assert!(told.ends_with("reproduce: /t/lines /t/crash-1"), "{told}");
     }

@@ -16,7 +16,7 @@ mod page;
 mod peers;
 mod pictures;
 mod python;
-mod run;
+mod process;
 mod server;
 mod setup;
 mod test;
@@ -34,32 +34,32 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match *args {
-        ["test"] => test::all(),
-        ["fuzz", ref rest @ ..] => match fuzz::Plan::by_hand(rest) {
-            Ok(plan) => outcome(plan.run()),
-            Err(mistake) => misused(&mistake),
+        ["test"] => test::run_all(),
+        ["fuzz", ref rest @ ..] => match fuzz::FuzzPlan::from_args(rest) {
+            Ok(plan) => exit_code(plan.run()),
+            Err(mistake) => usage_error(&mistake),
         },
-        ["conformance", ref rest @ ..] => match conformance::Plan::by_hand(rest) {
-            Ok(plan) => outcome(plan.run(&mut Count::default())),
-            Err(mistake) => misused(&mistake),
+        ["conformance", ref rest @ ..] => match conformance::ConformancePlan::from_args(rest) {
+            Ok(plan) => exit_code(plan.run(&mut Count::default())),
+            Err(mistake) => usage_error(&mistake),
         },
-        ["peers"] => outcome(peers::run(&mut Count::default())),
-        ["peers", "clients"] => outcome(peers::clients::run(None, &mut Count::default())),
-        ["peers", "clients", "--url", url] => outcome(peers::clients::run(Some(url), &mut Count::default())),
-        ["peers", "servers"] => outcome(peers::servers::run(None, &mut Count::default())),
+        ["peers"] => exit_code(peers::run(&mut Count::default())),
+        ["peers", "clients"] => exit_code(peers::clients::run(None, &mut Count::default())),
+        ["peers", "clients", "--url", url] => exit_code(peers::clients::run(Some(url), &mut Count::default())),
+        ["peers", "servers"] => exit_code(peers::servers::run(None, &mut Count::default())),
         ["peers", "servers", "--driver", program] => {
-            outcome(peers::servers::run(Some(program), &mut Count::default()))
+            exit_code(peers::servers::run(Some(program), &mut Count::default()))
         }
-        ["page"] => outcome(page::run(&mut Count::default())),
-        ["peers", "binary"] => outcome(peers::binary::run(&mut Count::default())),
-        ["pictures"] => outcome(pictures::make()),
-        ["bench"] => outcome(bench::measure()),
-        ["msrv"] => outcome(msrv::check()),
-        _ => misused(&format!("there is no command `{}`", args.join(" "))),
+        ["page"] => exit_code(page::run(&mut Count::default())),
+        ["peers", "binary"] => exit_code(peers::cli::run(&mut Count::default())),
+        ["pictures"] => exit_code(pictures::make()),
+        ["bench"] => exit_code(bench::measure()),
+        ["msrv"] => exit_code(msrv::check()),
+        _ => usage_error(&format!("there is no command `{}`", args.join(" "))),
     }
 }
 
-fn outcome(result: Result<(), String>) -> ExitCode {
+fn exit_code(result: Result<(), String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -69,7 +69,7 @@ fn outcome(result: Result<(), String>) -> ExitCode {
     }
 }
 
-fn misused(mistake: &str) -> ExitCode {
+fn usage_error(mistake: &str) -> ExitCode {
     eprint!("error: {mistake}\n\n{COMMANDS}");
     ExitCode::from(2)
 }

@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::run;
+use crate::process;
 
 pub(crate) fn check() -> Result<(), String> {
-    println!("{}", judge(&run::metadata(&[])?)?);
+    println!("{}", check_metadata(&process::metadata(&[])?)?);
     Ok(())
 }
 
-fn judge(metadata: &Value) -> Result<String, String> {
+fn check_metadata(metadata: &Value) -> Result<String, String> {
     let members: BTreeSet<&str> = list(metadata, "workspace_members").filter_map(Value::as_str).collect();
     let (ours, theirs): (Vec<&Value>, Vec<&Value>) =
         list(metadata, "packages").partition(|package| members.contains(text(package, "id")));
 
-    let stated = stated_by_all(&ours)?;
+    let stated = workspace_rust_version(&ours)?;
     let mut needed = (EDITION_2024, "edition 2024".to_owned());
     for package in theirs {
         match rust_version(package)? {
@@ -30,7 +30,7 @@ fn judge(metadata: &Value) -> Result<String, String> {
     }
 
     let (version, asker) = needed;
-    let (stated, needed) = (written(stated), written(version));
+    let (stated, needed) = (format_version(stated), format_version(version));
     if stated == needed {
         return Ok(format!("rust-version {stated}, as {asker} asks for"));
     }
@@ -46,7 +46,7 @@ type Version = (u64, u64, u64);
 /// The first version that knows our edition.
 const EDITION_2024: Version = (1, 85, 0);
 
-fn stated_by_all(ours: &[&Value]) -> Result<Version, String> {
+fn workspace_rust_version(ours: &[&Value]) -> Result<Version, String> {
     let mut first: Option<(Version, &str)> = None;
     for package in ours {
         let name = text(package, "name");
@@ -60,8 +60,8 @@ fn stated_by_all(ours: &[&Value]) -> Result<Version, String> {
             Some((other, other_name)) => {
                 return Err(format!(
                     "{name} states rust-version {}, but {other_name} states {}\n  {advice}",
-                    written(version),
-                    written(other)
+                    format_version(version),
+                    format_version(other)
                 ));
             }
         }
@@ -80,7 +80,7 @@ fn rust_version(package: &Value) -> Result<Option<Version>, String> {
 }
 
 /// Without a patch number that says nothing: `1.88`, but `1.56.1`.
-fn written((major, minor, patch): Version) -> String {
+fn format_version((major, minor, patch): Version) -> String {
     if patch == 0 { format!("{major}.{minor}") } else { format!("{major}.{minor}.{patch}") }
 }
 
@@ -112,13 +112,13 @@ mod tests {
     fn the_highest_among_the_dependencies_is_right() {
         let both = [Some("1.88"), Some("1.88.0")];
         let good = workspace(&both, &[Some("1.56.1"), None, Some("1.88"), Some("1.9")]);
-        assert_eq!(judge(&good), Ok("rust-version 1.88, as theirs2 1.0.0 asks for".to_owned()));
+        assert_eq!(check_metadata(&good), Ok("rust-version 1.88, as theirs2 1.0.0 asks for".to_owned()));
     }
 
     #[test]
     fn too_low_and_too_high_are_told_what_to_write() {
         for stated in ["1.86", "1.90"] {
-            let failure = judge(&workspace(&[Some(stated)], &[Some("1.88.2")])).unwrap_err();
+            let failure = check_metadata(&workspace(&[Some(stated)], &[Some("1.88.2")])).unwrap_err();
             assert!(failure.contains("(theirs0 1.0.0)"), "{failure}");
             assert!(failure.contains("`rust-version = \"1.88.2\"`"), "{failure}");
         }
@@ -126,14 +126,14 @@ mod tests {
 
     #[test]
     fn the_edition_asks_too() {
-        assert!(judge(&workspace(&[Some("1.85")], &[Some("1.60"), None])).is_ok());
-        assert!(judge(&workspace(&[Some("1.60")], &[Some("1.60")])).is_err());
+        assert!(check_metadata(&workspace(&[Some("1.85")], &[Some("1.60"), None])).is_ok());
+        assert!(check_metadata(&workspace(&[Some("1.60")], &[Some("1.60")])).is_err());
     }
 
     #[test]
     fn members_agree_and_none_is_silent() {
-        assert!(judge(&workspace(&[Some("1.88"), Some("1.87")], &[Some("1.88")])).is_err());
-        assert!(judge(&workspace(&[Some("1.88"), None], &[Some("1.88")])).is_err());
-        assert!(judge(&workspace(&[], &[Some("1.88")])).is_err());
+        assert!(check_metadata(&workspace(&[Some("1.88"), Some("1.87")], &[Some("1.88")])).is_err());
+        assert!(check_metadata(&workspace(&[Some("1.88"), None], &[Some("1.88")])).is_err());
+        assert!(check_metadata(&workspace(&[], &[Some("1.88")])).is_err());
     }
 }

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{run, setup};
+use crate::{process, setup};
 
 /// A Node of at least version 22: the machine's own, or one from npm. Debian's is older.
 pub(crate) fn find() -> Result<PathBuf, String> {
     let own = PathBuf::from("node");
-    if is_new(&own) {
+    if is_recent(&own) {
         return Ok(own);
     }
     let cpu = match ARCH {
@@ -18,18 +18,18 @@ pub(crate) fn find() -> Result<PathBuf, String> {
         "aarch64" => "arm64",
         other => other,
     };
-    let node = packages("node")?.join(format!("node_modules/node-{OS}-{cpu}/bin/node"));
-    if is_new(&node) {
+    let node = install_packages("node")?.join(format!("node_modules/node-{OS}-{cpu}/bin/node"));
+    if is_recent(&node) {
         return Ok(node);
     }
-    Err(format!("npm has no Node {LEAST} for this machine\n  try: install Node {LEAST} or newer"))
+    Err(format!("npm has no Node {MIN_VERSION} for this machine\n  try: install Node {MIN_VERSION} or newer"))
 }
 
 /// Installs what `xtask/npm/<name>` names, unless it is there already. Gives the folder that holds `node_modules`.
-pub(crate) fn packages(name: &str) -> Result<PathBuf, String> {
-    let wanted = run::root().join("xtask/npm").join(name);
-    let folder = run::target_folder()?.join("npm").join(name);
-    let lock = read(&wanted.join(LOCK))?;
+pub(crate) fn install_packages(name: &str) -> Result<PathBuf, String> {
+    let wanted = process::root().join("xtask/npm").join(name);
+    let folder = process::target_dir()?.join("npm").join(name);
+    let lock = read(&wanted.join(LOCK_FILE))?;
     // Written last, so that what was broken off is not taken for installed.
     let installed = folder.join("installed.json");
     if fs::read_to_string(&installed).is_ok_and(|installed| installed == lock) {
@@ -37,14 +37,14 @@ pub(crate) fn packages(name: &str) -> Result<PathBuf, String> {
     }
     setup::npm()?;
     println!("installing {name} with npm");
-    run::make_folder(&folder)?;
+    process::create_dir(&folder)?;
     let _ = fs::remove_file(&installed);
-    write(&folder.join(LOCK), &lock)?;
+    write(&folder.join(LOCK_FILE), &lock)?;
     write(&folder.join("package.json"), &read(&wanted.join("package.json"))?)?;
     let quietly = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
-    let mut npm = run::program("npm", quietly);
+    let mut npm = process::program("npm", quietly);
     npm.current_dir(&folder);
-    let status = run::within(PATIENCE, npm)?;
+    let status = process::run_with_timeout(INSTALL_TIMEOUT, npm)?;
     if !status.success() {
         return Err(format!(
             "`npm ci` ended with {status}\n  try: see above; it ran in {}, and needs a registry to install from",
@@ -55,9 +55,9 @@ pub(crate) fn packages(name: &str) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-fn is_new(node: &Path) -> bool {
-    let test = format!("process.exit(parseInt(process.versions.node) >= {LEAST} ? 0 : 1)");
-    run::works(run::program(node, ["--eval", &test]))
+fn is_recent(node: &Path) -> bool {
+    let test = format!("process.exit(parseInt(process.versions.node) >= {MIN_VERSION} ? 0 : 1)");
+    process::succeeds(process::program(node, ["--eval", &test]))
 }
 
 fn read(file: &Path) -> Result<String, String> {
@@ -69,9 +69,9 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
 }
 
 /// The conformance suite takes from `fs` what older ones have not.
-const LEAST: u32 = 22;
+const MIN_VERSION: u32 = 22;
 
-const LOCK: &str = "package-lock.json";
+const LOCK_FILE: &str = "package-lock.json";
 
 /// For a download over a slow line: Node alone has 40 MB.
-const PATIENCE: Duration = Duration::from_secs(600);
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(600);

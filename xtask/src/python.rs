@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::{run, setup};
+use crate::{process, setup};
 
 /// A Python that finds exactly what `requirements` lists, in a virtual environment that is made unless it is there
 /// already.
 pub(crate) fn with_packages(requirements: &Path, folder: &Path) -> Result<PathBuf, String> {
     setup::python()?;
-    let version = run::output(run::program("python3", ["--version"]), "look at python3")?;
+    let version = process::output(process::program("python3", ["--version"]), "look at python3")?;
     let listed = fs::read_to_string(requirements)
         .map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
     let python = folder.join("bin/python");
@@ -23,27 +23,27 @@ pub(crate) fn with_packages(requirements: &Path, folder: &Path) -> Result<PathBu
         return Ok(python);
     }
     println!("installing {} with pip", requirements.display());
-    let mut make = run::program("python3", ["-m", "venv", "--clear"]);
+    let mut make = process::program("python3", ["-m", "venv", "--clear"]);
     make.arg(folder);
-    step(make, "see above; it was to make a virtual environment")?;
+    run_step(make, "see above; it was to make a virtual environment")?;
     let quietly = ["-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"];
-    let pip = || run::program(&python, quietly);
+    let pip = || process::program(&python, quietly);
     let mut install = pip();
     // Nothing that is not listed, and none of its code is run to install it.
     install.args(["install", "--no-deps", "--only-binary", ":all:", "--requirement"]).arg(requirements);
-    step(install, "see above; it needs a package index to install from")?;
+    run_step(install, "see above; it needs a package index to install from")?;
     let mut check = pip();
     check.arg("check");
-    step(check, &format!("list what is missing in {}", requirements.display()))?;
+    run_step(check, &format!("list what is missing in {}", requirements.display()))?;
     fs::write(&installed, wanted)
         .map_err(|error| format!("cannot write {}: {error}", installed.display()))?;
     Ok(python)
 }
 
-fn step(command: Command, advice: &str) -> Result<(), String> {
-    let status = run::within(PATIENCE, command)?;
+fn run_step(command: Command, advice: &str) -> Result<(), String> {
+    let status = process::run_with_timeout(INSTALL_TIMEOUT, command)?;
     if status.success() { Ok(()) } else { Err(format!("Python ended with {status}\n  try: {advice}")) }
 }
 
 /// For a download over a slow line.
-const PATIENCE: Duration = Duration::from_secs(600);
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(600);

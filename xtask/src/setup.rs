@@ -4,12 +4,12 @@ use std::env;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::run;
+use crate::process;
 
 pub(crate) fn check() -> Result<(), String> {
-    run::must(run::cargo(["--version"]), "install a Rust toolchain")?;
-    component("rustfmt", "fmt")?;
-    component("clippy", "clippy")?;
+    process::run_or_fail(process::cargo(["--version"]), "install a Rust toolchain")?;
+    ensure_component("rustfmt", "fmt")?;
+    ensure_component("clippy", "clippy")?;
     cxx_compiler()?;
     tmux()?;
     npm()?;
@@ -25,7 +25,7 @@ pub(crate) fn cxx_compiler() -> Result<(), String> {
     let name = chosen.unwrap_or("c++");
     // A compiler that somebody chose and that does not run is theirs to mend; g++ would not be used.
     let packages: &[&str] = if chosen.is_none() { &["g++"] } else { &[] };
-    if there_or_installed("C++ compiler", || runs(name), packages) {
+    if ensure_installed("C++ compiler", || is_available(name), packages) {
         return Ok(());
     }
     Err(format!(
@@ -37,8 +37,8 @@ pub(crate) fn cxx_compiler() -> Result<(), String> {
 /// The binary is tried at a terminal, and tmux is one that can be typed into and looked at.
 pub(crate) fn tmux() -> Result<(), String> {
     // It knows no `--version`.
-    let present = || run::works(run::program("tmux", ["-V"]));
-    if there_or_installed("tmux", present, &["tmux"]) {
+    let present = || process::succeeds(process::program("tmux", ["-V"]));
+    if ensure_installed("tmux", present, &["tmux"]) {
         return Ok(());
     }
     Err("there is no tmux, and the tests of the binary at a terminal need it\n  \
@@ -48,7 +48,7 @@ pub(crate) fn tmux() -> Result<(), String> {
 
 /// The official suites are npm packages, and so are clients we are tried with.
 pub(crate) fn npm() -> Result<(), String> {
-    if there_or_installed("npm", || runs("npm"), &["nodejs", "npm"]) {
+    if ensure_installed("npm", || is_available("npm"), &["nodejs", "npm"]) {
         return Ok(());
     }
     Err("there is no npm, and the official conformance suite and other clients come from there\n  \
@@ -61,8 +61,8 @@ pub(crate) fn npm() -> Result<(), String> {
 pub(crate) fn python() -> Result<(), String> {
     // Debian has what virtual environments need in a package of its own.
     let test = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))";
-    let present = || run::works(run::program("python3", ["-c", test]));
-    if there_or_installed("Python", present, &["python3-venv"]) {
+    let present = || process::succeeds(process::program("python3", ["-c", test]));
+    if ensure_installed("Python", present, &["python3-venv"]) {
         return Ok(());
     }
     Err("there is no python3 of version 3.11 or newer that can make virtual environments\n  \
@@ -72,7 +72,7 @@ pub(crate) fn python() -> Result<(), String> {
 
 /// The start page of the binary is looked at in a browser.
 pub(crate) fn browser() -> Result<(), String> {
-    if there_or_installed("Chromium", || runs(CHROMIUM), &["chromium"]) {
+    if ensure_installed("Chromium", || is_available(CHROMIUM), &["chromium"]) {
         return Ok(());
     }
     Err(format!(
@@ -84,8 +84,8 @@ pub(crate) fn browser() -> Result<(), String> {
 /// The name of this project is written in it.
 pub(crate) fn japanese_font() -> Result<(), String> {
     let present =
-        || run::output(run::program("fc-list", [":lang=ja"]), "").is_ok_and(|fonts| !fonts.is_empty());
-    if there_or_installed("Japanese font", present, &["fontconfig", "fonts-vlgothic"]) {
+        || process::output(process::program("fc-list", [":lang=ja"]), "").is_ok_and(|fonts| !fonts.is_empty());
+    if ensure_installed("Japanese font", present, &["fontconfig", "fonts-vlgothic"]) {
         return Ok(());
     }
     Err("there is no font for Japanese, and the start page would be shown without\n  \
@@ -96,32 +96,32 @@ pub(crate) fn japanese_font() -> Result<(), String> {
 /// What Debian calls it.
 pub(crate) const CHROMIUM: &str = "chromium";
 
-fn runs(name: &str) -> bool {
-    run::works(run::program(name, ["--version"]))
+fn is_available(name: &str) -> bool {
+    process::succeeds(process::program(name, ["--version"]))
 }
 
 /// Whether something is there, if need be after Debian's `packages` were installed by root.
-fn there_or_installed(what: &str, present: impl Fn() -> bool, packages: &[&str]) -> bool {
+fn ensure_installed(what: &str, present: impl Fn() -> bool, packages: &[&str]) -> bool {
     if present() {
         return true;
     }
-    if packages.is_empty() || !is_root() || !runs("apt-get") {
+    if packages.is_empty() || !is_root() || !is_available("apt-get") {
         return false;
     }
     println!("no {what}; installing {}", packages.join(", "));
     // Stale package lists may still do: whether it runs now is what counts.
-    let _ = run::within(PATIENCE, apt_get(["update"]));
-    let _ = run::within(PATIENCE, apt_get(["install", "--yes"].iter().chain(packages).copied()));
+    let _ = process::run_with_timeout(INSTALL_TIMEOUT, apt_get(["update"]));
+    let _ = process::run_with_timeout(INSTALL_TIMEOUT, apt_get(["install", "--yes"].iter().chain(packages).copied()));
     present()
 }
 
-fn component(name: &str, subcommand: &str) -> Result<(), String> {
-    let present = || run::works(run::cargo([subcommand, "--version"]));
+fn ensure_component(name: &str, subcommand: &str) -> Result<(), String> {
+    let present = || process::succeeds(process::cargo([subcommand, "--version"]));
     if present() {
         return Ok(());
     }
     println!("no {name}; asking rustup for it");
-    let added = run::must(run::program("rustup", ["component", "add", name]), "");
+    let added = process::run_or_fail(process::program("rustup", ["component", "add", name]), "");
     if added.is_ok() && present() {
         return Ok(());
     }
@@ -132,14 +132,14 @@ fn component(name: &str, subcommand: &str) -> Result<(), String> {
 }
 
 fn apt_get<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
-    let mut command = run::program("apt-get", args);
+    let mut command = process::program("apt-get", args);
     command.env("DEBIAN_FRONTEND", "noninteractive");
     command
 }
 
 /// For a download over a slow line.
-const PATIENCE: Duration = Duration::from_secs(600);
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(600);
 
 fn is_root() -> bool {
-    run::output(run::program("id", ["-u"]), "").is_ok_and(|id| id.trim() == "0")
+    process::output(process::program("id", ["-u"]), "").is_ok_and(|id| id.trim() == "0")
 }

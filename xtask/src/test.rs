@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::{conformance, fuzz, msrv, page, peers, run, setup};
+use crate::{conformance, fuzz, msrv, page, peers, process, setup};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
@@ -22,12 +22,12 @@ const STEPS: [(&str, Step); 13] = [
     ("default features", default_features),
     ("docs", |_| docs()),
     ("start page", page::run),
-    ("conformance", conformance::everything),
+    ("conformance", conformance::run_all),
     ("peers", peers::run),
-    ("fuzz", |_| fuzz::Plan::in_passing()?.run()),
+    ("fuzz", |_| fuzz::FuzzPlan::smoke()?.run()),
 ];
 
-pub(crate) fn all() -> ExitCode {
+pub(crate) fn run_all() -> ExitCode {
     let mut count = Count::default();
     let mut exit = ExitCode::SUCCESS;
     for (name, step) in STEPS {
@@ -51,11 +51,11 @@ pub(crate) fn all() -> ExitCode {
 }
 
 fn format() -> Result<(), String> {
-    run::must(run::cargo(["fmt", "--all", "--check"]), "`cargo fmt --all`")?;
+    process::run_or_fail(process::cargo(["fmt", "--all", "--check"]), "`cargo fmt --all`")?;
     // Workspaces of their own, which `--all` does not reach.
     for manifest in ["bench/Cargo.toml", "fuzz/Cargo.toml"] {
         let fmt = ["fmt", "--manifest-path", manifest];
-        run::must(run::cargo(fmt.into_iter().chain(["--check"])), &format!("`cargo {}`", fmt.join(" ")))?;
+        process::run_or_fail(process::cargo(fmt.into_iter().chain(["--check"])), &format!("`cargo {}`", fmt.join(" ")))?;
     }
     Ok(())
 }
@@ -64,24 +64,24 @@ fn clippy() -> Result<(), String> {
     let args =
         ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"];
     let remedy = "mend what is said above; `cargo clippy --fix` knows some of the remedies";
-    run::must(run::cargo(args), remedy)?;
+    process::run_or_fail(process::cargo(args), remedy)?;
     // What one feature alone leaves unused.
     ["", "macros", "http", "client"].into_iter().try_for_each(|features| {
         let part = ["clippy", "-p", "tsugite", "--no-default-features", "--features", features, "--locked"];
-        run::must(run::cargo(part.into_iter().chain(["--", "-D", "warnings"])), remedy)
+        process::run_or_fail(process::cargo(part.into_iter().chain(["--", "-D", "warnings"])), remedy)
     })
 }
 
 fn tests(count: &mut Count) -> Result<(), String> {
     let everything = ["--workspace", "--all-features", "--locked", "--no-fail-fast"];
-    let found = if run::works(run::cargo(["nextest", "--version"])) {
-        let command = run::cargo(["nextest", "run"].into_iter().chain(everything));
-        counted(run::overheard(command)?, Count::from_nextest, count)?
+    let found = if process::succeeds(process::cargo(["nextest", "--version"])) {
+        let command = process::cargo(["nextest", "run"].into_iter().chain(everything));
+        record_results(process::run_and_capture(command)?, Count::from_nextest, count)?
     } else {
         println!("no cargo-nextest: cargo test does it too, only slower");
         let kinds = ["--lib", "--bins", "--tests", "--examples"];
-        let command = run::cargo(["test"].into_iter().chain(everything).chain(kinds));
-        counted(run::overheard(command)?, Count::from_libtest, count)?
+        let command = process::cargo(["test"].into_iter().chain(everything).chain(kinds));
+        record_results(process::run_and_capture(command)?, Count::from_libtest, count)?
     };
     if found == Count::default() {
         return Err("no test ran, or the runner closes its run in a way we do not know\n  \
@@ -92,31 +92,31 @@ fn tests(count: &mut Count) -> Result<(), String> {
 }
 
 fn doc_tests(count: &mut Count) -> Result<(), String> {
-    let command = run::cargo(["test", "--workspace", "--all-features", "--locked", "--doc"]);
-    counted(run::overheard(command)?, Count::from_libtest, count).map(drop)
+    let command = process::cargo(["test", "--workspace", "--all-features", "--locked", "--doc"]);
+    record_results(process::run_and_capture(command)?, Count::from_libtest, count).map(drop)
 }
 
 /// What stands in for a feature is compiled only without it.
 fn without_features(count: &mut Count) -> Result<(), String> {
-    let command = run::cargo(["test", "-p", "tsugite", "--no-default-features", "--locked", "--lib"]);
-    counted(run::overheard(command)?, Count::from_libtest, count).map(drop)
+    let command = process::cargo(["test", "-p", "tsugite", "--no-default-features", "--locked", "--lib"]);
+    record_results(process::run_and_capture(command)?, Count::from_libtest, count).map(drop)
 }
 
 /// All features together speak HTTP/2 as well; what most people build does not.
 fn default_features(count: &mut Count) -> Result<(), String> {
-    let command = run::cargo(["test", "-p", "tsugite-testkit", "--locked", "--test", "http"]);
-    counted(run::overheard(command)?, Count::from_libtest, count).map(drop)
+    let command = process::cargo(["test", "-p", "tsugite-testkit", "--locked", "--test", "http"]);
+    record_results(process::run_and_capture(command)?, Count::from_libtest, count).map(drop)
 }
 
 fn docs() -> Result<(), String> {
-    let mut command = run::cargo(["doc", "--workspace", "--all-features", "--locked", "--no-deps"]);
+    let mut command = process::cargo(["doc", "--workspace", "--all-features", "--locked", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
-    run::must(command, "mend the documentation comments named above")
+    process::run_or_fail(command, "mend the documentation comments named above")
 }
 
 /// Adds what a runner reports to the whole, and judges it. A test that nobody runs protects nothing, so a
 /// skipped one is a failure too.
-fn counted(
+fn record_results(
     (success, said): (bool, String),
     read: fn(&str) -> Count,
     whole: &mut Count,
@@ -126,7 +126,7 @@ fn counted(
     if found.failed > 0 {
         return Err(format!(
             "{} failed\n  try: run one alone with `cargo test --all-features NAME`",
-            tests_in_words(found.failed)
+            pluralize_tests(found.failed)
         ));
     }
     if !success {
@@ -137,12 +137,12 @@ fn counted(
     if found.skipped > 0 {
         return Err(format!(
             "{} ignored or skipped\n  try: take the `ignore` off and make it pass, or delete it",
-            tests_in_words(found.skipped)
+            pluralize_tests(found.skipped)
         ));
     }
     Ok(found)
 }
 
-fn tests_in_words(number: u64) -> String {
+fn pluralize_tests(number: u64) -> String {
     if number == 1 { "1 test".to_owned() } else { format!("{number} tests") }
 }

@@ -10,51 +10,51 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::verdict::{self, Listed, Results};
-use super::{Role, Set, Suite};
-use crate::run;
+use super::verdict::{self, ScenarioList, Results};
+use super::{Role, ScenarioSet, Suite};
+use crate::process;
 
 /// The program under test, and where to keep what is found.
-pub(super) struct Stage<'a> {
+pub(super) struct ScenarioRunner<'a> {
     pub(super) suite: &'a Suite,
-    pub(super) set: &'a Set,
+    pub(super) set: &'a ScenarioSet,
     pub(super) program: &'a Path,
     pub(super) folder: &'a Path,
 }
 
-impl Stage<'_> {
+impl ScenarioRunner<'_> {
     /// Plays what is listed, without what is left out.
-    pub(super) fn play(&self, listed: &Listed<'_>) -> Result<Results, String> {
+    pub(super) fn run(&self, listed: &ScenarioList<'_>) -> Result<Results, String> {
         let mut ends = Vec::new();
-        let scenarios = listed.demanded.iter().chain(&listed.beside).copied();
-        for scenario in scenarios.filter(|name| !verdict::is_left_out(name)) {
-            ends.extend(self.play_one(scenario)?.map(|end| (scenario, end)));
+        let scenarios = listed.required.iter().chain(&listed.optional).copied();
+        for scenario in scenarios.filter(|name| !verdict::is_excluded(name)) {
+            ends.extend(self.run_one(scenario)?.map(|end| (scenario, end)));
         }
-        let mut results = verdict::results(Role::Client, self.folder)?;
+        let mut results = verdict::read_results(Role::Client, self.folder)?;
         for (scenario, end) in ends {
             results.entry(scenario.to_owned()).or_default().push(end);
         }
         Ok(results)
     }
 
-    fn play_one(&self, scenario: &str) -> Result<Option<Value>, String> {
+    fn run_one(&self, scenario: &str) -> Result<Option<Value>, String> {
         let log = self.folder.join(format!("{}.txt", scenario.replace('/', "-")));
         let wrong = |error| format!("{}: {error}", log.display());
-        let errors = run::log(&log)?;
+        let errors = process::create_log(&log)?;
         let mut command = self.suite.command("client");
-        command.args(["--command", COMMAND]).env(JUDGED, self.program);
-        command.args(["--scenario", scenario]).args(self.set.wire());
-        command.args(["--timeout", TIMEOUT]).arg("-o").arg(self.folder);
+        command.args(["--command", COMMAND]).env(PROGRAM_VARIABLE, self.program);
+        command.args(["--scenario", scenario]).args(self.set.scenario_args());
+        command.args(["--timeout", CLIENT_TIMEOUT_MS]).arg("-o").arg(self.folder);
         command.stdout(errors.try_clone().map_err(wrong)?).stderr(errors);
-        let content = run::within(A_SCENARIO, command).map(|status| status.success());
+        let content = process::run_with_timeout(SCENARIO_TIMEOUT, command).map(|status| status.success());
         let said = fs::read(&log).map_err(wrong)?;
-        Ok(end(content, &String::from_utf8_lossy(&said)))
+        Ok(run_failure(content, &String::from_utf8_lossy(&said)))
     }
 }
 
 /// What the suite says by its exit code alone, as a check like its others. Why is in its log, if it is about the client:
 /// between the end of the client and where the results are.
-fn end(content: Result<bool, String>, log: &str) -> Option<Value> {
+fn run_failure(content: Result<bool, String>, log: &str) -> Option<Value> {
     let why = match content {
         Ok(true) => return None,
         Ok(false) => {
@@ -73,21 +73,21 @@ fn end(content: Result<bool, String>, log: &str) -> Option<Value> {
 const COMMAND: &str = r#"sh -c '"$JUDGED" "$0" || exit $?'"#;
 
 /// Names the program to that shell, whatever its path is made of.
-const JUDGED: &str = "JUDGED";
+const PROGRAM_VARIABLE: &str = "JUDGED";
 
 /// In milliseconds. Less than our client gives itself: the suite waits for a client even when its time is up, and where
 /// an error is allowed, only this tells that it hung.
-const TIMEOUT: &str = "20000";
+const CLIENT_TIMEOUT_MS: &str = "20000";
 
 /// Longer than a client that hangs.
-const A_SCENARIO: Duration = Duration::from_secs(60);
+const SCENARIO_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn why(content: Result<bool, String>, log: &str) -> Option<String> {
-        end(content, log).map(|check| {
+    fn failure_reason(content: Result<bool, String>, log: &str) -> Option<String> {
+        run_failure(content, log).map(|check| {
             assert_eq!(check["status"], "FAILURE");
             check["errorMessage"].as_str().unwrap().to_owned()
         })
@@ -100,21 +100,21 @@ mod tests {
         let hung =
             "Starting scenario: initialize\n\nClient timed out after 20000ms\nResults saved to /tmp/x\n";
         let failed = "Starting scenario: initialize\nResults saved to /tmp/x\nChecks:\n";
-        assert_eq!(why(Ok(true), failed), None);
+        assert_eq!(failure_reason(Ok(true), failed), None);
         // Where a scenario allows an error, the suite is content with one.
-        assert_eq!(why(Ok(true), crashed), None);
-        assert_eq!(why(Ok(false), crashed).unwrap(), "Client exited with code 1 Stderr: no answer");
-        assert_eq!(why(Ok(false), hung).unwrap(), "Client timed out after 20000ms");
-        assert_eq!(why(Ok(false), failed).unwrap(), "");
-        assert_eq!(why(Err("it hangs".to_owned()), "").unwrap(), "it hangs");
+        assert_eq!(failure_reason(Ok(true), crashed), None);
+        assert_eq!(failure_reason(Ok(false), crashed).unwrap(), "Client exited with code 1 Stderr: no answer");
+        assert_eq!(failure_reason(Ok(false), hung).unwrap(), "Client timed out after 20000ms");
+        assert_eq!(failure_reason(Ok(false), failed).unwrap(), "");
+        assert_eq!(failure_reason(Err("it hangs".to_owned()), "").unwrap(), "it hangs");
     }
 
     #[test]
     fn the_shell_between_passes_on_how_the_client_ended() {
         for (program, code) in [("true", 0), ("false", 1), ("true by another name", 127)] {
-            let mut command = run::program("sh", ["-c", &format!("{COMMAND} http://localhost:1")]);
-            command.env(JUDGED, program).stderr(std::process::Stdio::null());
-            assert_eq!(run::within(A_SCENARIO, command).unwrap().code(), Some(code), "{program}");
+            let mut command = process::program("sh", ["-c", &format!("{COMMAND} http://localhost:1")]);
+            command.env(PROGRAM_VARIABLE, program).stderr(std::process::Stdio::null());
+            assert_eq!(process::run_with_timeout(SCENARIO_TIMEOUT, command).unwrap().code(), Some(code), "{program}");
         }
     }
 }

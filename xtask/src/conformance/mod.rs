@@ -14,35 +14,35 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::count::Count;
-use crate::server::Server;
-use crate::{binary, node, run};
-use client::Stage;
-use verdict::{Listed, Results, Tally};
+use crate::server::TestkitServer;
+use crate::{binary, node, process};
+use client::ScenarioRunner;
+use verdict::{ScenarioList, Results, Tally};
 
 /// What `cargo xtask test` does: our server, then our client.
-pub(crate) fn everything(count: &mut Count) -> Result<(), String> {
-    Plan::usual(Role::Server).run(count)?;
-    Plan::usual(Role::Client).run(count)
+pub(crate) fn run_all(count: &mut Count) -> Result<(), String> {
+    ConformancePlan::default_for(Role::Server).run(count)?;
+    ConformancePlan::default_for(Role::Client).run(count)
 }
 
 /// Which sets to run, and against what.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct ConformancePlan {
     role: Role,
-    sets: Vec<&'static Set>,
+    sets: Vec<&'static ScenarioSet>,
     /// A server that runs already, instead of ours.
     url: Option<String>,
 }
 
-impl Plan {
-    fn usual(role: Role) -> Self {
+impl ConformancePlan {
+    fn default_for(role: Role) -> Self {
         // All that the full suite would add for a client is about authorization and skills, which it has not.
         let sets = role.sets().iter().filter(|set| role == Role::Server || set.name != FULL);
         Self { role, sets: sets.collect(), url: None }
     }
 
     /// Reads `server [--url URL] [SET…]` and `client [SET…]`.
-    pub(crate) fn by_hand(args: &[&str]) -> Result<Self, String> {
+    pub(crate) fn from_args(args: &[&str]) -> Result<Self, String> {
         let (role, url, names) = match args {
             ["server", "--url", url, names @ ..] => (Role::Server, Some((*url).to_owned()), names),
             ["server", names @ ..] => (Role::Server, None, names),
@@ -55,7 +55,7 @@ impl Plan {
             let set = role.sets().iter().find(|set| set.name == *name);
             sets.push(set.ok_or_else(|| format!("there is no set `{name}`, only {known}"))?);
         }
-        Ok(if sets.is_empty() { Self { url, ..Self::usual(role) } } else { Self { role, sets, url } })
+        Ok(if sets.is_empty() { Self { url, ..Self::default_for(role) } } else { Self { role, sets, url } })
     }
 
     /// Adds every scenario to `count`. Fails when one did, or when there were not as many as there should be.
@@ -64,9 +64,9 @@ impl Plan {
         let suite = Suite::install(role)?;
         // Held until the end: dropping it stops a server of ours.
         let judged = match (role, &self.url) {
-            (Role::Client, _) => Judged::Client(binary::build("conformance-client", &suite.folder)?),
-            (Role::Server, Some(url)) => Judged::ServerAt(url.clone()),
-            (Role::Server, None) => Judged::OurServer(Server::start("conformance-server", &suite.folder)?),
+            (Role::Client, _) => TestSubject::ClientProgram(binary::build("conformance-client", &suite.folder)?),
+            (Role::Server, Some(url)) => TestSubject::ServerAt(url.clone()),
+            (Role::Server, None) => TestSubject::OurServer(TestkitServer::start("conformance-server", &suite.folder)?),
         };
         let (mut lines, mut objections) = (Vec::new(), Vec::new());
         for set in &self.sets {
@@ -74,7 +74,7 @@ impl Plan {
             let tally = suite.run(set, &judged)?;
             *count += tally.count();
             lines.push(format!("conformance {role} {}: {tally}", set.name));
-            objections.extend(set.objection(&tally));
+            objections.extend(set.mismatch(&tally));
         }
         lines.iter().for_each(|line| println!("{line}"));
         match objections.is_empty() {
@@ -94,7 +94,7 @@ enum Role {
 }
 
 impl Role {
-    fn sets(self) -> &'static [Set] {
+    fn sets(self) -> &'static [ScenarioSet] {
         match self {
             Role::Server => &SERVER_SETS,
             Role::Client => &CLIENT_SETS,
@@ -112,24 +112,24 @@ impl fmt::Display for Role {
 }
 
 /// What the suite is let loose on.
-enum Judged {
-    OurServer(Server),
+enum TestSubject {
+    OurServer(TestkitServer),
     /// One that runs already, at this address.
     ServerAt(String),
     /// The program that each scenario starts.
-    Client(PathBuf),
+    ClientProgram(PathBuf),
 }
 
 /// Scenarios that are run together, and how that must end: a suite that has shrunk would look like success.
 #[derive(Debug, PartialEq, Eq)]
-struct Set {
+struct ScenarioSet {
     name: &'static str,
-    due: Tally,
+    expected: Tally,
 }
 
-impl Set {
-    fn objection(&self, tally: &Tally) -> Option<String> {
-        let Self { name, due } = self;
+impl ScenarioSet {
+    fn mismatch(&self, tally: &Tally) -> Option<String> {
+        let Self { name, expected: due } = self;
         let failed = tally.count().failed;
         if failed > 0 {
             return Some(format!("{name}: {failed} failed"));
@@ -138,7 +138,7 @@ impl Set {
     }
 
     /// What makes the suite list it.
-    fn listing(&self, role: Role) -> Vec<&str> {
+    fn list_args(&self, role: Role) -> Vec<&str> {
         match (self.name, role) {
             (FULL, Role::Server) => vec!["--server"],
             (FULL, Role::Client) => vec!["--client"],
@@ -147,28 +147,28 @@ impl Set {
     }
 
     /// What makes the suite run it whole.
-    fn whole(&self) -> [&str; 2] {
+    fn run_args(&self) -> [&str; 2] {
         if self.name == FULL { ["--suite", "all"] } else { ["--requirements", self.name] }
     }
 
     /// What makes the suite run a scenario as the set does.
-    fn wire(&self) -> Vec<&str> {
+    fn scenario_args(&self) -> Vec<&str> {
         if self.name == FULL { vec![] } else { vec!["--spec-version", self.name] }
     }
 }
 
 /// Numbers of a new version of the suite belong here, once somebody has looked why they differ.
-static SERVER_SETS: [Set; 3] = [
-    Set { name: "2025-11-25", due: Tally::due(30, 3, 0, 0) },
-    Set { name: "2026-07-28", due: Tally::due(37, 3, 0, 10) },
-    Set { name: FULL, due: Tally::due(52, 0, 3, 10) },
+static SERVER_SETS: [ScenarioSet; 3] = [
+    ScenarioSet { name: "2025-11-25", expected: Tally::expected(30, 3, 0, 0) },
+    ScenarioSet { name: "2026-07-28", expected: Tally::expected(37, 3, 0, 10) },
+    ScenarioSet { name: FULL, expected: Tally::expected(52, 0, 3, 10) },
 ];
 
 /// The same for clients.
-static CLIENT_SETS: [Set; 3] = [
-    Set { name: "2025-11-25", due: Tally::due(4, 1, 0, 20) },
-    Set { name: "2026-07-28", due: Tally::due(7, 1, 0, 31) },
-    Set { name: FULL, due: Tally::due(11, 0, 4, 33) },
+static CLIENT_SETS: [ScenarioSet; 3] = [
+    ScenarioSet { name: "2025-11-25", expected: Tally::expected(4, 1, 0, 20) },
+    ScenarioSet { name: "2026-07-28", expected: Tally::expected(7, 1, 0, 31) },
+    ScenarioSet { name: FULL, expected: Tally::expected(11, 0, 4, 33) },
 ];
 
 /// No requirement set, but all scenarios there are.
@@ -185,24 +185,24 @@ struct Suite {
 
 impl Suite {
     fn install(role: Role) -> Result<Self, String> {
-        let packages = node::packages("conformance")?;
+        let packages = node::install_packages("conformance")?;
         let script = packages.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
-        let folder = run::target_folder()?.join("conformance").join(role.to_string());
+        let folder = process::target_dir()?.join("conformance").join(role.to_string());
         let suite = Self { role, node: node::find()?, script, folder };
         // What an earlier run left would be read as found by this one.
         let _ = fs::remove_dir_all(&suite.folder);
-        run::make_folder(&suite.folder)?;
+        process::create_dir(&suite.folder)?;
         Ok(suite)
     }
 
-    fn run(&self, set: &Set, judged: &Judged) -> Result<Tally, String> {
+    fn run(&self, set: &ScenarioSet, judged: &TestSubject) -> Result<Tally, String> {
         let folder = self.folder.join(set.name);
-        run::make_folder(&folder)?;
+        process::create_dir(&folder)?;
         let mut list = self.command("list");
-        list.args(set.listing(self.role));
-        let (_, listing) = run::output_within(A_LIST, list, &folder.join("list.txt"))?;
-        let listed = Listed::read(self.role, &listing);
-        if listed.demanded.is_empty() {
+        list.args(set.list_args(self.role));
+        let (_, listing) = process::output_with_timeout(LIST_TIMEOUT, list, &folder.join("list.txt"))?;
+        let listed = ScenarioList::parse(self.role, &listing);
+        if listed.required.is_empty() {
             return Err(format!(
                 "the suite lists nothing for {}\n  try: look into {}",
                 set.name,
@@ -210,48 +210,48 @@ impl Suite {
             ));
         }
         let found = match judged {
-            Judged::OurServer(server) => self.ask(set, &server.url(), &folder),
-            Judged::ServerAt(url) => self.ask(set, url, &folder),
-            Judged::Client(program) => Stage { suite: self, set, program, folder: &folder }.play(&listed),
+            TestSubject::OurServer(server) => self.run_server_set(set, &server.url(), &folder),
+            TestSubject::ServerAt(url) => self.run_server_set(set, url, &folder),
+            TestSubject::ClientProgram(program) => ScenarioRunner { suite: self, set, program, folder: &folder }.run(&listed),
         };
-        Ok(Tally::take(&listed, &found?, |note| println!("   {note}")))
+        Ok(Tally::evaluate(&listed, &found?, |note| println!("   {note}")))
     }
 
     /// Runs a set against a server.
-    fn ask(&self, set: &Set, url: &str, folder: &Path) -> Result<Results, String> {
+    fn run_server_set(&self, set: &ScenarioSet, url: &str, folder: &Path) -> Result<Results, String> {
         let mut server = self.command("server");
-        server.args(["--url", url]).args(set.whole()).args(["--timeout", "30000"]).arg("-o").arg(folder);
-        server.stderr(run::log(&folder.join("errors.txt"))?);
+        server.args(["--url", url]).args(set.run_args()).args(["--timeout", "30000"]).arg("-o").arg(folder);
+        server.stderr(process::create_log(&folder.join("errors.txt"))?);
         // How it ends says nothing: it lets warnings and silence pass, and fails for what we leave out.
-        run::output_within(A_SET, server, &folder.join("log.txt"))?;
-        verdict::results(self.role, folder)
+        process::output_with_timeout(SET_TIMEOUT, server, &folder.join("log.txt"))?;
+        verdict::read_results(self.role, folder)
     }
 
     fn command(&self, verb: &str) -> Command {
-        let mut command = run::program(&self.node, []);
+        let mut command = process::program(&self.node, []);
         command.arg(&self.script).arg(verb);
         command
     }
 }
 
-const A_LIST: Duration = Duration::from_secs(60);
+const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The largest takes 14 seconds where all is well.
-const A_SET: Duration = Duration::from_secs(600);
+const SET_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn sets(args: &[&str]) -> Result<Vec<&'static str>, String> {
-        Plan::by_hand(args).map(|plan| plan.sets.iter().map(|set| set.name).collect())
+        ConformancePlan::from_args(args).map(|plan| plan.sets.iter().map(|set| set.name).collect())
     }
 
     #[test]
     fn sets_and_a_url_are_optional() {
         assert_eq!(sets(&["server"]), Ok(vec!["2025-11-25", "2026-07-28", "all"]));
         assert_eq!(sets(&["server", "all", "2025-11-25"]), Ok(vec!["all", "2025-11-25"]));
-        let plan = Plan::by_hand(&["server", "--url", "http://127.0.0.1:1/mcp", "all"]).unwrap();
+        let plan = ConformancePlan::from_args(&["server", "--url", "http://127.0.0.1:1/mcp", "all"]).unwrap();
         assert_eq!((plan.url.as_deref(), plan.sets.len()), (Some("http://127.0.0.1:1/mcp"), 1));
     }
 
@@ -259,7 +259,7 @@ mod tests {
     fn the_full_suite_meets_a_client_only_if_it_is_named() {
         assert_eq!(sets(&["client"]), Ok(vec!["2025-11-25", "2026-07-28"]));
         assert_eq!(sets(&["client", "all"]), Ok(vec!["all"]));
-        let roles = ["server", "client"].map(|role| Plan::by_hand(&[role]).map(|plan| plan.role));
+        let roles = ["server", "client"].map(|role| ConformancePlan::from_args(&[role]).map(|plan| plan.role));
         assert_eq!(roles, [Ok(Role::Server), Ok(Role::Client)]);
     }
 
@@ -274,24 +274,24 @@ mod tests {
     #[test]
     fn a_set_that_shrank_is_no_success() {
         for (set, shrunk) in [
-            (&SERVER_SETS[0], Tally::due(29, 3, 0, 0)),
-            (&CLIENT_SETS[0], Tally::due(3, 1, 0, 20)),
-            (&CLIENT_SETS[0], Tally::due(4, 0, 0, 20)),
-            (&CLIENT_SETS[0], Tally::due(4, 1, 0, 19)),
+            (&SERVER_SETS[0], Tally::expected(29, 3, 0, 0)),
+            (&CLIENT_SETS[0], Tally::expected(3, 1, 0, 20)),
+            (&CLIENT_SETS[0], Tally::expected(4, 0, 0, 20)),
+            (&CLIENT_SETS[0], Tally::expected(4, 1, 0, 19)),
         ] {
-            assert_eq!(set.objection(&set.due), None);
-            assert!(set.objection(&shrunk).is_some(), "{shrunk}");
+            assert_eq!(set.mismatch(&set.expected), None);
+            assert!(set.mismatch(&shrunk).is_some(), "{shrunk}");
         }
     }
     #[test]
     fn a_set_is_listed_for_its_role_and_run_on_its_wire() {
         let [old, .., full] = &CLIENT_SETS;
-        assert_eq!(old.listing(Role::Client), ["--requirements", "2025-11-25"]);
+        assert_eq!(old.list_args(Role::Client), ["--requirements", "2025-11-25"]);
         assert_eq!(
-            (full.listing(Role::Server), full.listing(Role::Client)),
+            (full.list_args(Role::Server), full.list_args(Role::Client)),
             (vec!["--server"], vec!["--client"])
         );
-        assert_eq!(old.wire(), ["--spec-version", "2025-11-25"]);
-        assert!(full.wire().is_empty());
+        assert_eq!(old.scenario_args(), ["--spec-version", "2025-11-25"]);
+        assert!(full.scenario_args().is_empty());
     }
 }

@@ -15,7 +15,7 @@ pub(crate) type Results = BTreeMap<String, Vec<Value>>;
 
 /// Reads what the suite left in its folder: `server-<scenario>-<time>/checks.json`, and for clients
 /// `<scenario>-<time>/checks.json`.
-pub(crate) fn results(role: Role, folder: &Path) -> Result<Results, String> {
+pub(crate) fn read_results(role: Role, folder: &Path) -> Result<Results, String> {
     let wrong = |path: &Path, error: &dyn fmt::Display| format!("cannot read {}: {error}", path.display());
     let mut results = Results::new();
     // A scenario whose name has a slash lies one folder deeper.
@@ -48,23 +48,23 @@ fn scenario_of(role: Role, folder: &str) -> Option<&str> {
 
 /// What a set holds, by what `list` said of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Listed<'a> {
+pub(crate) struct ScenarioList<'a> {
     /// What the set demands.
-    pub(crate) demanded: Vec<&'a str>,
+    pub(crate) required: Vec<&'a str>,
     /// What is run beside it: pending, an extension or newer than the set.
-    pub(crate) beside: Vec<&'a str>,
+    pub(crate) optional: Vec<&'a str>,
 }
 
-impl<'a> Listed<'a> {
-    pub(crate) fn read(role: Role, listing: &'a str) -> Self {
+impl<'a> ScenarioList<'a> {
+    pub(crate) fn parse(role: Role, listing: &'a str) -> Self {
         let (heading, mark) = match role {
             Role::Server => ("Server scenarios", "[server]"),
             Role::Client => ("Client scenarios", "[client]"),
         };
         let ours = listing.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
-        let demanded = ours.map_while(|line| line.strip_prefix("  - ")?.split(' ').next()).collect();
+        let required = ours.map_while(|line| line.strip_prefix("  - ")?.split(' ').next()).collect();
         let marked = listing.lines().filter_map(|line| line.strip_suffix(mark)?.trim().strip_prefix("- "));
-        Self { demanded, beside: marked.collect() }
+        Self { required, optional: marked.collect() }
     }
 }
 
@@ -72,74 +72,74 @@ impl<'a> Listed<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// What the set demands.
-    demanded: Share,
+    required: PassCount,
     /// What was run beside it. We want it too.
-    beside: Share,
+    optional: PassCount,
     skipped: u64,
-    left_out: u64,
+    excluded: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Share {
+struct PassCount {
     passed: u64,
-    of: u64,
+    total: u64,
 }
 
 impl Tally {
     /// How a set ends when all is well.
-    pub(crate) const fn due(demanded: u64, beside: u64, skipped: u64, left_out: u64) -> Self {
-        let (demanded, beside) = (Share::whole(demanded), Share::whole(beside));
-        Self { demanded, beside, skipped, left_out }
+    pub(crate) const fn expected(demanded: u64, beside: u64, skipped: u64, excluded: u64) -> Self {
+        let (required, optional) = (PassCount::all_passed(demanded), PassCount::all_passed(beside));
+        Self { required, optional, skipped, excluded }
     }
 
     /// Judges what was found, and what was listed and not found. `tell` hears of whatever did not pass.
-    pub(crate) fn take(listed: &Listed<'_>, found: &Results, mut tell: impl FnMut(String)) -> Self {
+    pub(crate) fn evaluate(listed: &ScenarioList<'_>, found: &Results, mut tell: impl FnMut(String)) -> Self {
         let mut tally = Self::default();
-        let Listed { demanded, beside } = listed;
+        let ScenarioList { required: demanded, optional: beside } = listed;
         let unlisted = found.keys().map(String::as_str);
         let unlisted = unlisted.filter(|name| !demanded.contains(name) && !beside.contains(name));
         let names: Vec<&str> = demanded.iter().chain(beside).copied().chain(unlisted).collect();
-        for name in names.iter().copied().filter(|name| !is_left_out(name)) {
-            let share = if demanded.contains(&name) { &mut tally.demanded } else { &mut tally.beside };
-            match Verdict::of(name, found.get(name)) {
+        for name in names.iter().copied().filter(|name| !is_excluded(name)) {
+            let share = if demanded.contains(&name) { &mut tally.required } else { &mut tally.optional };
+            match Verdict::from_checks(name, found.get(name)) {
                 Verdict::Skipped => {
                     tell(format!("skipped {name}: undecided, we do not offer what it is about"));
                     tally.skipped += 1;
                 }
-                Verdict::Passed => *share = Share { passed: share.passed + 1, of: share.of + 1 },
+                Verdict::Passed => *share = PassCount { passed: share.passed + 1, total: share.total + 1 },
                 Verdict::Failed(why) => {
                     why.into_iter().for_each(|why| tell(format!("FAILED {name}: {why}")));
-                    share.of += 1;
+                    share.total += 1;
                 }
             }
         }
-        for (beginning, why) in LEFT_OUT {
+        for (beginning, why) in EXCLUDED {
             let number = names.iter().filter(|name| name.starts_with(beginning)).count() as u64;
             if number > 0 {
                 tell(format!("left out {number} of {beginning}*: {why}"));
             }
-            tally.left_out += number;
+            tally.excluded += number;
         }
         tally
     }
 
     pub(crate) fn count(&self) -> Count {
-        let passed = self.demanded.passed + self.beside.passed;
-        Count { passed, failed: self.demanded.of + self.beside.of - passed, skipped: self.skipped }
+        let passed = self.required.passed + self.optional.passed;
+        Count { passed, failed: self.required.total + self.optional.total - passed, skipped: self.skipped }
     }
 }
 
-impl Share {
-    const fn whole(of: u64) -> Self {
-        Self { passed: of, of }
+impl PassCount {
+    const fn all_passed(total: u64) -> Self {
+        Self { passed: total, total }
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { demanded, beside, skipped, left_out } = self;
-        write!(f, "{}/{} passed", demanded.passed, demanded.of)?;
-        write!(f, ", beside them {}/{}, {skipped} skipped, {left_out} left out", beside.passed, beside.of)
+        let Self { required: demanded, optional: beside, skipped, excluded: left_out } = self;
+        write!(f, "{}/{} passed", demanded.passed, demanded.total)?;
+        write!(f, ", beside them {}/{}, {skipped} skipped, {left_out} left out", beside.passed, beside.total)
     }
 }
 
@@ -150,19 +150,19 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(scenario: &str, checks: Option<&Vec<Value>>) -> Self {
+    fn from_checks(scenario: &str, checks: Option<&Vec<Value>>) -> Self {
         let Some(checks) = checks else { return Verdict::Failed(vec!["it left no result".to_owned()]) };
-        let bad = |check: &&Value| matches!(text(check, "status"), "FAILURE" | "WARNING");
-        let mut why: Vec<String> = checks.iter().filter(bad).map(shown).collect();
-        for (_, id) in INSISTED.iter().filter(|(name, _)| *name == scenario) {
-            if !checks.iter().any(|check| text(check, "id") == *id && text(check, "status") == "SUCCESS") {
+        let bad = |check: &&Value| matches!(check_member(check, "status"), "FAILURE" | "WARNING");
+        let mut why: Vec<String> = checks.iter().filter(bad).map(describe_check).collect();
+        for (_, id) in REQUIRED_CHECKS.iter().filter(|(name, _)| *name == scenario) {
+            if !checks.iter().any(|check| check_member(check, "id") == *id && check_member(check, "status") == "SUCCESS") {
                 why.push(format!("{id}: the suite does not insist on it, we do"));
             }
         }
         match (why.is_empty(), is_decided(checks)) {
             (false, _) => Verdict::Failed(why),
             (true, true) => Verdict::Passed,
-            (true, false) if may_be_silent(scenario) => Verdict::Skipped,
+            (true, false) if may_be_undecided(scenario) => Verdict::Skipped,
             (true, false) => Verdict::Failed(vec!["no check was decided".to_owned()]),
         }
     }
@@ -170,41 +170,41 @@ impl Verdict {
 
 /// Whether anything was found out. That what was said fits the schema shows only that something was said.
 fn is_decided(checks: &[Value]) -> bool {
-    let about_the_scenario = |check: &&Value| !text(check, "id").starts_with("wire-schema-");
-    let mut decided = checks.iter().filter(about_the_scenario).map(|check| text(check, "status"));
+    let about_the_scenario = |check: &&Value| !check_member(check, "id").starts_with("wire-schema-");
+    let mut decided = checks.iter().filter(about_the_scenario).map(|check| check_member(check, "status"));
     decided.any(|status| matches!(status, "SUCCESS" | "FAILURE" | "WARNING"))
 }
 
 /// `WARNING tools-name-format: Tool names are well formed: "a b" is not`
-fn shown(check: &Value) -> String {
-    let said = ["description", "errorMessage"].map(|member| text(check, member));
+fn describe_check(check: &Value) -> String {
+    let said = ["description", "errorMessage"].map(|member| check_member(check, member));
     let said: Vec<&str> = said.into_iter().filter(|said| !said.is_empty()).collect();
-    format!("{} {}: {}", text(check, "status"), text(check, "id"), said.join(": "))
+    format!("{} {}: {}", check_member(check, "status"), check_member(check, "id"), said.join(": "))
 }
 
-fn text<'a>(check: &'a Value, member: &str) -> &'a str {
+fn check_member<'a>(check: &'a Value, member: &str) -> &'a str {
     check.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether a scenario is about something we do not have yet.
-pub(crate) fn is_left_out(scenario: &str) -> bool {
-    LEFT_OUT.iter().any(|(beginning, _)| scenario.starts_with(beginning))
+pub(crate) fn is_excluded(scenario: &str) -> bool {
+    EXCLUDED.iter().any(|(beginning, _)| scenario.starts_with(beginning))
 }
 
 /// How the names of such scenarios begin.
-const LEFT_OUT: [(&str, &str); 2] = [
+const EXCLUDED: [(&str, &str); 2] = [
     ("tasks-", "our server has no tasks extension yet"),
     ("auth/", "our client cannot authorize itself yet"),
 ];
 
 /// The skills extension: scenarios that look for it and say nothing where it is not declared or not used.
-fn may_be_silent(scenario: &str) -> bool {
+fn may_be_undecided(scenario: &str) -> bool {
     ["sep-2640-skills-", "sep-2640-client-"].iter().any(|beginning| scenario.starts_with(beginning))
 }
 
 /// Checks that are only informed about where they do not hold: a call that was answered on its own stream shows nothing
 /// of streams that end early.
-const INSISTED: [(&str, &str); 1] = [("server-sse-polling", "server-sse-disconnect-resume")];
+const REQUIRED_CHECKS: [(&str, &str); 1] = [("server-sse-polling", "server-sse-disconnect-resume")];
 
 #[cfg(test)]
 mod tests {
@@ -216,15 +216,15 @@ mod tests {
         json!({"id": id, "status": status, "description": "what it is", "errorMessage": "what is wrong"})
     }
 
-    fn taken(demanded: &[&str], found: &[(&str, &[Value])]) -> (Tally, Vec<String>) {
-        taken_with(demanded, &[], found)
+    fn evaluate(demanded: &[&str], found: &[(&str, &[Value])]) -> (Tally, Vec<String>) {
+        evaluate_with(demanded, &[], found)
     }
 
-    fn taken_with(demanded: &[&str], beside: &[&str], found: &[(&str, &[Value])]) -> (Tally, Vec<String>) {
-        let listed = Listed { demanded: demanded.to_vec(), beside: beside.to_vec() };
+    fn evaluate_with(demanded: &[&str], beside: &[&str], found: &[(&str, &[Value])]) -> (Tally, Vec<String>) {
+        let listed = ScenarioList { required: demanded.to_vec(), optional: beside.to_vec() };
         let found = found.iter().map(|(name, checks)| ((*name).to_owned(), checks.to_vec())).collect();
         let mut told = Vec::new();
-        (Tally::take(&listed, &found, |note| told.push(note)), told)
+        (Tally::evaluate(&listed, &found, |note| told.push(note)), told)
     }
 
     #[test]
@@ -234,8 +234,8 @@ mod tests {
         let bad = [check("a", "FAILURE")];
         let found: [(&str, &[Value]); 4] =
             [("ping", &good), ("newer", &good), ("sep-2640-skills-list", &silent), ("tasks-list", &bad)];
-        let (tally, told) = taken(&["ping"], &found);
-        assert_eq!(tally, Tally::due(1, 1, 1, 1));
+        let (tally, told) = evaluate(&["ping"], &found);
+        assert_eq!(tally, Tally::expected(1, 1, 1, 1));
         assert_eq!(tally.to_string(), "1/1 passed, beside them 1/1, 1 skipped, 1 left out");
         assert_eq!(tally.count(), Count { passed: 2, failed: 0, skipped: 1 });
         let expected = [
@@ -250,8 +250,8 @@ mod tests {
         let good = [check("a", "SUCCESS")];
         let found: [(&str, &[Value]); 2] = [("initialize", &good), ("auth/dpop", &good)];
         let demanded = ["initialize", "auth/metadata-default"];
-        let (tally, told) = taken_with(&demanded, &["auth/dpop", "auth/dpop-nonce"], &found);
-        assert_eq!(tally, Tally::due(1, 0, 0, 3));
+        let (tally, told) = evaluate_with(&demanded, &["auth/dpop", "auth/dpop-nonce"], &found);
+        assert_eq!(tally, Tally::expected(1, 0, 0, 3));
         assert_eq!(tally.count(), Count { passed: 1, failed: 0, skipped: 0 });
         assert_eq!(told, ["left out 3 of auth/*: our client cannot authorize itself yet"]);
     }
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn what_is_listed_beside_a_set_must_run_and_pass_too() {
         let found: [(&str, &[Value]); 2] = [("initialize", &[check("a", "SUCCESS")]), ("unlisted", &[])];
-        let (tally, told) = taken_with(&["initialize"], &["absent"], &found);
+        let (tally, told) = evaluate_with(&["initialize"], &["absent"], &found);
         assert_eq!(tally.to_string(), "1/1 passed, beside them 0/2, 0 skipped, 0 left out");
         assert_eq!(told, ["FAILED absent: it left no result", "FAILED unlisted: no check was decided"]);
     }
@@ -271,7 +271,7 @@ mod tests {
             ("warns", &[check("a", "SUCCESS"), check("c", "WARNING")]),
             ("silent", &[check("a", "INFO"), check("wire-schema-valid", "SUCCESS")]),
         ];
-        let (tally, told) = taken(&["fails", "silent", "absent"], &found);
+        let (tally, told) = evaluate(&["fails", "silent", "absent"], &found);
         assert_eq!(tally.to_string(), "0/3 passed, beside them 0/1, 0 skipped, 0 left out");
         assert_eq!(tally.count(), Count { passed: 0, failed: 4, skipped: 0 });
         let expected = [
@@ -288,7 +288,7 @@ mod tests {
         for kind in ["sep-2640-skills", "sep-2640-client"] {
             let [a, b, c] = ["a", "b", "c"].map(|name| format!("{kind}-{name}"));
             let found: [(&str, &[Value]); 2] = [(&a, &[check("a", "FAILURE")]), (&b, &[])];
-            let (tally, _) = taken(&[&a, &b, &c], &found);
+            let (tally, _) = evaluate(&[&a, &b, &c], &found);
             assert_eq!(tally.to_string(), "0/2 passed, beside them 0/0, 1 skipped, 0 left out");
         }
     }
@@ -298,7 +298,7 @@ mod tests {
         let priming = check("server-sse-priming-event", "SUCCESS");
         for (status, passed) in [("INFO", 0), ("SUCCESS", 1)] {
             let checks = [priming.clone(), check("server-sse-disconnect-resume", status)];
-            let (tally, told) = taken(&["server-sse-polling"], &[("server-sse-polling", &checks)]);
+            let (tally, told) = evaluate(&["server-sse-polling"], &[("server-sse-polling", &checks)]);
             assert_eq!(tally.count().passed, passed, "{told:?}");
         }
     }
@@ -309,19 +309,19 @@ mod tests {
                    Client scenarios (test against a client):\n  - tools_call\n  - auth/pre-registration\n\n\
                    Run and reported, but never scored:\n  extension (2):\n    - auth/dpop [client]\n    \
                    - tasks-lifecycle [server]\n  pending (1):\n    - http-header-validation [server]\n";
-        let servers = Listed::read(Role::Server, set);
-        assert_eq!(servers.demanded, ["ping", "tools-list"]);
-        assert_eq!(servers.beside, ["tasks-lifecycle", "http-header-validation"]);
-        let clients = Listed::read(Role::Client, set);
-        assert_eq!(clients.demanded, ["tools_call", "auth/pre-registration"]);
-        assert_eq!(clients.beside, ["auth/dpop"]);
+        let servers = ScenarioList::parse(Role::Server, set);
+        assert_eq!(servers.required, ["ping", "tools-list"]);
+        assert_eq!(servers.optional, ["tasks-lifecycle", "http-header-validation"]);
+        let clients = ScenarioList::parse(Role::Client, set);
+        assert_eq!(clients.required, ["tools_call", "auth/pre-registration"]);
+        assert_eq!(clients.optional, ["auth/dpop"]);
 
         let full = "Server scenarios (test against a server):\n  - ping [2025-06-18,2025-11-25]\n  - tasks-list [extension]\n";
-        let servers = Listed { demanded: vec!["ping", "tasks-list"], beside: vec![] };
-        assert_eq!(Listed::read(Role::Server, full), servers);
-        let nothing = Listed { demanded: vec![], beside: vec![] };
-        assert_eq!(Listed::read(Role::Client, full), nothing);
-        assert_eq!(Listed::read(Role::Client, "error: no such set"), nothing);
+        let servers = ScenarioList { required: vec!["ping", "tasks-list"], optional: vec![] };
+        assert_eq!(ScenarioList::parse(Role::Server, full), servers);
+        let nothing = ScenarioList { required: vec![], optional: vec![] };
+        assert_eq!(ScenarioList::parse(Role::Client, full), nothing);
+        assert_eq!(ScenarioList::parse(Role::Client, "error: no such set"), nothing);
     }
 
     #[test]

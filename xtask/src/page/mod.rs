@@ -12,24 +12,24 @@ use serde_json::Value;
 
 use crate::browser::Browser;
 use crate::count::Count;
-use crate::server::Listening;
-use crate::{base64, binary, run};
+use crate::server::ListeningServer;
+use crate::{base64, binary, process};
 
 /// Looks at the page and adds every look to `count`. Pictures of it lie below the target folder.
 pub(crate) fn run(count: &mut Count) -> Result<(), String> {
-    let folder = run::target_folder()?.join("page");
-    run::make_folder(&folder)?;
+    let folder = process::target_dir()?.join("page");
+    process::create_dir(&folder)?;
     let program = binary::tsugite(&folder)?;
-    let serve = run::program(&program, ["serve", "--listen", "127.0.0.1:0", "--allow-host", HOST]);
-    let mut server = Listening::tsugite(serve, &folder.join("server.txt"))?;
-    let browser = Browser::start(&folder, HOST)?;
-    let port = server.place;
-    let mut visit = Visit { browser, program, port, folder: &folder, failures: Vec::new(), passed: 0 };
-    visit.everything()?;
-    if server.running.ended()?.is_some() {
+    let serve = process::program(&program, ["serve", "--listen", "127.0.0.1:0", "--allow-host", NON_LOOPBACK_HOST]);
+    let mut server = ListeningServer::start_tsugite(serve, &folder.join("server.txt"))?;
+    let browser = Browser::start(&folder, NON_LOOPBACK_HOST)?;
+    let port = server.endpoint;
+    let mut visit = PageCheck { browser, program, port, folder: &folder, failures: Vec::new(), passed: 0 };
+    visit.run_all()?;
+    if server.process.try_wait()?.is_some() {
         visit.failures.push("the server has ended while it was looked at".to_owned());
     }
-    let Visit { failures, passed, .. } = visit;
+    let PageCheck { failures, passed, .. } = visit;
     *count += Count { passed, failed: failures.len() as u64, skipped: 0 };
     println!("{passed} looks are fine, {} are not; pictures: {}", failures.len(), folder.display());
     match failures.as_slice() {
@@ -38,7 +38,7 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     }
 }
 
-struct Visit<'a> {
+struct PageCheck<'a> {
     browser: Browser,
     program: PathBuf,
     port: u16,
@@ -47,99 +47,99 @@ struct Visit<'a> {
     passed: u64,
 }
 
-impl Visit<'_> {
-    fn everything(&mut self) -> Result<(), String> {
+impl PageCheck<'_> {
+    fn run_all(&mut self) -> Result<(), String> {
         // Loopback names, for which browsers have a clipboard, and another, for which they have none.
-        for host in ["127.0.0.1", "localhost", HOST] {
+        for host in ["127.0.0.1", "localhost", NON_LOOPBACK_HOST] {
             println!("-- as {host}");
             let host = format!("{host}:{}", self.port);
-            self.browser.wear(SIZES[0], "light")?;
+            self.browser.emulate(VIEWPORTS[0], "light")?;
             self.browser.open(&format!("http://{host}/"))?;
-            let found = self.words(&host);
-            self.note(&format!("what is said to {host}"), found);
-            let copied = self.copying();
+            let found = self.check_text(&host);
+            self.record(&format!("what is said to {host}"), found);
+            let copied = self.check_copy_buttons();
             // What they do counts too.
-            let found = self.quiet(&host);
-            self.note(&format!("what is asked for as {host}"), found);
-            let found = copied.and_then(|text| self.pasted(&text));
-            self.note(&format!("the buttons for {host}"), found);
+            let found = self.check_network(&host);
+            self.record(&format!("what is asked for as {host}"), found);
+            let found = copied.and_then(|text| self.check_clipboard(&text));
+            self.record(&format!("the buttons for {host}"), found);
         }
-        for size in SIZES {
+        for size in VIEWPORTS {
             for scheme in ["light", "dark"] {
                 let name = format!("{} px, {scheme}", size.0);
                 println!("-- {name}");
-                self.browser.wear(size, scheme)?;
+                self.browser.emulate(size, scheme)?;
                 self.browser.open(&format!("http://127.0.0.1:{}/", self.port))?;
                 let picture =
-                    base64::decode(&self.browser.picture(true)?).ok_or("the picture is no base64")?;
+                    base64::decode(&self.browser.screenshot(true)?).ok_or("the picture is no base64")?;
                 let file = self.folder.join(format!("{}-{scheme}.png", size.0));
                 fs::write(&file, picture).map_err(|error| format!("{}: {error}", file.display()))?;
-                let found = self.probe("unfold()").and_then(|_| self.room());
-                self.note(&format!("room, at {name}"), found);
-                let found = self.contrast();
-                self.note(&format!("contrast, at {name}"), found);
-                let found = self.keyboard();
-                self.note(&format!("the keyboard, at {name}"), found);
+                let found = self.call_probe("unfold()").and_then(|_| self.check_layout());
+                self.record(&format!("room, at {name}"), found);
+                let found = self.check_contrast();
+                self.record(&format!("contrast, at {name}"), found);
+                let found = self.check_keyboard();
+                self.record(&format!("the keyboard, at {name}"), found);
             }
         }
         Ok(())
     }
 
-    fn note(&mut self, what: &str, found: Result<(), String>) {
+    fn record(&mut self, what: &str, found: Result<(), String>) {
         match found {
             Ok(()) => self.passed += 1,
             Err(why) => self.failures.push(format!("{what}: {why}")),
         }
     }
 
-    fn probe(&mut self, call: &str) -> Result<Value, String> {
-        self.browser.value(&format!("({PROBE}).{call}"))
+    fn call_probe(&mut self, call: &str) -> Result<Value, String> {
+        self.browser.evaluate(&format!("({PROBE_SCRIPT}).{call}"))
     }
 
     /// Title, address, and what each host is to be told.
-    fn words(&mut self, host: &str) -> Result<(), String> {
-        let title = self.browser.value("document.title")?;
-        same(&title, &format!("An MCP server runs here: http://{host}/mcp").into())?;
-        let found = self.probe("snippets()")?;
+    fn check_text(&mut self, host: &str) -> Result<(), String> {
+        let title = self.browser.evaluate("document.title")?;
+        ensure_equal(&title, &format!("An MCP server runs here: http://{host}/mcp").into())?;
+        let found = self.call_probe("snippets()")?;
         snippets::check(&found, host, &self.program)?;
-        match host.starts_with(HOST) {
+        match host.starts_with(NON_LOOPBACK_HOST) {
             // Only the browser knows where that is.
             true => Ok(()),
-            false => snippets::follow(&found, &self.program, self.folder),
+            false => snippets::run_snippets(&found, &self.program, self.folder),
         }
     }
 
     /// Each button copies what stands in its box. Gives what the last has copied.
-    fn copying(&mut self) -> Result<Value, String> {
-        let boxes = self.browser.value("document.querySelectorAll('.snippet').length")?.as_u64().unwrap_or(0);
-        let buttons = self.browser.value("document.querySelectorAll('.snippet button').length")?;
+    fn check_copy_buttons(&mut self) -> Result<Value, String> {
+        let boxes = self.browser.evaluate("document.querySelectorAll('.snippet').length")?.as_u64().unwrap_or(0);
+        let buttons = self.browser.evaluate("document.querySelectorAll('.snippet button').length")?;
         if boxes < 7 || buttons.as_u64() != Some(boxes) {
             return Err(format!("{buttons} buttons for {boxes} boxes"));
         }
-        let is_loopback = self.browser.value("isSecureContext")? == Value::Bool(true);
+        let is_loopback = self.browser.evaluate("isSecureContext")? == Value::Bool(true);
         let mut last = Value::Null;
         for number in 0..boxes {
-            let button = self.probe(&format!("button({number})"))?;
+            let button = self.call_probe(&format!("button({number})"))?;
             let at = |side: &str| button.get(side).and_then(Value::as_f64).unwrap_or(-1.0);
             self.browser.click(at("x"), at("y"))?;
-            same(&self.probe(&format!("said({number})"))?, &"Copied".into())?;
+            ensure_equal(&self.call_probe(&format!("said({number})"))?, &"Copied".into())?;
             last = button.get("text").cloned().unwrap_or_default();
             // Elsewhere nothing can be read.
             if is_loopback {
-                same(&self.browser.value("navigator.clipboard.readText()")?, &last)?;
+                ensure_equal(&self.browser.evaluate("navigator.clipboard.readText()")?, &last)?;
             }
         }
         Ok(last)
     }
 
     /// What was copied, read by another page.
-    fn pasted(&mut self, text: &Value) -> Result<(), String> {
+    fn check_clipboard(&mut self, text: &Value) -> Result<(), String> {
         self.browser.open(&format!("http://127.0.0.1:{}/", self.port))?;
-        same(&self.browser.value("navigator.clipboard.readText()")?, text)
+        ensure_equal(&self.browser.evaluate("navigator.clipboard.readText()")?, text)
     }
 
     /// Nothing is asked of anybody else, nothing fails, and nobody complains.
-    fn quiet(&mut self, host: &str) -> Result<(), String> {
+    fn check_network(&mut self, host: &str) -> Result<(), String> {
         let text = |event: &Value, path: &str| {
             event.pointer(path).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
         };
@@ -169,25 +169,25 @@ impl Visit<'_> {
         if browser.events("Network.requestWillBeSent").next().is_none() {
             wrong.push("nothing was heard of the page itself".to_owned());
         }
-        none(&wrong)
+        ensure_empty(&wrong)
     }
 
-    fn room(&mut self) -> Result<(), String> {
-        let wrong = self.probe("crowded()")?;
-        none(&strings(&wrong)?)
+    fn check_layout(&mut self) -> Result<(), String> {
+        let wrong = self.call_probe("crowded()")?;
+        ensure_empty(&strings(&wrong)?)
     }
 
-    fn contrast(&mut self) -> Result<(), String> {
-        let found = self.probe("pale()")?;
+    fn check_contrast(&mut self) -> Result<(), String> {
+        let found = self.call_probe("pale()")?;
         if found.get("count").and_then(Value::as_u64).unwrap_or(0) < 50 {
             return Err(format!("there are too few words on the page: {found}"));
         }
-        none(&strings(found.get("wrong").unwrap_or(&Value::Null))?)
+        ensure_empty(&strings(found.get("wrong").unwrap_or(&Value::Null))?)
     }
 
     /// Everything that can be used is reached, and one sees where one is.
-    fn keyboard(&mut self) -> Result<(), String> {
-        let stops = self.probe("stops()")?.as_u64().unwrap_or(0);
+    fn check_keyboard(&mut self) -> Result<(), String> {
+        let stops = self.call_probe("stops()")?.as_u64().unwrap_or(0);
         if stops < 7 {
             return Err(format!("there are only {stops} things to use"));
         }
@@ -195,8 +195,8 @@ impl Visit<'_> {
         let mut reached = 0;
         // Boxes that scroll are stops too.
         for _ in 0..stops * 3 {
-            self.browser.tab()?;
-            let focused = self.probe("focused()")?;
+            self.browser.press_tab()?;
+            let focused = self.call_probe("focused()")?;
             if focused.is_null() {
                 break;
             }
@@ -208,7 +208,7 @@ impl Visit<'_> {
         if reached != stops {
             wrong.push(format!("{reached} of {stops} things are reached"));
         }
-        none(&wrong)
+        ensure_empty(&wrong)
     }
 }
 
@@ -217,18 +217,18 @@ fn strings(list: &Value) -> Result<Vec<String>, String> {
     Ok(list.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect())
 }
 
-fn none(wrong: &[String]) -> Result<(), String> {
+fn ensure_empty(wrong: &[String]) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
 }
 
-fn same(seen: &Value, expected: &Value) -> Result<(), String> {
+fn ensure_equal(seen: &Value, expected: &Value) -> Result<(), String> {
     if seen == expected { Ok(()) } else { Err(format!("{seen} instead of {expected}")) }
 }
 
-const PROBE: &str = include_str!("probe.js");
+const PROBE_SCRIPT: &str = include_str!("probe.js");
 
 /// A name that is no loopback name.
-const HOST: &str = "workshop.example";
+const NON_LOOPBACK_HOST: &str = "workshop.example";
 
 /// A screen and a telephone.
-const SIZES: [(u32, u32); 2] = [(1280, 900), (390, 844)];
+const VIEWPORTS: [(u32, u32); 2] = [(1280, 900), (390, 844)];

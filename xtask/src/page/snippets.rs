@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::same;
-use crate::run;
+use super::ensure_equal;
+use crate::process;
 
 /// Compares what stands in the boxes with what hosts read.
 pub(super) fn check(found: &Value, host: &str, program: &Path) -> Result<(), String> {
     let url = format!("http://{host}/mcp");
     let text = |id: &str| found.get(id).and_then(Value::as_str).ok_or_else(|| format!("nothing for {id}"));
-    let is = |id: &str, expected: String| same(&text(id)?.into(), &expected.into());
+    let is = |id: &str, expected: String| ensure_equal(&text(id)?.into(), &expected.into());
     is("address", url.clone())?;
     is("terminal", format!("tsugite info {url}\ntsugite list {url}\ntsugite call {url} add a=1 b=2"))?;
-    is("claude-code", format!("claude mcp add --transport http {NAME} {url}"))?;
+    is("claude-code", format!("claude mcp add --transport http {SERVER_NAME} {url}"))?;
     for (id, key, entry) in [
         ("cursor", "mcpServers", json!({ "url": url })),
         ("vscode", "servers", json!({ "type": "http", "url": url })),
@@ -24,17 +24,17 @@ pub(super) fn check(found: &Value, host: &str, program: &Path) -> Result<(), Str
         ("claude-desktop", "mcpServers", json!({ "command": program, "args": ["bridge", url] })),
     ] {
         let read: Value = serde_json::from_str(text(id)?).map_err(|error| format!("{id}: {error}"))?;
-        same(&read, &json!({ key: { NAME: entry } }))?;
+        ensure_equal(&read, &json!({ key: { SERVER_NAME: entry } }))?;
     }
     Ok(())
 }
 
 /// Does with `tsugite` what the boxes say: its own lines as they are, and each file as a file that lists servers.
-pub(super) fn follow(found: &Value, program: &Path, folder: &Path) -> Result<(), String> {
+pub(super) fn run_snippets(found: &Value, program: &Path, folder: &Path) -> Result<(), String> {
     let text = |id: &str| found.get(id).and_then(Value::as_str).unwrap_or_default();
     let succeeds = |words: &[&str]| {
         let said = folder.join("said.txt");
-        let (status, said) = run::output_within(LIMIT, run::program(program, words.iter().copied()), &said)?;
+        let (status, said) = process::output_with_timeout(COMMAND_TIMEOUT, process::program(program, words.iter().copied()), &said)?;
         match status.success() {
             true => Ok(said),
             false => Err(format!("`tsugite {}` ended with {status}", words.join(" "))),
@@ -47,16 +47,16 @@ pub(super) fn follow(found: &Value, program: &Path, folder: &Path) -> Result<(),
     for id in ["cursor", "vscode", "windsurf", "claude-desktop"] {
         let file = folder.join(format!("{id}.json"));
         fs::write(&file, text(id)).map_err(|error| format!("{}: {error}", file.display()))?;
-        let said = succeeds(&["info", &format!("{}:{NAME}", file.display()), "--json"])?;
+        let said = succeeds(&["info", &format!("{}:{SERVER_NAME}", file.display()), "--json"])?;
         let said: Value = serde_json::from_str(&said).map_err(|error| format!("{id}: {error}"))?;
-        same(said.pointer("/server/name").unwrap_or(&Value::Null), &NAME.into())?;
+        ensure_equal(said.pointer("/server/name").unwrap_or(&Value::Null), &SERVER_NAME.into())?;
         let transport = if id == "claude-desktop" { "stdio" } else { "streamable-http" };
-        same(said.get("transport").unwrap_or(&Value::Null), &transport.into())?;
+        ensure_equal(said.get("transport").unwrap_or(&Value::Null), &transport.into())?;
     }
     Ok(())
 }
 
 /// What the demo server is called.
-const NAME: &str = "tsugite-demo";
+const SERVER_NAME: &str = "tsugite-demo";
 
-const LIMIT: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);

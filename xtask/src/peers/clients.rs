@@ -9,34 +9,34 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::table::{Row, Table};
-use super::{Installed, REVISIONS, judge};
+use super::{PeerPackages, REVISIONS, report};
 use crate::count::Count;
-use crate::run;
-use crate::server::Server;
+use crate::process;
+use crate::server::TestkitServer;
 
 /// Runs every client on every revision, against our server or one that runs already, and adds every cell to `count`.
 pub(crate) fn run(url: Option<&str>, count: &mut Count) -> Result<(), String> {
-    let installed = Installed::new()?;
-    let folder = installed.folder.join("clients");
-    run::make_folder(&folder)?;
+    let installed = PeerPackages::new()?;
+    let folder = installed.output_dir.join("clients");
+    process::create_dir(&folder)?;
     let table = match url {
-        Some(url) => visit(&installed, url, &folder),
+        Some(url) => run_clients(&installed, url, &folder),
         None => {
-            let mut server = Server::start("peers-server", &folder)?;
-            let mut table = visit(&installed, &server.url(), &folder);
-            if !server.runs() {
-                table.complain("the server has ended while clients talked to it".to_owned());
+            let mut server = TestkitServer::start("peers-server", &folder)?;
+            let mut table = run_clients(&installed, &server.url(), &folder);
+            if !server.is_running() {
+                table.add_failure("the server has ended while clients talked to it".to_owned());
             }
             table
         }
     };
-    judge(&table, &folder.join("table.md"), count)
+    report(&table, &folder.join("table.md"), count)
 }
 
-fn visit(installed: &Installed, url: &str, folder: &Path) -> Table {
+fn run_clients(installed: &PeerPackages, url: &str, folder: &Path) -> Table {
     let mut table = Table::new("client", rows());
     let start = Instant::now();
-    for (number, (peer, revision)) in places().enumerate() {
+    for (number, (peer, revision)) in cases().enumerate() {
         let row = row(peer, revision);
         let features = row.features();
         if features.is_empty() {
@@ -46,27 +46,27 @@ fn visit(installed: &Installed, url: &str, folder: &Path) -> Table {
         let mut script = peer.script(installed);
         script.arg(url).arg(revision).args(features);
         let file = folder.join(row.file());
-        let left = EVERYTHING.saturating_sub(start.elapsed());
-        let ended = run::output_within(left.min(A_REVISION), script, &file);
+        let left = TOTAL_TIMEOUT.saturating_sub(start.elapsed());
+        let ended = process::output_with_timeout(left.min(REVISION_TIMEOUT), script, &file);
         // What it said before it was stopped counts too.
-        table.hear(number, &fs::read_to_string(&file).unwrap_or_default());
+        table.read_report(number, &fs::read_to_string(&file).unwrap_or_default());
         match ended {
             Ok((status, _)) if status.success() => {}
-            Ok((status, _)) => table.complain_of(number, &format!("its script ended with {status}")),
-            Err(failure) => table.complain_of(number, &failure),
+            Ok((status, _)) => table.add_row_failure(number, &format!("its script ended with {status}")),
+            Err(failure) => table.add_row_failure(number, &failure),
         }
     }
     table
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(super) enum ClientPeer {
     TypeScript2,
     TypeScript1,
     Python,
 }
 
-impl Peer {
+impl ClientPeer {
     pub(super) const ALL: [Self; 3] = [Self::TypeScript2, Self::TypeScript1, Self::Python];
 
     pub(super) fn package(self) -> &'static str {
@@ -77,7 +77,7 @@ impl Peer {
         }
     }
 
-    pub(super) fn script(self, installed: &Installed) -> Command {
+    pub(super) fn script(self, installed: &PeerPackages) -> Command {
         match self {
             Self::TypeScript2 => installed.typescript("client-v2.mjs"),
             Self::TypeScript1 => installed.typescript("client-v1.mjs"),
@@ -88,25 +88,25 @@ impl Peer {
 
 /// One row for each client and revision.
 pub(super) fn rows() -> Vec<Row> {
-    places().map(|(peer, revision)| row(peer, revision)).collect()
+    cases().map(|(peer, revision)| row(peer, revision)).collect()
 }
 
-fn places() -> impl Iterator<Item = (Peer, &'static str)> {
-    Peer::ALL.into_iter().flat_map(|peer| REVISIONS.into_iter().map(move |revision| (peer, revision)))
+fn cases() -> impl Iterator<Item = (ClientPeer, &'static str)> {
+    ClientPeer::ALL.into_iter().flat_map(|peer| REVISIONS.into_iter().map(move |revision| (peer, revision)))
 }
 
-fn row(peer: Peer, revision: &'static str) -> Row {
+fn row(peer: ClientPeer, revision: &'static str) -> Row {
     let transport = if revision == "2024-11-05" { "sse" } else { "http" };
     let cells = FEATURES.into_iter().map(|feature| (feature, expected(peer, revision, feature)));
-    Row { package: peer.package(), transport, revision, behind: None, cells: cells.collect() }
+    Row { package: peer.package(), transport, revision, bridged_to: None, cells: cells.collect() }
 }
 
 /// That a cell must work, or why it cannot.
-fn expected(peer: Peer, revision: &str, feature: &str) -> Result<(), &'static str> {
+fn expected(peer: ClientPeer, revision: &str, feature: &str) -> Result<(), &'static str> {
     match (peer, revision, feature) {
         (_, "2024-11-05", "elicitation") => Err("2024-11-05 has no elicitation"),
         (_, "2024-11-05", "resumption") => Err("2024-11-05 has no resumption: HTTP+SSE ends with its stream"),
-        (Peer::TypeScript1, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
+        (ClientPeer::TypeScript1, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
         (_, "2025-03-26", "elicitation") => Err("2025-03-26 has no elicitation"),
         (_, "2026-07-28", "resumption") => {
             Err("2026-07-28 has no resumption: a lost stream is a cancelled call")
@@ -118,10 +118,10 @@ fn expected(peer: Peer, revision: &str, feature: &str) -> Result<(), &'static st
 const FEATURES: [&str; 7] = ["list", "call", "progress", "elicitation", "resources", "prompts", "resumption"];
 
 /// Each feature has a limit of its own in the script.
-const A_REVISION: Duration = Duration::from_secs(180);
+const REVISION_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// It takes half a minute where all is well; a server that answers nobody shall not take an hour.
-const EVERYTHING: Duration = Duration::from_secs(600);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests {
@@ -129,10 +129,10 @@ mod tests {
 
     #[test]
     fn each_client_is_asked_for_all_it_can_do() {
-        let asked = |peer: Peer| REVISIONS.map(|revision| row(peer, revision).features().len());
-        assert_eq!(asked(Peer::TypeScript2), [6, 7, 7, 6, 5]);
-        assert_eq!(asked(Peer::TypeScript1), [0, 7, 7, 6, 5]);
-        assert_eq!(asked(Peer::Python), [6, 7, 7, 6, 5]);
+        let asked = |peer: ClientPeer| REVISIONS.map(|revision| row(peer, revision).features().len());
+        assert_eq!(asked(ClientPeer::TypeScript2), [6, 7, 7, 6, 5]);
+        assert_eq!(asked(ClientPeer::TypeScript1), [0, 7, 7, 6, 5]);
+        assert_eq!(asked(ClientPeer::Python), [6, 7, 7, 6, 5]);
         assert_eq!(Table::new("client", rows()).count(), Count { passed: 0, failed: 87, skipped: 0 });
     }
 }

@@ -1,9 +1,9 @@
 //! `cargo xtask peers`: what other projects speak against what we speak, over real sockets and pipes.
 //!
-//! `clients.rs` runs their clients against our server, `servers.rs` our client against their servers, and `binary/` both
+//! `serve.rs` runs their clients against our server, `verbs.rs` our client against their servers, and `binary/` both
 //! with the binary `tsugite`. Each fills a table of which every cell is written down beforehand.
 
-pub(crate) mod binary;
+pub(crate) mod cli;
 pub(crate) mod clients;
 pub(crate) mod servers;
 mod table;
@@ -15,67 +15,67 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::count::Count;
-use crate::{node, python, run};
+use crate::{node, python, process};
 use table::Table;
 
 /// All of it. The rest is tried even if something has failed.
 pub(crate) fn run(count: &mut Count) -> Result<(), String> {
-    all([clients::run(None, count), servers::run(None, count), binary::run(count)])
+    combine_results([clients::run(None, count), servers::run(None, count), cli::run(count)])
 }
 
 /// Everything that failed.
-fn all<const N: usize>(outcomes: [Result<(), String>; N]) -> Result<(), String> {
+fn combine_results<const N: usize>(outcomes: [Result<(), String>; N]) -> Result<(), String> {
     let failures: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n  and ")) }
 }
 
 /// What other projects have written, installed.
-struct Installed {
+struct PeerPackages {
     node: PathBuf,
     python: PathBuf,
     /// Where the scripts for Node find their packages.
-    scripts: PathBuf,
+    script_dir: PathBuf,
     /// For what is said.
-    folder: PathBuf,
+    output_dir: PathBuf,
 }
 
-impl Installed {
+impl PeerPackages {
     fn new() -> Result<Self, String> {
-        let folder = run::target_folder()?.join("peers");
-        run::make_folder(&folder)?;
-        let scripts = node::packages("peers")?;
-        let from = source().join("typescript");
+        let folder = process::target_dir()?.join("peers");
+        process::create_dir(&folder)?;
+        let scripts = node::install_packages("peers")?;
+        let from = source_dir().join("typescript");
         let wrong = |error| format!("cannot copy {}: {error}", from.display());
         for script in fs::read_dir(&from).map_err(wrong)? {
             let script = script.map_err(wrong)?;
             fs::copy(script.path(), scripts.join(script.file_name())).map_err(wrong)?;
         }
-        let offers = source().join("offers.json");
+        let offers = source_dir().join("offers.json");
         fs::copy(&offers, scripts.join("offers.json"))
             .map_err(|error| format!("cannot copy {}: {error}", offers.display()))?;
         let python =
-            python::with_packages(&source().join("python/requirements.txt"), &folder.join("python"))?;
-        Ok(Self { node: node::find()?, python, scripts, folder })
+            python::with_packages(&source_dir().join("python/requirements.txt"), &folder.join("python"))?;
+        Ok(Self { node: node::find()?, python, script_dir: scripts, output_dir: folder })
     }
 
     /// Runs a script for Node.
     fn typescript(&self, script: &str) -> Command {
-        let mut command = run::program(&self.node, []);
-        command.arg(self.scripts.join(script));
+        let mut command = process::program(&self.node, []);
+        command.arg(self.script_dir.join(script));
         command
     }
 
     /// Runs a script for Python.
     fn python(&self, script: &str) -> Command {
-        let mut command = run::program(&self.python, []);
-        command.arg(source().join("python").join(script));
+        let mut command = process::program(&self.python, []);
+        command.arg(source_dir().join("python").join(script));
         command
     }
 }
 
 /// Shows a table, keeps it in a file and adds it to `count`.
-fn judge(table: &Table, file: &Path, count: &mut Count) -> Result<(), String> {
-    let shown = table.shown(version);
+fn report(table: &Table, file: &Path, count: &mut Count) -> Result<(), String> {
+    let shown = table.to_markdown(version);
     print!("{shown}");
     fs::write(file, shown).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     let found = table.count();
@@ -92,18 +92,18 @@ fn version(package: &str) -> String {
 }
 
 fn npm_version(package: &str) -> Option<String> {
-    let text = fs::read_to_string(run::root().join("xtask/npm/peers/package.json")).ok()?;
+    let text = fs::read_to_string(process::root().join("xtask/npm/peers/package.json")).ok()?;
     let wanted: Value = serde_json::from_str(&text).ok()?;
     Some(wanted.get("dependencies")?.get(package)?.as_str()?.to_owned())
 }
 
 fn pip_version(package: &str) -> Option<String> {
-    let text = fs::read_to_string(source().join("python/requirements.txt")).ok()?;
+    let text = fs::read_to_string(source_dir().join("python/requirements.txt")).ok()?;
     text.lines().find_map(|line| line.strip_prefix(package)?.strip_prefix("==")).map(str::to_owned)
 }
 
-fn source() -> PathBuf {
-    run::root().join("crates/testkit/peers")
+fn source_dir() -> PathBuf {
+    process::root().join("crates/testkit/peers")
 }
 
 const REVISIONS: [&str; 5] = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn the_version_of_each_peer_is_pinned() {
         let rows = clients::rows().into_iter().chain(servers::rows());
-        let rows = rows.chain(binary::clients::rows()).chain(binary::servers::rows());
-        let rows = rows.chain(binary::bridge::rows());
-        let packages = rows.flat_map(|row| [Some(row.package), row.behind.map(|behind| behind.package)]);
+        let rows = rows.chain(cli::serve::rows()).chain(cli::verbs::rows());
+        let rows = rows.chain(cli::bridge::rows());
+        let packages = rows.flat_map(|row| [Some(row.package), row.bridged_to.map(|behind| behind.package)]);
         for package in packages.flatten() {
             let version = version(package);
             let numbers: Vec<_> = version.split('.').map(str::parse::<u32>).collect();
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn every_requirement_is_one_version_and_no_place() {
-        let requirements = fs::read_to_string(source().join("python/requirements.txt")).unwrap();
+        let requirements = fs::read_to_string(source_dir().join("python/requirements.txt")).unwrap();
         for line in requirements.lines().filter(|line| !line.starts_with('#')) {
             let (name, version) = line.split_once("==").unwrap_or_else(|| panic!("{line}"));
             assert!(

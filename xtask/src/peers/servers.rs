@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::table::{Row, Table};
-use super::{Installed, REVISIONS, judge};
+use super::{PeerPackages, REVISIONS, report};
 use crate::binary;
 use crate::count::Count;
-use crate::run::{self, Running};
-use crate::server::Listening;
+use crate::process::{self, ChildProcess};
+use crate::server::ListeningServer;
 
 /// Runs our client against every server, over every transport and on every revision, and adds every cell to `count`.
 ///
@@ -41,72 +41,72 @@ pub(crate) fn run(driver: Option<&str>, count: &mut Count) -> Result<(), String>
             ));
         }
     };
-    let installed = Installed::new()?;
-    let folder = installed.folder.join("servers");
-    run::make_folder(&folder)?;
+    let installed = PeerPackages::new()?;
+    let folder = installed.output_dir.join("servers");
+    process::create_dir(&folder)?;
     let driver = match driver {
         Some(driver) => driver,
         None => binary::build(DRIVER, &folder)?,
     };
-    let table = Visits { driver, installed, folder: &folder }.all();
-    judge(&table, &folder.join("table.md"), count)
+    let table = ServerRuns { driver, installed, output_dir: &folder }.run_all();
+    report(&table, &folder.join("table.md"), count)
 }
 
 /// Whether the testkit has it.
 fn has_driver() -> Result<bool, String> {
-    let metadata = run::metadata(&["--no-deps"])?;
+    let metadata = process::metadata(&["--no-deps"])?;
     let packages = metadata.get("packages").and_then(Value::as_array).into_iter().flatten();
     let mut targets = packages.filter_map(|package| package.get("targets")?.as_array()).flatten();
     Ok(targets.any(|target| target.get("name").is_some_and(|name| name == DRIVER)))
 }
 
-struct Visits<'a> {
+struct ServerRuns<'a> {
     driver: PathBuf,
-    installed: Installed,
+    installed: PeerPackages,
     /// For what is said.
-    folder: &'a Path,
+    output_dir: &'a Path,
 }
 
-impl Visits<'_> {
-    fn all(&self) -> Table {
+impl ServerRuns<'_> {
+    fn run_all(&self) -> Table {
         let mut table = Table::new("server", rows());
         let start = Instant::now();
-        for (number, (peer, transport, revision)) in places().enumerate() {
+        for (number, (peer, transport, revision)) in cases().enumerate() {
             let row = row(peer, transport, revision);
             if row.features().is_empty() {
                 continue;
             }
             println!("-- {}", row.name());
-            let file = self.folder.join(row.file());
-            let left = EVERYTHING.saturating_sub(start.elapsed());
-            let ended = self.visit(peer, &row, left.min(A_REVISION), &file);
+            let file = self.output_dir.join(row.file());
+            let left = TOTAL_TIMEOUT.saturating_sub(start.elapsed());
+            let ended = self.run_server(peer, &row, left.min(REVISION_TIMEOUT), &file);
             // What was said before it was stopped counts too.
-            table.hear(number, &fs::read_to_string(&file).unwrap_or_default());
+            table.read_report(number, &fs::read_to_string(&file).unwrap_or_default());
             if let Err(failure) = ended {
-                table.complain_of(number, &failure);
+                table.add_row_failure(number, &failure);
             }
         }
         table
     }
 
-    fn visit(&self, peer: Peer, row: &Row, limit: Duration, file: &Path) -> Result<(), String> {
+    fn run_server(&self, peer: ServerPeer, row: &Row, limit: Duration, file: &Path) -> Result<(), String> {
         // What was said another time is not to be heard if there is no server now.
         let _ = fs::remove_file(file);
-        let mut driver = run::program(&self.driver, []);
+        let mut driver = process::program(&self.driver, []);
         driver.args(["--peer", row.package, "--transport", row.transport, "--rev", row.revision]);
         driver.args(["--features", &row.features().join(",")]);
         let mut server = peer.server(&self.installed);
         if row.transport == "stdio" {
             server.arg("--stdio");
             driver.arg("--").arg(server.get_program()).args(server.get_args());
-            return drive(limit, driver, file);
+            return run_driver(limit, driver, file);
         }
         server.args([&format!("--{}", row.transport), "0"]);
-        let mut server = Listening::start(server, &file.with_extension("server.txt"), ready)?;
+        let mut server = ListeningServer::start(server, &file.with_extension("server.txt"), parse_ready)?;
         let path = if row.transport == "sse" { "sse" } else { "mcp" };
-        driver.arg(format!("http://127.0.0.1:{}/{path}", server.place));
-        drive(limit, driver, file)?;
-        match server.running.ended()? {
+        driver.arg(format!("http://127.0.0.1:{}/{path}", server.endpoint));
+        run_driver(limit, driver, file)?;
+        match server.process.try_wait()? {
             None => Ok(()),
             Some(status) => Err(format!("the server has ended with {status} while our client talked to it")),
         }
@@ -114,25 +114,25 @@ impl Visits<'_> {
 }
 
 /// The port, if the whole line is there.
-pub(super) fn ready(line: &str) -> Option<u16> {
+pub(super) fn parse_ready(line: &str) -> Option<u16> {
     line.strip_prefix("ready ")?.parse().ok()
 }
 
-fn drive(limit: Duration, mut driver: Command, file: &Path) -> Result<(), String> {
-    driver.stdout(run::log(file)?);
-    let status = Running::with_children(driver)?.end_within(limit)?;
+fn run_driver(limit: Duration, mut driver: Command, file: &Path) -> Result<(), String> {
+    driver.stdout(process::create_log(file)?);
+    let status = ChildProcess::start_group(driver)?.wait_with_timeout(limit)?;
     if status.success() { Ok(()) } else { Err(format!("the driver ended with {status}")) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(super) enum ServerPeer {
     TypeScript2,
     TypeScript1,
     Python,
     Everything,
 }
 
-impl Peer {
+impl ServerPeer {
     pub(super) const ALL: [Self; 4] = [Self::TypeScript2, Self::TypeScript1, Self::Python, Self::Everything];
 
     pub(super) fn package(self) -> &'static str {
@@ -144,7 +144,7 @@ impl Peer {
         }
     }
 
-    pub(super) fn server(self, installed: &Installed) -> Command {
+    pub(super) fn server(self, installed: &PeerPackages) -> Command {
         match self {
             Self::TypeScript2 => installed.typescript("server-v2.mjs"),
             Self::TypeScript1 => installed.typescript("server-v1.mjs"),
@@ -156,30 +156,30 @@ impl Peer {
 
 /// One row for each server, transport, and revision that has the transport.
 pub(super) fn rows() -> Vec<Row> {
-    places().map(|(peer, transport, revision)| row(peer, transport, revision)).collect()
+    cases().map(|(peer, transport, revision)| row(peer, transport, revision)).collect()
 }
 
-pub(super) fn places() -> impl Iterator<Item = (Peer, &'static str, &'static str)> {
+pub(super) fn cases() -> impl Iterator<Item = (ServerPeer, &'static str, &'static str)> {
     let transports = |revision| match revision {
         "2024-11-05" => ["stdio", "sse"],
         _ => ["stdio", "http"],
     };
-    Peer::ALL.into_iter().flat_map(move |peer| {
+    ServerPeer::ALL.into_iter().flat_map(move |peer| {
         REVISIONS.into_iter().flat_map(move |revision| {
             transports(revision).into_iter().map(move |transport| (peer, transport, revision))
         })
     })
 }
 
-fn row(peer: Peer, transport: &'static str, revision: &'static str) -> Row {
+fn row(peer: ServerPeer, transport: &'static str, revision: &'static str) -> Row {
     let cell = |feature| (feature, expected(peer, transport, revision, feature));
-    Row { package: peer.package(), transport, revision, behind: None, cells: FEATURES.map(cell).into() }
+    Row { package: peer.package(), transport, revision, bridged_to: None, cells: FEATURES.map(cell).into() }
 }
 
 /// That a cell must work, or why it cannot. Those that must do so with the clients of other projects.
-fn expected(peer: Peer, transport: &str, revision: &str, feature: &str) -> Result<(), &'static str> {
+fn expected(peer: ServerPeer, transport: &str, revision: &str, feature: &str) -> Result<(), &'static str> {
     match (peer, transport, revision, feature) {
-        (Peer::TypeScript1 | Peer::Everything, _, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
+        (ServerPeer::TypeScript1 | ServerPeer::Everything, _, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
         (_, _, "2025-03-26", "elicitation") => Err("2025-03-26 has no elicitation"),
         (_, _, "2024-11-05", "elicitation") => Err("2024-11-05 has no elicitation"),
         (_, "stdio", _, "resumption") => Err("stdio has no resumption: a pipe is not lost"),
@@ -187,11 +187,11 @@ fn expected(peer: Peer, transport: &str, revision: &str, feature: &str) -> Resul
         (_, _, "2026-07-28", "resumption") => {
             Err("2026-07-28 has no resumption: a lost stream is a cancelled call")
         }
-        (Peer::Everything, _, _, "resumption") => Err("server-everything loses no stream"),
-        (Peer::Everything, _, _, "cancellation") => {
+        (ServerPeer::Everything, _, _, "resumption") => Err("server-everything loses no stream"),
+        (ServerPeer::Everything, _, _, "cancellation") => {
             Err("server-everything does not tell whether it was cancelled")
         }
-        (Peer::Everything, _, _, "pages") => Err("server-everything has one page of each list"),
+        (ServerPeer::Everything, _, _, "pages") => Err("server-everything has one page of each list"),
         _ => Ok(()),
     }
 }
@@ -216,10 +216,10 @@ const FEATURES: [&str; 14] = [
 const DRIVER: &str = "peers-client";
 
 /// Each feature has a limit of its own in the driver.
-const A_REVISION: Duration = Duration::from_secs(300);
+const REVISION_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// There are 36 of them; a client that hears nobody shall not take an hour.
-const EVERYTHING: Duration = Duration::from_secs(1200);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(1200);
 
 #[cfg(test)]
 mod tests {
@@ -227,23 +227,23 @@ mod tests {
 
     #[test]
     fn each_server_is_asked_for_all_it_can_do() {
-        let asked = |peer: Peer, transport| {
-            let wanted = move |place: &(Peer, &str, &str)| (place.0, place.1) == (peer, transport);
+        let asked = |peer: ServerPeer, transport| {
+            let wanted = move |place: &(ServerPeer, &str, &str)| (place.0, place.1) == (peer, transport);
             let rows =
-                places().filter(wanted).map(|(peer, transport, revision)| row(peer, transport, revision));
+                cases().filter(wanted).map(|(peer, transport, revision)| row(peer, transport, revision));
             rows.map(|row| row.features().len()).collect::<Vec<_>>()
         };
-        for peer in [Peer::TypeScript2, Peer::Python] {
+        for peer in [ServerPeer::TypeScript2, ServerPeer::Python] {
             assert_eq!(asked(peer, "stdio"), [13, 13, 13, 12, 12]);
             assert_eq!(asked(peer, "http"), [13, 14, 14, 13]);
             assert_eq!(asked(peer, "sse"), [12]);
         }
-        assert_eq!(asked(Peer::TypeScript1, "stdio"), [0, 13, 13, 12, 12]);
-        assert_eq!(asked(Peer::TypeScript1, "http"), [0, 14, 14, 13]);
-        assert_eq!(asked(Peer::TypeScript1, "sse"), [12]);
-        assert_eq!(asked(Peer::Everything, "stdio"), [0, 11, 11, 10, 10]);
-        assert_eq!(asked(Peer::Everything, "http"), [0, 11, 11, 10]);
-        assert_eq!(asked(Peer::Everything, "sse"), [10]);
+        assert_eq!(asked(ServerPeer::TypeScript1, "stdio"), [0, 13, 13, 12, 12]);
+        assert_eq!(asked(ServerPeer::TypeScript1, "http"), [0, 14, 14, 13]);
+        assert_eq!(asked(ServerPeer::TypeScript1, "sse"), [12]);
+        assert_eq!(asked(ServerPeer::Everything, "stdio"), [0, 11, 11, 10, 10]);
+        assert_eq!(asked(ServerPeer::Everything, "http"), [0, 11, 11, 10]);
+        assert_eq!(asked(ServerPeer::Everything, "sse"), [10]);
         assert_eq!(Table::new("server", rows()).count(), Count { passed: 0, failed: 445, skipped: 0 });
     }
 

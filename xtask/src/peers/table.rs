@@ -17,14 +17,14 @@ pub(crate) struct Row {
     pub(crate) transport: &'static str,
     pub(crate) revision: &'static str,
     /// Whom it talks to, if something of ours stands between them.
-    pub(crate) behind: Option<Behind>,
+    pub(crate) bridged_to: Option<BridgedServer>,
     /// Of each feature that it must work, or why it cannot.
     pub(crate) cells: Vec<(&'static str, Result<(), &'static str>)>,
 }
 
 /// A peer on the other side of a bridge.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Behind {
+pub(crate) struct BridgedServer {
     pub(crate) package: &'static str,
     pub(crate) transport: &'static str,
     pub(crate) revision: &'static str,
@@ -39,8 +39,8 @@ impl Row {
     /// For people.
     pub(crate) fn name(&self) -> String {
         let name = format!("{} over {} on {}", self.package, self.transport, self.revision);
-        match &self.behind {
-            Some(Behind { package, transport, revision }) => {
+        match &self.bridged_to {
+            Some(BridgedServer { package, transport, revision }) => {
                 format!("{name} to {package} over {transport} on {revision}")
             }
             None => name,
@@ -53,7 +53,7 @@ impl Row {
             format!("{}-{transport}-{revision}", package.rsplit('/').next().unwrap_or(package))
         };
         let name = place(self.package, self.transport, self.revision);
-        match &self.behind {
+        match &self.bridged_to {
             Some(behind) => {
                 format!("{name}-to-{}.txt", place(behind.package, behind.transport, behind.revision))
             }
@@ -70,35 +70,35 @@ pub(crate) struct Table {
     rows: Vec<Row>,
     /// By the number of the row.
     cells: HashMap<(usize, String), Result<(), String>>,
-    strays: Vec<String>,
+    other_failures: Vec<String>,
 }
 
 impl Table {
     pub(crate) fn new(kind: &'static str, rows: Vec<Row>) -> Self {
-        Self { kind, rows, cells: HashMap::new(), strays: Vec::new() }
+        Self { kind, rows, cells: HashMap::new(), other_failures: Vec::new() }
     }
 
     /// Takes what was said of a row: one line of JSON for each cell.
-    pub(crate) fn hear(&mut self, number: usize, said: &str) {
+    pub(crate) fn read_report(&mut self, number: usize, said: &str) {
         for line in said.lines().filter(|line| !line.trim().is_empty()) {
-            if let Err(why) = self.hear_line(number, line) {
-                self.complain_of(number, &format!("{why}: {line}"));
+            if let Err(why) = self.read_report_line(number, line) {
+                self.add_row_failure(number, &format!("{why}: {line}"));
             }
         }
     }
 
     /// Takes what went wrong and is no cell. It is a failure too.
-    pub(crate) fn complain(&mut self, what: String) {
-        self.strays.push(what);
+    pub(crate) fn add_failure(&mut self, what: String) {
+        self.other_failures.push(what);
     }
 
-    /// Like [`complain`](Self::complain), of one row.
-    pub(crate) fn complain_of(&mut self, number: usize, what: &str) {
+    /// Like [`add_failure`](Self::complain), of one row.
+    pub(crate) fn add_row_failure(&mut self, number: usize, what: &str) {
         let name = self.rows.get(number).map(Row::name).unwrap_or_default();
-        self.complain(format!("{name}: {what}"));
+        self.add_failure(format!("{name}: {what}"));
     }
 
-    fn hear_line(&mut self, number: usize, line: &str) -> Result<(), &'static str> {
+    fn read_report_line(&mut self, number: usize, line: &str) -> Result<(), &'static str> {
         let row = self.rows.get(number).ok_or("there is no such row")?;
         let cell: Value = serde_json::from_str(line).map_err(|_| "this is no JSON")?;
         let text = |key: &str| cell.get(key).and_then(Value::as_str).ok_or("this says too little");
@@ -108,17 +108,17 @@ impl Table {
             return Err("this is another peer or revision");
         }
         let outcome = if ok { Ok(()) } else { Err(text("note")?.to_owned()) };
-        self.put(number, feature, outcome)
+        self.insert(number, feature, outcome)
     }
 
     /// Takes what was found out of a cell without anybody's report.
-    pub(crate) fn note(&mut self, number: usize, feature: &'static str, outcome: Result<(), String>) {
-        if let Err(why) = self.put(number, feature, outcome) {
-            self.complain_of(number, &format!("{why}: {feature}"));
+    pub(crate) fn record(&mut self, number: usize, feature: &'static str, outcome: Result<(), String>) {
+        if let Err(why) = self.insert(number, feature, outcome) {
+            self.add_row_failure(number, &format!("{why}: {feature}"));
         }
     }
 
-    fn put(&mut self, number: usize, feature: &str, outcome: Result<(), String>) -> Result<(), &'static str> {
+    fn insert(&mut self, number: usize, feature: &str, outcome: Result<(), String>) -> Result<(), &'static str> {
         if !self.rows.get(number).is_some_and(|row| row.features().contains(&feature)) {
             return Err("nobody has asked for this");
         }
@@ -139,17 +139,17 @@ impl Table {
 
     /// How many cells work, and how many do not although they must.
     pub(crate) fn count(&self) -> Count {
-        let passed = self.due().filter(|(number, _, feature)| self.outcome(*number, feature).is_ok());
+        let passed = self.required_cells().filter(|(number, _, feature)| self.outcome(*number, feature).is_ok());
         Count { passed: passed.count() as u64, failed: self.failures().len() as u64, skipped: 0 }
     }
 
     /// Everything as Markdown that is also good to read in a terminal. `version` knows the version of a package.
-    pub(crate) fn shown(&self, version: impl Fn(&str) -> String) -> String {
+    pub(crate) fn to_markdown(&self, version: impl Fn(&str) -> String) -> String {
         let mut reasons = Vec::new();
         let features =
             self.rows.first().map_or(&[][..], |row| &row.cells).iter().map(|(feature, _)| *feature);
         let others =
-            self.rows.first().and_then(|row| row.behind).map(|_| ["server", "transport", "revision"]);
+            self.rows.first().and_then(|row| row.bridged_to).map(|_| ["server", "transport", "revision"]);
         let head = [self.kind, "transport", "revision"].into_iter().chain(others.into_iter().flatten());
         let head = head.chain(features);
         let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
@@ -158,13 +158,13 @@ impl Table {
                 [format!("{package} {}", version(package)), transport.to_owned(), revision.to_owned()]
             };
             let mut cells = Vec::from(place(row.package, row.transport, row.revision));
-            if let Some(behind) = &row.behind {
+            if let Some(behind) = &row.bridged_to {
                 cells.extend(place(behind.package, behind.transport, behind.revision));
             }
-            cells.extend(row.cells.iter().map(|cell| self.mark(number, cell, &mut reasons)));
+            cells.extend(row.cells.iter().map(|cell| self.cell_text(number, cell, &mut reasons)));
             rows.push(cells);
         }
-        let mut text = aligned(&rows);
+        let mut text = format_table(&rows);
         text.push('\n');
         for (number, reason) in (1..).zip(&reasons) {
             let _ = writeln!(text, "{number}. {reason}");
@@ -176,7 +176,7 @@ impl Table {
     }
 
     /// A cell, and the reasons for those that cannot be, each once.
-    fn mark(
+    fn cell_text(
         &self,
         number: usize,
         (feature, expected): &(&'static str, Result<(), &'static str>),
@@ -196,15 +196,15 @@ impl Table {
     }
 
     fn failures(&self) -> Vec<String> {
-        let failures = self.due().filter_map(|(number, row, feature)| {
+        let failures = self.required_cells().filter_map(|(number, row, feature)| {
             let why = self.outcome(number, feature).err()?;
             Some(format!("{}, {feature}: {why}", row.name()))
         });
-        failures.chain(self.strays.iter().cloned()).collect()
+        failures.chain(self.other_failures.iter().cloned()).collect()
     }
 
     /// Every cell that must work.
-    fn due(&self) -> impl Iterator<Item = (usize, &Row, &'static str)> {
+    fn required_cells(&self) -> impl Iterator<Item = (usize, &Row, &'static str)> {
         self.rows
             .iter()
             .enumerate()
@@ -212,7 +212,7 @@ impl Table {
     }
 }
 
-fn aligned(rows: &[Vec<String>]) -> String {
+fn format_table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -242,7 +242,7 @@ mod tests {
             package,
             transport: "http",
             revision,
-            behind: None,
+            bridged_to: None,
             cells: vec![("list", Ok(())), ("call", Ok(())), ("progress", last)],
         };
         let [a, b] = PACKAGES;
@@ -253,18 +253,18 @@ mod tests {
         ]
     }
 
-    fn cell(row: &Row, feature: &str, ok: bool) -> String {
+    fn report_line(row: &Row, feature: &str, ok: bool) -> String {
         let (peer, revision) = (row.package, row.revision);
         let cell = json!({ "peer": peer, "revision": revision, "feature": feature, "ok": ok, "note": "why" });
         format!("{cell}\n")
     }
 
     /// Everything that must work works.
-    fn good() -> Table {
+    fn all_passing() -> Table {
         let mut table = Table::new("client", rows());
         for (number, row) in rows().iter().enumerate() {
             for feature in row.features() {
-                table.hear(number, &cell(row, feature, true));
+                table.read_report(number, &report_line(row, feature, true));
             }
         }
         table
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_cell_that_nobody_reports_fails() {
-        let mut table = good();
+        let mut table = all_passing();
         assert_eq!(table.count(), Count { passed: 8, failed: 0, skipped: 0 });
         table.cells.remove(&(2, "call".to_owned()));
         assert_eq!(table.count(), Count { passed: 7, failed: 1, skipped: 0 });
@@ -285,16 +285,16 @@ mod tests {
     #[test]
     fn a_cell_that_fails_says_why() {
         let mut table = Table::new("client", rows());
-        table.hear(0, &cell(&rows()[0], "list", false));
+        table.read_report(0, &report_line(&rows()[0], "list", false));
         assert_eq!(table.outcome(0, "list"), Err("why"));
     }
 
     #[test]
     fn what_is_no_cell_fails_too() {
         let rows = rows();
-        let twice = cell(&rows[0], "list", true);
-        let not_asked = cell(&rows[1], "progress", true);
-        let for_another = cell(&rows[2], "list", true);
+        let twice = report_line(&rows[0], "list", true);
+        let not_asked = report_line(&rows[1], "progress", true);
+        let for_another = report_line(&rows[2], "list", true);
         for (number, said) in [
             (0, twice.as_str()),
             (0, for_another.as_str()),
@@ -303,8 +303,8 @@ mod tests {
             (0, "{}"),
             (9, "{}"),
         ] {
-            let mut table = good();
-            table.hear(number, said);
+            let mut table = all_passing();
+            table.read_report(number, said);
             assert_eq!(table.count(), Count { passed: 8, failed: 1, skipped: 0 }, "{said}");
         }
     }
@@ -312,20 +312,20 @@ mod tests {
     #[test]
     fn what_was_found_out_is_a_cell_too() {
         let mut table = Table::new("client", rows());
-        table.note(0, "list", Ok(()));
+        table.record(0, "list", Ok(()));
         assert_eq!(table.count(), Count { passed: 1, failed: 7, skipped: 0 });
         for (number, feature) in [(0, "list"), (1, "progress"), (9, "list")] {
-            let mut table = good();
-            table.note(number, feature, Ok(()));
+            let mut table = all_passing();
+            table.record(number, feature, Ok(()));
             assert_eq!(table.count(), Count { passed: 8, failed: 1, skipped: 0 }, "{number} {feature}");
         }
     }
 
     #[test]
     fn the_table_has_a_line_for_each_row() {
-        let mut table = good();
+        let mut table = all_passing();
         table.cells.insert((0, "call".to_owned()), Err("no answer".to_owned()));
-        let shown = table.shown(|_| "9.9.9".to_owned());
+        let shown = table.to_markdown(|_| "9.9.9".to_owned());
         assert!(shown.starts_with("| client            | transport | revision   | list "), "{shown}");
         assert_eq!(shown.lines().filter(|line| line.contains(" 9.9.9 ")).count(), 3);
         assert_eq!((shown.matches("works").count(), shown.matches("FAILS").count()), (7, 1));
@@ -342,11 +342,11 @@ mod tests {
     #[test]
     fn a_row_names_both_sides_of_a_bridge() {
         let mut rows = rows();
-        let behind = Behind { package: "@somebody/c", transport: "stdio", revision: "2026-07-28" };
-        rows.iter_mut().for_each(|row| row.behind = Some(behind));
+        let behind = BridgedServer { package: "@somebody/c", transport: "stdio", revision: "2026-07-28" };
+        rows.iter_mut().for_each(|row| row.bridged_to = Some(behind));
         assert_eq!(rows[0].file(), "a-http-2025-11-25-to-c-stdio-2026-07-28.txt");
         assert_eq!(rows[2].name(), "b over http on 2025-11-25 to @somebody/c over stdio on 2026-07-28");
-        let shown = Table::new("client", rows).shown(|_| "9.9.9".to_owned());
+        let shown = Table::new("client", rows).to_markdown(|_| "9.9.9".to_owned());
         let mut lines = shown.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
         let head = ["", "client", "transport", "revision", "server", "transport", "revision", "list"];
         assert!(lines.next().unwrap().starts_with(&head), "{shown}");

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 /// Draws lines, whose colours are escape sequences.
-pub(super) fn drawn(lines: &[String]) -> String {
-    let lines: Vec<Vec<Run>> = lines.iter().map(|line| runs(line)).collect();
+pub(super) fn render(lines: &[String]) -> String {
+    let lines: Vec<Vec<StyledText>> = lines.iter().map(|line| parse_styles(line)).collect();
     let last = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
-    let columns = lines.iter().map(|line| line.iter().map(Run::columns).sum::<usize>()).max().unwrap_or(0);
-    let (width, height) = (columns * WIDTH / 10 + 2 * EDGE, last * HEIGHT + 2 * EDGE + BAR);
+    let columns = lines.iter().map(|line| line.iter().map(StyledText::columns).sum::<usize>()).max().unwrap_or(0);
+    let (width, height) = (columns * CHAR_WIDTH / 10 + 2 * PADDING, last * LINE_HEIGHT + 2 * PADDING + TITLE_BAR_HEIGHT);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
          <style>text {{ font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, \"DejaVu Sans Mono\", monospace; \
@@ -17,18 +17,18 @@ pub(super) fn drawn(lines: &[String]) -> String {
     );
     for (place, colour) in ["#c96f5b", "#dba468", "#86a97c"].into_iter().enumerate() {
         let _ =
-            writeln!(svg, "<circle cx=\"{}\" cy=\"22\" r=\"6\" fill=\"{colour}\"/>", EDGE + 6 + place * 20);
+            writeln!(svg, "<circle cx=\"{}\" cy=\"22\" r=\"6\" fill=\"{colour}\"/>", PADDING + 6 + place * 20);
     }
     for (number, line) in lines.iter().enumerate() {
-        let y = BAR + EDGE + number * HEIGHT + 11;
+        let y = TITLE_BAR_HEIGHT + PADDING + number * LINE_HEIGHT + 11;
         let mut column = 0;
         for run in line {
             if !run.text.trim().is_empty() {
                 // Blanks at the edges would be measured by some and not by others.
                 let before = run.text.len() - run.text.trim_start().len();
-                let x = EDGE as f64 + (column + before) as f64 * WIDTH as f64 / 10.0;
+                let x = PADDING as f64 + (column + before) as f64 * CHAR_WIDTH as f64 / 10.0;
                 let text = run.text.trim();
-                let length = text.chars().count() * WIDTH;
+                let length = text.chars().count() * CHAR_WIDTH;
                 let _ = writeln!(
                     svg,
                     "<text x=\"{x:.1}\" y=\"{y}\" textLength=\"{}.{}\"{}>{}</text>",
@@ -45,18 +45,18 @@ pub(super) fn drawn(lines: &[String]) -> String {
 }
 
 /// Letters that look alike.
-struct Run {
+struct StyledText {
     style: Option<&'static str>,
     text: String,
 }
 
-impl Run {
+impl StyledText {
     fn columns(&self) -> usize {
         self.text.chars().count()
     }
 }
 
-fn runs(line: &str) -> Vec<Run> {
+fn parse_styles(line: &str) -> Vec<StyledText> {
     let mut style = None;
     let mut runs = Vec::new();
     for (number, part) in line.split("\x1b[").enumerate() {
@@ -76,18 +76,18 @@ fn runs(line: &str) -> Vec<Run> {
             _ => part,
         };
         if !text.is_empty() {
-            runs.push(Run { style, text: text.to_owned() });
+            runs.push(StyledText { style, text: text.to_owned() });
         }
     }
     runs
 }
 
 /// Of a letter, in tenths.
-const WIDTH: usize = 84;
-const HEIGHT: usize = 20;
-const EDGE: usize = 20;
+const CHAR_WIDTH: usize = 84;
+const LINE_HEIGHT: usize = 20;
+const PADDING: usize = 20;
 /// Above the first line.
-const BAR: usize = 24;
+const TITLE_BAR_HEIGHT: usize = 24;
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn colours_become_classes_and_words_stay_text() {
-        let svg = drawn(&["\x1b[32ma<b\x1b[0m  c".to_owned(), String::new()]);
+        let svg = render(&["\x1b[32ma<b\x1b[0m  c".to_owned(), String::new()]);
         assert!(svg.contains("textLength=\"25.2\" class=\"green\">a&lt;b</text>"), "{svg}");
         // Two letters further than the first run is long.
         assert!(svg.contains("<text x=\"62.0\" y=\"55\" textLength=\"8.4\">c</text>"), "{svg}");

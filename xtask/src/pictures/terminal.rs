@@ -8,44 +8,44 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::run::{self, Running};
+use crate::process::{self, ChildProcess};
 
 /// One command.
 #[derive(Clone, Copy)]
 pub(super) struct Scene {
     /// After `tsugite`.
-    pub(super) words: &'static str,
+    pub(super) args: &'static str,
     /// What is typed when these words have come.
     pub(super) replies: &'static [(&'static str, &'static str)],
     /// How many lines are shown.
-    pub(super) lines: usize,
+    pub(super) max_lines: usize,
     /// Shows it as it is when these words have come, not when it has ended.
     pub(super) until: Option<&'static str>,
 }
 
 /// Plays a scene. Gives its lines, with their colours as escape sequences.
-pub(super) fn play(scene: Scene, program: &Path) -> Result<Vec<String>, String> {
-    let typed = format!("tsugite {}", scene.words);
-    let said = said(scene, &typed, program)?;
+pub(super) fn record(scene: Scene, program: &Path) -> Result<Vec<String>, String> {
+    let typed = format!("tsugite {}", scene.args);
+    let said = capture_output(scene, &typed, program)?;
     let mut lines = vec![format!("\x1b[33m$\x1b[0m {typed}")];
-    let all: Vec<&str> = said.lines().map(last_state).collect();
-    lines.extend(all.iter().take(scene.lines).map(|line| (*line).to_owned()));
-    if all.len() > scene.lines {
+    let all: Vec<&str> = said.lines().map(last_redraw).collect();
+    lines.extend(all.iter().take(scene.max_lines).map(|line| (*line).to_owned()));
+    if all.len() > scene.max_lines {
         lines.push("\x1b[2m  ⋮\x1b[0m".to_owned());
     }
     lines.push(String::new());
     Ok(lines)
 }
 
-fn said(scene: Scene, typed: &str, program: &Path) -> Result<String, String> {
-    let mut command = run::program("script", ["--quiet", "--return", "--command", typed, "/dev/null"]);
+fn capture_output(scene: Scene, typed: &str, program: &Path) -> Result<String, String> {
+    let mut command = process::program("script", ["--quiet", "--return", "--command", typed, "/dev/null"]);
     let folder = program.parent().unwrap_or(program);
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths([folder.to_owned()].into_iter().chain(env::split_paths(&path)));
     command.env("PATH", path.map_err(|error| format!("PATH: {error}"))?);
     command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut running = Running::start(command)?;
+    let mut running = ChildProcess::start(command)?;
     let (mut to, mut from) = running.pipes().ok_or("`script` has no pipes")?;
     let (sender, heard) = mpsc::channel();
     thread::spawn(move || {
@@ -72,7 +72,7 @@ fn said(scene: Scene, typed: &str, program: &Path) -> Result<String, String> {
             typing.map_err(|error| format!("`{typed}` hears nothing: {error}"))?;
             reply = replies.next();
         }
-        match heard.recv_timeout(PATIENCE.saturating_sub(start.elapsed())) {
+        match heard.recv_timeout(OUTPUT_TIMEOUT.saturating_sub(start.elapsed())) {
             Ok(more) => bytes.extend(more),
             Err(mpsc::RecvTimeoutError::Disconnected) if reply.is_none() && scene.until.is_none() => {
                 return Ok(text);
@@ -83,11 +83,11 @@ fn said(scene: Scene, typed: &str, program: &Path) -> Result<String, String> {
 }
 
 /// What stands in a line that was written again and again.
-fn last_state(line: &str) -> &str {
+fn last_redraw(line: &str) -> &str {
     line.rsplit("\r\x1b[K").next().unwrap_or(line).trim_end()
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_bar_is_shown_as_it_was_last() {
-        assert_eq!(last_state("\r\x1b[K░  0 %\r\x1b[K█ 50 %"), "█ 50 %");
-        assert_eq!(last_state("plain\r"), "plain");
+        assert_eq!(last_redraw("\r\x1b[K░  0 %\r\x1b[K█ 50 %"), "█ 50 %");
+        assert_eq!(last_redraw("plain\r"), "plain");
     }
 }

@@ -11,47 +11,47 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Place, REVISIONS};
+use super::{CliRun, REVISIONS};
 use crate::count::Count;
-use crate::peers::judge;
-use crate::peers::servers::{self, Peer, ready};
+use crate::peers::report;
+use crate::peers::servers::{self, ServerPeer, parse_ready};
 use crate::peers::table::{Row, Table};
-use crate::run;
-use crate::server::Listening;
+use crate::process;
+use crate::server::ListeningServer;
 
 /// Runs every verb against every server, over every transport and on every revision.
-pub(super) fn run(place: &Place<'_>, count: &mut Count) -> Result<(), String> {
-    let folder = place.folder.join("servers");
+pub(super) fn run(place: &CliRun<'_>, count: &mut Count) -> Result<(), String> {
+    let folder = place.output_dir.join("servers");
     let mut table = Table::new("server for `tsugite`", rows());
-    for (number, (peer, transport, revision)) in places().enumerate() {
+    for (number, (peer, transport, revision)) in cases().enumerate() {
         let row = row(peer, transport, revision);
         if row.features().is_empty() {
             continue;
         }
         println!("-- tsugite to {}", row.name());
-        match visit(place, peer, &row, &folder.join(row.file())) {
-            Ok(cells) => cells.into_iter().for_each(|(verb, outcome)| table.note(number, verb, outcome)),
-            Err(failure) => table.complain_of(number, &failure),
+        match run_verbs(place, peer, &row, &folder.join(row.file())) {
+            Ok(cells) => cells.into_iter().for_each(|(verb, outcome)| table.record(number, verb, outcome)),
+            Err(failure) => table.add_row_failure(number, &failure),
         }
     }
-    judge(&table, &folder.join("table.md"), count)
+    report(&table, &folder.join("table.md"), count)
 }
 
 type Cells = Vec<(&'static str, Result<(), String>)>;
 
-fn visit(place: &Place<'_>, peer: Peer, row: &Row, file: &Path) -> Result<Cells, String> {
+fn run_verbs(place: &CliRun<'_>, peer: ServerPeer, row: &Row, file: &Path) -> Result<Cells, String> {
     let mut server = peer.server(place.installed);
     if row.transport == "stdio" {
         server.arg("--stdio");
-        let visit = Visit { program: &place.program, peer, row, target: Target::Command(server), file };
-        return visit.all();
+        let visit = VerbRun { program: &place.program, peer, row, target: Target::Command(server), file };
+        return visit.run_all();
     }
     server.args([&format!("--{}", row.transport), "0"]);
-    let mut server = Listening::start(server, &file.with_extension("server.txt"), ready)?;
+    let mut server = ListeningServer::start(server, &file.with_extension("server.txt"), parse_ready)?;
     let path = if row.transport == "sse" { "sse" } else { "mcp" };
-    let target = Target::Url(format!("http://127.0.0.1:{}/{path}", server.place));
-    let cells = Visit { program: &place.program, peer, row, target, file }.all()?;
-    match server.running.ended()? {
+    let target = Target::Url(format!("http://127.0.0.1:{}/{path}", server.endpoint));
+    let cells = VerbRun { program: &place.program, peer, row, target, file }.run_all()?;
+    match server.process.try_wait()? {
         None => Ok(cells),
         Some(status) => Err(format!("the server has ended with {status} while tsugite talked to it")),
     }
@@ -62,24 +62,24 @@ enum Target {
     Command(Command),
 }
 
-struct Visit<'a> {
+struct VerbRun<'a> {
     program: &'a Path,
-    peer: Peer,
+    peer: ServerPeer,
     row: &'a Row,
     target: Target,
     /// For what is said.
     file: &'a Path,
 }
 
-impl Visit<'_> {
+impl VerbRun<'_> {
     /// Every verb, two at a time: over stdio most of the time is the server's beginning.
-    fn all(&self) -> Result<Cells, String> {
+    fn run_all(&self) -> Result<Cells, String> {
         let verbs = Mutex::new(self.row.features());
         let next = || verbs.lock().ok().and_then(|mut verbs| verbs.pop());
         let work = || {
             let mut cells = Cells::new();
             while let Some(verb) = next() {
-                cells.push((verb, self.one(verb)));
+                cells.push((verb, self.run_one(verb)));
             }
             cells
         };
@@ -91,23 +91,23 @@ impl Visit<'_> {
         })
     }
 
-    fn one(&self, verb: &str) -> Result<(), String> {
-        let is_everything = self.peer == Peer::Everything;
+    fn run_one(&self, verb: &str) -> Result<(), String> {
+        let is_everything = self.peer == ServerPeer::Everything;
         match verb {
             "info" => {
-                let said = self.json("info", &[])?;
+                let said = self.run_json("info", &[])?;
                 let over = match self.row.transport {
                     "http" => "streamable-http",
                     "sse" => "http+sse",
                     other => other,
                 };
-                same(&said, "/revision", self.row.revision)?;
-                same(&said, "/transport", over)?;
+                expect_member(&said, "/revision", self.row.revision)?;
+                expect_member(&said, "/transport", over)?;
                 let name = if is_everything { "mcp-servers/everything" } else { "peers" };
-                same(&said, "/server/name", name)
+                expect_member(&said, "/server/name", name)
             }
             "list" => {
-                let said = self.json("list", &[])?;
+                let said = self.run_json("list", &[])?;
                 let names = |list: &str| {
                     let list = said.get(list).and_then(Value::as_array).into_iter().flatten();
                     list.filter_map(|one| one.get("name")?.as_str()).collect::<Vec<_>>()
@@ -120,56 +120,56 @@ impl Visit<'_> {
                 if has_all && pages { Ok(()) } else { Err(said.to_string()) }
             }
             "call" if is_everything => {
-                let said = self.json("call", &["get-sum", "a=40", "b=2"])?;
-                same(&said, "/content/0/text", "The sum of 40 and 2 is 42.")
+                let said = self.run_json("call", &["get-sum", "a=40", "b=2"])?;
+                expect_member(&said, "/content/0/text", "The sum of 40 and 2 is 42.")
             }
             "call" => {
-                let said = self.json("call", &["add", "a=40", "b=2"])?;
-                same(&said, "/content/0/text", "42")?;
+                let said = self.run_json("call", &["add", "a=40", "b=2"])?;
+                expect_member(&said, "/content/0/text", "42")?;
                 let failed = self.run("call", &["fail"])?;
                 if failed.0 == Some(4) { Ok(()) } else { Err(format!("`fail` ended with {:?}", failed.0)) }
             }
             "question" if is_everything => {
-                let said = self.text("call", &["trigger-elicitation-request", "--answer", "name=Ada"])?;
+                let said = self.run_text("call", &["trigger-elicitation-request", "--answer", "name=Ada"])?;
                 if said.contains("Ada") { Ok(()) } else { Err(said) }
             }
-            "question" => is(&self.text("call", &["ask", "--answer", "name=Ada"])?, "hello Ada\n"),
+            "question" => expect_text(&self.run_text("call", &["ask", "--answer", "name=Ada"])?, "hello Ada\n"),
             "read" if is_everything => {
-                let said = self.text("read", &["demo://resource/dynamic/text/1"])?;
+                let said = self.run_text("read", &["demo://resource/dynamic/text/1"])?;
                 if said.contains("Resource 1") { Ok(()) } else { Err(said) }
             }
-            "read" => is(&self.text("read", &["memo://one"])?, "the first memo"),
+            "read" => expect_text(&self.run_text("read", &["memo://one"])?, "the first memo"),
             "prompt" if is_everything => {
-                let said = self.json("prompt", &["args-prompt", "city=Kyoto"])?;
-                same(&said, "/messages/0/content/text", "What's weather in Kyoto?")
+                let said = self.run_json("prompt", &["args-prompt", "city=Kyoto"])?;
+                expect_member(&said, "/messages/0/content/text", "What's weather in Kyoto?")
             }
             "prompt" => {
-                let said = self.json("prompt", &["greet", "who=Kiku"])?;
-                same(&said, "/messages/0/content/text", "Greet Kiku.")
+                let said = self.run_json("prompt", &["greet", "who=Kiku"])?;
+                expect_member(&said, "/messages/0/content/text", "Greet Kiku.")
             }
             "complete" if is_everything => {
-                let said = self.text("complete", &["completable-prompt", "department", "E"])?;
-                is(&said, "Engineering\n")
+                let said = self.run_text("complete", &["completable-prompt", "department", "E"])?;
+                expect_text(&said, "Engineering\n")
             }
-            "complete" => is(&self.text("complete", &["greet", "who", "A"])?, "Ada\nAlan\n"),
+            "complete" => expect_text(&self.run_text("complete", &["greet", "who", "A"])?, "Ada\nAlan\n"),
             _ => Err("nobody knows how to try this".to_owned()),
         }
     }
 
-    fn json(&self, verb: &str, words: &[&str]) -> Result<Value, String> {
+    fn run_json(&self, verb: &str, words: &[&str]) -> Result<Value, String> {
         let words: Vec<&str> = words.iter().copied().chain(["--json"]).collect();
-        let said = self.text(verb, &words)?;
+        let said = self.run_text(verb, &words)?;
         serde_json::from_str(&said).map_err(|error| format!("{error}: {said}"))
     }
 
     /// Standard output of a run that went well.
-    fn text(&self, verb: &str, words: &[&str]) -> Result<String, String> {
+    fn run_text(&self, verb: &str, words: &[&str]) -> Result<String, String> {
         let (code, said, errors) = self.run(verb, words)?;
         if code == Some(0) { Ok(said) } else { Err(format!("it ended with {code:?}: {}", errors.trim())) }
     }
 
     fn run(&self, verb: &str, words: &[&str]) -> Result<(Option<i32>, String, String), String> {
-        let mut command = run::program(self.program, [verb]);
+        let mut command = process::program(self.program, [verb]);
         // Nobody's configuration.
         command.env("HOME", self.file.with_extension("home"));
         if let Target::Url(url) = &self.target {
@@ -191,42 +191,42 @@ impl Visit<'_> {
             words.iter().flat_map(|word| word.chars()).filter(|letter| letter.is_alphanumeric()).collect();
         let file = self.file.with_extension(format!("{verb}-{plain}.txt"));
         let errors = file.with_extension("errors.txt");
-        command.stderr(run::log(&errors)?);
-        let (status, said) = run::output_within(A_VERB, command, &file)?;
+        command.stderr(process::create_log(&errors)?);
+        let (status, said) = process::output_with_timeout(VERB_TIMEOUT, command, &file)?;
         let errors = fs::read_to_string(&errors).unwrap_or_default();
         Ok((status.code(), said, errors))
     }
 }
 
-fn same(said: &Value, path: &str, expected: &str) -> Result<(), String> {
+fn expect_member(said: &Value, path: &str, expected: &str) -> Result<(), String> {
     match said.pointer(path).and_then(Value::as_str) {
         Some(seen) if seen == expected => Ok(()),
         _ => Err(format!("{path} should be {expected:?} in {said}")),
     }
 }
 
-fn is(seen: &str, expected: &str) -> Result<(), String> {
+fn expect_text(seen: &str, expected: &str) -> Result<(), String> {
     if seen == expected { Ok(()) } else { Err(format!("{seen:?} instead of {expected:?}")) }
 }
 
 /// One row for each server, transport, and revision that has the transport.
 pub(in crate::peers) fn rows() -> Vec<Row> {
-    places().map(|(peer, transport, revision)| row(peer, transport, revision)).collect()
+    cases().map(|(peer, transport, revision)| row(peer, transport, revision)).collect()
 }
 
-fn places() -> impl Iterator<Item = (Peer, &'static str, &'static str)> {
-    servers::places().filter(|(_, _, revision)| REVISIONS.contains(revision))
+fn cases() -> impl Iterator<Item = (ServerPeer, &'static str, &'static str)> {
+    servers::cases().filter(|(_, _, revision)| REVISIONS.contains(revision))
 }
 
-fn row(peer: Peer, transport: &'static str, revision: &'static str) -> Row {
+fn row(peer: ServerPeer, transport: &'static str, revision: &'static str) -> Row {
     let cells = VERBS.map(|verb| (verb, expected(peer, revision, verb)));
-    Row { package: peer.package(), transport, revision, behind: None, cells: cells.into() }
+    Row { package: peer.package(), transport, revision, bridged_to: None, cells: cells.into() }
 }
 
 /// That a cell must work, or why it cannot.
-fn expected(peer: Peer, revision: &str, verb: &str) -> Result<(), &'static str> {
+fn expected(peer: ServerPeer, revision: &str, verb: &str) -> Result<(), &'static str> {
     match (peer, revision, verb) {
-        (Peer::TypeScript1 | Peer::Everything, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
+        (ServerPeer::TypeScript1 | ServerPeer::Everything, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
         (_, "2024-11-05", "question") => Err("2024-11-05 has no elicitation"),
         _ => Ok(()),
     }
@@ -236,7 +236,7 @@ fn expected(peer: Peer, revision: &str, verb: &str) -> Result<(), &'static str> 
 const VERBS: [&str; 7] = ["info", "list", "call", "question", "read", "prompt", "complete"];
 
 /// With the beginning of a server.
-const A_VERB: Duration = Duration::from_secs(60);
+const VERB_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

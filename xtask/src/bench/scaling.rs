@@ -6,21 +6,21 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::Figure;
-use crate::run;
+use super::Measurement;
+use crate::process;
 
-pub(super) fn figures(server: &Path, folder: &Path) -> Result<Vec<Figure>, String> {
-    if !run::works(run::program("valgrind", ["--version"])) {
+pub(super) fn measure(server: &Path, folder: &Path) -> Result<Vec<Measurement>, String> {
+    if !process::succeeds(process::program("valgrind", ["--version"])) {
         return Err(
             "valgrind is not there, which counts instructions\n  try: apt-get install valgrind".into()
         );
     }
     let mut figures = Vec::new();
     for era in [Era::Session, Era::Stateless] {
-        let bare = Crowd { tools: 1, sessions: 0 };
-        let per_call = |crowd| per_call(server, folder, era, crowd);
+        let bare = Load { tools: 1, sessions: 0 };
+        let per_call = |crowd| instructions_per_call(server, folder, era, crowd);
         let one = per_call(bare)?;
-        for crowd in [Crowd { tools: 1_000, ..bare }, Crowd { sessions: 10_000, ..bare }] {
+        for crowd in [Load { tools: 1_000, ..bare }, Load { sessions: 10_000, ..bare }] {
             let what = format!(
                 "a call {} among {} tools and {} idle sessions, beside {one:.0} instructions",
                 era.name(),
@@ -28,14 +28,14 @@ pub(super) fn figures(server: &Path, folder: &Path) -> Result<Vec<Figure>, Strin
                 crowd.sessions
             );
             let more = (per_call(crowd)? / one - 1.0) * 100.0;
-            figures.push(Figure::at_most(what, more.max(0.0), 5.0, " % more"));
+            figures.push(Measurement::at_most(what, more.max(0.0), 5.0, " % more"));
         }
     }
     Ok(figures)
 }
 
 #[derive(Clone, Copy)]
-struct Crowd {
+struct Load {
     tools: usize,
     sessions: usize,
 }
@@ -56,44 +56,44 @@ impl Era {
 }
 
 /// The instructions of one call: what three hundred more calls cost, by the number of them.
-fn per_call(server: &Path, folder: &Path, era: Era, crowd: Crowd) -> Result<f64, String> {
-    let few = instructions(server, folder, era, crowd, 100)?;
-    let more = instructions(server, folder, era, crowd, 400)?;
+fn instructions_per_call(server: &Path, folder: &Path, era: Era, crowd: Load) -> Result<f64, String> {
+    let few = total_instructions(server, folder, era, crowd, 100)?;
+    let more = total_instructions(server, folder, era, crowd, 400)?;
     Ok((more - few) / 300.0)
 }
 
 /// The instructions of a whole run of the server.
-fn instructions(server: &Path, folder: &Path, era: Era, crowd: Crowd, calls: usize) -> Result<f64, String> {
+fn total_instructions(server: &Path, folder: &Path, era: Era, crowd: Load, calls: usize) -> Result<f64, String> {
     let (counted, said) = (folder.join("callgrind.out"), folder.join("callgrind.txt"));
     let port = TcpListener::bind("127.0.0.1:0")
         .and_then(|free| free.local_addr())
         .map_err(|error| error.to_string())?
         .port();
-    let mut valgrind = run::program("valgrind", ["--tool=callgrind"]);
+    let mut valgrind = process::program("valgrind", ["--tool=callgrind"]);
     valgrind
         .arg(format!("--callgrind-out-file={}", counted.display()))
         .arg(server)
         .args(["http", &port.to_string(), "session", &crowd.tools.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(run::log(&said)?);
-    let running = run::Running::start(valgrind)?;
-    let talked = talk(port, era, crowd.sessions, calls);
-    let ended = running.stop_within(Duration::from_secs(60));
+        .stderr(process::create_log(&said)?);
+    let running = process::ChildProcess::start(valgrind)?;
+    let talked = run_calls(port, era, crowd.sessions, calls);
+    let ended = running.stop(Duration::from_secs(60));
     talked.and(ended)?;
     let text =
         std::fs::read_to_string(&counted).map_err(|error| format!("valgrind counted nothing: {error}"))?;
-    total(&text).ok_or_else(|| format!("{} has no total", counted.display()))
+    parse_total(&text).ok_or_else(|| format!("{} has no total", counted.display()))
 }
 
-fn total(counted: &str) -> Option<f64> {
+fn parse_total(counted: &str) -> Option<f64> {
     let total = counted.lines().find_map(|line| line.strip_prefix("totals: "))?;
     total.split_whitespace().next()?.parse().ok()
 }
 
 /// Opens sessions that nobody uses, then calls on one connection.
-fn talk(port: u16, era: Era, sessions: usize, calls: usize) -> Result<(), String> {
-    let mut peer = Peer::connect(port)?;
+fn run_calls(port: u16, era: Era, sessions: usize, calls: usize) -> Result<(), String> {
+    let mut peer = HttpClient::connect(port)?;
     for _ in 0..sessions {
         peer.post(INITIALIZE, "")?;
     }
@@ -116,9 +116,9 @@ fn talk(port: u16, era: Era, sessions: usize, calls: usize) -> Result<(), String
     Ok(())
 }
 
-struct Peer(BufReader<TcpStream>);
+struct HttpClient(BufReader<TcpStream>);
 
-impl Peer {
+impl HttpClient {
     /// Under valgrind a server takes a while to be there.
     fn connect(port: u16) -> Result<Self, String> {
         let began = Instant::now();
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_total_is_read_where_valgrind_writes_it() {
-        assert_eq!(total("version: 1\nevents: Ir\nfn=(1) main\n3 4\ntotals: 123456\n"), Some(123_456.0));
-        assert_eq!(total("version: 1\n"), None);
+        assert_eq!(parse_total("version: 1\nevents: Ir\nfn=(1) main\n3 4\ntotals: 123456\n"), Some(123_456.0));
+        assert_eq!(parse_total("version: 1\n"), None);
     }
 }

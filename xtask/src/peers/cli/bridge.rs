@@ -12,18 +12,18 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Place;
+use super::CliRun;
 use crate::count::Count;
-use crate::peers::clients::Peer as Client;
-use crate::peers::judge;
-use crate::peers::servers::{Peer as Server, ready};
-use crate::peers::table::{Behind, Row, Table};
-use crate::run;
-use crate::server::Listening;
+use crate::peers::clients::ClientPeer as Client;
+use crate::peers::report;
+use crate::peers::servers::{ServerPeer as Server, parse_ready};
+use crate::peers::table::{BridgedServer, Row, Table};
+use crate::process;
+use crate::server::ListeningServer;
 
 /// Lets the client of each pair talk to the server, two pairs at a time: most of the time is somebody's beginning.
-pub(super) fn run(place: &Place<'_>, count: &mut Count) -> Result<(), String> {
-    let folder = place.folder.join("bridge");
+pub(super) fn run(place: &CliRun<'_>, count: &mut Count) -> Result<(), String> {
+    let folder = place.output_dir.join("bridge");
     let table = Mutex::new(Table::new("client of `tsugite bridge`", rows()));
     let pairs = Mutex::new(PAIRS.iter().enumerate());
     let next = || pairs.lock().ok().and_then(|mut pairs| pairs.next());
@@ -32,12 +32,12 @@ pub(super) fn run(place: &Place<'_>, count: &mut Count) -> Result<(), String> {
             let row = pair.row();
             println!("-- {}", row.name());
             let file = folder.join(row.file());
-            let ended = visit(place, pair, &row, &file);
+            let ended = run_pair(place, pair, &row, &file);
             let Ok(mut table) = table.lock() else { return };
             // What it said before it was stopped counts too.
-            table.hear(number, &fs::read_to_string(&file).unwrap_or_default());
+            table.read_report(number, &fs::read_to_string(&file).unwrap_or_default());
             if let Err(failure) = ended {
-                table.complain_of(number, &failure);
+                table.add_row_failure(number, &failure);
             }
         }
     };
@@ -47,10 +47,10 @@ pub(super) fn run(place: &Place<'_>, count: &mut Count) -> Result<(), String> {
         other.join().map_err(|_| "a thread has panicked")
     })?;
     let table = table.into_inner().map_err(|_| "a thread has panicked")?;
-    judge(&table, &folder.join("table.md"), count)
+    report(&table, &folder.join("table.md"), count)
 }
 
-fn visit(place: &Place<'_>, pair: &Pair, row: &Row, file: &Path) -> Result<(), String> {
+fn run_pair(place: &CliRun<'_>, pair: &PeerPair, row: &Row, file: &Path) -> Result<(), String> {
     let trace = file.with_extension("trace.jsonl");
     // What was said another time is not to be heard if nobody speaks now.
     let _ = (fs::remove_file(file), fs::remove_file(&trace));
@@ -58,31 +58,31 @@ fn visit(place: &Place<'_>, pair: &Pair, row: &Row, file: &Path) -> Result<(), S
     let (server, target) = match pair.server.transport {
         "stdio" => {
             server.arg("--stdio");
-            let words = ["--".into()].into_iter().chain(words(&server));
+            let words = ["--".into()].into_iter().chain(command_words(&server));
             (None, words.collect())
         }
         transport => {
             server.args([&format!("--{transport}"), "0"]);
-            let server = Listening::start(server, &file.with_extension("server.txt"), ready)?;
+            let server = ListeningServer::start(server, &file.with_extension("server.txt"), parse_ready)?;
             let path = if transport == "sse" { "sse" } else { "mcp" };
-            let url = format!("http://127.0.0.1:{}/{path}", server.place);
+            let url = format!("http://127.0.0.1:{}/{path}", server.endpoint);
             (Some(server), vec![url])
         }
     };
-    let mut bridge = run::program(&place.program, ["bridge", "--trace"]);
+    let mut bridge = process::program(&place.program, ["bridge", "--trace"]);
     bridge.arg(&trace);
     match pair.server.revision {
         // It finds that out by itself.
-        NEW => {}
+        NEWEST => {}
         revision => drop(bridge.args(["--rev", revision])),
     }
-    talk(place, pair, row, bridge, &target, file)?;
+    run_client(place, pair, row, bridge, &target, file)?;
     if let Some(mut server) = server
-        && let Some(status) = server.running.ended()?
+        && let Some(status) = server.process.try_wait()?
     {
         return Err(format!("the server has ended with {status} while the bridge talked to it"));
     }
-    let spoken = spoken(&fs::read_to_string(&trace).unwrap_or_default());
+    let spoken = negotiated_revision(&fs::read_to_string(&trace).unwrap_or_default());
     if spoken.as_deref() == Some(pair.server.revision) {
         return Ok(());
     }
@@ -90,9 +90,9 @@ fn visit(place: &Place<'_>, pair: &Pair, row: &Row, file: &Path) -> Result<(), S
 }
 
 /// Starts the bridge, or lets the client do so, and runs the client.
-fn talk(
-    place: &Place<'_>,
-    pair: &Pair,
+fn run_client(
+    place: &CliRun<'_>,
+    pair: &PeerPair,
     row: &Row,
     mut bridge: Command,
     target: &[String],
@@ -102,32 +102,32 @@ fn talk(
     script.args(["--offers", if pair.server.peer == Server::Everything { "everything" } else { "theirs" }]);
     if pair.client.transport == "stdio" {
         bridge.args(target);
-        script.arg(json!(words(&bridge).collect::<Vec<_>>()).to_string());
-        return drive(script, row, file);
+        script.arg(json!(command_words(&bridge).collect::<Vec<_>>()).to_string());
+        return run_script(script, row, file);
     }
     bridge.args(["--listen", "127.0.0.1:0"]).args(target);
-    let mut bridge = Listening::tsugite(bridge, &file.with_extension("bridge.txt"))?;
-    script.arg(format!("http://127.0.0.1:{}/mcp", bridge.place));
-    drive(script, row, file)?;
-    match bridge.running.ended()? {
+    let mut bridge = ListeningServer::start_tsugite(bridge, &file.with_extension("bridge.txt"))?;
+    script.arg(format!("http://127.0.0.1:{}/mcp", bridge.endpoint));
+    run_script(script, row, file)?;
+    match bridge.process.try_wait()? {
         None => Ok(()),
         Some(status) => Err(format!("the bridge has ended with {status} while a client talked to it")),
     }
 }
 
-fn drive(mut script: Command, row: &Row, file: &Path) -> Result<(), String> {
+fn run_script(mut script: Command, row: &Row, file: &Path) -> Result<(), String> {
     script.arg(row.revision).args(row.features());
-    let (status, _) = run::output_within(A_ROW, script, file)?;
+    let (status, _) = process::output_with_timeout(ROW_TIMEOUT, script, file)?;
     if status.success() { Ok(()) } else { Err(format!("its script ended with {status}")) }
 }
 
-fn words(command: &Command) -> impl Iterator<Item = String> {
+fn command_words(command: &Command) -> impl Iterator<Item = String> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned())
 }
 
 /// The revision a server was asked something in after it was greeted, or else greeted in.
-fn spoken(trace: &str) -> Option<String> {
+fn negotiated_revision(trace: &str) -> Option<String> {
     let mut greeted = None;
     for line in trace.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let text = |path| line.pointer(path).and_then(Value::as_str).map(str::to_owned);
@@ -141,34 +141,34 @@ fn spoken(trace: &str) -> Option<String> {
 }
 
 /// A client and the server it talks to.
-struct Pair {
-    client: Side<Client>,
-    server: Side<Server>,
+struct PeerPair {
+    client: PeerConfig<Client>,
+    server: PeerConfig<Server>,
 }
 
-struct Side<P> {
+struct PeerConfig<P> {
     peer: P,
     transport: &'static str,
     revision: &'static str,
 }
 
-impl Pair {
+impl PeerPair {
     const fn new(
         client: (Client, &'static str, &'static str),
         server: (Server, &'static str, &'static str),
     ) -> Self {
-        let client = Side { peer: client.0, transport: client.1, revision: client.2 };
-        let server = Side { peer: server.0, transport: server.1, revision: server.2 };
+        let client = PeerConfig { peer: client.0, transport: client.1, revision: client.2 };
+        let server = PeerConfig { peer: server.0, transport: server.1, revision: server.2 };
         Self { client, server }
     }
 
     fn row(&self) -> Row {
-        let Side { peer, transport, revision } = self.server;
+        let PeerConfig { peer, transport, revision } = self.server;
         Row {
             package: self.client.peer.package(),
             transport: self.client.transport,
             revision: self.client.revision,
-            behind: Some(Behind { package: peer.package(), transport, revision }),
+            bridged_to: Some(BridgedServer { package: peer.package(), transport, revision }),
             cells: FEATURES.map(|feature| (feature, self.expected(feature))).into(),
         }
     }
@@ -188,40 +188,40 @@ impl Pair {
 
 /// One row for each pair.
 pub(in crate::peers) fn rows() -> Vec<Row> {
-    PAIRS.iter().map(Pair::row).collect()
+    PAIRS.iter().map(PeerPair::row).collect()
 }
 
 /// Who talks to whom. The tests say what must be among them.
-const PAIRS: [Pair; 20] = [
+const PAIRS: [PeerPair; 20] = [
     // Both without sessions.
-    Pair::new((Client::TypeScript2, "stdio", NEW), (Server::Python, "http", NEW)),
-    Pair::new((Client::TypeScript2, "http", NEW), (Server::TypeScript2, "http", NEW)),
-    Pair::new((Client::Python, "http", NEW), (Server::TypeScript2, "stdio", NEW)),
-    Pair::new((Client::Python, "stdio", NEW), (Server::Python, "stdio", NEW)),
+    PeerPair::new((Client::TypeScript2, "stdio", NEWEST), (Server::Python, "http", NEWEST)),
+    PeerPair::new((Client::TypeScript2, "http", NEWEST), (Server::TypeScript2, "http", NEWEST)),
+    PeerPair::new((Client::Python, "http", NEWEST), (Server::TypeScript2, "stdio", NEWEST)),
+    PeerPair::new((Client::Python, "stdio", NEWEST), (Server::Python, "stdio", NEWEST)),
     // The server asks in the middle of a call, which is parked.
-    Pair::new((Client::TypeScript2, "stdio", NEW), (Server::TypeScript1, "stdio", OLD)),
-    Pair::new((Client::TypeScript2, "http", NEW), (Server::Everything, "http", OLD)),
-    Pair::new((Client::TypeScript2, "http", NEW), (Server::Everything, "stdio", OLD)),
-    Pair::new((Client::Python, "stdio", NEW), (Server::TypeScript2, "http", OLD)),
-    Pair::new((Client::Python, "http", NEW), (Server::Python, "stdio", OLD)),
-    Pair::new((Client::Python, "http", NEW), (Server::TypeScript1, "sse", OLDEST)),
+    PeerPair::new((Client::TypeScript2, "stdio", NEWEST), (Server::TypeScript1, "stdio", NEWEST_HANDSHAKE)),
+    PeerPair::new((Client::TypeScript2, "http", NEWEST), (Server::Everything, "http", NEWEST_HANDSHAKE)),
+    PeerPair::new((Client::TypeScript2, "http", NEWEST), (Server::Everything, "stdio", NEWEST_HANDSHAKE)),
+    PeerPair::new((Client::Python, "stdio", NEWEST), (Server::TypeScript2, "http", NEWEST_HANDSHAKE)),
+    PeerPair::new((Client::Python, "http", NEWEST), (Server::Python, "stdio", NEWEST_HANDSHAKE)),
+    PeerPair::new((Client::Python, "http", NEWEST), (Server::TypeScript1, "sse", OLDEST)),
     // The server asks in its answer, and the client is asked in the middle of its call.
-    Pair::new((Client::TypeScript1, "stdio", OLD), (Server::TypeScript2, "stdio", NEW)),
-    Pair::new((Client::TypeScript1, "http", OLD), (Server::Python, "stdio", NEW)),
-    Pair::new((Client::TypeScript2, "stdio", OLD), (Server::Python, "http", NEW)),
-    Pair::new((Client::Python, "http", OLD), (Server::TypeScript2, "http", NEW)),
-    Pair::new((Client::TypeScript1, "sse", OLDEST), (Server::TypeScript2, "http", NEW)),
+    PeerPair::new((Client::TypeScript1, "stdio", NEWEST_HANDSHAKE), (Server::TypeScript2, "stdio", NEWEST)),
+    PeerPair::new((Client::TypeScript1, "http", NEWEST_HANDSHAKE), (Server::Python, "stdio", NEWEST)),
+    PeerPair::new((Client::TypeScript2, "stdio", NEWEST_HANDSHAKE), (Server::Python, "http", NEWEST)),
+    PeerPair::new((Client::Python, "http", NEWEST_HANDSHAKE), (Server::TypeScript2, "http", NEWEST)),
+    PeerPair::new((Client::TypeScript1, "sse", OLDEST), (Server::TypeScript2, "http", NEWEST)),
     // Both with sessions.
-    Pair::new((Client::TypeScript1, "http", OLD), (Server::Everything, "stdio", OLD)),
-    Pair::new((Client::TypeScript2, "stdio", OLD), (Server::Everything, "http", OLD)),
-    Pair::new((Client::Python, "stdio", OLD), (Server::TypeScript1, "http", OLD)),
-    Pair::new((Client::TypeScript1, "stdio", OLD), (Server::Python, "stdio", OLD)),
-    Pair::new((Client::TypeScript1, "http", OLD), (Server::TypeScript2, "http", OLD)),
+    PeerPair::new((Client::TypeScript1, "http", NEWEST_HANDSHAKE), (Server::Everything, "stdio", NEWEST_HANDSHAKE)),
+    PeerPair::new((Client::TypeScript2, "stdio", NEWEST_HANDSHAKE), (Server::Everything, "http", NEWEST_HANDSHAKE)),
+    PeerPair::new((Client::Python, "stdio", NEWEST_HANDSHAKE), (Server::TypeScript1, "http", NEWEST_HANDSHAKE)),
+    PeerPair::new((Client::TypeScript1, "stdio", NEWEST_HANDSHAKE), (Server::Python, "stdio", NEWEST_HANDSHAKE)),
+    PeerPair::new((Client::TypeScript1, "http", NEWEST_HANDSHAKE), (Server::TypeScript2, "http", NEWEST_HANDSHAKE)),
 ];
 
 /// Without sessions; and the newest and the oldest with.
-const NEW: &str = "2026-07-28";
-const OLD: &str = "2025-11-25";
+const NEWEST: &str = "2026-07-28";
+const NEWEST_HANDSHAKE: &str = "2025-11-25";
 const OLDEST: &str = "2024-11-05";
 
 /// Resources are watched too, and arguments of prompts completed. What changes for good comes last.
@@ -240,7 +240,7 @@ const FEATURES: [&str; 11] = [
 ];
 
 /// Each feature has a limit of its own in the script.
-const A_ROW: Duration = Duration::from_secs(240);
+const ROW_TIMEOUT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]
 mod tests {
@@ -250,11 +250,11 @@ mod tests {
     fn every_peer_is_there_over_each_transport() {
         for transport in ["stdio", "http"] {
             for peer in Client::ALL {
-                let there = |pair: &Pair| (pair.client.peer, pair.client.transport) == (peer, transport);
+                let there = |pair: &PeerPair| (pair.client.peer, pair.client.transport) == (peer, transport);
                 assert!(PAIRS.iter().any(there), "{peer:?} over {transport}");
             }
             for peer in Server::ALL {
-                let there = |pair: &Pair| (pair.server.peer, pair.server.transport) == (peer, transport);
+                let there = |pair: &PeerPair| (pair.server.peer, pair.server.transport) == (peer, transport);
                 assert!(PAIRS.iter().any(there), "{peer:?} over {transport}");
             }
         }
@@ -262,10 +262,10 @@ mod tests {
 
     #[test]
     fn the_eras_meet_in_every_way_over_every_two_transports() {
-        for (client, server) in [(NEW, NEW), (NEW, OLD), (OLD, NEW), (OLD, OLD)] {
+        for (client, server) in [(NEWEST, NEWEST), (NEWEST, NEWEST_HANDSHAKE), (NEWEST_HANDSHAKE, NEWEST), (NEWEST_HANDSHAKE, NEWEST_HANDSHAKE)] {
             for (near, far) in [("stdio", "stdio"), ("stdio", "http"), ("http", "stdio"), ("http", "http")] {
                 let wanted = ((near, client), (far, server));
-                let there = |pair: &Pair| {
+                let there = |pair: &PeerPair| {
                     let (client, server) = (&pair.client, &pair.server);
                     ((client.transport, client.revision), (server.transport, server.revision)) == wanted
                 };
@@ -280,9 +280,9 @@ mod tests {
             let wanted = (peer, client, server);
             PAIRS.iter().any(|pair| (pair.server.peer, pair.client.revision, pair.server.revision) == wanted)
         };
-        assert!(Server::ALL.into_iter().all(|peer| meet(peer, NEW, OLD)));
+        assert!(Server::ALL.into_iter().all(|peer| meet(peer, NEWEST, NEWEST_HANDSHAKE)));
         // The other two do not speak it.
-        assert!([Server::TypeScript2, Server::Python].into_iter().all(|peer| meet(peer, OLD, NEW)));
+        assert!([Server::TypeScript2, Server::Python].into_iter().all(|peer| meet(peer, NEWEST_HANDSHAKE, NEWEST)));
     }
 
     #[test]
@@ -297,11 +297,11 @@ mod tests {
     #[test]
     fn a_trace_tells_the_revision() {
         let greeting = r#"{"message":{"id":1,"result":{"protocolVersion":"2025-11-25"}}}"#;
-        assert_eq!(spoken(greeting).as_deref(), Some("2025-11-25"));
-        assert_eq!(spoken(r#"{"message":{"method":"tools/call","params":{}}}"#), None);
+        assert_eq!(negotiated_revision(greeting).as_deref(), Some("2025-11-25"));
+        assert_eq!(negotiated_revision(r#"{"message":{"method":"tools/call","params":{}}}"#), None);
         let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
         let probe = format!(r#"{{"message":{{"method":"server/discover","params":{{"_meta":{meta}}}}}}}"#);
-        assert_eq!(spoken(&format!("{probe}\n{greeting}")).as_deref(), Some("2025-11-25"));
-        assert_eq!(spoken(&probe.replace("server/discover", "tools/call")).as_deref(), Some("2026-07-28"));
+        assert_eq!(negotiated_revision(&format!("{probe}\n{greeting}")).as_deref(), Some("2025-11-25"));
+        assert_eq!(negotiated_revision(&probe.replace("server/discover", "tools/call")).as_deref(), Some("2026-07-28"));
     }
 }

@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Place, REVISIONS};
+use super::{CliRun, REVISIONS};
 use crate::count::Count;
-use crate::peers::clients::Peer;
-use crate::peers::judge;
+use crate::peers::clients::ClientPeer;
+use crate::peers::report;
 use crate::peers::table::{Row, Table};
-use crate::run;
-use crate::server::Listening;
+use crate::process;
+use crate::server::ListeningServer;
 
 /// Runs every client over every transport and on every revision.
-pub(super) fn run(place: &Place<'_>, count: &mut Count) -> Result<(), String> {
-    let folder = place.folder.join("clients");
-    let serve = run::program(&place.program, ["serve", "--listen", "127.0.0.1:0"]);
-    let mut server = Listening::tsugite(serve, &folder.join("server.txt"))?;
-    let url = format!("http://127.0.0.1:{}/mcp", server.place);
+pub(super) fn run(place: &CliRun<'_>, count: &mut Count) -> Result<(), String> {
+    let folder = place.output_dir.join("clients");
+    let serve = process::program(&place.program, ["serve", "--listen", "127.0.0.1:0"]);
+    let mut server = ListeningServer::start_tsugite(serve, &folder.join("server.txt"))?;
+    let url = format!("http://127.0.0.1:{}/mcp", server.endpoint);
     let command = json!([place.program, "serve", "--stdio"]).to_string();
     let mut table = Table::new("client of `tsugite serve`", rows());
-    for (number, (peer, transport, revision)) in places().enumerate() {
+    for (number, (peer, transport, revision)) in cases().enumerate() {
         let row = row(peer, transport, revision);
         if row.features().is_empty() {
             continue;
@@ -32,47 +32,47 @@ pub(super) fn run(place: &Place<'_>, count: &mut Count) -> Result<(), String> {
         script.args(["--offers", "demo"]).arg(if transport == "stdio" { &command } else { &url });
         script.arg(revision).args(row.features());
         let file = folder.join(row.file());
-        let ended = run::output_within(A_ROW, script, &file);
+        let ended = process::output_with_timeout(ROW_TIMEOUT, script, &file);
         // What it said before it was stopped counts too.
-        table.hear(number, &fs::read_to_string(&file).unwrap_or_default());
+        table.read_report(number, &fs::read_to_string(&file).unwrap_or_default());
         match ended {
             Ok((status, _)) if status.success() => {}
-            Ok((status, _)) => table.complain_of(number, &format!("its script ended with {status}")),
-            Err(failure) => table.complain_of(number, &failure),
+            Ok((status, _)) => table.add_row_failure(number, &format!("its script ended with {status}")),
+            Err(failure) => table.add_row_failure(number, &failure),
         }
     }
-    if server.running.ended()?.is_some() {
-        table.complain("the server has ended while clients talked to it".to_owned());
+    if server.process.try_wait()?.is_some() {
+        table.add_failure("the server has ended while clients talked to it".to_owned());
     }
-    judge(&table, &folder.join("table.md"), count)
+    report(&table, &folder.join("table.md"), count)
 }
 
 /// One row for each client, transport, and revision that has the transport.
 pub(in crate::peers) fn rows() -> Vec<Row> {
-    places().map(|(peer, transport, revision)| row(peer, transport, revision)).collect()
+    cases().map(|(peer, transport, revision)| row(peer, transport, revision)).collect()
 }
 
-fn places() -> impl Iterator<Item = (Peer, &'static str, &'static str)> {
+fn cases() -> impl Iterator<Item = (ClientPeer, &'static str, &'static str)> {
     let transports = |revision| match revision {
         "2024-11-05" => ["stdio", "sse"],
         _ => ["stdio", "http"],
     };
-    Peer::ALL.into_iter().flat_map(move |peer| {
+    ClientPeer::ALL.into_iter().flat_map(move |peer| {
         REVISIONS.into_iter().flat_map(move |revision| {
             transports(revision).into_iter().map(move |transport| (peer, transport, revision))
         })
     })
 }
 
-fn row(peer: Peer, transport: &'static str, revision: &'static str) -> Row {
+fn row(peer: ClientPeer, transport: &'static str, revision: &'static str) -> Row {
     let cells = FEATURES.map(|feature| (feature, expected(peer, revision, feature)));
-    Row { package: peer.package(), transport, revision, behind: None, cells: cells.into() }
+    Row { package: peer.package(), transport, revision, bridged_to: None, cells: cells.into() }
 }
 
 /// That a cell must work, or why it cannot.
-fn expected(peer: Peer, revision: &str, feature: &str) -> Result<(), &'static str> {
+fn expected(peer: ClientPeer, revision: &str, feature: &str) -> Result<(), &'static str> {
     match (peer, revision, feature) {
-        (Peer::TypeScript1, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
+        (ClientPeer::TypeScript1, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
         (_, "2024-11-05", "elicitation") => Err("2024-11-05 has no elicitation"),
         _ => Ok(()),
     }
@@ -81,7 +81,7 @@ fn expected(peer: Peer, revision: &str, feature: &str) -> Result<(), &'static st
 const FEATURES: [&str; 6] = ["list", "call", "progress", "elicitation", "resources", "prompts"];
 
 /// Each feature has a limit of its own in the script.
-const A_ROW: Duration = Duration::from_secs(120);
+const ROW_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[cfg(test)]
 mod tests {

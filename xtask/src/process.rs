@@ -35,81 +35,81 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Whether a program is there and content; what it prints is nobody's business.
-pub(crate) fn works(mut command: Command) -> bool {
+pub(crate) fn succeeds(mut command: Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// Runs a program in the open; `advice` is what to try when it fails.
-pub(crate) fn must(mut command: Command, advice: &str) -> Result<(), String> {
-    let status = command.status().map_err(|error| not_started(&command, &error))?;
+pub(crate) fn run_or_fail(mut command: Command, advice: &str) -> Result<(), String> {
+    let status = command.status().map_err(|error| spawn_error(&command, &error))?;
     if status.success() {
         return Ok(());
     }
-    Err(format!("`{}` ended with {status}\n  try: {advice}", shown(&command)))
+    Err(format!("`{}` ended with {status}\n  try: {advice}", display_command(&command)))
 }
 
 /// Runs a program for what it writes to standard output.
 pub(crate) fn output(mut command: Command, advice: &str) -> Result<String, String> {
-    let output = command.stderr(Stdio::inherit()).output().map_err(|error| not_started(&command, &error))?;
+    let output = command.stderr(Stdio::inherit()).output().map_err(|error| spawn_error(&command, &error))?;
     if !output.status.success() {
-        return Err(format!("`{}` ended with {}\n  try: {advice}", shown(&command), output.status));
+        return Err(format!("`{}` ended with {}\n  try: {advice}", display_command(&command), output.status));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Runs a program in the open and keeps what it said: standard output first, then standard error.
-pub(crate) fn overheard(mut command: Command) -> Result<(bool, String), String> {
+pub(crate) fn run_and_capture(mut command: Command) -> Result<(bool, String), String> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| not_started(&command, &error))?;
+    let mut child = command.spawn().map_err(|error| spawn_error(&command, &error))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let said = thread::scope(|scope| {
-        let errors = scope.spawn(|| pass_on(stderr, io::stderr()));
-        let mut said = pass_on(stdout, io::stdout());
+        let errors = scope.spawn(|| tee(stderr, io::stderr()));
+        let mut said = tee(stdout, io::stdout());
         said.push('\n');
         said + &errors.join().unwrap_or_default()
     });
-    let status = child.wait().map_err(|error| not_started(&command, &error))?;
+    let status = child.wait().map_err(|error| spawn_error(&command, &error))?;
     Ok((status.success(), said))
 }
 
 /// Runs a program, and stops it when it takes longer than `limit`.
-pub(crate) fn within(limit: Duration, command: Command) -> Result<ExitStatus, String> {
-    Running::start(command)?.end_within(limit)
+pub(crate) fn run_with_timeout(limit: Duration, command: Command) -> Result<ExitStatus, String> {
+    ChildProcess::start(command)?.wait_with_timeout(limit)
 }
 
-/// Like [`within`], for what the program writes to standard output, which is kept in a file.
-pub(crate) fn output_within(
+/// Like [`run_with_timeout`], for what the program writes to standard output, which is kept in a file.
+pub(crate) fn output_with_timeout(
     limit: Duration,
     mut command: Command,
     file: &Path,
 ) -> Result<(ExitStatus, String), String> {
     let wrong = |error: io::Error| format!("{}: {error}", file.display());
     command.stdout(File::create(file).map_err(wrong)?);
-    let status = within(limit, command)?;
+    let status = run_with_timeout(limit, command)?;
     let said = fs::read(file).map_err(wrong)?;
     Ok((status, String::from_utf8_lossy(&said).into_owned()))
 }
 
 /// A program that runs beside us. Whatever happens, it ends with this value.
-pub(crate) struct Running {
+pub(crate) struct ChildProcess {
     child: Child,
     name: String,
     /// Whether the processes it has started end too.
-    with_children: bool,
+    kill_group: bool,
 }
 
-impl Running {
+impl ChildProcess {
     pub(crate) fn start(mut command: Command) -> Result<Self, String> {
-        let child = command.spawn().map_err(|error| not_started(&command, &error))?;
-        Ok(Self { child, name: shown(&command), with_children: false })
+        let child = command.spawn().map_err(|error| spawn_error(&command, &error))?;
+        Ok(Self { child, name: display_command(&command), kill_group: false })
     }
 
     /// Like [`start`](Self::start), and the processes it starts end with it. They are a group of their own, so that a
     /// terminal does not stop them when it stops us: give it a standard input, or a limit.
-    pub(crate) fn with_children(mut command: Command) -> Result<Self, String> {
+    pub(crate) fn start_group(mut command: Command) -> Result<Self, String> {
         command.process_group(0);
         let mut running = Self::start(command)?;
-        running.with_children = true;
+        running.kill_group = true;
         Ok(running)
     }
 
@@ -119,50 +119,50 @@ impl Running {
     }
 
     /// How it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
+    pub(crate) fn try_wait(&mut self) -> Result<Option<ExitStatus>, String> {
         let ended = self.child.try_wait().map_err(|error| format!("`{}` is lost: {error}", self.name))?;
         if ended.is_some() {
-            self.end_children();
+            self.kill_group();
         }
         Ok(ended)
     }
 
     /// Once and at once: the number of a group belongs to others when everybody in it has long been gone.
-    fn end_children(&mut self) {
-        if mem::take(&mut self.with_children) {
+    fn kill_group(&mut self) {
+        if mem::take(&mut self.kill_group) {
             // The shell has `kill` built in.
-            works(program("sh", ["-c", &format!("kill -s KILL -- -{}", self.child.id())]));
+            succeeds(program("sh", ["-c", &format!("kill -s KILL -- -{}", self.child.id())]));
         }
     }
 
     /// Asks it to stop, and waits for it.
-    pub(crate) fn stop_within(self, limit: Duration) -> Result<(), String> {
-        works(program("sh", ["-c", &format!("kill -s TERM {}", self.child.id())]));
+    pub(crate) fn stop(self, limit: Duration) -> Result<(), String> {
+        succeeds(program("sh", ["-c", &format!("kill -s TERM {}", self.child.id())]));
         let name = self.name.clone();
-        match self.end_within(limit)? {
+        match self.wait_with_timeout(limit)? {
             status if status.success() => Ok(()),
             status => Err(format!("`{name}` ended with {status}")),
         }
     }
 
     /// How it ended. If it takes longer than `limit`, it is stopped.
-    pub(crate) fn end_within(mut self, limit: Duration) -> Result<ExitStatus, String> {
+    pub(crate) fn wait_with_timeout(mut self, limit: Duration) -> Result<ExitStatus, String> {
         let start = Instant::now();
         loop {
-            if let Some(status) = self.ended()? {
+            if let Some(status) = self.try_wait()? {
                 return Ok(status);
             }
             if start.elapsed() >= limit {
                 return Err(format!("`{}` took more than {} s and was stopped", self.name, limit.as_secs()));
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
-        self.end_children();
+        self.kill_group();
         // Nothing to kill if it has ended, and nothing to be done if it cannot be.
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -170,20 +170,20 @@ impl Drop for Running {
 }
 
 /// How often to look whether something has happened.
-pub(crate) const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Makes a folder, and those it lies in.
-pub(crate) fn make_folder(folder: &Path) -> Result<(), String> {
+pub(crate) fn create_dir(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))
 }
 
 /// A new file for what a program says.
-pub(crate) fn log(file: &Path) -> Result<File, String> {
+pub(crate) fn create_log(file: &Path) -> Result<File, String> {
     File::create(file).map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 /// Where what is built goes, and whatever else is made by a machine.
-pub(crate) fn target_folder() -> Result<PathBuf, String> {
+pub(crate) fn target_dir() -> Result<PathBuf, String> {
     let metadata = metadata(&["--no-deps"])?;
     let folder = metadata.get("target_directory").and_then(Value::as_str);
     Ok(folder.ok_or("cargo metadata names no target folder")?.into())
@@ -198,18 +198,18 @@ pub(crate) fn metadata(options: &[&str]) -> Result<Value, String> {
 }
 
 /// A command as a person would type it.
-fn shown(command: &Command) -> String {
+fn display_command(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(name).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-fn not_started(command: &Command, error: &io::Error) -> String {
-    format!("`{}` could not run: {error}", shown(command))
+fn spawn_error(command: &Command, error: &io::Error) -> String {
+    format!("`{}` could not run: {error}", display_command(command))
 }
 
 /// Copies as it comes, not line by line: a half-written line is how one sees which test hangs.
-fn pass_on(from: Option<impl Read>, mut to: impl Write) -> String {
+fn tee(from: Option<impl Read>, mut to: impl Write) -> String {
     let mut said = Vec::new();
     let mut buffer = [0; 8192];
     let Some(mut from) = from else { return String::new() };
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_stopped() {
-        let told = within(Duration::ZERO, program("sleep", ["60"])).unwrap_err();
+        let told = run_with_timeout(Duration::ZERO, program("sleep", ["60"])).unwrap_err();
         assert_eq!(told, "`sleep 60` took more than 0 s and was stopped");
     }
 
@@ -244,7 +244,7 @@ mod tests {
         let mut command = program("sh", ["-c", "sleep 60 & echo begun; wait"]);
         command.stdout(Stdio::piped());
         let start = Instant::now();
-        let mut running = Running::with_children(command).unwrap();
+        let mut running = ChildProcess::start_group(command).unwrap();
         // Whoever may write to it keeps it open.
         let mut said = running.child.stdout.take().unwrap();
         let mut begun = [0; 6];
@@ -257,8 +257,8 @@ mod tests {
     #[test]
     fn what_ends_in_time_tells_how() {
         let limit = Duration::from_secs(60);
-        assert!(within(limit, program("true", [])).unwrap().success());
-        assert!(!within(limit, program("false", [])).unwrap().success());
-        assert!(within(limit, program("no-such-program", [])).is_err());
+        assert!(run_with_timeout(limit, program("true", [])).unwrap().success());
+        assert!(!run_with_timeout(limit, program("false", [])).unwrap().success());
+        assert!(run_with_timeout(limit, program("no-such-program", [])).is_err());
     }
 }
