@@ -39,12 +39,16 @@ impl Browser {
         command.arg(format!("--host-resolver-rules=MAP {host} 127.0.0.1,{BLOCK_OTHER_HOSTS}"));
         command.arg(format!("--user-data-dir={}", profile.display()));
         command.arg("about:blank");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(process::create_log(&folder.join("browser.txt"))?);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(process::create_log(&folder.join("browser.txt"))?);
         let mut running = ChildProcess::start_group(command)?;
         let (to, from) = running.pipes().ok_or("the browser has no pipes")?;
         let heard = read_messages(from);
         let session = String::new();
-        let mut browser = Self { stdin: to, messages: heard, last_id: 0, session, events: Vec::new(), _running: running };
+        let mut browser =
+            Self { stdin: to, messages: heard, last_id: 0, session, events: Vec::new(), _running: running };
         browser.open_tab()?;
         Ok(browser)
     }
@@ -142,7 +146,9 @@ impl Browser {
         self.stdin.flush().map_err(gone)?;
         let start = Instant::now();
         loop {
-            let Some(answer) = self.receive(start).map_err(|why| format!("{method}: {why}"))? else { continue };
+            let Some(answer) = self.receive(start).map_err(|why| format!("{method}: {why}"))? else {
+                continue;
+            };
             if answer.get("id").and_then(Value::as_u64) != Some(id) {
                 continue;
             }

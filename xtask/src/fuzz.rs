@@ -98,7 +98,8 @@ struct FuzzDirs {
 impl FuzzDirs {
     fn find() -> Result<Self, String> {
         let folder = process::target_dir()?.join("fuzz");
-        let version = process::output(process::cargo(["--version", "--verbose"]), "look at the Rust toolchain")?;
+        let version =
+            process::output(process::cargo(["--version", "--verbose"]), "look at the Rust toolchain")?;
         let host = version.lines().find_map(|line| line.strip_prefix("host: "));
         let host = host.ok_or("`cargo --version --verbose` names no host")?.to_owned();
         Ok(Self { folder, host })

@@ -15,8 +15,8 @@ mod node;
 mod page;
 mod peers;
 mod pictures;
-mod python;
 mod process;
+mod python;
 mod server;
 mod setup;
 mod test;
@@ -45,7 +45,9 @@ fn main() -> ExitCode {
         },
         ["peers"] => exit_code(peers::run(&mut Count::default())),
         ["peers", "clients"] => exit_code(peers::clients::run(None, &mut Count::default())),
-        ["peers", "clients", "--url", url] => exit_code(peers::clients::run(Some(url), &mut Count::default())),
+        ["peers", "clients", "--url", url] => {
+            exit_code(peers::clients::run(Some(url), &mut Count::default()))
+        }
         ["peers", "servers"] => exit_code(peers::servers::run(None, &mut Count::default())),
         ["peers", "servers", "--driver", program] => {
             exit_code(peers::servers::run(Some(program), &mut Count::default()))

@@ -83,8 +83,9 @@ pub(crate) fn browser() -> Result<(), String> {
 
 /// The name of this project is written in it.
 pub(crate) fn japanese_font() -> Result<(), String> {
-    let present =
-        || process::output(process::program("fc-list", [":lang=ja"]), "").is_ok_and(|fonts| !fonts.is_empty());
+    let present = || {
+        process::output(process::program("fc-list", [":lang=ja"]), "").is_ok_and(|fonts| !fonts.is_empty())
+    };
     if ensure_installed("Japanese font", present, &["fontconfig", "fonts-vlgothic"]) {
         return Ok(());
     }
@@ -111,7 +112,10 @@ fn ensure_installed(what: &str, present: impl Fn() -> bool, packages: &[&str]) -
     println!("no {what}; installing {}", packages.join(", "));
     // Stale package lists may still do: whether it runs now is what counts.
     let _ = process::run_with_timeout(INSTALL_TIMEOUT, apt_get(["update"]));
-    let _ = process::run_with_timeout(INSTALL_TIMEOUT, apt_get(["install", "--yes"].iter().chain(packages).copied()));
+    let _ = process::run_with_timeout(
+        INSTALL_TIMEOUT,
+        apt_get(["install", "--yes"].iter().chain(packages).copied()),
+    );
     present()
 }
 

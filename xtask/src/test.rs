@@ -55,7 +55,10 @@ fn format() -> Result<(), String> {
     // Workspaces of their own, which `--all` does not reach.
     for manifest in ["bench/Cargo.toml", "fuzz/Cargo.toml"] {
         let fmt = ["fmt", "--manifest-path", manifest];
-        process::run_or_fail(process::cargo(fmt.into_iter().chain(["--check"])), &format!("`cargo {}`", fmt.join(" ")))?;
+        process::run_or_fail(
+            process::cargo(fmt.into_iter().chain(["--check"])),
+            &format!("`cargo {}`", fmt.join(" ")),
+        )?;
     }
     Ok(())
 }

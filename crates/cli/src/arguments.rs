@@ -10,8 +10,8 @@ use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::prompts::PromptArgument;
 
 use crate::error::{CliError, Result};
-use crate::suggest::did_you_mean;
 use crate::schema;
+use crate::suggest::did_you_mean;
 
 /// One word of the command line.
 #[derive(Debug, PartialEq)]
@@ -79,10 +79,14 @@ pub(crate) fn prompt_arguments(words: &[String], asked: &[PromptArgument]) -> Re
     let names = || asked.iter().map(|argument| argument.name.as_str());
     for word in words {
         let members = match parse_word(word)? {
-            CliArgument::Text(name, _) if !typed_in.insert(name.clone()) => return Err(duplicate_argument(&name)),
+            CliArgument::Text(name, _) if !typed_in.insert(name.clone()) => {
+                return Err(duplicate_argument(&name));
+            }
             CliArgument::Text(name, text) => vec![(name, text)],
             CliArgument::Json(name, value) => vec![(name, to_plain_string(&value))],
-            CliArgument::File(members) => members.into_iter().map(|(name, value)| (name, to_plain_string(&value))).collect(),
+            CliArgument::File(members) => {
+                members.into_iter().map(|(name, value)| (name, to_plain_string(&value))).collect()
+            }
         };
         for (name, text) in members {
             if !names().any(|known| known == name) {
@@ -160,7 +164,9 @@ fn parse_word(word: &str) -> Result<CliArgument> {
 }
 
 fn ensure_known(name: &str, schema: &Value) -> Result<()> {
-    match schema::allows_additional_properties(schema) || schema::property_names(schema).any(|known| known == name) {
+    match schema::allows_additional_properties(schema)
+        || schema::property_names(schema).any(|known| known == name)
+    {
         true => Ok(()),
         false => Err(unknown_argument(name, schema::property_names(schema))),
     }
@@ -208,7 +214,9 @@ fn coerce_to_schema(text: &str, asked: Option<&Value>, root: &Value) -> Result<R
     for name in &types {
         let found = match name.as_str() {
             "null" if text == "null" => begins(b"n"),
-            "boolean" => crate::server_requests::parse_bool(text).and_then(|flag| RawJson::from_value(&flag).ok()),
+            "boolean" => {
+                crate::server_requests::parse_bool(text).and_then(|flag| RawJson::from_value(&flag).ok())
+            }
             "integer" => begins(b"-0123456789").filter(|json| is_integer(json.text())),
             "number" => begins(b"-0123456789"),
             "object" => begins(b"{"),
@@ -303,7 +311,10 @@ mod tests {
         assert_eq!(arguments(&["any=5", "near=-3"], sample_schema()).unwrap(), r#"{"any":"5","near":-3}"#);
         assert_eq!(arguments(&["tags=[\"x\",\"y\"]"], sample_schema()).unwrap(), r#"{"tags":["x","y"]}"#);
         let huge = "count=123456789012345678901234567890";
-        assert_eq!(arguments(&[huge], sample_schema()).unwrap(), r#"{"count":123456789012345678901234567890}"#);
+        assert_eq!(
+            arguments(&[huge], sample_schema()).unwrap(),
+            r#"{"count":123456789012345678901234567890}"#
+        );
         assert_eq!(
             arguments(&["name=a=b", "any:={\"x\":[1]}"], sample_schema()).unwrap(),
             r#"{"name":"a=b","any":{"x":[1]}}"#

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use tsugite::client::{Client, ClientError, Paginator, Paginated};
+use tsugite::client::{Client, ClientError, Paginated, Paginator};
 use tsugite::core::protocol::ServerCapabilities;
 use tsugite::core::protocol::prompts::Prompt;
 use tsugite::core::protocol::resources::{Resource, ResourceTemplate};
 use tsugite::core::protocol::tools::Tool;
 
+use crate::connection::is_method_not_found;
 use crate::error::{CliError, Result};
 use crate::schema;
-use crate::connection::is_method_not_found;
 
 /// Every list of a server.
 #[derive(Default, Serialize)]
@@ -37,7 +37,10 @@ impl Catalog {
         Ok(Self {
             tools: list_if_supported(can.tools.is_some(), || client.list_tools()).await?,
             resources: list_if_supported(can.resources.is_some(), || client.list_resources()).await?,
-            resource_templates: list_if_supported(can.resources.is_some(), || client.list_resource_templates()).await?,
+            resource_templates: list_if_supported(can.resources.is_some(), || {
+                client.list_resource_templates()
+            })
+            .await?,
             prompts: list_if_supported(can.prompts.is_some(), || client.list_prompts()).await?,
         })
     }
@@ -88,7 +91,10 @@ impl Catalog {
 }
 
 /// A list, if the server has it. Some say that they have one and do not know all of its methods.
-async fn list_if_supported<M: Paginated>(has: bool, list: impl FnOnce() -> Paginator<M>) -> Result<Vec<M::Item>> {
+async fn list_if_supported<M: Paginated>(
+    has: bool,
+    list: impl FnOnce() -> Paginator<M>,
+) -> Result<Vec<M::Item>> {
     if !has {
         return Ok(Vec::new());
     }

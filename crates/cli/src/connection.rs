@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tsugite::client::servers::{UrlTransport, ConnectionConfig};
-use tsugite::client::{Client, Command, ClientBuilder, ErrorKind, Stderr};
+use tsugite::client::servers::{ConnectionConfig, UrlTransport};
+use tsugite::client::{Client, ClientBuilder, Command, ErrorKind, Stderr};
 use tsugite::core::jsonrpc::code;
 use tsugite::core::protocol::logging::Level;
 use tsugite::core::protocol::{Implementation, ServerCapabilities};
 
-use crate::server_requests::{TerminalPrompter, ServerRequestHandler, PresetAnswers};
-use crate::demo;
-use crate::error::{ExitStatus, CliError, Result};
-use crate::options::{CommonOptions, RevisionArg, Transport};
 use crate::console::Console;
+use crate::demo;
+use crate::error::{CliError, ExitStatus, Result};
+use crate::options::{CommonOptions, RevisionArg, Transport};
+use crate::server_requests::{PresetAnswers, ServerRequestHandler, TerminalPrompter};
 use crate::target::{ResolvedTarget, Target};
 use crate::trace::Trace;
 
@@ -38,7 +38,11 @@ pub(crate) struct ServerDetails {
 
 impl Connection {
     /// Connects to a server.
-    pub(crate) async fn open(found: ResolvedTarget, common: &CommonOptions, replies: PresetAnswers) -> Result<Self> {
+    pub(crate) async fn open(
+        found: ResolvedTarget,
+        common: &CommonOptions,
+        replies: PresetAnswers,
+    ) -> Result<Self> {
         let screen = Arc::new(Console::new(common.json));
         let interview = ServerRequestHandler::new(replies, Arc::clone(&screen), Arc::new(TerminalPrompter));
         Self::open_with(found, common, Arc::new(interview), screen, |connecting| connecting).await
@@ -62,7 +66,13 @@ impl Connection {
         let begun = Instant::now();
         let client = connecting.await.map_err(|error| CliError::from_connect_error(error, &place))?;
         let took = begun.elapsed();
-        Ok(Self { client, console: screen, connect_elapsed: took, transport: over, request_handler: interview })
+        Ok(Self {
+            client,
+            console: screen,
+            connect_elapsed: took,
+            transport: over,
+            request_handler: interview,
+        })
     }
 
     /// What the server says of itself.
@@ -108,7 +118,8 @@ impl ServerDetails {
             let (server, instructions) = (client.server_info(), client.instructions());
             return Ok(Self { server, capabilities, instructions });
         }
-        let found = client.discover().await.map_err(|error| CliError::from_client_error(error, "handshake"))?;
+        let found =
+            client.discover().await.map_err(|error| CliError::from_client_error(error, "handshake"))?;
         let server = found.meta.as_ref().and_then(|meta| meta.server_info());
         Ok(Self { server, capabilities: found.capabilities, instructions: found.instructions })
     }
@@ -127,7 +138,8 @@ pub(crate) fn is_method_not_found(error: &tsugite::client::ClientError) -> bool 
 fn builder_for_target(target: Target, common: &CommonOptions) -> Result<ClientBuilder> {
     let connecting = match target {
         Target::Demo => {
-            return reject_url_options(Client::in_process(&demo::server()), common).and_then(reject_env_options(common));
+            return reject_url_options(Client::in_process(&demo::server()), common)
+                .and_then(reject_env_options(common));
         }
         Target::Command(words) => return reject_url_options(spawn(Command::from(words), common), common),
         Target::Configured(ConnectionConfig::Command { program, args, env, unset, cwd, .. }) => {
@@ -152,7 +164,9 @@ fn builder_for_target(target: Target, common: &CommonOptions) -> Result<ClientBu
             }
         }
         Target::Url(url) => reject_env_options(common)(Client::connect(url))?,
-        Target::Configured(_) => return Err(CliError::usage("this server is reached in a way that is not known")),
+        Target::Configured(_) => {
+            return Err(CliError::usage("this server is reached in a way that is not known"));
+        }
     };
     let connecting =
         common.headers.iter().fold(connecting, |connecting, (name, value)| connecting.header(name, value));
@@ -203,7 +217,10 @@ fn apply_common_options(connecting: ClientBuilder, common: &CommonOptions) -> Re
         connecting = connecting.revision(revision);
     }
     if let Some(limit) = common.timeout {
-        connecting = connecting.timeout(limit).total_timeout(limit.max(MAX_CALL_TIMEOUT)).probe_timeout(limit.min(PROBE_TIMEOUT));
+        connecting = connecting
+            .timeout(limit)
+            .total_timeout(limit.max(MAX_CALL_TIMEOUT))
+            .probe_timeout(limit.min(PROBE_TIMEOUT));
     }
     if common.verbose > 0 {
         connecting = connecting.log_level(Level::Debug);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tsugite::core::protocol::progress::ProgressParams;
 
-use crate::error::{ExitStatus, CliError, Result};
+use crate::error::{CliError, ExitStatus, Result};
 
 /// Both streams.
 pub(crate) struct Console {
@@ -139,7 +139,8 @@ impl Console {
             let _ = writeln!(io::stderr().lock(), "{}", failure.to_json());
             return;
         }
-        let mut text = format!("{} {}\n", self.paint_stderr(Style::Red, "error:"), sanitize(&failure.message));
+        let mut text =
+            format!("{} {}\n", self.paint_stderr(Style::Red, "error:"), sanitize(&failure.message));
         let mut row = |name: &str, value: &str| {
             let value = sanitize(value).trim_end().replace('\n', "\n        ");
             let _ = writeln!(text, "  {} {value}", self.paint_stderr(Style::Dim, &format!("{name:<5}")));
@@ -163,7 +164,8 @@ impl Console {
             return;
         }
         let message = progress.message.as_deref().map(sanitize).unwrap_or_default();
-        let message: String = message.lines().next().unwrap_or_default().chars().take(MAX_MESSAGE_CHARS).collect();
+        let message: String =
+            message.lines().next().unwrap_or_default().chars().take(MAX_MESSAGE_CHARS).collect();
         let drawn = match progress.total {
             Some(total) if total > 0.0 => {
                 let part = (progress.progress / total).clamp(0.0, 1.0);

@@ -3,7 +3,7 @@
 use std::io;
 
 use serde::Serialize;
-use tsugite::client::{Challenge, ClientError, ErrorKind, ConnectStep};
+use tsugite::client::{Challenge, ClientError, ConnectStep, ErrorKind};
 use tsugite::core::jsonrpc::{ErrorObject, code};
 use tsugite::core::protocol::ClientCapabilities;
 use tsugite::core::revision::RpcError;
@@ -92,19 +92,28 @@ impl CliError {
         match error.kind() {
             ErrorKind::Config(_) => Self::from_client_error(error, "setting"),
             ErrorKind::Connect { step, reason: seen } => {
-                let exit = if *step == ConnectStep::FirstResponse { ExitStatus::Timeout } else { ExitStatus::Connect };
+                let exit = if *step == ConnectStep::FirstResponse {
+                    ExitStatus::Timeout
+                } else {
+                    ExitStatus::Connect
+                };
                 let failure = Self::new(exit, what).at_step(step_name(*step)).detail(seen);
                 hints_for(*step).iter().fold(failure, |failure, hint| failure.hint(*hint))
             }
             ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
-            ErrorKind::Status { status: 401 | 403, .. } => {
-                Self { message: format!("{place} refuses"), ..Self::from_client_error(error, "authorization") }
-            }
+            ErrorKind::Status { status: 401 | 403, .. } => Self {
+                message: format!("{place} refuses"),
+                ..Self::from_client_error(error, "authorization")
+            },
             // What is at a URL has no standard error to look at.
-            ErrorKind::ConnectionLost { .. } if place.starts_with("http") => {
-                Self { message: what, hints: vec![NOT_MCP_HINT.to_owned()], ..Self::from_client_error(error, "handshake") }
+            ErrorKind::ConnectionLost { .. } if place.starts_with("http") => Self {
+                message: what,
+                hints: vec![NOT_MCP_HINT.to_owned()],
+                ..Self::from_client_error(error, "handshake")
+            },
+            ErrorKind::TimedOut { .. } | ErrorKind::ConnectionLost { .. } => {
+                Self { message: what, ..Self::from_client_error(error, "handshake") }
             }
-            ErrorKind::TimedOut { .. } | ErrorKind::ConnectionLost { .. } => Self { message: what, ..Self::from_client_error(error, "handshake") },
             ErrorKind::Status { status, .. } => {
                 let failure = Self::new(ExitStatus::Connect, what).at_step("http").detail(error.to_string());
                 match status {
@@ -133,22 +142,29 @@ impl CliError {
             ErrorKind::Config(_) => Self::usage(said),
             ErrorKind::Connect { .. } => Self::from_connect_error(error, "the server"),
             ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
-            ErrorKind::Status { status: 401 | 403, .. } => Self::new(ExitStatus::Unauthorized, "the server refuses")
-                .at_step("authorization")
-                .detail(said)
-                .hint(CREDENTIALS_HINT),
+            ErrorKind::Status { status: 401 | 403, .. } => {
+                Self::new(ExitStatus::Unauthorized, "the server refuses")
+                    .at_step("authorization")
+                    .detail(said)
+                    .hint(CREDENTIALS_HINT)
+            }
             ErrorKind::ConnectionLost { .. } => Self::new(ExitStatus::Connect, "the connection was lost")
                 .at_step(step)
                 .detail(said)
                 .hint("-v shows what the server writes to its standard error"),
-            ErrorKind::TimedOut { .. } => {
-                Self::new(ExitStatus::Timeout, "the server took too long").at_step(step).detail(said).hint(TIMEOUT_HINT)
-            }
+            ErrorKind::TimedOut { .. } => Self::new(ExitStatus::Timeout, "the server took too long")
+                .at_step(step)
+                .detail(said)
+                .hint(TIMEOUT_HINT),
             ErrorKind::ErrorResponse { error: object, rpc_error: refusal } => {
-                let failure = Self::new(ExitStatus::Protocol, "the server refused").at_step(step).detail(error_with_data(&error));
+                let failure = Self::new(ExitStatus::Protocol, "the server refused")
+                    .at_step(step)
+                    .detail(error_with_data(&error));
                 match (&**refusal, object.code) {
                     (RpcError::MissingCapability { required }, _) => missing_capability(failure, required),
-                    (RpcError::UnsupportedVersion { .. }, _) => failure.at_step("revision").hint(REVISION_HINT),
+                    (RpcError::UnsupportedVersion { .. }, _) => {
+                        failure.at_step("revision").hint(REVISION_HINT)
+                    }
                     (_, code::METHOD_NOT_FOUND) => failure.hint("`info` shows what the server can do"),
                     (RpcError::ResourceNotFound { .. }, _) => failure.hint(LIST_HINT),
                     (_, code::INVALID_PARAMS) if ["read", "prompt", "complete"].contains(&step) => {
@@ -158,14 +174,18 @@ impl CliError {
                 }
             }
             ErrorKind::ToolFailed(_) => Self::new(ExitStatus::Tool, said).at_step(step),
-            ErrorKind::InputRequired(_) => Self::new(ExitStatus::Protocol, "the server asks what cannot be answered")
-                .at_step(step)
-                .detail(said)
-                .hint("run it on a terminal, or see --answer and --sample"),
-            ErrorKind::UnsupportedByRevision(_) => Self::new(ExitStatus::Protocol, "this revision cannot say that")
-                .at_step(step)
-                .detail(said)
-                .hint("--rev asks for another revision"),
+            ErrorKind::InputRequired(_) => {
+                Self::new(ExitStatus::Protocol, "the server asks what cannot be answered")
+                    .at_step(step)
+                    .detail(said)
+                    .hint("run it on a terminal, or see --answer and --sample")
+            }
+            ErrorKind::UnsupportedByRevision(_) => {
+                Self::new(ExitStatus::Protocol, "this revision cannot say that")
+                    .at_step(step)
+                    .detail(said)
+                    .hint("--rev asks for another revision")
+            }
             _ => Self::new(ExitStatus::Protocol, "the server does not answer as it should")
                 .at_step(step)
                 .detail(said)
@@ -271,7 +291,8 @@ fn hints_for(step: ConnectStep) -> &'static [&'static str] {
     }
 }
 
-const CREDENTIALS_HINT: &str = "-H 'Authorization: Bearer …' sends a token; if you sent one, it is not good here";
+const CREDENTIALS_HINT: &str =
+    "-H 'Authorization: Bearer …' sends a token; if you sent one, it is not good here";
 const NOT_MCP_HINT: &str = "is it an MCP server that listens there?";
 const REVISION_HINT: &str = "--rev auto takes any revision that both sides speak";
 const LIST_HINT: &str = "`list` shows what there is";
@@ -279,6 +300,7 @@ const TRACE_HINT: &str = "--trace FILE keeps what was said";
 const HTTP_SSE_HINT: &str =
     "an old server may speak only HTTP+SSE: --transport sse, with the address of its stream";
 const TIMEOUT_HINT: &str = "--timeout SECONDS waits longer";
-const STDOUT_HINT: &str = "does it speak MCP on standard output, and nothing else? -v shows its standard error";
+const STDOUT_HINT: &str =
+    "does it speak MCP on standard output, and nothing else? -v shows its standard error";
 const ENVIRONMENT_HINT: &str =
     "it sees few variables of your environment: -e NAME passes one on, -e NAME=VALUE sets one";

@@ -5,22 +5,22 @@
 //! built-in server, `door` where servers are served, `page` the page that is served beside them.
 
 mod arguments;
-mod server_requests;
+mod catalog;
+mod connection;
+mod console;
 mod demo;
-mod serve_options;
 mod edit;
 mod error;
 mod log;
-mod suggest;
-mod catalog;
 mod options;
 mod output;
 mod page;
 mod schema;
-mod console;
-mod connection;
+mod serve_options;
+mod server_requests;
 mod shell;
 mod signals;
+mod suggest;
 mod target;
 mod trace;
 mod verbs;
@@ -31,8 +31,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use error::{ExitStatus, CliError, Result};
 use console::Console;
+use error::{CliError, ExitStatus, Result};
 use verbs::Verb;
 
 /// Run, connect and debug MCP servers.

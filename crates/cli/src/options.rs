@@ -127,4 +127,5 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
 const MAX_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// What `--timeout` is for those who pass calls on.
-pub(crate) const CALL_TIMEOUT_HELP: &str = "How long a call may take; without it, as long as its client lets it";
+pub(crate) const CALL_TIMEOUT_HELP: &str =
+    "How long a call may take; without it, as long as its client lets it";

@@ -6,8 +6,8 @@ use tsugite::core::base64;
 use tsugite::core::protocol::ContentBlock;
 use tsugite::core::protocol::content::{ResourceBody, ResourceContents};
 
-use crate::error::{ExitStatus, CliError, Result};
 use crate::console::{Console, Style};
+use crate::error::{CliError, ExitStatus, Result};
 
 /// A part of a result.
 pub(crate) enum OutputPart {
@@ -104,7 +104,8 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 pub(crate) fn decode_base64(base64: &str) -> Result<Vec<u8>> {
     // Some servers break the lines.
     let text: String = base64.chars().filter(|letter| !letter.is_ascii_whitespace()).collect();
-    base64::decode(&text).ok_or_else(|| CliError::new(ExitStatus::Protocol, "the server's bytes are not in base64"))
+    base64::decode(&text)
+        .ok_or_else(|| CliError::new(ExitStatus::Protocol, "the server's bytes are not in base64"))
 }
 
 pub(crate) fn ensure_single_blob(blobs: usize) -> Result<()> {

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use tsugite::Server;
 use tsugite::transport::http::Http;
 
-use crate::error::{ExitStatus, CliError, Result};
-use crate::page::SharedStartPage;
 use crate::console::Console;
+use crate::error::{CliError, ExitStatus, Result};
+use crate::page::SharedStartPage;
 use crate::signals;
 
 /// Where a server is served.
@@ -41,9 +41,16 @@ impl ServeOptions {
         }
     }
 
-    async fn serve_until_signal(self, server: Server, what: &str, page: Option<SharedStartPage>) -> Result<()> {
+    async fn serve_until_signal(
+        self,
+        server: Server,
+        what: &str,
+        page: Option<SharedStartPage>,
+    ) -> Result<()> {
         let broken = |error: tsugite::Error| {
-            CliError::new(ExitStatus::Connect, "the server cannot go on").at_step("serve").detail(error.to_string())
+            CliError::new(ExitStatus::Connect, "the server cannot go on")
+                .at_step("serve")
+                .detail(error.to_string())
         };
         // From the first moment on: what was started ends with us.
         let stop = signals::shutdown_requested();
@@ -59,7 +66,9 @@ impl ServeOptions {
         let mut http = Http::new().http_sse();
         let has_page = page.is_some();
         if let Some(page) = page {
-            page.update(|about| about.is_public = addresses.iter().any(|address| !address.ip().is_loopback()));
+            page.update(|about| {
+                about.is_public = addresses.iter().any(|address| !address.ip().is_loopback())
+            });
             http = http.page("/", move |host| page.render(host));
         }
         let http = self.allowed_hosts.into_iter().fold(http, Http::allow_host);

@@ -6,7 +6,7 @@ use std::alloc::System;
 use std::hint::black_box;
 
 use alloc_tracker::{Allocator, Session};
-use tsugite_core::jsonrpc::{Incoming, MessageLimits, Message, parse, write};
+use tsugite_core::jsonrpc::{Incoming, Message, MessageLimits, parse, write};
 use tsugite_core::sse::SseReader;
 
 #[global_allocator]
@@ -65,7 +65,8 @@ fn refusing_a_message_allocates_only_a_little_however_long_it_is() {
 #[test]
 fn writing_into_a_large_enough_buffer_copies_nothing_twice() {
     let wire = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}}"#, body(100 << 10));
-    let Incoming::Single(Message::Request(call)) = parse(wire.as_bytes(), &MessageLimits::default()).unwrap() else {
+    let Incoming::Single(Message::Request(call)) = parse(wire.as_bytes(), &MessageLimits::default()).unwrap()
+    else {
         panic!("not a request")
     };
     let mut out = Vec::with_capacity(2 * wire.len());

@@ -16,8 +16,9 @@ pub(crate) fn description(attrs: &[Attribute]) -> Option<TokenStream> {
         });
     // What is not written out, such as `concat!(…)`, is known only later.
     let comments: Vec<_> = comments.collect();
-    let says =
-        |comment| literal(comment).is_none() || string_literal(comment).is_some_and(|text| !text.trim().is_empty());
+    let says = |comment| {
+        literal(comment).is_none() || string_literal(comment).is_some_and(|text| !text.trim().is_empty())
+    };
     let said = comments.iter().any(|comment| says(comment));
     said.then(|| quote!(::tsugite::server::macro_support::docs(&[#(#comments),*])))
 }

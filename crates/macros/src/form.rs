@@ -5,8 +5,8 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::{Expr, Field, Fields, Item, ItemEnum, ItemStruct, LitStr, Variant};
 
 use crate::case::{self, Case};
-use crate::docs;
 use crate::diagnostics::{Diagnostics, join_quoted};
+use crate::docs;
 use crate::params::span_at;
 use crate::settings::{Settings, string_literal};
 
@@ -123,7 +123,8 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Diagnostics) 
                 "min" | "max" => quote_spanned!(span_at(&value)=> #ty, _),
                 _ => quote!(#ty),
             };
-            let call = quote_spanned!(span_at(&setter)=> ::tsugite::server::macro_support::form::#setter::<#types>);
+            let call =
+                quote_spanned!(span_at(&setter)=> ::tsugite::server::macro_support::form::#setter::<#types>);
             calls.extend(quote!(let __field = #call(__field, #value);));
         }
     }
@@ -132,12 +133,14 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Diagnostics) 
     {
         match text_format(&format) {
             Some(format) => {
-                let call = quote_spanned!(span_at(&setter)=> ::tsugite::server::macro_support::form::format::<#ty>);
+                let call =
+                    quote_spanned!(span_at(&setter)=> ::tsugite::server::macro_support::form::format::<#ty>);
                 calls.extend(quote!(let __field = #call(__field, #format);));
             }
-            None => {
-                mistakes.error_at(format, format!("a format is one of {}", join_quoted(&FORMATS.map(|(word, _)| word))))
-            }
+            None => mistakes.error_at(
+                format,
+                format!("a format is one of {}", join_quoted(&FORMATS.map(|(word, _)| word))),
+            ),
         }
     }
 
@@ -145,9 +148,10 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Diagnostics) 
     let field_of = quote_spanned!(span=> <#ty as ::tsugite::server::FormField>);
     let (required, value) = match settings.value("default", "…", mistakes) {
         Some(value) => {
-            let preset =
-                quote_spanned!(span_at(&value)=> ::tsugite::server::macro_support::form::default_value::<#ty, _>(#value));
-            calls.extend(quote!(let __field = ::tsugite::server::macro_support::form::default(__field, #preset);));
+            let preset = quote_spanned!(span_at(&value)=> ::tsugite::server::macro_support::form::default_value::<#ty, _>(#value));
+            calls.extend(
+                quote!(let __field = ::tsugite::server::macro_support::form::default(__field, #preset);),
+            );
             (quote!(false), quote!(__content.get(#name).or(::core::option::Option::Some(&#preset))))
         }
         None => (quote!(#field_of::REQUIRED), quote!(__content.get(#name))),

@@ -80,7 +80,8 @@ impl Function {
         for input in &sig.inputs {
             match input {
                 FnArg::Typed(input) if contains_impl_trait(input.ty.to_token_stream()) => {
-                    mistakes.error_at(&input.ty, format!("a {noun} takes one type: name it instead of `impl`"));
+                    mistakes
+                        .error_at(&input.ty, format!("a {noun} takes one type: name it instead of `impl`"));
                 }
                 FnArg::Receiver(receiver) if !is_shared_ref(receiver) => {
                     mistakes.error_at(receiver, "calls run at the same time: take `&self`");
@@ -129,9 +130,10 @@ pub(crate) fn strip_param_attributes(tokens: TokenStream) -> TokenStream {
 /// The same for an `impl` block.
 pub(crate) fn strip_block_attributes(tokens: TokenStream) -> TokenStream {
     let tokens = tokens.into_iter().map(|token| match token {
-        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
-            with_stream(&group, strip_param_attributes(remove_attributes(group.stream(), &["tool", "resource", "prompt"])))
-        }
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => with_stream(
+            &group,
+            strip_param_attributes(remove_attributes(group.stream(), &["tool", "resource", "prompt"])),
+        ),
         other => other,
     });
     tokens.collect()

@@ -5,8 +5,8 @@ use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Generics, ImplItem, Token, Type, Visibility, braced, parse_quote};
 
-use crate::function::{Function, strip_block_attributes};
 use crate::diagnostics::Diagnostics;
+use crate::function::{Function, strip_block_attributes};
 use crate::item::{ItemKind, MULTIPLE_MARKS_ERROR, attribute_arguments};
 use crate::params::cfg_condition;
 
@@ -39,8 +39,10 @@ pub(crate) fn expand(attr: TokenStream, block: TokenStream) -> TokenStream {
             return quote!(#errors #block);
         }
         None if offered.is_empty() && mistakes.is_empty() => {
-            mistakes
-                .error_at(&block.ty, "nothing to offer: mark methods with `#[tool]`, `#[resource]` or `#[prompt]`");
+            mistakes.error_at(
+                &block.ty,
+                "nothing to offer: mark methods with `#[tool]`, `#[resource]` or `#[prompt]`",
+            );
         }
         None => {}
     }
@@ -69,7 +71,8 @@ pub(crate) fn expand(attr: TokenStream, block: TokenStream) -> TokenStream {
 
 /// A statement that puts what a method is marked as with what is offered; nothing if it is not marked.
 fn registration(function: &mut Function, mistakes: &mut Diagnostics) -> Option<TokenStream> {
-    let marks: Vec<_> = function.attrs.extract_if(.., |attr| ItemKind::from_attribute(attr).is_some()).collect();
+    let marks: Vec<_> =
+        function.attrs.extract_if(.., |attr| ItemKind::from_attribute(attr).is_some()).collect();
     if let [_, second, ..] = marks.as_slice() {
         mistakes.error_at(second, MULTIPLE_MARKS_ERROR);
     }

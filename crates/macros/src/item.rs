@@ -5,8 +5,8 @@ use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{Attribute, LitStr, Meta};
 
-use crate::function::{Function, strip_param_attributes, has_function};
 use crate::diagnostics::Diagnostics;
+use crate::function::{Function, has_function, strip_param_attributes};
 use crate::params::Params;
 use crate::settings::Settings;
 use crate::{docs, prompt, resource, tool};
@@ -57,7 +57,9 @@ pub(crate) fn expand(kind: ItemKind, attr: TokenStream, item: TokenStream) -> To
         let function = strip_param_attributes(function.to_token_stream());
         return quote!(#errors #function);
     }
-    if let Some(second) = function.attrs.extract_if(.., |attr| ItemKind::from_attribute(attr).is_some()).next() {
+    if let Some(second) =
+        function.attrs.extract_if(.., |attr| ItemKind::from_attribute(attr).is_some()).next()
+    {
         mistakes.error_at(second, MULTIPLE_MARKS_ERROR);
     }
     let ident = function.sig.ident.clone();
@@ -113,7 +115,9 @@ impl ItemKind {
     /// Which mark an attribute is, if it is one.
     pub(crate) fn from_attribute(attr: &Attribute) -> Option<Self> {
         let last = attr.path().segments.last()?;
-        [ItemKind::Tool, ItemKind::Resource, ItemKind::Prompt].into_iter().find(|kind| last.ident == kind.noun())
+        [ItemKind::Tool, ItemKind::Resource, ItemKind::Prompt]
+            .into_iter()
+            .find(|kind| last.ident == kind.noun())
     }
 
     pub(crate) fn noun(self) -> &'static str {

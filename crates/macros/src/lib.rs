@@ -7,11 +7,11 @@
 //! Examples stand where the macros are used from: in `tsugite`.
 
 mod case;
+mod diagnostics;
 mod docs;
 mod form;
 mod function;
 mod handlers;
-mod diagnostics;
 mod item;
 mod params;
 mod prompt;

@@ -6,8 +6,8 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Expr, ExprUnary, FnArg, Lit, LitStr, Meta, Pat, PatIdent, Signature, Type, UnOp};
 
-use crate::docs;
 use crate::diagnostics::Diagnostics;
+use crate::docs;
 use crate::settings::{Settings, literal, string_literal};
 
 /// As many as there are tuples for.
@@ -54,8 +54,9 @@ impl Params {
                 names.push(name);
             }
             if params.len() == MAX_PARAMS {
-                let text =
-                    format!("more than {MAX_PARAMS} parameters: put arguments into a struct and take `Args<T>`");
+                let text = format!(
+                    "more than {MAX_PARAMS} parameters: put arguments into a struct and take `Args<T>`"
+                );
                 mistakes.error_at(&input.pat, text);
             }
             params.push(param);
@@ -158,8 +159,9 @@ impl Param {
             mistakes.error_at(ty, "a parameter is owned: take `String` for `&str`, `Vec<T>` for `&[T]`");
         }
         let described = settings.text("description", mistakes);
-        let default =
-            settings.optional_value("default").map(|value| value.map_or(DefaultValue::TypeDefault, DefaultValue::Value));
+        let default = settings
+            .optional_value("default")
+            .map(|value| value.map_or(DefaultValue::TypeDefault, DefaultValue::Value));
         Self {
             name,
             ty: ty.clone(),

@@ -14,7 +14,11 @@ const KEYS: &[&str] = &["name", "title", "description", "icons", "tags"];
 pub(crate) const ARG_KEYS: &[&str] = &["name", "description", "default", "complete"];
 
 /// An expression of type `Prompt`.
-pub(crate) fn expression(attr: TokenStream, given: &ParsedFunction, mistakes: &mut Diagnostics) -> TokenStream {
+pub(crate) fn expression(
+    attr: TokenStream,
+    given: &ParsedFunction,
+    mistakes: &mut Diagnostics,
+) -> TokenStream {
     let mut settings = Settings::read(attr, KEYS, mistakes);
     let name = settings
         .text("name", mistakes)

@@ -16,7 +16,11 @@ const KEYS: &[&str] = &["name", "title", "description", "mime_type", "size", "ic
 pub(crate) const ARG_KEYS: &[&str] = &["name", "default", "complete"];
 
 /// An expression of type `Resource`.
-pub(crate) fn expression(attr: TokenStream, given: &ParsedFunction, mistakes: &mut Diagnostics) -> TokenStream {
+pub(crate) fn expression(
+    attr: TokenStream,
+    given: &ParsedFunction,
+    mistakes: &mut Diagnostics,
+) -> TokenStream {
     let (uri, rest) = match parse_uri_first.parse2(attr) {
         Ok(read) => read,
         Err(error) => {
@@ -54,7 +58,8 @@ pub(crate) fn expression(attr: TokenStream, given: &ParsedFunction, mistakes: &m
     let result = quote!(::tsugite::core::protocol::resources::ReadResult);
     let give =
         quote_spanned!(span_at(output)=> <#output as ::tsugite::server::IntoOutput<#result>>::into_output);
-    let (handler, completed, traits) = (given.handler(&give), given.params.completer_statements(), import_kind_traits());
+    let (handler, completed, traits) =
+        (given.handler(&give), given.params.completer_statements(), import_kind_traits());
     quote!({
         #traits
         let __it = ::tsugite::server::Resource::from_uri_or_template(#uri).name(#name) #calls .function(#handler);

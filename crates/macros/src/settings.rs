@@ -41,7 +41,9 @@ impl Settings {
             let settings = settings.get_or_insert_with(Self::default);
             match &attr.meta {
                 Meta::List(list) => settings.read_more(list.tokens.clone(), known, mistakes),
-                _ => mistakes.error_at(attr, format!("write `#[{name}(…)]`; known are {}", join_quoted(known))),
+                _ => {
+                    mistakes.error_at(attr, format!("write `#[{name}(…)]`; known are {}", join_quoted(known)))
+                }
             }
             false
         });

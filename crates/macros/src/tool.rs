@@ -27,7 +27,11 @@ const KEYS: &[&str] = &[
 pub(crate) const ARG_KEYS: &[&str] = &["name", "description", "default", "header"];
 
 /// An expression of type `Tool`.
-pub(crate) fn expression(attr: TokenStream, given: &ParsedFunction, mistakes: &mut Diagnostics) -> TokenStream {
+pub(crate) fn expression(
+    attr: TokenStream,
+    given: &ParsedFunction,
+    mistakes: &mut Diagnostics,
+) -> TokenStream {
     let mut settings = Settings::read(attr, KEYS, mistakes);
     let name = settings
         .text("name", mistakes)
@@ -46,7 +50,8 @@ pub(crate) fn expression(attr: TokenStream, given: &ParsedFunction, mistakes: &m
         }
     }
 
-    let (schema, handler, traits) = (given.params.schema(), given.handler(&quote!(__give)), import_kind_traits());
+    let (schema, handler, traits) =
+        (given.params.schema(), given.handler(&quote!(__give)), import_kind_traits());
     let output = &given.output;
     let span = span_at(output);
     // Asked once, so that a type that cannot be returned is told once.

@@ -35,12 +35,13 @@ pub fn server() -> Server {
         cx.progress(2.0, Some(2.0), None).await;
         "done"
     });
-    let slow = Tool::new("slow").handler(|cx: Context, cancelled: tsugite::server::CancellationToken| async move {
-        // Whoever asks for it knows from now on that it is under way.
-        cx.progress(1.0, None, None).await;
-        cancelled.cancelled().await;
-        "never said"
-    });
+    let slow =
+        Tool::new("slow").handler(|cx: Context, cancelled: tsugite::server::CancellationToken| async move {
+            // Whoever asks for it knows from now on that it is under way.
+            cx.progress(1.0, None, None).await;
+            cancelled.cancelled().await;
+            "never said"
+        });
     let later = Tool::new("later").handler(|| async {
         tokio::task::yield_now().await;
         "later"

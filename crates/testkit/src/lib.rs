@@ -5,8 +5,8 @@
 pub mod fixture;
 pub mod http;
 pub mod log;
-pub mod spec_schema;
 pub mod raw_client;
+pub mod spec_schema;
 pub mod transcript;
 
 #[cfg(doctest)]

@@ -11,7 +11,8 @@ use tsugite_core::revision::Revision;
 pub fn validate_message(revision: Revision, message: &Value) -> Result<(), String> {
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let document = schema_document(revision)?;
-    let definitions = document.get(definitions_key(document)).and_then(Value::as_object).ok_or("no definitions")?;
+    let definitions =
+        document.get(definitions_key(document)).and_then(Value::as_object).ok_or("no definitions")?;
     let is_it = |definition: &Value| definition.pointer("/properties/method/const") == Some(&json!(method));
     match definitions.iter().find(|(_, definition)| is_it(definition)) {
         Some((name, _)) => validate_definition(revision, name, message),
@@ -24,7 +25,8 @@ pub fn validate_message_from(side: &str, revision: Revision, message: &Value) ->
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let kind = if message.get("id").is_some() { "Request" } else { "Notification" };
     let document = schema_document(revision)?;
-    let definitions = document.get(definitions_key(document)).and_then(Value::as_object).ok_or("no definitions")?;
+    let definitions =
+        document.get(definitions_key(document)).and_then(Value::as_object).ok_or("no definitions")?;
     let sent = definitions.get(&format!("{side}{kind}"));
     // Where there is only one, it stands there itself.
     let all = sent.and_then(|sent| sent.get("anyOf")).and_then(Value::as_array);

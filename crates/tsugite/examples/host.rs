@@ -46,7 +46,9 @@ pub async fn host(command: impl Into<tsugite::client::Command>, url: String) -> 
                 let question = format!("{server} asks: {} [y/n] ", form.message);
                 async move {
                     match read(&question).await.as_deref() {
-                        Some("y") => FormResponse::accept(&json!({"sure": true})).unwrap_or(FormResponse::Cancel),
+                        Some("y") => {
+                            FormResponse::accept(&json!({"sure": true})).unwrap_or(FormResponse::Cancel)
+                        }
                         Some(_) => FormResponse::Decline,
                         None => FormResponse::Cancel,
                     }

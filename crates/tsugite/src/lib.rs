@@ -27,9 +27,9 @@ pub mod bus;
 #[cfg(feature = "client")]
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
 pub mod client;
+pub mod error;
 #[cfg(feature = "client")]
 mod int_map;
-pub mod error;
 mod lock;
 #[cfg(feature = "macros")]
 mod macros;
@@ -66,7 +66,7 @@ pub mod prelude {
     #[cfg(feature = "macros")]
     pub use crate::macros::{Form, handlers, prompt, resource, tool};
     pub use crate::server::{
-        Args, AskError, Context, Form, Headers, Json, ListKind, Principal, Prompt, Resource, State, Tool,
-        HandlerError,
+        Args, AskError, Context, Form, HandlerError, Headers, Json, ListKind, Principal, Prompt, Resource,
+        State, Tool,
     };
 }

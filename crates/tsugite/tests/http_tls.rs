@@ -28,7 +28,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use tsugite::client::{ErrorKind, ConnectStep};
+use tsugite::client::{ConnectStep, ErrorKind};
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 

@@ -22,7 +22,12 @@ pub(crate) fn measure() -> Result<(), String> {
             95.0,
             "",
         ),
-        Measurement::at_most("clean release build of a server with one tool", build_cpu_seconds(&folder)?, 90.0, " s of CPU"),
+        Measurement::at_most(
+            "clean release build of a server with one tool",
+            build_cpu_seconds(&folder)?,
+            90.0,
+            " s of CPU",
+        ),
     ];
     figures.extend(scaling::measure(&binary::bench_server(&folder)?, &folder)?);
     println!("\n{}", table(&figures));
@@ -175,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_goal_that_is_missed_is_told() {
-        let figures = [Measurement::at_most("a", 42.0, 42.0, ""), Measurement::at_most("b", 5.126, 5.0, " %")];
+        let figures =
+            [Measurement::at_most("a", 42.0, 42.0, ""), Measurement::at_most("b", 5.126, 5.0, " %")];
         let table = table(&figures);
         assert!(table.contains("| a | 42 | 42 | reached |"), "{table}");
         assert!(table.contains("| b | 5.13 % | 5 % | missed |"), "{table}");

@@ -63,7 +63,13 @@ fn instructions_per_call(server: &Path, folder: &Path, era: Era, crowd: Load) ->
 }
 
 /// The instructions of a whole run of the server.
-fn total_instructions(server: &Path, folder: &Path, era: Era, crowd: Load, calls: usize) -> Result<f64, String> {
+fn total_instructions(
+    server: &Path,
+    folder: &Path,
+    era: Era,
+    crowd: Load,
+    calls: usize,
+) -> Result<f64, String> {
     let (counted, said) = (folder.join("callgrind.out"), folder.join("callgrind.txt"));
     let port = TcpListener::bind("127.0.0.1:0")
         .and_then(|free| free.local_addr())
@@ -178,7 +184,10 @@ mod tests {
 
     #[test]
     fn the_total_is_read_where_valgrind_writes_it() {
-        assert_eq!(parse_total("version: 1\nevents: Ir\nfn=(1) main\n3 4\ntotals: 123456\n"), Some(123_456.0));
+        assert_eq!(
+            parse_total("version: 1\nevents: Ir\nfn=(1) main\n3 4\ntotals: 123456\n"),
+            Some(123_456.0)
+        );
         assert_eq!(parse_total("version: 1\n"), None);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::verdict::{self, ScenarioList, Results};
+use super::verdict::{self, Results, ScenarioList};
 use super::{Role, ScenarioSet, Suite};
 use crate::process;
 
@@ -103,7 +103,10 @@ mod tests {
         assert_eq!(failure_reason(Ok(true), failed), None);
         // Where a scenario allows an error, the suite is content with one.
         assert_eq!(failure_reason(Ok(true), crashed), None);
-        assert_eq!(failure_reason(Ok(false), crashed).unwrap(), "Client exited with code 1 Stderr: no answer");
+        assert_eq!(
+            failure_reason(Ok(false), crashed).unwrap(),
+            "Client exited with code 1 Stderr: no answer"
+        );
         assert_eq!(failure_reason(Ok(false), hung).unwrap(), "Client timed out after 20000ms");
         assert_eq!(failure_reason(Ok(false), failed).unwrap(), "");
         assert_eq!(failure_reason(Err("it hangs".to_owned()), "").unwrap(), "it hangs");
@@ -114,7 +117,11 @@ mod tests {
         for (program, code) in [("true", 0), ("false", 1), ("true by another name", 127)] {
             let mut command = process::program("sh", ["-c", &format!("{COMMAND} http://localhost:1")]);
             command.env(PROGRAM_VARIABLE, program).stderr(std::process::Stdio::null());
-            assert_eq!(process::run_with_timeout(SCENARIO_TIMEOUT, command).unwrap().code(), Some(code), "{program}");
+            assert_eq!(
+                process::run_with_timeout(SCENARIO_TIMEOUT, command).unwrap().code(),
+                Some(code),
+                "{program}"
+            );
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::count::Count;
 use crate::server::TestkitServer;
 use crate::{binary, node, process};
 use client::ScenarioRunner;
-use verdict::{ScenarioList, Results, Tally};
+use verdict::{Results, ScenarioList, Tally};
 
 /// What `cargo xtask test` does: our server, then our client.
 pub(crate) fn run_all(count: &mut Count) -> Result<(), String> {
@@ -64,9 +64,13 @@ impl ConformancePlan {
         let suite = Suite::install(role)?;
         // Held until the end: dropping it stops a server of ours.
         let judged = match (role, &self.url) {
-            (Role::Client, _) => TestSubject::ClientProgram(binary::build("conformance-client", &suite.folder)?),
+            (Role::Client, _) => {
+                TestSubject::ClientProgram(binary::build("conformance-client", &suite.folder)?)
+            }
             (Role::Server, Some(url)) => TestSubject::ServerAt(url.clone()),
-            (Role::Server, None) => TestSubject::OurServer(TestkitServer::start("conformance-server", &suite.folder)?),
+            (Role::Server, None) => {
+                TestSubject::OurServer(TestkitServer::start("conformance-server", &suite.folder)?)
+            }
         };
         let (mut lines, mut objections) = (Vec::new(), Vec::new());
         for set in &self.sets {
@@ -212,7 +216,9 @@ impl Suite {
         let found = match judged {
             TestSubject::OurServer(server) => self.run_server_set(set, &server.url(), &folder),
             TestSubject::ServerAt(url) => self.run_server_set(set, url, &folder),
-            TestSubject::ClientProgram(program) => ScenarioRunner { suite: self, set, program, folder: &folder }.run(&listed),
+            TestSubject::ClientProgram(program) => {
+                ScenarioRunner { suite: self, set, program, folder: &folder }.run(&listed)
+            }
         };
         Ok(Tally::evaluate(&listed, &found?, |note| println!("   {note}")))
     }
@@ -259,7 +265,8 @@ mod tests {
     fn the_full_suite_meets_a_client_only_if_it_is_named() {
         assert_eq!(sets(&["client"]), Ok(vec!["2025-11-25", "2026-07-28"]));
         assert_eq!(sets(&["client", "all"]), Ok(vec!["all"]));
-        let roles = ["server", "client"].map(|role| ConformancePlan::from_args(&[role]).map(|plan| plan.role));
+        let roles =
+            ["server", "client"].map(|role| ConformancePlan::from_args(&[role]).map(|plan| plan.role));
         assert_eq!(roles, [Ok(Role::Server), Ok(Role::Client)]);
     }
 

@@ -155,7 +155,10 @@ impl Verdict {
         let bad = |check: &&Value| matches!(check_member(check, "status"), "FAILURE" | "WARNING");
         let mut why: Vec<String> = checks.iter().filter(bad).map(describe_check).collect();
         for (_, id) in REQUIRED_CHECKS.iter().filter(|(name, _)| *name == scenario) {
-            if !checks.iter().any(|check| check_member(check, "id") == *id && check_member(check, "status") == "SUCCESS") {
+            if !checks
+                .iter()
+                .any(|check| check_member(check, "id") == *id && check_member(check, "status") == "SUCCESS")
+            {
                 why.push(format!("{id}: the suite does not insist on it, we do"));
             }
         }

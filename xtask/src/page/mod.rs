@@ -20,7 +20,8 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     let folder = process::target_dir()?.join("page");
     process::create_dir(&folder)?;
     let program = binary::tsugite(&folder)?;
-    let serve = process::program(&program, ["serve", "--listen", "127.0.0.1:0", "--allow-host", NON_LOOPBACK_HOST]);
+    let serve =
+        process::program(&program, ["serve", "--listen", "127.0.0.1:0", "--allow-host", NON_LOOPBACK_HOST]);
     let mut server = ListeningServer::start_tsugite(serve, &folder.join("server.txt"))?;
     let browser = Browser::start(&folder, NON_LOOPBACK_HOST)?;
     let port = server.endpoint;
@@ -111,7 +112,8 @@ impl PageCheck<'_> {
 
     /// Each button copies what stands in its box. Gives what the last has copied.
     fn check_copy_buttons(&mut self) -> Result<Value, String> {
-        let boxes = self.browser.evaluate("document.querySelectorAll('.snippet').length")?.as_u64().unwrap_or(0);
+        let boxes =
+            self.browser.evaluate("document.querySelectorAll('.snippet').length")?.as_u64().unwrap_or(0);
         let buttons = self.browser.evaluate("document.querySelectorAll('.snippet button').length")?;
         if boxes < 7 || buttons.as_u64() != Some(boxes) {
             return Err(format!("{buttons} buttons for {boxes} boxes"));

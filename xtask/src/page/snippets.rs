@@ -34,7 +34,11 @@ pub(super) fn run_snippets(found: &Value, program: &Path, folder: &Path) -> Resu
     let text = |id: &str| found.get(id).and_then(Value::as_str).unwrap_or_default();
     let succeeds = |words: &[&str]| {
         let said = folder.join("said.txt");
-        let (status, said) = process::output_with_timeout(COMMAND_TIMEOUT, process::program(program, words.iter().copied()), &said)?;
+        let (status, said) = process::output_with_timeout(
+            COMMAND_TIMEOUT,
+            process::program(program, words.iter().copied()),
+            &said,
+        )?;
         match status.success() {
             true => Ok(said),
             false => Err(format!("`tsugite {}` ended with {status}", words.join(" "))),

@@ -15,7 +15,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::count::Count;
-use crate::{node, python, process};
+use crate::{node, process, python};
 use table::Table;
 
 /// All of it. The rest is tried even if something has failed.

@@ -179,7 +179,9 @@ fn row(peer: ServerPeer, transport: &'static str, revision: &'static str) -> Row
 /// That a cell must work, or why it cannot. Those that must do so with the clients of other projects.
 fn expected(peer: ServerPeer, transport: &str, revision: &str, feature: &str) -> Result<(), &'static str> {
     match (peer, transport, revision, feature) {
-        (ServerPeer::TypeScript1 | ServerPeer::Everything, _, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
+        (ServerPeer::TypeScript1 | ServerPeer::Everything, _, "2026-07-28", _) => {
+            Err("1.x does not speak 2026-07-28")
+        }
         (_, _, "2025-03-26", "elicitation") => Err("2025-03-26 has no elicitation"),
         (_, _, "2024-11-05", "elicitation") => Err("2024-11-05 has no elicitation"),
         (_, "stdio", _, "resumption") => Err("stdio has no resumption: a pipe is not lost"),

@@ -118,7 +118,12 @@ impl Table {
         }
     }
 
-    fn insert(&mut self, number: usize, feature: &str, outcome: Result<(), String>) -> Result<(), &'static str> {
+    fn insert(
+        &mut self,
+        number: usize,
+        feature: &str,
+        outcome: Result<(), String>,
+    ) -> Result<(), &'static str> {
         if !self.rows.get(number).is_some_and(|row| row.features().contains(&feature)) {
             return Err("nobody has asked for this");
         }
@@ -139,7 +144,8 @@ impl Table {
 
     /// How many cells work, and how many do not although they must.
     pub(crate) fn count(&self) -> Count {
-        let passed = self.required_cells().filter(|(number, _, feature)| self.outcome(*number, feature).is_ok());
+        let passed =
+            self.required_cells().filter(|(number, _, feature)| self.outcome(*number, feature).is_ok());
         Count { passed: passed.count() as u64, failed: self.failures().len() as u64, skipped: 0 }
     }
 

@@ -6,8 +6,10 @@ use std::fmt::Write;
 pub(super) fn render(lines: &[String]) -> String {
     let lines: Vec<Vec<StyledText>> = lines.iter().map(|line| parse_styles(line)).collect();
     let last = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
-    let columns = lines.iter().map(|line| line.iter().map(StyledText::columns).sum::<usize>()).max().unwrap_or(0);
-    let (width, height) = (columns * CHAR_WIDTH / 10 + 2 * PADDING, last * LINE_HEIGHT + 2 * PADDING + TITLE_BAR_HEIGHT);
+    let columns =
+        lines.iter().map(|line| line.iter().map(StyledText::columns).sum::<usize>()).max().unwrap_or(0);
+    let (width, height) =
+        (columns * CHAR_WIDTH / 10 + 2 * PADDING, last * LINE_HEIGHT + 2 * PADDING + TITLE_BAR_HEIGHT);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
          <style>text {{ font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, \"DejaVu Sans Mono\", monospace; \
@@ -16,8 +18,11 @@ pub(super) fn render(lines: &[String]) -> String {
          <rect width=\"{width}\" height=\"{height}\" rx=\"10\" fill=\"#191613\"/>\n"
     );
     for (place, colour) in ["#c96f5b", "#dba468", "#86a97c"].into_iter().enumerate() {
-        let _ =
-            writeln!(svg, "<circle cx=\"{}\" cy=\"22\" r=\"6\" fill=\"{colour}\"/>", PADDING + 6 + place * 20);
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{}\" cy=\"22\" r=\"6\" fill=\"{colour}\"/>",
+            PADDING + 6 + place * 20
+        );
     }
     for (number, line) in lines.iter().enumerate() {
         let y = TITLE_BAR_HEIGHT + PADDING + number * LINE_HEIGHT + 11;

@@ -4,11 +4,11 @@
 //! what would change, `save` replaces files whole and keeps what was there. Comments and trailing commas are understood
 //! everywhere, since VS Code and Cursor write them.
 
-mod splice;
 pub(crate) mod diff;
 mod layout;
-pub(crate) mod save;
 mod parser;
+pub(crate) mod save;
+mod splice;
 
 #[cfg(test)]
 mod proptests;
@@ -17,7 +17,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-pub(crate) use parser::{JsonSyntaxError, NodeKind, Member, Node};
+pub(crate) use parser::{JsonSyntaxError, Member, Node, NodeKind};
 
 /// A text, and where its parts stand.
 pub(crate) struct Document {
@@ -95,17 +95,26 @@ impl Document {
     ) -> Result<Option<&'a Member>, EditError> {
         let NodeKind::Object(members) = &node.kind else {
             let says = format!("expected an object, found {}", node.kind.name());
-            return Err(EditError { line: self.line_number(node.start), field: field_path(above), message: says });
+            return Err(EditError {
+                line: self.line_number(node.start),
+                field: field_path(above),
+                message: says,
+            });
         };
         let mut found = members.iter().filter(|member| member.name == name);
         let Some(member) = found.next() else { return Ok(None) };
         match found.next() {
             None => Ok(Some(member)),
             Some(again) => {
-                let lines = format!("lines {} and {}", self.line_number(member.start), self.line_number(again.start));
+                let lines =
+                    format!("lines {} and {}", self.line_number(member.start), self.line_number(again.start));
                 let says = format!("it is there more than once, on {lines}");
                 let path: Vec<&str> = above.iter().copied().chain([name]).collect();
-                Err(EditError { line: self.line_number(again.start), field: field_path(&path), message: says })
+                Err(EditError {
+                    line: self.line_number(again.start),
+                    field: field_path(&path),
+                    message: says,
+                })
             }
         }
     }

@@ -77,12 +77,13 @@ impl OriginalFile {
         };
         match same {
             true => Ok(()),
-            false => {
-                Err(CliError::usage(format!("{} was changed by somebody else meanwhile", self.path.display()))
-                    .at_step("write")
-                    .detail("nothing was written")
-                    .hint("run it once more"))
-            }
+            false => Err(CliError::usage(format!(
+                "{} was changed by somebody else meanwhile",
+                self.path.display()
+            ))
+            .at_step("write")
+            .detail("nothing was written")
+            .hint("run it once more")),
         }
     }
 }
@@ -145,15 +146,18 @@ fn write_temp_file(change: &FileChange<'_>) -> Result<TempFile> {
     if let (None, Some(folder)) = (permissions, original.real_path.parent()) {
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     }
-    TempFile::write(&original.real_path, change.text, permissions, change.private).map_err(|error| failed(&error))
+    TempFile::write(&original.real_path, change.text, permissions, change.private)
+        .map_err(|error| failed(&error))
 }
 
 /// Keeps the old text, if there is one.
 fn back_up(original: &OriginalFile) -> Result<Option<PathBuf>> {
     let Some(found) = &original.contents else { return Ok(None) };
-    let failed = |error: &io::Error| write_error(&original.path, error).hint("the old text could not be kept");
+    let failed =
+        |error: &io::Error| write_error(&original.path, error).hint("the old text could not be kept");
     let first = with_suffix(&original.real_path, ".bak");
-    let later = (1..=MAX_NUMBERED_BACKUPS).map(|number| with_suffix(&original.real_path, &format!(".bak.{number}")));
+    let later =
+        (1..=MAX_NUMBERED_BACKUPS).map(|number| with_suffix(&original.real_path, &format!(".bak.{number}")));
     let all: Vec<PathBuf> = std::iter::once(first).chain(later).collect();
     let mut free = None;
     let mut oldest = None;
@@ -247,7 +251,9 @@ fn read_error(path: &Path, seen: impl Into<String>) -> CliError {
 }
 
 fn write_error(path: &Path, error: &io::Error) -> CliError {
-    CliError::usage(format!("{} cannot be written", path.display())).at_step("write").detail(error.to_string())
+    CliError::usage(format!("{} cannot be written", path.display()))
+        .at_step("write")
+        .detail(error.to_string())
 }
 
 /// Bytes of a file that is read. The largest of any host have a few dozen million.
@@ -355,7 +361,10 @@ mod tests {
         let changes: Vec<FileChange<'_>> =
             originals.iter().map(|original| FileChange { original, text: "ours", private: true }).collect();
         let failure = replace_all(&changes).unwrap_err();
-        assert!(failure.message.ends_with("other.json was changed by somebody else meanwhile"), "{failure:?}");
+        assert!(
+            failure.message.ends_with("other.json was changed by somebody else meanwhile"),
+            "{failure:?}"
+        );
         assert_eq!((fs::read(&one).unwrap(), fs::read(&other).unwrap()), (b"1".into(), b"theirs".into()));
         assert_eq!(folder.file_names(), ["one.json", "other.json"]);
     }
@@ -363,7 +372,8 @@ mod tests {
     #[test]
     fn what_was_replaced_is_put_back_if_another_cannot_be() {
         let folder = TempDir::new();
-        let (one, other, third) = (folder.join("one.json"), folder.join("other.json"), folder.join("third.json"));
+        let (one, other, third) =
+            (folder.join("one.json"), folder.join("other.json"), folder.join("third.json"));
         fs::write(&one, "1").unwrap();
         fs::write(&third, "3").unwrap();
         let mut originals = [&one, &other, &third].map(|path| OriginalFile::read(path).unwrap());

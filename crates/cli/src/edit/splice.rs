@@ -5,14 +5,19 @@
 
 use serde_json::{Map, Value};
 
-use super::layout::{Layout, indent_at_line_start, line_indent, is_indent, line_start};
-use super::parser::{WHITESPACE, Member, Node};
-use super::{EditError, Document};
+use super::layout::{Layout, indent_at_line_start, is_indent, line_indent, line_start};
+use super::parser::{Member, Node, WHITESPACE};
+use super::{Document, EditError};
 
 /// Some bytes, and what stands there instead.
 type Splice = (usize, usize, String);
 
-pub(super) fn set(document: &Document, path: &[&str], name: &str, value: &Value) -> Result<String, EditError> {
+pub(super) fn set(
+    document: &Document,
+    path: &[&str],
+    name: &str,
+    value: &Value,
+) -> Result<String, EditError> {
     let layout = Layout::detect(&document.text, &document.root);
     let mut node = &document.root;
     for (depth, part) in path.iter().enumerate() {
@@ -108,7 +113,9 @@ fn insert_into_empty(layout: &Layout<'_>, object: &Node, name: &str, value: &Val
     let newline = layout.newline;
     if said == open {
         let inside = match layout.multiline {
-            true => format!("{newline}{indent}{}{newline}{outer}", layout.multiline_member(name, value, &indent)),
+            true => {
+                format!("{newline}{indent}{}{newline}{outer}", layout.multiline_member(name, value, &indent))
+            }
             false => layout.inline_member(name, value),
         };
         return (open, close, inside);

@@ -101,7 +101,8 @@ fn render_catalog(offered: &Catalog) -> String {
             writeln!(text, "<details><summary>{} {title}<span>{names}</span></summary>\n<dl>", entries.len());
         for entry in entries {
             let _ = write!(text, "<dt><code>{}</code></dt>", escape_html(&entry.summary));
-            let about = entry.description.and_then(|about| about.lines().find(|line| !line.trim().is_empty()));
+            let about =
+                entry.description.and_then(|about| about.lines().find(|line| !line.trim().is_empty()));
             let _ = writeln!(text, "<dd>{}</dd>", escape_html(about.unwrap_or_default().trim()));
         }
         text.push_str("</dl>\n</details>\n");
@@ -152,8 +153,12 @@ mod tests {
     use super::*;
 
     fn start_page(name: &str, state: Result<Catalog, String>) -> StartPage {
-        let runs =
-            PageServer { name: name.to_owned(), version: None, title: Some("{{version}}".to_owned()), catalog: state };
+        let runs = PageServer {
+            name: name.to_owned(),
+            version: None,
+            title: Some("{{version}}".to_owned()),
+            catalog: state,
+        };
         StartPage { name: "shop".to_owned(), servers: vec![runs], example: None, is_public: false }
     }
 

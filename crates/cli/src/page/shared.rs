@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tsugite::client::{Client, ChangeFilter};
+use tsugite::client::{ChangeFilter, Client};
 
-use super::{StartPage, PageServer, render};
+use super::{PageServer, StartPage, render};
 use crate::catalog::Catalog;
 use crate::connection;
 

@@ -3,7 +3,7 @@
 use serde_json::Number;
 use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::elicitation::FieldValue;
-use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions};
+use tsugite::core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
 
 /// What was typed, as a value that fits the field. Choices are named by their value, their title or their number.
 pub(super) fn parse(name: &str, field: &Field, text: &str) -> Result<FieldValue, String> {

@@ -112,7 +112,8 @@ mod tests {
             TitledOption { value: "s".to_owned(), title: "Small".to_owned() },
             TitledOption { value: "l".to_owned(), title: "Large".to_owned() },
         ];
-        let sizes = FieldKind::Choice { options: ChoiceOptions::Titled(sizes), default: Some("s".to_owned()) };
+        let sizes =
+            FieldKind::Choice { options: ChoiceOptions::Titled(sizes), default: Some("s".to_owned()) };
         let schema = FormSchema::new()
             .required_field("name", Field::text())
             .required_field("count", count)

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::Args;
-use tsugite::client::{FormResponse, ClientBuilder, UrlResponse};
+use tsugite::client::{ClientBuilder, FormResponse, UrlResponse};
 use tsugite::core::protocol::Role;
 use tsugite::core::protocol::content::SamplingBlock;
 use tsugite::core::protocol::elicitation::{FormParams, UrlParams};
@@ -18,12 +18,12 @@ use tsugite::core::protocol::roots::Root;
 use tsugite::core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
 use tsugite::core::revision::RpcError;
 
-use crate::error::{CliError, Result};
-use crate::suggest::did_you_mean;
-use crate::options::parse_pair;
 use crate::console::Console;
+use crate::error::{CliError, Result};
+use crate::options::parse_pair;
+use crate::suggest::did_you_mean;
 pub(crate) use field::parse_bool;
-pub(crate) use prompter::{TerminalPrompter, Prompter};
+pub(crate) use prompter::{Prompter, TerminalPrompter};
 
 /// Answers that are given beforehand.
 #[derive(Debug, Default, Args)]
@@ -69,10 +69,11 @@ impl ServerRequestHandler {
     pub(crate) fn register(self: &Arc<Self>, connecting: ClientBuilder) -> Result<ClientBuilder> {
         let (forms, pages, model, logs) =
             (Arc::clone(self), Arc::clone(self), Arc::clone(self), Arc::clone(&self.console));
-        let mut connecting = connecting.on_log(move |log| logs.note(&format_log(&log))).on_elicit_form(move |form| {
-            let asked = Arc::clone(&forms);
-            ask_blocking(move || asked.answer_form(&form), FormResponse::Cancel)
-        });
+        let mut connecting =
+            connecting.on_log(move |log| logs.note(&format_log(&log))).on_elicit_form(move |form| {
+                let asked = Arc::clone(&forms);
+                ask_blocking(move || asked.answer_form(&form), FormResponse::Cancel)
+            });
         if self.console.is_interactive() {
             connecting = connecting.on_elicit_url(move |page| {
                 let asked = Arc::clone(&pages);
@@ -86,7 +87,8 @@ impl ServerRequestHandler {
             });
         }
         if !self.preset.roots.is_empty() {
-            let roots: Result<Vec<Root>> = self.preset.roots.iter().map(|path| root_from_path(path)).collect();
+            let roots: Result<Vec<Root>> =
+                self.preset.roots.iter().map(|path| root_from_path(path)).collect();
             connecting = connecting.roots(roots?);
         }
         Ok(connecting)
@@ -146,7 +148,8 @@ impl ServerRequestHandler {
         let given = match form::prefill(schema, &answers) {
             Ok(given) => given,
             Err(wrong) => {
-                self.state().answer_error = Some(CliError::usage(format!("--answer {wrong}")).at_step("answer"));
+                self.state().answer_error =
+                    Some(CliError::usage(format!("--answer {wrong}")).at_step("answer"));
                 return FormResponse::Cancel;
             }
         };
@@ -162,7 +165,9 @@ impl ServerRequestHandler {
             .required
             .iter()
             .flatten()
-            .filter(|name| schema.properties.get(name).is_some_and(|field| field::default_text(field).is_none()))
+            .filter(|name| {
+                schema.properties.get(name).is_some_and(|field| field::default_text(field).is_none())
+            })
             .collect();
         let names = if needed.is_empty() { names.iter().collect() } else { needed };
         let names: Vec<String> = names.iter().map(|name| format!("--answer {name}=…")).collect();

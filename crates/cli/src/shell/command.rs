@@ -6,11 +6,11 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use super::completion::CommandSpec;
-use crate::error::{ExitStatus, CliError, Result};
-use crate::suggest::did_you_mean;
-use crate::options::parse_pair;
-use crate::console::write_note;
 use crate::connection::Connection;
+use crate::console::write_note;
+use crate::error::{CliError, ExitStatus, Result};
+use crate::options::parse_pair;
+use crate::suggest::did_you_mean;
 use crate::verbs::{call, complete, info, list, listen, ping, prompt, raw, read};
 
 /// A line of the shell.

@@ -7,8 +7,8 @@ use tsugite::core::protocol::completion::{Argument, CompleteParams, CompletionCo
 use super::uri_template::{self, TemplatePosition};
 use super::words::{self, PartialLine};
 use crate::catalog::Catalog;
-use crate::schema;
 use crate::console::sanitize;
+use crate::schema;
 
 /// Something that could stand where somebody types.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,10 @@ pub(super) struct Completer<'a> {
 impl Completer<'_> {
     /// What could stand at the end of `line`, and where that begins.
     pub(super) fn candidates(&self, line: &str) -> (usize, Vec<Candidate>) {
-        let Some(PartialLine { words: before, partial_word: last, start }) = words::parse_partial(line) else { return (line.len(), Vec::new()) };
+        let Some(PartialLine { words: before, partial_word: last, start }) = words::parse_partial(line)
+        else {
+            return (line.len(), Vec::new());
+        };
         let found = match before.split_first() {
             None => self.complete_command(&last),
             Some((command, rest)) => self.complete_argument(command, rest, &last),
@@ -63,7 +66,9 @@ impl Completer<'_> {
         match (command, rest.as_slice()) {
             ("call", []) => matching_words(offered.tools.iter().map(|tool| tool.name.as_str()), begun),
             ("call", [tool, given @ ..]) => self.complete_tool_arguments(tool, given, begun),
-            ("prompt", []) => matching_words(offered.prompts.iter().map(|prompt| prompt.name.as_str()), begun),
+            ("prompt", []) => {
+                matching_words(offered.prompts.iter().map(|prompt| prompt.name.as_str()), begun)
+            }
             ("prompt", [prompt, given @ ..]) => self.complete_prompt_arguments(prompt, given, begun),
             ("read", []) => self.complete_uris(begun, true),
             ("listen", _) => self.complete_uris(begun, false),
@@ -98,7 +103,10 @@ impl Completer<'_> {
             }
             None => Vec::new(),
         };
-        self::argument_values(name, values.iter().map(String::as_str).filter(|known| known.starts_with(value)))
+        self::argument_values(
+            name,
+            values.iter().map(String::as_str).filter(|known| known.starts_with(value)),
+        )
     }
 
     fn complete_prompt_arguments(&self, prompt: &str, given: &[String], begun: &str) -> Vec<Candidate> {
@@ -132,7 +140,12 @@ impl Completer<'_> {
                 }
                 Some(TemplatePosition::Variable(variable)) => {
                     let reference = Reference::resource(&template.uri_template);
-                    let said = self.query_server(reference, variable.name, &variable.prefix, variable.earlier_variables.clone());
+                    let said = self.query_server(
+                        reference,
+                        variable.name,
+                        &variable.prefix,
+                        variable.earlier_variables.clone(),
+                    );
                     found.extend(said.iter().filter_map(|value| {
                         let (uri, is_whole) = variable.expand(value);
                         candidate(value, &uri, is_whole)
@@ -175,7 +188,13 @@ impl Completer<'_> {
         }
     }
 
-    fn query_server(&self, reference: Reference, name: &str, begun: &str, known: OrderedMap<String>) -> Vec<String> {
+    fn query_server(
+        &self,
+        reference: Reference,
+        name: &str,
+        begun: &str,
+        known: OrderedMap<String>,
+    ) -> Vec<String> {
         let mut params = CompleteParams::new(reference, Argument::new(name, begun));
         if !known.is_empty() {
             params = params.context(CompletionContext::new().arguments(known));
@@ -288,8 +307,10 @@ mod tests {
         };
         let knowledge = Completer { commands: &commands, catalog: &offered, query: &ask };
         let (start, found) = knowledge.candidates(line);
-        let lines =
-            found.into_iter().map(|candidate| format!("{}{}", &line[..start], candidate.replacement)).collect();
+        let lines = found
+            .into_iter()
+            .map(|candidate| format!("{}{}", &line[..start], candidate.replacement))
+            .collect();
         (lines, asked.into_inner())
     }
 
@@ -353,10 +374,19 @@ mod tests {
 
     #[test]
     fn completion_itself_is_completed() {
-        assert_eq!(local_completions_for("complete "), ["complete review ", "complete demo://cities/{country}/{city} "]);
-        assert_eq!(local_completions_for("complete review "), ["complete review code ", "complete review language "]);
+        assert_eq!(
+            local_completions_for("complete "),
+            ["complete review ", "complete demo://cities/{country}/{city} "]
+        );
+        assert_eq!(
+            local_completions_for("complete review "),
+            ["complete review code ", "complete review language "]
+        );
         assert_eq!(local_completions_for("complete demo://cities/{country}/{city} ci").len(), 1);
         assert_eq!(completions_for("complete review language r").0.len(), 2);
-        assert_eq!(local_completions_for("complete review language r "), ["complete review language r code="]);
+        assert_eq!(
+            local_completions_for("complete review language r "),
+            ["complete review language r code="]
+        );
     }
 }

@@ -75,7 +75,8 @@ fn rewrite(path: &Path, lines: &[String]) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut text = lines.join("\n");
     text.push('\n');
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&beside)?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&beside)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(beside, path)
@@ -124,7 +125,10 @@ mod tests {
         let all: Vec<String> = (0..=2 * MAX_LINES).map(|number| number.to_string()).collect();
         history.append(&all.join("\n")).unwrap();
         let (_, lines) = History::open(path.clone()).unwrap();
-        assert_eq!((lines.len(), lines[0].as_str(), lines[MAX_LINES - 1].as_str()), (MAX_LINES, "1001", "2000"));
+        assert_eq!(
+            (lines.len(), lines[0].as_str(), lines[MAX_LINES - 1].as_str()),
+            (MAX_LINES, "1001", "2000")
+        );
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), MAX_LINES);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         // One line may be longer than all there shall be, and no text at all.
@@ -139,6 +143,10 @@ mod tests {
     #[test]
     fn a_blank_before_it_keeps_a_line_out() {
         assert!(should_keep("list", None) && should_keep("list", Some("ping")));
-        assert!(!should_keep(" call login key=x", None) && !should_keep("", None) && !should_keep("list", Some("list")));
+        assert!(
+            !should_keep(" call login key=x", None)
+                && !should_keep("", None)
+                && !should_keep("list", Some("list"))
+        );
     }
 }

@@ -9,9 +9,9 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use tsugite::client::Change;
 
-use crate::error::Result;
 use crate::catalog::Catalog;
 use crate::connection::Connection;
+use crate::error::Result;
 
 /// What is offered, and what is known of the server beside.
 #[derive(Default)]
@@ -108,7 +108,13 @@ fn difference(before: &Catalog, now: &Catalog) -> Option<String> {
     (!told.is_empty()).then(|| told.trim_end().to_owned())
 }
 
-fn compare_lists<T: Serialize>(told: &mut String, list: &str, before: &[T], now: &[T], name: fn(&T) -> &String) {
+fn compare_lists<T: Serialize>(
+    told: &mut String,
+    list: &str,
+    before: &[T],
+    now: &[T],
+    name: fn(&T) -> &String,
+) {
     let missing = |one: &[T], other: &[T], sign: char| -> Vec<String> {
         let gone = one.iter().filter(|item| other.iter().all(|known| name(known) != name(item)));
         gone.map(|item| format!("{sign} {}", name(item))).collect()

@@ -20,20 +20,25 @@ use tokio::sync::mpsc;
 use tsugite::client::Client;
 use tsugite::core::protocol::completion::CompleteParams;
 
-use crate::server_requests::{ServerRequestHandler, PresetAnswers};
-use crate::error::{ExitStatus, CliError, Result};
-use crate::options::CommonOptions;
-use crate::console::Console;
 use crate::connection::Connection;
+use crate::console::Console;
+use crate::error::{CliError, ExitStatus, Result};
+use crate::options::CommonOptions;
+use crate::server_requests::{PresetAnswers, ServerRequestHandler};
 use crate::signals::{SignalEvent, Signals};
 use crate::target::ResolvedTarget;
 use command::Command;
 use completion::Completer;
-use editor::{CompleteFn, LineReader, LineInput};
+use editor::{CompleteFn, LineInput, LineReader};
 use live_catalog::LiveCatalog;
 
 /// Connects, and does what is typed until there is no more. `label` stands before the prompt.
-pub(crate) async fn run(found: ResolvedTarget, common: CommonOptions, replies: PresetAnswers, label: &str) -> Result<()> {
+pub(crate) async fn run(
+    found: ResolvedTarget,
+    common: CommonOptions,
+    replies: PresetAnswers,
+    label: &str,
+) -> Result<()> {
     let cannot = |error: std::io::Error| CliError::usage("the shell cannot begin").detail(error.to_string());
     let signals = Signals::listen().map_err(cannot)?;
     let screen = Arc::new(Console::for_shell(common.json));
@@ -50,7 +55,14 @@ pub(crate) async fn run(found: ResolvedTarget, common: CommonOptions, replies: P
     let session = Connection::open_with(found, &common, Arc::new(interview), screen, move |connecting| {
         connecting.on_change(move |change| told.notify_changed(&change))
     });
-    let mut shell = Repl { lines, signals, catalog: names, completion_queries: asked, is_interactive: is_typed, last_failure: ExitStatus::Success };
+    let mut shell = Repl {
+        lines,
+        signals,
+        catalog: names,
+        completion_queries: asked,
+        is_interactive: is_typed,
+        last_failure: ExitStatus::Success,
+    };
     let session = tokio::select! {
         biased;
         () = shell.signals.stop_requested() => return Err(CliError::silent(ExitStatus::Interrupted)),
@@ -180,7 +192,11 @@ impl Repl {
         self.lines.cancel_prompt();
         match outcome {
             // That is how it ends.
-            Err(failure) if is_listening && failure.exit == ExitStatus::Interrupted && self.is_interactive => Ok(true),
+            Err(failure)
+                if is_listening && failure.exit == ExitStatus::Interrupted && self.is_interactive =>
+            {
+                Ok(true)
+            }
             Err(failure) => Err(session.request_handler.answer_error().unwrap_or(failure)),
             Ok(()) => {
                 self.catalog.mark_connected();
@@ -215,7 +231,8 @@ impl Repl {
 
     /// Tells a failure and goes on, unless it was to end all.
     fn report_error(&mut self, failure: &CliError, session: &Connection) -> Result<()> {
-        let all = failure.exit == ExitStatus::Interrupted && (failure.message.is_empty() || !self.is_interactive);
+        let all =
+            failure.exit == ExitStatus::Interrupted && (failure.message.is_empty() || !self.is_interactive);
         if all {
             return Err(CliError::silent(ExitStatus::Interrupted));
         }

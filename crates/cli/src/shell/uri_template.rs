@@ -30,7 +30,15 @@ pub(super) struct TemplateVariable<'a> {
 impl TemplateVariable<'_> {
     /// The URI with this value, and whether it is whole.
     pub(super) fn expand(&self, value: &str) -> (String, bool) {
-        (format!("{}{}{}", self.uri_prefix, percent_encode(value, self.allows_reserved), self.literal_suffix), self.is_last)
+        (
+            format!(
+                "{}{}{}",
+                self.uri_prefix,
+                percent_encode(value, self.allows_reserved),
+                self.literal_suffix
+            ),
+            self.is_last,
+        )
     }
 }
 
@@ -44,7 +52,10 @@ pub(super) fn match_template<'a>(template: &'a str, typed: &str) -> Option<Templ
         if let Some(missing) = given.strip_prefix(left) {
             // Where a variable begins it may be typed; nothing is missing then.
             if !missing.is_empty() || behind.is_empty() {
-                return Some(TemplatePosition::Literal(format!("{}{given}", typed.get(..done)?), behind.is_empty()));
+                return Some(TemplatePosition::Literal(
+                    format!("{}{given}", typed.get(..done)?),
+                    behind.is_empty(),
+                ));
             }
         } else if !left.starts_with(given) {
             return None;
@@ -135,7 +146,9 @@ mod tests {
     /// The variable, its beginning, and the URI with `value` in it.
     fn variable(template: &str, typed: &str, value: &str) -> Option<(String, String, (String, bool))> {
         match match_template(template, typed)? {
-            TemplatePosition::Variable(found) => Some((found.name.to_owned(), found.prefix.clone(), found.expand(value))),
+            TemplatePosition::Variable(found) => {
+                Some((found.name.to_owned(), found.prefix.clone(), found.expand(value)))
+            }
             TemplatePosition::Literal(..) => None,
         }
     }

@@ -36,7 +36,9 @@ pub(super) fn parse_partial(line: &str) -> Option<PartialLine> {
     }
     match reader.state {
         SplitState::Comment => None,
-        SplitState::BetweenWords => Some(PartialLine { words: reader.words, partial_word: String::new(), start: line.len() }),
+        SplitState::BetweenWords => {
+            Some(PartialLine { words: reader.words, partial_word: String::new(), start: line.len() })
+        }
         _ => Some(PartialLine { words: reader.words, partial_word: reader.word, start: reader.start }),
     }
 }
@@ -155,7 +157,9 @@ mod tests {
 
     #[test]
     fn what_is_being_typed_is_known_with_its_place() {
-        let at = |line: &str| parse_partial(line).map(|typed| (typed.words.len(), typed.partial_word, typed.start));
+        let at = |line: &str| {
+            parse_partial(line).map(|typed| (typed.words.len(), typed.partial_word, typed.start))
+        };
         assert_eq!(at(""), Some((0, String::new(), 0)));
         assert_eq!(at("ca"), Some((0, "ca".to_owned(), 0)));
         assert_eq!(at("call "), Some((1, String::new(), 5)));

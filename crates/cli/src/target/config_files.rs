@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tsugite::client::servers::{ServerEntryError, ServerEntry};
+use tsugite::client::servers::{ServerEntry, ServerEntryError};
 
-use super::hosts::{ConfigDirs, ConfigSection, ConfigLocation};
+use super::hosts::{ConfigDirs, ConfigLocation, ConfigSection};
 use super::lookup;
 use crate::edit::save::OriginalFile;
-use crate::edit::{JsonSyntaxError, EditError, Document, NodeKind, Member, Node, field_path};
+use crate::edit::{Document, EditError, JsonSyntaxError, Member, Node, NodeKind, field_path};
 use crate::error::CliError;
 
 /// A list, and those who read it.
@@ -93,7 +93,8 @@ pub(crate) fn list_path(document: &Document, part: &ConfigSection) -> Result<Opt
             Ok(there(&path)?.map(|_| owned(&path)))
         }
         ConfigSection::TopLevel => {
-            let settings = document.find(&["mcp"])?.is_some_and(|node| matches!(node.kind, NodeKind::Object(_)));
+            let settings =
+                document.find(&["mcp"])?.is_some_and(|node| matches!(node.kind, NodeKind::Object(_)));
             let lists = LIST_PATHS.iter().filter(|path| settings || path.len() == 1);
             let mut found: Option<&[&str]> = None;
             for path in lists {
@@ -101,9 +102,15 @@ pub(crate) fn list_path(document: &Document, part: &ConfigSection) -> Result<Opt
                     (None, _) => {}
                     (Some(_), None) => found = Some(path),
                     (Some(at), Some(before)) => {
-                        let says =
-                            format!("there is `{}` too, and only one of them can be meant", field_path(before));
-                        return Err(EditError { line: document.line_number(at), field: field_path(path), message: says });
+                        let says = format!(
+                            "there is `{}` too, and only one of them can be meant",
+                            field_path(before)
+                        );
+                        return Err(EditError {
+                            line: document.line_number(at),
+                            field: field_path(path),
+                            message: says,
+                        });
                     }
                 }
             }
@@ -129,7 +136,9 @@ impl ConfigFile {
         let said = match lookup::read_servers(place, |name| std::env::var(name).ok()) {
             Ok(file) => file.servers,
             Err(error) if error.has_no_server_list() || error.is_not_found() => Vec::new(),
-            Err(error) => return Err(ConfigFileError { message: error.to_string(), ..ConfigFileError::default() }),
+            Err(error) => {
+                return Err(ConfigFileError { message: error.to_string(), ..ConfigFileError::default() });
+            }
         };
         let mut servers: Vec<ListedServer<'_>> = Vec::new();
         for member in self.list().map(Node::members).unwrap_or_default() {
@@ -158,7 +167,8 @@ impl ConfigFile {
         let message = message.unwrap_or(&whole).to_owned();
         let names = self.list_names();
         // The reader of files has seen only the list.
-        let known = if names.first() == Some(&"projects") { "mcpServers".to_owned() } else { field_path(&names) };
+        let known =
+            if names.first() == Some(&"projects") { "mcpServers".to_owned() } else { field_path(&names) };
         let at = self.list().and_then(|list| locate(list, &known, entry.field()));
         let shown = entry.field().strip_prefix(&known).map(|rest| format!("{}{rest}", field_path(&names)));
         let field = Some(shown.unwrap_or_else(|| entry.field().to_owned()));
@@ -205,7 +215,9 @@ fn locate(node: &Node, own: &str, wanted: &str) -> Option<usize> {
 impl ConfigFileError {
     /// As a failure of a verb that needs the file.
     pub(crate) fn to_cli_error(&self, place: &ConfigLocation) -> CliError {
-        CliError::usage(format!("{} cannot be read", place.describe())).at_step("read").detail(self.to_string())
+        CliError::usage(format!("{} cannot be read", place.describe()))
+            .at_step("read")
+            .detail(self.to_string())
     }
 }
 

@@ -73,7 +73,11 @@ impl ConfigDirs {
     /// Where a name without anything before it is looked for.
     pub(crate) fn own_locations(&self) -> Vec<ConfigLocation> {
         let user = self.config.as_ref().map(|config| config.join("tsugite").join("mcp.json"));
-        [Some(".mcp.json".into()), Some("mcp.json".into()), user].into_iter().flatten().map(top_level).collect()
+        [Some(".mcp.json".into()), Some("mcp.json".into()), user]
+            .into_iter()
+            .flatten()
+            .map(top_level)
+            .collect()
     }
 
     /// Where a host looks, the nearest first; `None` for a host that is not known.
@@ -91,7 +95,9 @@ impl ConfigDirs {
             "claude-code" => {
                 // What belongs to one person in one project comes before what the project shares.
                 let scopes = [Scope::Local, Scope::Project, Scope::Global];
-                return Some(scopes.into_iter().filter_map(|scope| self.scoped_location(host, scope)).collect());
+                return Some(
+                    scopes.into_iter().filter_map(|scope| self.scoped_location(host, scope)).collect(),
+                );
             }
             _ => return None,
         };
@@ -102,9 +108,12 @@ impl ConfigDirs {
 impl ConfigDirs {
     /// Where a host, or this program, lists what has this scope; `None` if it lists such a thing nowhere.
     pub(crate) fn scoped_location(&self, host: &str, scope: Scope) -> Option<ConfigLocation> {
-        let claude = |part: ConfigSection| self.claude.clone().map(|path| ConfigLocation { path, section: part });
+        let claude =
+            |part: ConfigSection| self.claude.clone().map(|path| ConfigLocation { path, section: part });
         match (host, scope) {
-            (OWN_HOST, Scope::Global) => self.config.as_ref().map(|config| top_level(config.join("tsugite/mcp.json"))),
+            (OWN_HOST, Scope::Global) => {
+                self.config.as_ref().map(|config| top_level(config.join("tsugite/mcp.json")))
+            }
             (OWN_HOST | "claude-code", Scope::Project) => Some(top_level(".mcp.json".into())),
             ("claude-code", Scope::Global) => claude(ConfigSection::ClaudeUser),
             ("claude-code", Scope::Local) => claude(ConfigSection::ClaudeProject(self.current_dir.clone())),
@@ -121,9 +130,9 @@ impl ConfigDirs {
     pub(crate) fn all_locations(&self) -> Vec<(ConfigLocation, Vec<&'static str>)> {
         let mut all: Vec<(ConfigLocation, Vec<&'static str>)> = Vec::new();
         let own = self.own_locations().into_iter().map(|place| (place, OWN_HOST));
-        let theirs = HOSTS
-            .into_iter()
-            .flat_map(|host| self.host_locations(host).unwrap_or_default().into_iter().map(move |place| (place, host)));
+        let theirs = HOSTS.into_iter().flat_map(|host| {
+            self.host_locations(host).unwrap_or_default().into_iter().map(move |place| (place, host))
+        });
         for (place, host) in own.chain(theirs) {
             match all.iter_mut().find(|(known, _)| known.is_same_list(&place)) {
                 Some((_, hosts)) if hosts.contains(&host) => {}
@@ -156,7 +165,9 @@ impl ConfigLocation {
     /// The file, and which part of it.
     pub(crate) fn describe(&self) -> String {
         match &self.section {
-            ConfigSection::ClaudeProject(project) => format!("{}, for {}", self.path.display(), project.display()),
+            ConfigSection::ClaudeProject(project) => {
+                format!("{}, for {}", self.path.display(), project.display())
+            }
             ConfigSection::TopLevel | ConfigSection::ClaudeUser => self.path.display().to_string(),
         }
     }

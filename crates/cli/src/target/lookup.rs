@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use tsugite::client::servers::{ServersFileError, ServerEntry, ServersFile, ConnectionConfig};
+use tsugite::client::servers::{ConnectionConfig, ServerEntry, ServersFile, ServersFileError};
 
-use super::hosts::{ConfigDirs, HOSTS, ConfigSection, ConfigLocation};
+use super::hosts::{ConfigDirs, ConfigLocation, ConfigSection, HOSTS};
 use super::{config_files, is_url};
 use crate::edit::Document;
 use crate::error::{CliError, Result};
-use crate::suggest::did_you_mean;
 use crate::options::CommonOptions;
+use crate::suggest::did_you_mean;
 
 /// What a file says under a name, and which list it stands in.
 pub(crate) type FoundServer = (ServerEntry, ConfigLocation);
@@ -24,7 +24,12 @@ pub(super) fn find_by_name(name: &str, folders: &ConfigDirs, common: &CommonOpti
 }
 
 /// `HOST:MCP_NAME`.
-pub(super) fn find_in_host(host: &str, name: &str, folders: &ConfigDirs, common: &CommonOptions) -> Result<FoundServer> {
+pub(super) fn find_in_host(
+    host: &str,
+    name: &str,
+    folders: &ConfigDirs,
+    common: &CommonOptions,
+) -> Result<FoundServer> {
     match folders.host_locations(host) {
         Some(places) => {
             let hint = format!("`tsugite config add {name} TARGET --to {host}` writes one there");
@@ -73,7 +78,10 @@ pub(super) fn missing_name_error(path: &Path, common: &CommonOptions) -> CliErro
 }
 
 /// All servers of a file, with their names: each as it is reached, or what is wrong with it.
-pub(super) fn servers_in_file(path: &Path, common: &CommonOptions) -> Result<Vec<(String, Result<ConnectionConfig>)>> {
+pub(super) fn servers_in_file(
+    path: &Path,
+    common: &CommonOptions,
+) -> Result<Vec<(String, Result<ConnectionConfig>)>> {
     let place = ConfigLocation { path: path.to_owned(), section: ConfigSection::TopLevel };
     let file = read_list(&place, common).map_err(|error| match error.is_not_found() {
         true => CliError::usage(format!("there is no file {}", path.display())).at_step("name"),
@@ -84,7 +92,12 @@ pub(super) fn servers_in_file(path: &Path, common: &CommonOptions) -> Result<Vec
 }
 
 /// Looks through lists; `otherwise` is what to try if it stands in none.
-fn search(name: &str, places: &[ConfigLocation], common: &CommonOptions, otherwise: Option<String>) -> Result<FoundServer> {
+fn search(
+    name: &str,
+    places: &[ConfigLocation],
+    common: &CommonOptions,
+    otherwise: Option<String>,
+) -> Result<FoundServer> {
     let mut looked = String::from("looked in");
     let mut names = Vec::new();
     for place in places {
@@ -122,7 +135,8 @@ fn search(name: &str, places: &[ConfigLocation], common: &CommonOptions, otherwi
             // Two places may be one file.
             names.sort();
             names.dedup();
-            let known: Vec<String> = names.iter().take(MAX_SHOWN_NAMES).map(|name| format!("`{name}`")).collect();
+            let known: Vec<String> =
+                names.iter().take(MAX_SHOWN_NAMES).map(|name| format!("`{name}`")).collect();
             failure.hint(format!("listed are {}", known.join(", ")))
         }
     };
@@ -137,7 +151,9 @@ pub(super) fn ensure_usable((listed, place): FoundServer) -> Result<ConnectionCo
     // Where it stands, as long as nobody changes the file.
     let opened = config_files::open(&place).ok().flatten();
     let unusable = |seen: String| {
-        CliError::usage(format!("`{}` in {} cannot be used", listed.name, place.describe())).at_step("name").detail(seen)
+        CliError::usage(format!("`{}` in {} cannot be used", listed.name, place.describe()))
+            .at_step("name")
+            .detail(seen)
     };
     match listed.connection {
         Ok(ConnectionConfig::Url { ref url, .. }) if !is_url(url).unwrap_or_default() => {
@@ -181,7 +197,9 @@ pub(crate) fn read_servers(
         ConfigSection::TopLevel => return ServersFile::read_with(&place.path, lookup),
         ConfigSection::ClaudeUser => vec!["mcpServers"],
         // A folder with another name than text has no list.
-        ConfigSection::ClaudeProject(project) => vec!["projects", project.to_str().unwrap_or_default(), "mcpServers"],
+        ConfigSection::ClaudeProject(project) => {
+            vec!["projects", project.to_str().unwrap_or_default(), "mcpServers"]
+        }
     };
     // Whatever is wrong with the file is said by whoever reads files.
     let text = std::fs::read_to_string(&place.path).ok().map(Document::parse);

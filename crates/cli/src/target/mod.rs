@@ -29,10 +29,17 @@ pub(crate) struct ResolvedTarget {
 }
 
 /// Finds the server that the words of a verb begin with, or that stands after `--`. Gives what is left of the words.
-pub(crate) fn resolve(words: Vec<String>, common: &CommonOptions, verb: &str) -> Result<(ResolvedTarget, Vec<String>)> {
+pub(crate) fn resolve(
+    words: Vec<String>,
+    common: &CommonOptions,
+    verb: &str,
+) -> Result<(ResolvedTarget, Vec<String>)> {
     if let Some(program) = common.command.first() {
         let place = format!("`{}`", program.to_string_lossy());
-        return Ok((ResolvedTarget { target: Target::Command(common.command.clone()), display_name: place }, words));
+        return Ok((
+            ResolvedTarget { target: Target::Command(common.command.clone()), display_name: place },
+            words,
+        ));
     }
     let mut words = words.into_iter();
     let Some(word) = words.next() else {
@@ -71,7 +78,10 @@ pub(crate) fn resolve_many(words: &[String], common: &CommonOptions) -> Result<V
 }
 
 /// Every server of a file that is not switched off; or why it cannot be used.
-pub(crate) fn resolve_file(path: &std::path::Path, common: &CommonOptions) -> Result<Vec<Result<NamedTarget>>> {
+pub(crate) fn resolve_file(
+    path: &std::path::Path,
+    common: &CommonOptions,
+) -> Result<Vec<Result<NamedTarget>>> {
     let listed = lookup::servers_in_file(path, common)?;
     Ok(listed
         .into_iter()
@@ -116,7 +126,10 @@ fn is_name_char(letter: char) -> bool {
 
 fn resolve_word(word: &str, common: &CommonOptions) -> Result<ResolvedTarget> {
     if word == "demo" {
-        return Ok(ResolvedTarget { target: Target::Demo, display_name: "the built-in demo server".to_owned() });
+        return Ok(ResolvedTarget {
+            target: Target::Demo,
+            display_name: "the built-in demo server".to_owned(),
+        });
     }
     if is_url(word)? {
         return Ok(ResolvedTarget { target: Target::Url(word.to_owned()), display_name: word.to_owned() });

@@ -3,10 +3,10 @@
 use clap::Args;
 use tsugite::bridge::Bridge as Span;
 
-use crate::serve_options::ServeOptions;
+use crate::connection;
 use crate::error::Result;
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions};
-use crate::connection;
+use crate::serve_options::ServeOptions;
 use crate::target;
 
 /// Serve a server on another transport, and for every revision

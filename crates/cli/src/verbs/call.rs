@@ -9,14 +9,14 @@ use tsugite::core::protocol::tools::{self, CallResult, Tool};
 
 use super::take_first;
 use crate::arguments;
-use crate::server_requests::PresetAnswers;
-use crate::error::{ExitStatus, CliError, Result};
-use crate::suggest::did_you_mean;
 use crate::catalog::list_error;
+use crate::connection::Connection;
+use crate::console::Console;
+use crate::error::{CliError, ExitStatus, Result};
 use crate::options::CommonOptions;
 use crate::output;
-use crate::console::Console;
-use crate::connection::Connection;
+use crate::server_requests::PresetAnswers;
+use crate::suggest::did_you_mean;
 use crate::target;
 
 /// Call a tool
@@ -65,10 +65,13 @@ impl ToolCall {
         let Self { name, words, output } = self;
         let tool = find_tool(session, name).await?;
         let schema = Value::Object(tool.input_schema.keywords().clone());
-        let arguments = arguments::tool_arguments(words, &schema).map_err(|failure| failure.at_step("arguments"))?;
+        let arguments =
+            arguments::tool_arguments(words, &schema).map_err(|failure| failure.at_step("arguments"))?;
         let bar = Arc::clone(&session.console);
-        let call =
-            session.client.call_raw(name, &arguments).on_progress(move |progress| bar.show_progress(&progress));
+        let call = session
+            .client
+            .call_raw(name, &arguments)
+            .on_progress(move |progress| bar.show_progress(&progress));
         let result = session.check_result(call.await, "call")?;
         session.console.clear_progress();
         output.as_deref().map_or(Ok(()), |to| match session.console.json {
@@ -84,9 +87,9 @@ impl ToolCall {
         match (failed, session.console.json) {
             (false, _) => Ok(()),
             (true, true) => Err(CliError::silent(ExitStatus::Tool)),
-            (true, false) => {
-                Err(CliError::new(ExitStatus::Tool, "the tool failed").at_step("call").detail(result_text(&result)))
-            }
+            (true, false) => Err(CliError::new(ExitStatus::Tool, "the tool failed")
+                .at_step("call")
+                .detail(result_text(&result))),
         }
     }
 }
@@ -107,7 +110,9 @@ fn show(screen: &Console, result: &CallResult, to: Option<&std::path::Path>, nam
     let pieces = output::parts_from_blocks(&result.content);
     match (&result.structured_content, pieces.is_empty()) {
         // What is structured is told in words too, unless there are none.
-        (Some(structured), true) => screen.print_line(&screen.sanitized(&output::pretty_json(structured.text()))),
+        (Some(structured), true) => {
+            screen.print_line(&screen.sanitized(&output::pretty_json(structured.text())))
+        }
         _ => output::show(screen, &pieces, to, name),
     }
 }

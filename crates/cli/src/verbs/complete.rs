@@ -5,11 +5,11 @@ use tsugite::core::protocol::completion::{Argument, CompleteParams, CompletionCo
 
 use super::take_first;
 use crate::arguments;
-use crate::server_requests::PresetAnswers;
-use crate::error::{CliError, Result};
-use crate::suggest::did_you_mean;
-use crate::options::CommonOptions;
 use crate::connection::Connection;
+use crate::error::{CliError, Result};
+use crate::options::CommonOptions;
+use crate::server_requests::PresetAnswers;
+use crate::suggest::did_you_mean;
 use crate::target;
 
 /// Ask what could stand in an argument of a prompt or a template

@@ -4,8 +4,8 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::Cli;
-use crate::error::Result;
 use crate::console::Console;
+use crate::error::Result;
 
 /// Print a script that lets a shell complete verbs and options
 #[derive(Debug, Args)]

@@ -6,11 +6,11 @@ use tsugite::core::session::probe::TransportKind;
 
 use super::expect_no_more;
 use super::ping::milliseconds;
-use crate::server_requests::PresetAnswers;
+use crate::connection::{Connection, ServerDetails};
+use crate::console::Style;
 use crate::error::Result;
 use crate::options::CommonOptions;
-use crate::console::Style;
-use crate::connection::{ServerDetails, Connection};
+use crate::server_requests::PresetAnswers;
 use crate::target;
 
 /// Say what a server is: revision, capabilities, extensions, timings
@@ -58,7 +58,11 @@ pub(crate) async fn show(session: &Connection) -> Result<()> {
         }));
     }
     let row = |name: &str, value: &str| {
-        screen.print_line(&format!("{} {}", screen.paint(Style::Bold, &format!("{name:<12}")), screen.sanitized(value)))
+        screen.print_line(&format!(
+            "{} {}",
+            screen.paint(Style::Bold, &format!("{name:<12}")),
+            screen.sanitized(value)
+        ))
     };
     match server {
         Some(server) => {

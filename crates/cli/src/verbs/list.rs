@@ -3,12 +3,12 @@
 use clap::Args;
 
 use super::expect_no_more;
-use crate::server_requests::PresetAnswers;
-use crate::error::Result;
 use crate::catalog::Catalog;
-use crate::options::CommonOptions;
-use crate::console::{Console, Style};
 use crate::connection::Connection;
+use crate::console::{Console, Style};
+use crate::error::Result;
+use crate::options::CommonOptions;
+use crate::server_requests::PresetAnswers;
 use crate::target;
 
 /// List tools, resources, templates and prompts

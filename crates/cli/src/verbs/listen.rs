@@ -4,10 +4,10 @@ use clap::Args;
 use serde_json::json;
 use tsugite::client::{Change, ChangeFilter};
 
-use crate::server_requests::PresetAnswers;
-use crate::error::{ExitStatus, CliError, Result};
-use crate::options::CommonOptions;
 use crate::connection::Connection;
+use crate::error::{CliError, ExitStatus, Result};
+use crate::options::CommonOptions;
+use crate::server_requests::PresetAnswers;
 use crate::target;
 
 /// Tell what changes at a server, until it is interrupted
@@ -43,13 +43,13 @@ pub(crate) async fn show(session: &Connection, uris: Vec<String>, count: Option<
     watch.prompts = can.prompts.is_some_and(|list| list.list_changed == Some(true));
     watch.resources = can.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
     if !uris.is_empty() && can.resources.is_none_or(|list| list.subscribe != Some(true)) {
-        return Err(
-            CliError::new(ExitStatus::Protocol, "the server does not let its resources be watched").at_step("listen")
-        );
+        return Err(CliError::new(ExitStatus::Protocol, "the server does not let its resources be watched")
+            .at_step("listen"));
     }
     let watch = uris.into_iter().fold(watch, ChangeFilter::resource);
     if watch == ChangeFilter::new() {
-        return Err(CliError::new(ExitStatus::Protocol, "nothing at this server says when it changes").at_step("listen"));
+        return Err(CliError::new(ExitStatus::Protocol, "nothing at this server says when it changes")
+            .at_step("listen"));
     }
     let changes = session.client.listen(watch).await;
     let mut changes = changes.map_err(|error| CliError::from_client_error(error, "listen"))?;

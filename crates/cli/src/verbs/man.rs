@@ -7,8 +7,8 @@ use clap_mangen::Man as Page;
 use clap_mangen::roff::{Roff, roman};
 
 use crate::Cli;
-use crate::error::{CliError, Result};
 use crate::console::Console;
+use crate::error::{CliError, Result};
 
 /// Print the manual page, or write one for each verb
 #[derive(Debug, Args)]

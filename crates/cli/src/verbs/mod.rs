@@ -112,7 +112,8 @@ fn expect_no_more(words: &[String]) -> Result<()> {
     match words.first() {
         None => Ok(()),
         Some(word) => {
-            Err(CliError::usage(format!("{word:?} is one word too many")).hint("`--help` shows what it takes"))
+            Err(CliError::usage(format!("{word:?} is one word too many"))
+                .hint("`--help` shows what it takes"))
         }
     }
 }

@@ -6,10 +6,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::expect_no_more;
-use crate::server_requests::PresetAnswers;
+use crate::connection::Connection;
 use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
-use crate::connection::Connection;
+use crate::server_requests::PresetAnswers;
 use crate::target;
 
 /// Ask a server whether it is there, and measure how long that takes

@@ -5,14 +5,14 @@ use tsugite::core::protocol::{Role, prompts};
 
 use super::take_first;
 use crate::arguments;
-use crate::server_requests::PresetAnswers;
-use crate::error::{CliError, Result};
-use crate::suggest::did_you_mean;
 use crate::catalog::list_error;
+use crate::connection::Connection;
+use crate::console::Style;
+use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
 use crate::output::{self, OutputPart};
-use crate::console::Style;
-use crate::connection::Connection;
+use crate::server_requests::PresetAnswers;
+use crate::suggest::did_you_mean;
 use crate::target;
 
 /// Fill in a prompt
@@ -64,7 +64,8 @@ impl PromptRequest {
             });
         };
         let asked = prompt.arguments.as_deref().unwrap_or_default();
-        let arguments = arguments::prompt_arguments(words, asked).map_err(|failure| failure.at_step("arguments"))?;
+        let arguments =
+            arguments::prompt_arguments(words, asked).map_err(|failure| failure.at_step("arguments"))?;
         let filled = session.client.get_prompt(name, &arguments).await;
         let filled = session.check_result(filled, "prompt")?;
         let screen = &session.console;
@@ -76,7 +77,9 @@ impl PromptRequest {
             let role = screen.paint(Style::Bold, role);
             for piece in output::parts_from_blocks(std::slice::from_ref(&message.content)) {
                 match piece {
-                    OutputPart::Text(words) => screen.print_line(&format!("{role} {}", screen.sanitized(&words)))?,
+                    OutputPart::Text(words) => {
+                        screen.print_line(&format!("{role} {}", screen.sanitized(&words)))?
+                    }
                     OutputPart::Blob { kind, mime_type, .. } => {
                         screen.print_line(&format!("{role} ({kind}, {})", screen.sanitized(&mime_type)))?;
                     }

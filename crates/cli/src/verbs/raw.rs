@@ -5,13 +5,13 @@ use serde::Deserialize;
 use tsugite::client::{ClientError, ErrorKind};
 use tsugite::core::jsonrpc::RawJson;
 
-use super::{take_first, expect_no_more};
+use super::{expect_no_more, take_first};
 use crate::arguments;
-use crate::server_requests::PresetAnswers;
+use crate::connection::Connection;
 use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
 use crate::output;
-use crate::connection::Connection;
+use crate::server_requests::PresetAnswers;
 use crate::target;
 
 /// Send any request, and show its result as it came
@@ -66,7 +66,9 @@ impl RawRequest {
         let result = session.check_result(outcome, "raw")?;
         match session.console.json {
             true => session.console.print_raw_json(result.text()),
-            false => session.console.print_line(&session.console.sanitized(&output::pretty_json(result.text()))),
+            false => {
+                session.console.print_line(&session.console.sanitized(&output::pretty_json(result.text())))
+            }
         }
     }
 }

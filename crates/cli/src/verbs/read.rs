@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tsugite::core::protocol::content::{ResourceBody, ResourceContents};
 
-use super::{take_first, expect_no_more};
-use crate::server_requests::PresetAnswers;
+use super::{expect_no_more, take_first};
+use crate::connection::Connection;
 use crate::error::Result;
 use crate::options::CommonOptions;
 use crate::output;
-use crate::connection::Connection;
+use crate::server_requests::PresetAnswers;
 use crate::target;
 
 /// Read a resource

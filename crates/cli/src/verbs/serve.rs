@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tsugite::Server;
 use tsugite::bridge::Bridge;
-use tsugite::client::{Client, ChangeFilter};
+use tsugite::client::{ChangeFilter, Client};
 use tsugite::core::protocol::Implementation;
 
-use crate::demo;
-use crate::serve_options::ServeOptions;
-use crate::error::{CliError, Result};
 use crate::catalog::Catalog;
-use crate::options::{CALL_TIMEOUT_HELP, CommonOptions, RevisionArg};
-use crate::page::{StartPage, SharedStartPage, PageServer};
-use crate::console::Console;
 use crate::connection;
+use crate::console::Console;
+use crate::demo;
+use crate::error::{CliError, Result};
+use crate::options::{CALL_TIMEOUT_HELP, CommonOptions, RevisionArg};
+use crate::page::{PageServer, SharedStartPage, StartPage};
+use crate::serve_options::ServeOptions;
 use crate::target::{self, NamedTarget};
 
 /// Run the demo server, or several servers behind one address, with a start page at /
@@ -98,7 +98,8 @@ async fn serve_demo(door: ServeOptions, common: &CommonOptions) -> Result<()> {
         is_public: false,
     });
     if door.listen.is_some() {
-        let client = Client::in_process(&server).await.map_err(|error| CliError::from_client_error(error, "serve"))?;
+        let client =
+            Client::in_process(&server).await.map_err(|error| CliError::from_client_error(error, "serve"))?;
         let runs = PageServer::from_client(&client).await;
         page.update(|about| about.servers.push(runs));
         tokio::spawn(page.clone().watch_server(client, 0));
@@ -125,10 +126,9 @@ async fn serve_many(door: ServeOptions, named: Vec<NamedTarget>, common: &Common
     });
     let bridge = std::sync::Arc::new(bridge);
     // A server that hangs holds up nobody but the page.
-    let following = door
-        .listen
-        .is_some()
-        .then(|| tokio::spawn(keep_page_updated(page.clone(), server.clone(), bridge.clone(), names.clone())));
+    let following = door.listen.is_some().then(|| {
+        tokio::spawn(keep_page_updated(page.clone(), server.clone(), bridge.clone(), names.clone()))
+    });
     let what = match names.as_slice() {
         [name] => format!("the server {name}"),
         names => format!("{} servers ({})", names.len(), names.join(", ")),
@@ -145,7 +145,12 @@ async fn serve_many(door: ServeOptions, named: Vec<NamedTarget>, common: &Common
 }
 
 /// Tells on the page how each server is, now and whenever something changes.
-async fn keep_page_updated(page: SharedStartPage, server: Server, bridge: std::sync::Arc<Bridge>, names: Vec<String>) {
+async fn keep_page_updated(
+    page: SharedStartPage,
+    server: Server,
+    bridge: std::sync::Arc<Bridge>,
+    names: Vec<String>,
+) {
     let client = match Client::in_process(&server).await {
         Ok(client) => client,
         Err(error) => return tracing::warn!(%error, "the page does not show how the servers are"),

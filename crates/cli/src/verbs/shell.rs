@@ -3,9 +3,9 @@
 use clap::Args;
 
 use super::expect_no_more;
-use crate::server_requests::PresetAnswers;
 use crate::error::Result;
 use crate::options::CommonOptions;
+use crate::server_requests::PresetAnswers;
 use crate::shell;
 use crate::target;
 

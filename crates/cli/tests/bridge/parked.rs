@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge as Span;
-use tsugite::client::{Command, ClientBuilder};
+use tsugite::client::{ClientBuilder, Command};
 use tsugite_testkit::http::TestServer;
 
 use crate::bridge::{Bridge, Door};

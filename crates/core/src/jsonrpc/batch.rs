@@ -3,7 +3,7 @@
 //! Either requests and notifications, or answers. Each element is judged for itself, so that one bad element
 //! costs only its own answer.
 
-use super::error::{ParseError, InvalidMessage, ParseErrorKind};
+use super::error::{InvalidMessage, ParseError, ParseErrorKind};
 use super::{Id, Message};
 
 /// The messages of one array, at least one.

@@ -36,7 +36,11 @@ pub struct ErrorObject {
     /// One short sentence.
     pub message: Cow<'static, str>,
     /// Whatever helps the caller find its mistake.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::deserialize_present")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::deserialize_present"
+    )]
     pub data: Option<RawJson>,
 }
 
@@ -158,9 +162,10 @@ impl ParseErrorKind {
     pub fn code(self) -> i64 {
         match self {
             ParseErrorKind::NotUtf8 | ParseErrorKind::NotJson => code::PARSE_ERROR,
-            ParseErrorKind::TooLong | ParseErrorKind::TooDeep | ParseErrorKind::IdTooLong | ParseErrorKind::BatchTooLong => {
-                code::CONTENT_TOO_LARGE
-            }
+            ParseErrorKind::TooLong
+            | ParseErrorKind::TooDeep
+            | ParseErrorKind::IdTooLong
+            | ParseErrorKind::BatchTooLong => code::CONTENT_TOO_LARGE,
             ParseErrorKind::ParamsNotAnObject => code::INVALID_PARAMS,
             _ => code::INVALID_REQUEST,
         }
@@ -181,7 +186,9 @@ impl ParseErrorKind {
             ParseErrorKind::BadMethod => "Invalid request: `method` must be a string",
             ParseErrorKind::NotAMessage => "Invalid request: neither request, notification nor response",
             ParseErrorKind::ParamsNotAnObject => "Invalid params: `params` must be an object",
-            ParseErrorKind::BadError => "Invalid response: `error` needs an integer `code` and a string `message`",
+            ParseErrorKind::BadError => {
+                "Invalid response: `error` needs an integer `code` and a string `message`"
+            }
             ParseErrorKind::EmptyBatch => "Invalid request: the batch is empty",
             ParseErrorKind::MixedBatch => "Invalid request: a batch holds either requests or responses",
             ParseErrorKind::BatchNotAllowed => "Invalid request: this revision has no batches",

@@ -18,7 +18,9 @@ pub(super) fn unescaped_len(bytes: &[u8]) -> usize {
 
 /// For what begins with a plain word.
 fn scan_long(bytes: &[u8]) -> usize {
-    let Some((head, rest)) = bytes.split_first_chunk::<BLOCK_BYTES>() else { return scan_words(bytes, WORD_BYTES) };
+    let Some((head, rest)) = bytes.split_first_chunk::<BLOCK_BYTES>() else {
+        return scan_words(bytes, WORD_BYTES);
+    };
     let length = scan_words(head, WORD_BYTES);
     if length < BLOCK_BYTES {
         return length;

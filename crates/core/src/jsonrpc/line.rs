@@ -149,8 +149,9 @@ mod tests {
     fn read(chunks: &[&[u8]], max: usize) -> Vec<Result<String, LineTooLongError>> {
         let mut reader = LineReader::new(max);
         let mut lines = Vec::new();
-        let text =
-            |line: Result<&[u8], LineTooLongError>| line.map(|line| String::from_utf8(line.to_vec()).unwrap());
+        let text = |line: Result<&[u8], LineTooLongError>| {
+            line.map(|line| String::from_utf8(line.to_vec()).unwrap())
+        };
         for chunk in chunks {
             reader.push(chunk);
             while let Some(line) = reader.next_line() {
@@ -188,7 +189,11 @@ mod tests {
     #[test]
     fn a_blank_line_over_the_limit_is_the_same_however_the_reads_are_split() {
         for size in 1..4 {
-            assert_eq!(read(&b"\r\r\n".chunks(size).collect::<Vec<_>>(), 0), [Err(LineTooLongError)], "{size}");
+            assert_eq!(
+                read(&b"\r\r\n".chunks(size).collect::<Vec<_>>(), 0),
+                [Err(LineTooLongError)],
+                "{size}"
+            );
         }
     }
 

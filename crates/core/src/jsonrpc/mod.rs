@@ -5,21 +5,24 @@
 //! [`write`](mod@write) puts a message straight into a buffer. [`LineReader`] cuts a byte stream into lines.
 
 mod batch;
-mod serializer;
 mod error;
+mod escape_scan;
 mod id;
 mod line;
 mod message;
 mod parse;
-#[cfg_attr(not(feature = "translate-raw"), allow(dead_code, reason = "most of it is there for `translate_raw`"))]
-pub(crate) mod raw_members;
-mod escape_scan;
 mod raw;
+#[cfg_attr(
+    not(feature = "translate-raw"),
+    allow(dead_code, reason = "most of it is there for `translate_raw`")
+)]
+pub(crate) mod raw_members;
 mod scan;
+mod serializer;
 pub mod write;
 
 pub use batch::{Batch, BatchResponse};
-pub use error::{ErrorObject, ParseError, InvalidMessage, ParseErrorKind, code};
+pub use error::{ErrorObject, InvalidMessage, ParseError, ParseErrorKind, code};
 pub use id::Id;
 pub use line::{LineReader, LineTooLongError, end_line};
 pub use message::{Incoming, Message, Notification, Request, Response};

@@ -1,7 +1,7 @@
 //! From bytes to a message, in one pass and without an allocation.
 
-use super::error::{ErrorObject, ParseError, InvalidMessage, ParseErrorKind};
-use super::scan::{MAX_DEPTH, JsonSyntaxError, Scanner, decode_string};
+use super::error::{ErrorObject, InvalidMessage, ParseError, ParseErrorKind};
+use super::scan::{JsonSyntaxError, MAX_DEPTH, Scanner, decode_string};
 use super::{Batch, Id, Incoming, Message, Notification, Raw, Request, Response};
 
 /// How large a message may be.
@@ -20,7 +20,12 @@ pub struct MessageLimits {
 
 impl Default for MessageLimits {
     fn default() -> Self {
-        Self { max_message_bytes: 4 << 20, max_depth: MAX_DEPTH, max_id_bytes: 4 << 10, max_batch_messages: 1024 }
+        Self {
+            max_message_bytes: 4 << 20,
+            max_depth: MAX_DEPTH,
+            max_id_bytes: 4 << 10,
+            max_batch_messages: 1024,
+        }
     }
 }
 
@@ -100,8 +105,8 @@ pub(crate) fn parse_with_visitor<'a>(
     scanner.skip_space();
     match scanner.peek() {
         Some(b'{') => {
-            let envelope =
-                Envelope::scan(&mut scanner, 0, watch).map_err(|JsonSyntaxError| unreadable(ParseErrorKind::NotJson))?;
+            let envelope = Envelope::scan(&mut scanner, 0, watch)
+                .map_err(|JsonSyntaxError| unreadable(ParseErrorKind::NotJson))?;
             scanner.end().map_err(|JsonSyntaxError| unreadable(ParseErrorKind::NotJson))?;
             envelope.into_message(limits).map(Incoming::Single)
         }
@@ -131,7 +136,11 @@ fn parse_batch<'a>(scanner: &mut Scanner<'a>, limits: &MessageLimits) -> Result<
             Envelope::scan(scanner, 1, &mut ()).map_err(syntax)?.into_message(limits)
         } else {
             scanner.value(1).map_err(syntax)?;
-            Err(unreadable(if scanner.take_too_deep() { ParseErrorKind::TooDeep } else { ParseErrorKind::NotAnObject }))
+            Err(unreadable(if scanner.take_too_deep() {
+                ParseErrorKind::TooDeep
+            } else {
+                ParseErrorKind::NotAnObject
+            }))
         });
         if scanner.take(b',') {
             continue;
@@ -157,7 +166,11 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    fn scan(scanner: &mut Scanner<'a>, outside: u32, watch: &mut impl ParamsVisitor<'a>) -> Result<Self, JsonSyntaxError> {
+    fn scan(
+        scanner: &mut Scanner<'a>,
+        outside: u32,
+        watch: &mut impl ParamsVisitor<'a>,
+    ) -> Result<Self, JsonSyntaxError> {
         let mut envelope = Envelope::default();
         scanner.object(|scanner, key| {
             let value = match key {
@@ -204,7 +217,11 @@ impl<'a> Envelope<'a> {
             (Some(method), None, None) => {
                 let Some(method) = decode_string(method) else {
                     // A string that means nothing is no JSON, as in an id or a key.
-                    return fault(if method.starts_with('"') { ParseErrorKind::NotJson } else { ParseErrorKind::BadMethod });
+                    return fault(if method.starts_with('"') {
+                        ParseErrorKind::NotJson
+                    } else {
+                        ParseErrorKind::BadMethod
+                    });
                 };
                 if let Some(Err(wrong)) = id {
                     return fault(wrong);
@@ -234,7 +251,10 @@ impl<'a> Envelope<'a> {
                 };
                 match Raw::from_validated(error).read_object::<ErrorObject>() {
                     Ok(error) => Ok(Message::Response(Response { id, outcome: Err(error) })),
-                    Err(_) => Err(ParseError::new(ParseErrorKind::BadError, InvalidMessage::Response(id.map(Id::into_owned)))),
+                    Err(_) => Err(ParseError::new(
+                        ParseErrorKind::BadError,
+                        InvalidMessage::Response(id.map(Id::into_owned)),
+                    )),
                 }
             }
             _ => fault(ParseErrorKind::NotAMessage),
@@ -263,7 +283,9 @@ impl<'a> Envelope<'a> {
         match readable() {
             Some(id) => InvalidMessage::Request(id),
             // What names no method in words cannot be told from a request whose id was lost.
-            None if self.id.is_none() && self.method.and_then(decode_string).is_some() => InvalidMessage::Notification,
+            None if self.id.is_none() && self.method.and_then(decode_string).is_some() => {
+                InvalidMessage::Notification
+            }
             None => InvalidMessage::UnreadableId,
         }
     }

@@ -8,8 +8,8 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::scan::{self, JsonSyntaxError, MAX_DEPTH, Scanner};
 use super::serializer;
-use super::scan::{self, MAX_DEPTH, JsonSyntaxError, Scanner};
 
 /// JSON text borrowed from a message: valid by grammar, its meaning still open.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -180,10 +180,7 @@ fn json_eq(ours: &str, theirs: &str) -> bool {
             ) {
                 (Ok(ours), Ok(theirs)) => {
                     ours.len() == theirs.len()
-                        && ours
-                            .iter()
-                            .zip(theirs)
-                            .all(|(ours, theirs)| json_eq(ours.get(), theirs.get()))
+                        && ours.iter().zip(theirs).all(|(ours, theirs)| json_eq(ours.get(), theirs.get()))
                 }
                 _ => false,
             }
@@ -221,7 +218,9 @@ impl<'de> Deserialize<'de> for RawJson {
 }
 
 /// Reads an optional member whose `null` says something: it is not the same as no member.
-pub(crate) fn deserialize_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
+pub(crate) fn deserialize_present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<RawJson>, D::Error> {
     RawJson::deserialize(deserializer).map(Some)
 }
 

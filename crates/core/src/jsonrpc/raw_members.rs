@@ -84,8 +84,10 @@ pub(crate) fn to_editable<'a>(members: &[RawMember<'a>]) -> EditableMembers<'a> 
 
 /// Puts members together to an object.
 pub(crate) fn build_object<V: AsRef<str>>(members: &[RawMember<'_, V>]) -> String {
-    let length =
-        members.iter().map(|member| member.quoted_name.len() + member.value.as_ref().len() + 2).sum::<usize>();
+    let length = members
+        .iter()
+        .map(|member| member.quoted_name.len() + member.value.as_ref().len() + 2)
+        .sum::<usize>();
     // Each has a colon, and all but the last a comma.
     let mut text = String::with_capacity(length.max(1) + 1);
     text.push('{');

@@ -12,7 +12,10 @@ use serde::{Serialize, Serializer};
 use super::escape_scan::unescaped_len;
 
 /// Appends `value`. Fails where `serde_json` does, with a part of it written.
-pub(super) fn write_value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
+pub(super) fn write_value<T: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    value: &T,
+) -> Result<(), serde_json::Error> {
     value.serialize(JsonSerializer(out))
 }
 

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::{
-    JsonError, ErrorObject, Id, Incoming, Message, Notification, Raw, RawJson, Request, Response, serializer,
+    ErrorObject, Id, Incoming, JsonError, Message, Notification, Raw, RawJson, Request, Response, serializer,
 };
 
 /// Writes a value. What stands around it is the same for all and so built once.
@@ -19,7 +19,9 @@ pub fn request<P: Serialize + ?Sized>(
     params: Option<&P>,
 ) -> Result<(), JsonError> {
     match params {
-        Some(params) => write_call(out, Some(id), method, Some(&mut |out| Ok(serializer::write_value(out, params)?))),
+        Some(params) => {
+            write_call(out, Some(id), method, Some(&mut |out| Ok(serializer::write_value(out, params)?)))
+        }
         None => write_call(out, Some(id), method, None),
     }
 }
@@ -74,7 +76,9 @@ pub fn notification<P: Serialize + ?Sized>(
     params: Option<&P>,
 ) -> Result<(), JsonError> {
     match params {
-        Some(params) => write_call(out, None, method, Some(&mut |out| Ok(serializer::write_value(out, params)?))),
+        Some(params) => {
+            write_call(out, None, method, Some(&mut |out| Ok(serializer::write_value(out, params)?)))
+        }
         None => write_call(out, None, method, None),
     }
 }
@@ -216,7 +220,11 @@ fn write_call(
 }
 
 /// Appends what `write` writes, which must be an object, with `members` at its front.
-fn write_object_with_members(out: &mut Vec<u8>, members: &[&str], write: WriteValue<'_>) -> Result<(), JsonError> {
+fn write_object_with_members(
+    out: &mut Vec<u8>,
+    members: &[&str],
+    write: WriteValue<'_>,
+) -> Result<(), JsonError> {
     let front = out.len();
     for member in members {
         out.push(if out.len() == front { b'{' } else { b',' });

@@ -1,6 +1,6 @@
 //! Hints on content and resources, and who speaks.
 
-use super::wire::{wire, string_enum};
+use super::wire::{string_enum, wire};
 
 wire! {
     /// Hints for whoever shows or uses the thing they stand on. They bind nobody.

@@ -473,7 +473,12 @@ impl AnyBlock {
         if !input.is_object() {
             return Err(E::custom("`input` is not an object"));
         }
-        Ok(ToolUse { id: required(self.id, "id")?, name: required(self.name, "name")?, input, meta: self.meta })
+        Ok(ToolUse {
+            id: required(self.id, "id")?,
+            name: required(self.name, "name")?,
+            input,
+            meta: self.meta,
+        })
     }
 
     fn tool_result<E: serde::de::Error>(self) -> Result<ToolResult, E> {
@@ -490,7 +495,10 @@ impl AnyBlock {
 #[derive(Deserialize)]
 struct CountValue(#[serde(with = "super::number::count")] u64);
 
-fn required_string<E: serde::de::Error>(member: Option<MaybeString>, name: &'static str) -> Result<String, E> {
+fn required_string<E: serde::de::Error>(
+    member: Option<MaybeString>,
+    name: &'static str,
+) -> Result<String, E> {
     match member {
         Some(MaybeString(Some(text))) => Ok(text),
         Some(MaybeString(None)) => Err(E::custom(format_args!("`{name}` is not a string"))),

@@ -1,7 +1,7 @@
 //! Discover: what the server is and can do, without a handshake (2026-07-28).
 
 use super::caching::{CacheScope, cacheable};
-use super::result::{require_object, require_complete};
+use super::result::{require_complete, require_object};
 use super::wire::{has_meta, method, wire};
 use serde::Deserialize;
 

@@ -7,7 +7,7 @@ use serde_json::{Number, Value};
 use super::form::FormSchema;
 use super::result::complete;
 use super::tasks::{MaybeTask, TaskRequest};
-use super::wire::{has_meta, method, notification, wire, string_enum};
+use super::wire::{has_meta, method, notification, string_enum, wire};
 use super::{HasMeta, Meta, OrderedMap, map_only};
 
 method! {

@@ -10,7 +10,7 @@ use serde_json::Number;
 
 use super::OrderedMap;
 use super::elicitation::FieldValue;
-use super::form::{Field, FieldKind, FormSchema, ChoiceOptions, TextFormat};
+use super::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat};
 use crate::jsonrpc::JsonError;
 
 impl FormSchema {
@@ -473,7 +473,10 @@ mod tests {
             let field = json!({"type": "array", "items": items, "minItems": 1, "maxItems": 2});
             assert_eq!(check_message(field.clone(), json!(["g", "r"])), "fits");
             assert_eq!(check_message(field.clone(), json!([])), "expected at least 1 choice, got 0");
-            assert_eq!(check_message(field.clone(), json!(["r", "g", "r"])), "expected at most 2 choices, got 3");
+            assert_eq!(
+                check_message(field.clone(), json!(["r", "g", "r"])),
+                "expected at most 2 choices, got 3"
+            );
             assert_eq!(check_message(field, json!(["r", "b"])), "expected one of \"r\", \"g\", got \"b\"");
         }
     }

@@ -1,6 +1,6 @@
 //! Who is on the other side: name, version, and pictures.
 
-use super::wire::{wire, string_enum};
+use super::wire::{string_enum, wire};
 
 wire! {
     /// A client or a server, as it presents itself. Never a basis for decisions.

@@ -2,7 +2,7 @@
 
 use super::Meta;
 use super::result::Empty;
-use super::wire::{has_meta, method, notification, wire, string_enum};
+use super::wire::{has_meta, method, notification, string_enum, wire};
 use crate::jsonrpc::RawJson;
 
 method! {

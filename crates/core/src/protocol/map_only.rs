@@ -6,7 +6,9 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 
 /// Reads a struct from an object alone.
-pub(crate) fn deserialize_map<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub(crate) fn deserialize_map<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     T::deserialize(MapOnly(deserializer))
 }
 

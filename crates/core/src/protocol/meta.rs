@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::logging::Level;
 use super::{ClientCapabilities, Implementation, OrderedMap};
-use crate::jsonrpc::{JsonError, Id, RawJson};
+use crate::jsonrpc::{Id, JsonError, RawJson};
 
 /// The members of a `_meta` object. Keys we do not know are kept, and every value as it was written.
 ///

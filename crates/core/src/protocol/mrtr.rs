@@ -172,7 +172,9 @@ impl<T: HasMeta> HasMeta for MaybeInputRequired<T> {
 }
 
 /// Raw JSON that must be an object.
-pub(super) fn deserialize_object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
+pub(super) fn deserialize_object<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<RawJson>, D::Error> {
     match Option::<RawJson>::deserialize(deserializer)? {
         Some(json) if !json.is_object() => Err(D::Error::custom("expected an object")),
         json => Ok(json),

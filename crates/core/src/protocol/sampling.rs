@@ -10,7 +10,7 @@ use super::content::SamplingBlock;
 use super::result::complete;
 use super::tasks::{MaybeTask, TaskRequest};
 use super::tools::Tool;
-use super::wire::{has_meta, method, wire, string_enum};
+use super::wire::{has_meta, method, string_enum, wire};
 use super::{Meta, Role};
 use crate::jsonrpc::RawJson;
 

@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::mrtr::{InputRequests, InputResponses};
 use super::pagination::PageParams;
-use super::result::{Empty, complete, require_object, require_complete};
-use super::wire::{has_meta, method, notification, wire, string_enum};
+use super::result::{Empty, complete, require_complete, require_object};
+use super::wire::{has_meta, method, notification, string_enum, wire};
 use super::{HasMeta, Meta, OrderedMap, Output, ResultType, map_only};
-use crate::jsonrpc::{JsonError, ErrorObject, Raw, RawJson};
+use crate::jsonrpc::{ErrorObject, JsonError, Raw, RawJson};
 
 method! {
     /// How a task stands, and its answer once there is one.

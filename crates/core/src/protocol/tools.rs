@@ -7,7 +7,7 @@ use super::mrtr::{InputRequired, InputResponses};
 use super::pagination::PageParams;
 use super::result::{complete, require_object};
 use super::tasks::{CreateTaskResult, TaskRequest};
-use super::wire::{has_meta, method, notification, wire, string_enum};
+use super::wire::{has_meta, method, notification, string_enum, wire};
 use super::{ContentBlock, HasMeta, Icon, Meta, NoParams, Output, ResultType, Schema};
 use crate::jsonrpc::{JsonError, Raw, RawJson};
 

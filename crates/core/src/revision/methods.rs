@@ -3,8 +3,8 @@
 use super::Revision;
 use super::Revision::*;
 use crate::protocol::{
-    Method, NotificationMethod, cancellation, completion, discover, elicitation, lifecycle, logging, ping, progress,
-    prompts, resources, roots, sampling, subscriptions, tasks, tools,
+    Method, NotificationMethod, cancellation, completion, discover, elicitation, lifecycle, logging, ping,
+    progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
 };
 
 /// One method: its name, what it is, who sends it and from when to when.
@@ -85,12 +85,14 @@ impl Revision {
 
     /// Whether the request exists, whoever sends it. Its row is looked up when the program is built.
     pub(super) fn has_request<M: Method>(self) -> bool {
-        const { find_const(M::NAME) }.is_some_and(|row| self.supports(&row, MethodKind::Request, MessageSender::Both))
+        const { find_const(M::NAME) }
+            .is_some_and(|row| self.supports(&row, MethodKind::Request, MessageSender::Both))
     }
 
     /// The same for a notification.
     pub(super) fn has_notification<N: NotificationMethod>(self) -> bool {
-        const { find_const(N::NAME) }.is_some_and(|row| self.supports(&row, MethodKind::Notification, MessageSender::Both))
+        const { find_const(N::NAME) }
+            .is_some_and(|row| self.supports(&row, MethodKind::Notification, MessageSender::Both))
     }
 
     fn supports(self, row: &MethodInfo, kind: MethodKind, sender: MessageSender) -> bool {
@@ -98,14 +100,17 @@ impl Revision {
             return false;
         }
         let senders = if self.is_stateless() { stateless_sender(row) } else { Some(row.sender) };
-        senders.is_some_and(|known| known == sender || known == MessageSender::Both || sender == MessageSender::Both)
+        senders.is_some_and(|known| {
+            known == sender || known == MessageSender::Both || sender == MessageSender::Both
+        })
     }
 
     /// Whether the request is none of this revision's but one of another's, or JSON-RPC's own. What is neither may be a
     /// server's own method.
     pub fn is_unavailable_method(self, name: &str) -> bool {
         let known = method_info(name).filter(|row| row.kind == MethodKind::Request);
-        name.starts_with("rpc.") || known.is_some_and(|row| !self.supports(row, MethodKind::Request, MessageSender::Both))
+        name.starts_with("rpc.")
+            || known.is_some_and(|row| !self.supports(row, MethodKind::Request, MessageSender::Both))
     }
 
     /// Whether the method belongs to an extension there, and to which.
@@ -134,11 +139,29 @@ pub fn canonical_method(method: &str) -> &str {
 }
 
 const fn request<M: Method>(sender: MessageSender, first: Revision, last: Revision) -> MethodInfo {
-    MethodInfo { name: M::NAME, kind: MethodKind::Request, sender, since: first, until: last, in_tasks_extension: false }
+    MethodInfo {
+        name: M::NAME,
+        kind: MethodKind::Request,
+        sender,
+        since: first,
+        until: last,
+        in_tasks_extension: false,
+    }
 }
 
-const fn notification<N: NotificationMethod>(sender: MessageSender, first: Revision, last: Revision) -> MethodInfo {
-    MethodInfo { name: N::NAME, kind: MethodKind::Notification, sender, since: first, until: last, in_tasks_extension: false }
+const fn notification<N: NotificationMethod>(
+    sender: MessageSender,
+    first: Revision,
+    last: Revision,
+) -> MethodInfo {
+    MethodInfo {
+        name: N::NAME,
+        kind: MethodKind::Notification,
+        sender,
+        since: first,
+        until: last,
+        in_tasks_extension: false,
+    }
 }
 
 const fn tasks_extension(mut row: MethodInfo) -> MethodInfo {

@@ -7,27 +7,30 @@
 //! of `shape`, one per family; which methods exist when, in `methods`; which number an error has, in `refusal`.
 //! No other module compares revisions: it asks one of the questions below.
 
-#[cfg(feature = "translate-raw")]
-mod translate_raw;
 mod methods;
 mod negotiate;
 mod rpc_error;
 mod shape;
 mod translate;
+#[cfg(feature = "translate-raw")]
+mod translate_raw;
 
 use std::fmt;
 use std::str::FromStr;
 
-#[cfg(feature = "translate-raw")]
-pub use translate_raw::{translate_raw_input_response, translate_raw_error, translate_raw_notification, translate_raw_params, translate_raw_result};
-pub use methods::{MethodKind, MethodInfo, MessageSender, canonical_method, methods};
+pub use methods::{MessageSender, MethodInfo, MethodKind, canonical_method, methods};
 pub use negotiate::Revisions;
 pub(crate) use rpc_error::supported_versions;
 pub use rpc_error::{RpcError, code};
 pub use translate::{
-    InferResultType, ServerInfoMeta, Translate, UnsupportedByRevisionError, read_input_response, read_initialize_params, read_notification, read_params,
-    read_result, write_input_response, write_notification, write_request, write_result, write_result_in_place,
-    write_request_with_meta,
+    InferResultType, ServerInfoMeta, Translate, UnsupportedByRevisionError, read_initialize_params,
+    read_input_response, read_notification, read_params, read_result, write_input_response,
+    write_notification, write_request, write_request_with_meta, write_result, write_result_in_place,
+};
+#[cfg(feature = "translate-raw")]
+pub use translate_raw::{
+    translate_raw_error, translate_raw_input_response, translate_raw_notification, translate_raw_params,
+    translate_raw_result,
 };
 
 use crate::protocol::meta;

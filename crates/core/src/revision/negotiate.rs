@@ -122,7 +122,10 @@ mod tests {
     fn the_newest_common_revision_is_chosen() {
         // VER-037
         let ours = Revisions::ALL.without(Revision::V2026_07_28);
-        assert_eq!(ours.newest_common(["2024-11-05", "2026-07-28", "2025-06-18"]), Some(Revision::V2025_06_18));
+        assert_eq!(
+            ours.newest_common(["2024-11-05", "2026-07-28", "2025-06-18"]),
+            Some(Revision::V2025_06_18)
+        );
         assert_eq!(ours.newest_common(["2026-07-28", "what"]), None);
         assert_eq!(Revisions::ALL.names().first(), Some(&"2026-07-28"));
     }

@@ -10,7 +10,7 @@ use super::{Revision, Revisions, Translate};
 use crate::jsonrpc::code::{
     CONTENT_TOO_LARGE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
 };
-use crate::jsonrpc::{JsonError, ErrorObject, Raw};
+use crate::jsonrpc::{ErrorObject, JsonError, Raw};
 use crate::protocol::capabilities::ElicitationCapability;
 use crate::protocol::elicitation::UrlParams;
 use crate::protocol::{ClientCapabilities, Method, Object, resources, tasks, tools};
@@ -122,10 +122,13 @@ impl RpcError {
                 error.data(&SingleMember("name", truncated(name)))
             }
             RpcError::ResourceNotFound { uri } => error.data(&SingleMember("uri", truncated(uri))),
-            RpcError::MissingCapability { required } => error.data(&SingleMember(REQUIRED_CAPABILITIES, required)),
-            RpcError::UnsupportedVersion { requested, supported } => {
-                error.data(&UnsupportedVersionData { supported: supported.names(), requested: truncated(requested) })
+            RpcError::MissingCapability { required } => {
+                error.data(&SingleMember(REQUIRED_CAPABILITIES, required))
             }
+            RpcError::UnsupportedVersion { requested, supported } => error.data(&UnsupportedVersionData {
+                supported: supported.names(),
+                requested: truncated(requested),
+            }),
             RpcError::UrlElicitationRequired { elicitations } if to.has_core_tasks() => {
                 // One without an id could not be written there; whoever asks gives it one.
                 let sayable = |page: &UrlParams| page.clone().downgrade(to).is_ok();
@@ -135,7 +138,9 @@ impl RpcError {
             RpcError::TaskRequired { .. } if to.is_stateless() => {
                 error.data(&SingleMember(REQUIRED_CAPABILITIES, tasks_capability()))
             }
-            RpcError::UrlElicitationRequired { .. } => error.data(&SingleMember(REQUIRED_CAPABILITIES, url_capability())),
+            RpcError::UrlElicitationRequired { .. } => {
+                error.data(&SingleMember(REQUIRED_CAPABILITIES, url_capability()))
+            }
             RpcError::Other(object) => ErrorObject { code: error.code, ..object.clone() },
             RpcError::Forwarded(object) => object.clone(),
             _ => error,
@@ -253,8 +258,12 @@ impl RpcError {
             RpcError::MissingCapability { .. } => "The client lacks a capability this request needs".into(),
             RpcError::UnsupportedVersion { .. } => "Unsupported protocol version".into(),
             RpcError::UrlElicitationRequired { .. } => "The user must visit a web page first".into(),
-            RpcError::TaskRequired { name } => format!("The tool {} runs only as a task", truncated(name)).into(),
-            RpcError::TaskForbidden { name } => format!("The tool {} cannot run as a task", truncated(name)).into(),
+            RpcError::TaskRequired { name } => {
+                format!("The tool {} runs only as a task", truncated(name)).into()
+            }
+            RpcError::TaskForbidden { name } => {
+                format!("The tool {} cannot run as a task", truncated(name)).into()
+            }
             RpcError::UserRejected => "The user rejected the request".into(),
             RpcError::Other(object) | RpcError::Forwarded(object) => object.message.clone(),
         }

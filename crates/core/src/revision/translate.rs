@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::{RpcError, Revision};
-use crate::jsonrpc::{JsonError, Id, Raw, RawJson, write};
+use super::{Revision, RpcError};
+use crate::jsonrpc::{Id, JsonError, Raw, RawJson, write};
 use crate::protocol::lifecycle::InitializeParams;
 use crate::protocol::{HasMeta, Implementation, Meta, Method, NotificationMethod, Output, ResultType, meta};
 
@@ -52,8 +52,12 @@ pub enum UnsupportedByRevisionError {
 impl fmt::Display for UnsupportedByRevisionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self {
-            UnsupportedByRevisionError::Method(name) => return write!(f, "the peer's revision has no `{name}`"),
-            UnsupportedByRevisionError::MissingMember(name) => return write!(f, "the peer's revision needs `{name}`"),
+            UnsupportedByRevisionError::Method(name) => {
+                return write!(f, "the peer's revision has no `{name}`");
+            }
+            UnsupportedByRevisionError::MissingMember(name) => {
+                return write!(f, "the peer's revision needs `{name}`");
+            }
             UnsupportedByRevisionError::Json(error) => return error.fmt(f),
             UnsupportedByRevisionError::Elicitation => "elicitation",
             UnsupportedByRevisionError::UrlElicitation => "elicitation by URL",
@@ -274,7 +278,10 @@ pub fn read_initialize_params(params: Raw<'_>, from: Revision) -> Result<Box<Ini
 }
 
 /// Reads the params of a notification. Whoever gets a malformed one ignores it.
-pub fn read_notification<N: NotificationMethod>(params: Raw<'_>, from: Revision) -> Result<N::Params, JsonError>
+pub fn read_notification<N: NotificationMethod>(
+    params: Raw<'_>,
+    from: Revision,
+) -> Result<N::Params, JsonError>
 where
     N::Params: Translate,
 {
@@ -288,8 +295,11 @@ pub fn read_result<M: Method>(result: Raw<'_>, from: Revision) -> Result<M::Outp
 where
     M::Output: Translate + InferResultType,
 {
-    let kind =
-        if from.is_stateless() { ResultType::from_result(result)? } else { M::Output::infer_result_type(result, from) };
+    let kind = if from.is_stateless() {
+        ResultType::from_result(result)?
+    } else {
+        M::Output::infer_result_type(result, from)
+    };
     let mut output = M::Output::read(kind, result)?;
     output.upgrade(from);
     Ok(output)

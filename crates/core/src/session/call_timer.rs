@@ -51,7 +51,13 @@ pub struct CallTimer {
 impl CallTimer {
     /// The call is made now.
     pub fn new(now: Instant, timeouts: Timeouts) -> Self {
-        Self { timeouts, progress: MonotonicProgress::default(), last_activity: now, total_remaining: timeouts.total_timeout, pause_count: 0 }
+        Self {
+            timeouts,
+            progress: MonotonicProgress::default(),
+            last_activity: now,
+            total_remaining: timeouts.total_timeout,
+            pause_count: 0,
+        }
     }
 
     /// Progress has come. False when it did not rise, which is no sign of life.
@@ -83,7 +89,9 @@ impl CallTimer {
         if self.pause_count > 0 {
             return None;
         }
-        let wait = self.total_remaining.map_or(self.timeouts.idle_timeout, |left| left.min(self.timeouts.idle_timeout));
+        let wait = self
+            .total_remaining
+            .map_or(self.timeouts.idle_timeout, |left| left.min(self.timeouts.idle_timeout));
         self.last_activity.checked_add(wait)
     }
 

@@ -4,7 +4,7 @@
 
 use crate::protocol::Method;
 use crate::protocol::ping::Ping;
-use crate::revision::{RpcError, Revision, Revisions};
+use crate::revision::{Revision, Revisions, RpcError};
 
 /// How far a handshake has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

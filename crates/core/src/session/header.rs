@@ -96,7 +96,9 @@ impl fmt::Display for HeaderParamError {
                     "`x-mcp-header` {name:?} is on something else than a string, an integer or a boolean"
                 )
             }
-            HeaderParamError::Misplaced => f.write_str("`x-mcp-header` stands where `properties` alone do not lead"),
+            HeaderParamError::Misplaced => {
+                f.write_str("`x-mcp-header` stands where `properties` alone do not lead")
+            }
         }
     }
 }
@@ -109,8 +111,9 @@ impl HeaderParams {
         let mut params = Vec::new();
         let root = schema.keywords();
         collect_params(root, &mut Vec::new(), &mut params)?;
-        let marks =
-            root.iter().map(|(word, value)| if word == "x-mcp-header" { 1 } else { count_marks(word, value) });
+        let marks = root
+            .iter()
+            .map(|(word, value)| if word == "x-mcp-header" { 1 } else { count_marks(word, value) });
         // What was not reached through `properties` stands in the wrong place.
         if marks.sum::<usize>() != params.len() {
             return Err(HeaderParamError::Misplaced);
@@ -129,7 +132,11 @@ impl HeaderParams {
     }
 
     /// Compares the headers of a call with its arguments. `lookup` gives the header `Mcp-Param-{name}`.
-    pub fn check<'h>(&self, arguments: &Value, lookup: impl Fn(&str) -> OptionalHeader<'h>) -> Result<(), RpcError> {
+    pub fn check<'h>(
+        &self,
+        arguments: &Value,
+        lookup: impl Fn(&str) -> OptionalHeader<'h>,
+    ) -> Result<(), RpcError> {
         for param in &self.0 {
             let expected = param.value(arguments);
             let agrees = match (lookup(&param.name), &expected) {
@@ -187,8 +194,9 @@ fn parse_integer(text: &str) -> Option<i64> {
         Ok(value) => value,
         Err(_) => {
             let number: serde_json::Number = serde_json::from_str(text).ok()?;
-            let value =
-                number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() <= MAX_SAFE_INTEGER as f64)?;
+            let value = number
+                .as_f64()
+                .filter(|value| value.fract() == 0.0 && value.abs() <= MAX_SAFE_INTEGER as f64)?;
             value as i64
         }
     };

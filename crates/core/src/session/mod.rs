@@ -9,17 +9,17 @@
 //! - [`peek`]: what of a request must be known before it is read.
 //! - [`header`]: values of `Mcp-*` headers, mirrored from the body.
 
+pub mod call_timer;
 pub mod handshake;
 pub mod header;
 pub mod http;
 pub mod inbound;
 pub mod outbound;
-pub mod call_timer;
-pub mod request_meta;
 pub mod probe;
+pub mod request_meta;
 pub mod stdio;
 
 pub use handshake::{HandshakePhase, ServerHandshake};
 pub use inbound::InboundRequests;
 pub use outbound::OutboundRequests;
-pub use request_meta::{RequestMeta, ClientMetaPresence};
+pub use request_meta::{ClientMetaPresence, RequestMeta};

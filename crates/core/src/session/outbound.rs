@@ -203,7 +203,10 @@ mod tests {
         let id = outbound.begin(now, "tools/call", timeouts(30, 600));
         assert_eq!(outbound.next_deadline(), Some(now + SECOND * 30));
         assert_eq!(outbound.expire(now + SECOND * 29), []);
-        assert_eq!(outbound.expire(now + SECOND * 30), [OutboundAction::TimedOut { id: id.clone(), cancel: true }]);
+        assert_eq!(
+            outbound.expire(now + SECOND * 30),
+            [OutboundAction::TimedOut { id: id.clone(), cancel: true }]
+        );
         // CANC-010: what comes afterwards is dropped.
         assert_eq!(outbound.receive_response(&id), Correlation::Unmatched);
         assert_eq!(outbound.next_deadline(), None);

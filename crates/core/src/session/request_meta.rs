@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use crate::jsonrpc::{
-    JsonError, ParseError, Id, Incoming, MessageLimits, Message, JsonSyntaxError, Raw, Request, Scanner, ParamsVisitor, parse_with_visitor,
+    Id, Incoming, JsonError, JsonSyntaxError, Message, MessageLimits, ParamsVisitor, ParseError, Raw,
+    Request, Scanner, parse_with_visitor,
 };
 use crate::protocol::logging::Level;
 use crate::protocol::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, PROTOCOL_VERSION};
 use crate::protocol::{ClientCapabilities, Implementation, Method, prompts, resources, tasks, tools};
-use crate::revision::{RpcError, Revision, Translate};
+use crate::revision::{Revision, RpcError, Translate};
 
 /// The members of `params` that decide how a request is handled, borrowed from it in one pass.
 #[derive(Debug, Clone)]
@@ -245,7 +246,11 @@ enum MetaScanError {
 }
 
 /// Reads one body or line as [`jsonrpc::parse_with_meta`](crate::jsonrpc::parse) does, and looks at the params on the way.
-pub fn parse_with_meta<'a>(bytes: &'a [u8], limits: &MessageLimits, seen: &mut ScannedMeta<'a>) -> Result<Incoming<'a>, ParseError> {
+pub fn parse_with_meta<'a>(
+    bytes: &'a [u8],
+    limits: &MessageLimits,
+    seen: &mut ScannedMeta<'a>,
+) -> Result<Incoming<'a>, ParseError> {
     parse_with_visitor(bytes, limits, seen)
 }
 
@@ -335,7 +340,9 @@ impl From<MetaScanError> for JsonError {
             MetaScanError::Duplicate(key) => JsonError::new(twice(key)),
             MetaScanError::BadKey => JsonSyntaxError.into(),
             MetaScanError::MetaDuplicate(key) => JsonError::new(format!("`_meta`: {}", twice(key))),
-            MetaScanError::MetaBadKey => JsonError::new(format!("`_meta`: {}", JsonError::from(JsonSyntaxError))),
+            MetaScanError::MetaBadKey => {
+                JsonError::new(format!("`_meta`: {}", JsonError::from(JsonSyntaxError)))
+            }
             MetaScanError::MetaNotAnObject => JsonError::new("`_meta`: expected an object"),
         }
     }
@@ -417,7 +424,11 @@ struct ClientInfoMember<'a> {
 }
 
 impl<'a> ClientInfoMember<'a> {
-    fn scan(scanner: &mut Scanner<'a>, outside: u32, wrong: &mut Option<MetaScanError>) -> Result<Self, JsonSyntaxError> {
+    fn scan(
+        scanner: &mut Scanner<'a>,
+        outside: u32,
+        wrong: &mut Option<MetaScanError>,
+    ) -> Result<Self, JsonSyntaxError> {
         let [mut name, mut version] = [None; 2];
         let (mut others, mut sound) = (false, true);
         let open = outside + 1;
@@ -445,7 +456,13 @@ impl<'a> ClientInfoMember<'a> {
             })?,
         };
         sound &= name.is_some() && version.is_some();
-        Ok(Self { raw: Raw::from_validated(whole), name, version, has_other_members: others, is_valid: sound })
+        Ok(Self {
+            raw: Raw::from_validated(whole),
+            name,
+            version,
+            has_other_members: others,
+            is_valid: sound,
+        })
     }
 }
 
@@ -475,7 +492,11 @@ mod tests {
         // VER-004 the two required keys, VER-006 the one that may be absent.
         let sender = |json: &str| {
             let params = RawJson::parse(json).unwrap();
-            RequestMeta::from_params(Raw::from(&params)).unwrap().declared_client().map(|_| ()).map_err(|refusal| refusal.to_string())
+            RequestMeta::from_params(Raw::from(&params))
+                .unwrap()
+                .declared_client()
+                .map(|_| ())
+                .map_err(|refusal| refusal.to_string())
         };
         assert!(sender("{}").unwrap_err().contains("protocolVersion"));
         let version = format!(r#""{PROTOCOL_VERSION}":"2026-07-28""#);
@@ -518,7 +539,11 @@ mod tests {
             "{\"cursor\":\"a\",\"cursor\":\"a\"}",
         ] {
             let params = RawJson::parse(text).unwrap();
-            let seen = RequestMeta::from_params(Raw::from(&params)).unwrap().cursor().ok().map(|it| it.map(Cow::into_owned));
+            let seen = RequestMeta::from_params(Raw::from(&params))
+                .unwrap()
+                .cursor()
+                .ok()
+                .map(|it| it.map(Cow::into_owned));
             let read = Raw::from(&params).read::<PageParams>().ok().map(|params| params.cursor);
             assert_eq!(seen, read, "{text}");
             assert_same_while_parsing(text, 128);
@@ -556,7 +581,8 @@ mod tests {
         let theirs = crate::jsonrpc::parse(line.as_bytes(), &limits);
         assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "{line}");
         if let Ok(Incoming::Single(Message::Request(request))) = &ours {
-            let (on_the_way, afterwards) = (seen.request_meta(request), RequestMeta::from_params(request.params()));
+            let (on_the_way, afterwards) =
+                (seen.request_meta(request), RequestMeta::from_params(request.params()));
             assert_eq!(format!("{on_the_way:?}"), format!("{afterwards:?}"), "{line}");
         }
     }

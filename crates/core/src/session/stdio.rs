@@ -5,12 +5,12 @@
 
 use super::handshake::HandshakePhase;
 use super::request_meta::{ClaimedVersion, RequestMeta};
-use crate::jsonrpc::{ParseError, Id, Incoming, Message, Request};
+use crate::jsonrpc::{Id, Incoming, Message, ParseError, Request};
 use crate::protocol::cancellation::{Cancelled, CancelledParams};
 use crate::protocol::lifecycle::{Initialize, Initialized};
 use crate::protocol::ping::Ping;
 use crate::protocol::{Method, NotificationMethod};
-use crate::revision::{MethodKind, RpcError, Revision, Revisions, MessageSender, canonical_method};
+use crate::revision::{MessageSender, MethodKind, Revision, Revisions, RpcError, canonical_method};
 
 /// What to do with a line.
 #[derive(Debug, PartialEq)]
@@ -41,7 +41,11 @@ pub enum StdioDecision {
 }
 
 /// The decision for one line. `phase` is how far the handshake of this process has come.
-pub fn decide(phase: HandshakePhase, served: Revisions, line: &Result<Incoming<'_>, ParseError>) -> StdioDecision {
+pub fn decide(
+    phase: HandshakePhase,
+    served: Revisions,
+    line: &Result<Incoming<'_>, ParseError>,
+) -> StdioDecision {
     // Until something was agreed, errors are written the oldest way, with a null id.
     let spoken = phase.revision().unwrap_or_else(|| served.error_fallback());
     match line {
@@ -52,9 +56,14 @@ pub fn decide(phase: HandshakePhase, served: Revisions, line: &Result<Incoming<'
         Ok(Incoming::Batch(batch))
             if batch.request_methods().any(|method| canonical_method(method) == Initialize::NAME) =>
         {
-            StdioDecision::Reject(RpcError::InvalidRequest("`initialize` cannot be part of a batch".into()), spoken)
+            StdioDecision::Reject(
+                RpcError::InvalidRequest("`initialize` cannot be part of a batch".into()),
+                spoken,
+            )
         }
-        Ok(Incoming::Batch(batch)) if batch.messages().iter().flatten().any(ClaimedVersion::is_present_in) => {
+        Ok(Incoming::Batch(batch))
+            if batch.messages().iter().flatten().any(ClaimedVersion::is_present_in) =>
+        {
             StdioDecision::Reject(
                 RpcError::InvalidRequest(
                     "Invalid request: what claims a version has no place in a batch".into(),
@@ -74,14 +83,19 @@ pub fn decide(phase: HandshakePhase, served: Revisions, line: &Result<Incoming<'
         Ok(Incoming::Single(Message::Notification(notice))) => match notice.method.as_ref() {
             Cancelled::NAME => {
                 let params = notice.params().read::<CancelledParams>();
-                params.ok().and_then(|params| params.request_id).map_or(StdioDecision::Ignore, StdioDecision::Cancel)
+                params
+                    .ok()
+                    .and_then(|params| params.request_id)
+                    .map_or(StdioDecision::Ignore, StdioDecision::Cancel)
             }
             Initialized::NAME => match phase {
                 HandshakePhase::Negotiated(_) => StdioDecision::Initialized,
                 _ => StdioDecision::Ignore,
             },
             name => match phase.revision() {
-                Some(revision) if revision.has_method(MethodKind::Notification, name, MessageSender::Client) => {
+                Some(revision)
+                    if revision.has_method(MethodKind::Notification, name, MessageSender::Client) =>
+                {
                     StdioDecision::Notification(revision)
                 }
                 _ => StdioDecision::Ignore,
@@ -91,7 +105,12 @@ pub fn decide(phase: HandshakePhase, served: Revisions, line: &Result<Incoming<'
 }
 
 /// The decision for a request whose params were looked at already.
-pub fn decide_request(phase: HandshakePhase, served: Revisions, request: &Request<'_>, peek: &RequestMeta<'_>) -> StdioDecision {
+pub fn decide_request(
+    phase: HandshakePhase,
+    served: Revisions,
+    request: &Request<'_>,
+    peek: &RequestMeta<'_>,
+) -> StdioDecision {
     let spoken = phase.revision().unwrap_or_else(|| served.error_fallback());
     match peek.claimed_version() {
         ClaimedVersion::Malformed => return StdioDecision::Reject(meta_error(peek), Revision::NEWEST),
@@ -128,8 +147,12 @@ pub fn decide_request(phase: HandshakePhase, served: Revisions, request: &Reques
         },
         // It belongs to the handshake, so only a server that has one knows it.
         (Ping::NAME, HandshakePhase::Uninitialized) if !served.handshake().is_empty() => StdioDecision::Pong,
-        (_, HandshakePhase::Uninitialized) => StdioDecision::Reject(RpcError::InvalidParams(not_initialized_message().into()), spoken),
-        (_, HandshakePhase::Negotiated(revision) | HandshakePhase::Ready(revision)) => StdioDecision::Serve(revision),
+        (_, HandshakePhase::Uninitialized) => {
+            StdioDecision::Reject(RpcError::InvalidParams(not_initialized_message().into()), spoken)
+        }
+        (_, HandshakePhase::Negotiated(revision) | HandshakePhase::Ready(revision)) => {
+            StdioDecision::Serve(revision)
+        }
     }
 }
 
@@ -202,16 +225,28 @@ mod tests {
     fn a_request_with_a_stateless_claim_is_served_at_any_time() {
         // VER-026, VER-027, LIFE-028
         for phase in [UNINITIALIZED, HandshakePhase::Negotiated(V2025_06_18), READY] {
-            assert_eq!(decide_value(phase, &stateless_request("2026-07-28", "tools/list")), StdioDecision::Serve(V2026_07_28));
-            assert_eq!(decide_value(phase, &stateless_request("2026-07-28", "server/discover")), StdioDecision::Serve(V2026_07_28));
+            assert_eq!(
+                decide_value(phase, &stateless_request("2026-07-28", "tools/list")),
+                StdioDecision::Serve(V2026_07_28)
+            );
+            assert_eq!(
+                decide_value(phase, &stateless_request("2026-07-28", "server/discover")),
+                StdioDecision::Serve(V2026_07_28)
+            );
         }
     }
 
     #[test]
     fn initialize_on_a_fresh_process_opens_a_session() {
         // VER-028
-        assert_eq!(decide_value(UNINITIALIZED, &initialize("2025-06-18")), StdioDecision::Initialize(V2025_06_18));
-        assert_eq!(decide_value(UNINITIALIZED, &initialize("2026-07-28")), StdioDecision::Initialize(V2025_11_25));
+        assert_eq!(
+            decide_value(UNINITIALIZED, &initialize("2025-06-18")),
+            StdioDecision::Initialize(V2025_06_18)
+        );
+        assert_eq!(
+            decide_value(UNINITIALIZED, &initialize("2026-07-28")),
+            StdioDecision::Initialize(V2025_11_25)
+        );
         assert_eq!(rejection_code(decide_value(UNINITIALIZED, &request("initialize"))), -32602);
         let mut alias = initialize("2024-11-05");
         alias["method"] = json!("mcp/initialize");
@@ -228,7 +263,10 @@ mod tests {
     fn before_initialize_ping_is_answered_and_anything_else_is_told_how_to_begin() {
         // PING-001, LIFE-003
         assert_eq!(decide_value(UNINITIALIZED, &request("ping")), StdioDecision::Pong);
-        let StdioDecision::Reject(refusal, revision) = decide_value(UNINITIALIZED, &request("tools/list")) else { panic!() };
+        let StdioDecision::Reject(refusal, revision) = decide_value(UNINITIALIZED, &request("tools/list"))
+        else {
+            panic!()
+        };
         assert_eq!(refusal.code(revision), -32602);
         assert!(refusal.to_string().contains("initialize"));
         assert!(refusal.to_string().contains("io.modelcontextprotocol/protocolVersion"));
@@ -238,7 +276,10 @@ mod tests {
     fn a_request_without_a_claim_belongs_to_the_session() {
         // VER-028
         assert_eq!(decide_value(READY, &request("tools/list")), StdioDecision::Serve(V2025_11_25));
-        assert_eq!(decide_value(HandshakePhase::Negotiated(V2024_11_05), &request("tools/list")), StdioDecision::Serve(V2024_11_05));
+        assert_eq!(
+            decide_value(HandshakePhase::Negotiated(V2024_11_05), &request("tools/list")),
+            StdioDecision::Serve(V2024_11_05)
+        );
         assert_eq!(decide_value(READY, &request("ping")), StdioDecision::Serve(V2025_11_25));
     }
 
@@ -246,11 +287,22 @@ mod tests {
     fn an_array_is_a_batch_on_2025_03_26_alone() {
         // STDIO-010, STDIO-009, JRPC-028, JRPC-030
         let batch = json!([request("tools/list")]);
-        assert_eq!(decide_value(HandshakePhase::Ready(V2025_03_26), &batch), StdioDecision::Batch(V2025_03_26));
-        for phase in [UNINITIALIZED, READY, HandshakePhase::Ready(V2024_11_05), HandshakePhase::Ready(V2025_06_18)] {
+        assert_eq!(
+            decide_value(HandshakePhase::Ready(V2025_03_26), &batch),
+            StdioDecision::Batch(V2025_03_26)
+        );
+        for phase in
+            [UNINITIALIZED, READY, HandshakePhase::Ready(V2024_11_05), HandshakePhase::Ready(V2025_06_18)]
+        {
             assert_eq!(rejection_code(decide_value(phase, &batch)), -32600);
         }
-        assert_eq!(rejection_code(decide_value(HandshakePhase::Ready(V2025_03_26), &json!([initialize("2025-03-26")]))), -32600);
+        assert_eq!(
+            rejection_code(decide_value(
+                HandshakePhase::Ready(V2025_03_26),
+                &json!([initialize("2025-03-26")])
+            )),
+            -32600
+        );
         let claims = json!([stateless_request("2026-07-28", "tools/list")]);
         assert_eq!(rejection_code(decide_value(HandshakePhase::Ready(V2025_03_26), &claims)), -32600);
     }
@@ -268,7 +320,10 @@ mod tests {
         let cancelled =
             |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
         for phase in [UNINITIALIZED, READY] {
-            assert_eq!(decide_value(phase, &cancelled(json!({"requestId": "a"}))), StdioDecision::Cancel(Id::from("a")));
+            assert_eq!(
+                decide_value(phase, &cancelled(json!({"requestId": "a"}))),
+                StdioDecision::Cancel(Id::from("a"))
+            );
             assert_eq!(decide_value(phase, &cancelled(json!({}))), StdioDecision::Ignore);
             assert_eq!(decide_value(phase, &cancelled(json!({"requestId": 1.5}))), StdioDecision::Ignore);
         }
@@ -277,7 +332,10 @@ mod tests {
     #[test]
     fn a_claim_of_a_version_nobody_serves_is_told_what_is_served() {
         // VER-009
-        assert_eq!(rejection_code(decide_value(READY, &stateless_request("2030-01-01", "tools/list"))), -32022);
+        assert_eq!(
+            rejection_code(decide_value(READY, &stateless_request("2030-01-01", "tools/list"))),
+            -32022
+        );
         let legacy = Revisions::ALL.handshake();
         let text = stateless_request("2026-07-28", "tools/list").to_string();
         let decision = decide(UNINITIALIZED, legacy, &parse(text.as_bytes(), &MessageLimits::default()));
@@ -286,18 +344,30 @@ mod tests {
 
     #[test]
     fn a_claim_of_an_older_version_is_ignored() {
-        assert_eq!(decide_value(READY, &stateless_request("2025-06-18", "tools/list")), StdioDecision::Serve(V2025_11_25));
-        assert_eq!(rejection_code(decide_value(UNINITIALIZED, &stateless_request("2025-06-18", "tools/list"))), -32602);
+        assert_eq!(
+            decide_value(READY, &stateless_request("2025-06-18", "tools/list")),
+            StdioDecision::Serve(V2025_11_25)
+        );
+        assert_eq!(
+            rejection_code(decide_value(UNINITIALIZED, &stateless_request("2025-06-18", "tools/list"))),
+            -32602
+        );
     }
 
     #[test]
     fn initialize_with_a_stateless_claim_is_not_found() {
         // VER-034, PING-005
         for method in ["initialize", "ping", "logging/setLevel", "rpc.x"] {
-            assert_eq!(rejection_code(decide_value(UNINITIALIZED, &stateless_request("2026-07-28", method))), -32601);
+            assert_eq!(
+                rejection_code(decide_value(UNINITIALIZED, &stateless_request("2026-07-28", method))),
+                -32601
+            );
         }
         // A server's own method is its own affair.
-        assert_eq!(decide_value(UNINITIALIZED, &stateless_request("2026-07-28", "acme/do")), StdioDecision::Serve(V2026_07_28));
+        assert_eq!(
+            decide_value(UNINITIALIZED, &stateless_request("2026-07-28", "acme/do")),
+            StdioDecision::Serve(V2026_07_28)
+        );
     }
 
     #[test]

@@ -159,7 +159,13 @@ impl StepBuilder {
                 encoded_name: percent::canonicalize(&variable.name).into(),
             })
             .collect();
-        self.steps.push(Step::Group(ParamGroup { prefix: lead, separator: between, class, context: guard, keys }));
+        self.steps.push(Step::Group(ParamGroup {
+            prefix: lead,
+            separator: between,
+            class,
+            context: guard,
+            keys,
+        }));
     }
 
     /// Turns the text so far into the tail of the value before it and a step of its own.
@@ -235,7 +241,9 @@ fn check_values(steps: &[Step]) -> Result<(), TemplateError> {
             CharClass::Everything => {
                 "the first takes every character, so make it the last variable or write `{/name*}`"
             }
-            CharClass::Path => "the first takes every segment, so put it last, or a mark such as `:` after it",
+            CharClass::Path => {
+                "the first takes every segment, so put it last, or a mark such as `:` after it"
+            }
             _ => "put a reserved character such as `/` or `,` between them",
         };
         let (first, second) = (slot.name.to_string(), second.unwrap_or_default());

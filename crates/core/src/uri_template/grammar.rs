@@ -4,7 +4,7 @@
 //! can still be expanded.
 
 use super::percent::{self, AllowedChars};
-use super::{TemplateLimits, TemplateError};
+use super::{TemplateError, TemplateLimits};
 
 /// A literal or an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +131,9 @@ fn parse_expression(body: &str, at: usize) -> Result<TemplatePart, TemplateError
         Some(';') => Operator::Parameter,
         Some('?') => Operator::Query,
         Some('&') => Operator::Continuation,
-        Some(found @ ('=' | ',' | '!' | '@' | '|')) => return Err(TemplateError::UndefinedOperator { found, at }),
+        Some(found @ ('=' | ',' | '!' | '@' | '|')) => {
+            return Err(TemplateError::UndefinedOperator { found, at });
+        }
         _ => Operator::Simple,
     };
     let list = if operator == Operator::Simple { body } else { chars.as_str() };
@@ -241,7 +243,11 @@ mod tests {
         assert_eq!(error("{/a:3*}"), TemplateError::UnsupportedPrefix { variable: "a:3*".into() });
         for operator in ["", "+", "#", ".", ";", "?", "&"] {
             let source = format!("{{{operator}a*}}");
-            assert_eq!(error(&source), TemplateError::UnsupportedExplode { variable: "a".into() }, "{source}");
+            assert_eq!(
+                error(&source),
+                TemplateError::UnsupportedExplode { variable: "a".into() },
+                "{source}"
+            );
         }
         for found in ['=', ',', '!', '@', '|'] {
             assert_eq!(error(&format!("{{{found}a}}")), TemplateError::UndefinedOperator { found, at: 1 });

@@ -4,8 +4,8 @@
 //! `shape` has proved that this ends in the right place. Hence each byte is looked at a fixed number of
 //! times, for a group of parameters at most once per name.
 
+use super::compile::{ParamGroup, Step, ValueContext, ValueStep};
 use super::value_check;
-use super::compile::{ParamGroup, ValueContext, ValueStep, Step};
 use super::{RejectedValueError, TemplateValue, Variables, percent};
 
 /// Reads the values, first by shape, then one by one; so no value is judged in a URI that is not ours.
@@ -36,7 +36,11 @@ impl MatchedValue<'_> {
 }
 
 /// Where the values stand. `look` hears how many bytes are about to be looked at; a test adds them up.
-fn match_steps<'a>(steps: &'a [Step], uri: &'a str, look: impl FnMut(usize)) -> Option<Vec<MatchedValue<'a>>> {
+fn match_steps<'a>(
+    steps: &'a [Step],
+    uri: &'a str,
+    look: impl FnMut(usize),
+) -> Option<Vec<MatchedValue<'a>>> {
     let mut cursor = UriCursor { rest: uri, on_read: look };
     let mut found = Vec::new();
     for step in steps {
@@ -82,14 +86,20 @@ impl<'a, L: FnMut(usize)> UriCursor<'a, L> {
         for pair in run.strip_prefix(group.prefix)?.split(group.separator) {
             (self.on_read)(pair.len() * (1 + group.keys.len()));
             let (wire, raw) = pair.split_once('=').unwrap_or((pair, ""));
-            let (_, value) = group.keys.iter().zip(&mut values).find(|(key, _)| *key.encoded_name == *wire)?;
+            let (_, value) =
+                group.keys.iter().zip(&mut values).find(|(key, _)| *key.encoded_name == *wire)?;
             if value.replace(raw).is_some() {
                 return None;
             }
         }
         for (key, value) in group.keys.iter().zip(values) {
             let guard = group.context;
-            found.extend(value.map(|raw| MatchedValue { name: &key.name, raw, context: guard, is_list: false }));
+            found.extend(value.map(|raw| MatchedValue {
+                name: &key.name,
+                raw,
+                context: guard,
+                is_list: false,
+            }));
         }
         Some(())
     }
@@ -276,7 +286,11 @@ mod tests {
                     // A run, a tail or its segments, and each of two names: four looks at the most, and the
                     // template.
                     let bound = 4 * uri.len() + text.len();
-                    assert!(bytes_read(&template, &uri) <= bound, "{piece} {count} {}", bytes_read(&template, &uri));
+                    assert!(
+                        bytes_read(&template, &uri) <= bound,
+                        "{piece} {count} {}",
+                        bytes_read(&template, &uri)
+                    );
                 }
             }
         }

@@ -69,14 +69,14 @@
 //! `{?a}`, `{&a}` and `{#a}`. This is a net, not a sandbox: whoever opens files still checks where they are
 //! (links, drive letters).
 
-mod template_error;
+mod compile;
 mod expand;
+mod grammar;
 mod matcher;
 mod overlap;
-mod grammar;
 mod percent;
+mod template_error;
 mod value_check;
-mod compile;
 mod values;
 
 #[cfg(test)]
@@ -89,8 +89,8 @@ use std::str::FromStr;
 pub use self::template_error::{ExpandError, RejectReason, RejectedValueError, TemplateError};
 pub use self::values::{TemplateValue, Variables};
 
-use self::grammar::TemplatePart;
 use self::compile::Step;
+use self::grammar::TemplatePart;
 
 /// A template that expands, and that reads back what it expanded.
 ///
@@ -208,7 +208,10 @@ impl Hash for UriTemplate {
 /// assert_eq!(uri, "dates/May-5");
 /// # Ok::<(), Box<dyn std::template_error::Error>>(())
 /// ```
-pub fn expand(source: &str, lookup: impl FnMut(&str) -> Option<TemplateValue>) -> Result<String, ExpandError> {
+pub fn expand(
+    source: &str,
+    lookup: impl FnMut(&str) -> Option<TemplateValue>,
+) -> Result<String, ExpandError> {
     let parts = grammar::parse(source, &TemplateLimits::default()).map_err(ExpandError::Template)?;
     expand::expand(&parts, lookup)
 }

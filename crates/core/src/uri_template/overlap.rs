@@ -3,7 +3,7 @@
 //! Each template is a small automaton over the bytes of a canonical URI; both walk together, and if both can
 //! arrive at their end with the same bytes, such a URI exists. Every pair of states is visited once.
 
-use super::compile::{CharClass, ParamGroup, ValueStep, Step};
+use super::compile::{CharClass, ParamGroup, Step, ValueStep};
 
 pub(super) fn overlaps(left: &[Step], right: &[Step]) -> bool {
     let (left, right) = (Automaton::new(left), Automaton::new(right));

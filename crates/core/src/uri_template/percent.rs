@@ -15,8 +15,8 @@ pub(super) enum AllowedChars {
 pub(super) fn encode(text: &str, keep: AllowedChars, into: &mut String) {
     let mut rest = text.as_bytes();
     while let [byte, after @ ..] = rest {
-        let kept =
-            is_unreserved(*byte) || keep == AllowedChars::Reserved && (is_reserved(*byte) || decode_triplet(rest).is_some());
+        let kept = is_unreserved(*byte)
+            || keep == AllowedChars::Reserved && (is_reserved(*byte) || decode_triplet(rest).is_some());
         if kept {
             into.push(char::from(*byte));
         } else {

@@ -104,7 +104,9 @@ impl fmt::Display for TemplateError {
             Self::InvalidPercent { at } => {
                 write!(f, "the `%` at byte {at} needs two hexadecimal digits: write `%25` for a percent sign")
             }
-            Self::UndefinedOperator { found, at } => write!(f, "the operator {found:?} at byte {at} is not defined"),
+            Self::UndefinedOperator { found, at } => {
+                write!(f, "the operator {found:?} at byte {at} is not defined")
+            }
             Self::InvalidName { found, at } if found.is_empty() => {
                 write!(f, "a variable name is missing at byte {at}")
             }
@@ -118,7 +120,9 @@ impl fmt::Display for TemplateError {
             Self::UnsupportedExplode { variable } => {
                 write!(f, "`{variable}*`: only `{{/{variable}*}}` may be exploded, drop the `*` here")
             }
-            Self::DuplicateVariable { variable } => write!(f, "`{variable}` stands in the template twice: rename one"),
+            Self::DuplicateVariable { variable } => {
+                write!(f, "`{variable}` stands in the template twice: rename one")
+            }
             Self::Ambiguous { first, second, advice } => {
                 write!(f, "`{first}` and `{second}` cannot be told apart in a URI: {advice}")
             }

@@ -4,13 +4,18 @@
 //! something else there than it does in the URI is refused here, after decoding, so that its spelling does
 //! not matter.
 
-use super::percent;
 use super::compile::ValueContext;
+use super::percent;
 use super::{RejectReason, RejectedValueError};
 
 /// The text that a piece of a URI stands for, unless it is one that no handler should see.
-pub(super) fn decode_checked(name: &str, canonical: &str, guard: ValueContext) -> Result<String, RejectedValueError> {
-    let text = percent::decode(canonical).ok_or_else(|| RejectedValueError::new(name, RejectReason::Malformed))?;
+pub(super) fn decode_checked(
+    name: &str,
+    canonical: &str,
+    guard: ValueContext,
+) -> Result<String, RejectedValueError> {
+    let text =
+        percent::decode(canonical).ok_or_else(|| RejectedValueError::new(name, RejectReason::Malformed))?;
     match reject_reason(canonical, &text, guard) {
         Some(reason) => Err(RejectedValueError::new(name, reason)),
         None => Ok(text),
@@ -84,7 +89,11 @@ mod tests {
             "%2e%2e%2f",
         ] {
             assert_eq!(reject_reason_of("x/{+a}", &format!("x/{value}")), RejectReason::Traversal, "{value}");
-            assert_eq!(reject_reason_of("x{?a}", &format!("x?a={value}")), RejectReason::Traversal, "{value}");
+            assert_eq!(
+                reject_reason_of("x{?a}", &format!("x?a={value}")),
+                RejectReason::Traversal,
+                "{value}"
+            );
         }
     }
 
@@ -93,8 +102,16 @@ mod tests {
         for value in ["b%2Fc", "b%2fc", "b%5Cc", "b%5cc", "b\\c", "%2Fb", "b%2F"] {
             assert_eq!(reject_reason_of("x/{a}", &format!("x/{value}")), RejectReason::Separator, "{value}");
             assert_eq!(reject_reason_of("x{/a}", &format!("x/{value}")), RejectReason::Separator, "{value}");
-            assert_eq!(reject_reason_of("x{/a*}", &format!("x/{value}/d")), RejectReason::Separator, "{value}");
-            assert_eq!(reject_reason_of("x{;a}", &format!("x;a={value}")), RejectReason::Separator, "{value}");
+            assert_eq!(
+                reject_reason_of("x{/a*}", &format!("x/{value}/d")),
+                RejectReason::Separator,
+                "{value}"
+            );
+            assert_eq!(
+                reject_reason_of("x{;a}", &format!("x;a={value}")),
+                RejectReason::Separator,
+                "{value}"
+            );
             assert_eq!(reject_reason_of("x{.a}", &format!("x.{value}")), RejectReason::Separator, "{value}");
         }
         assert_eq!(reject_reason_of("x/{+a}", "x/b%5Cc"), RejectReason::Separator);
@@ -113,9 +130,17 @@ mod tests {
     fn control_characters_are_refused_everywhere() {
         for value in ["%00", "b%00.png", "%0a", "%0D%0A", "%7F", "%C2%85", "\0", "\n", "\u{85}"] {
             for template in ["x/{a}", "x/{+a}", "x{/a*}"] {
-                assert_eq!(reject_reason_of(template, &format!("x/{value}")), RejectReason::Control, "{template} {value:?}");
+                assert_eq!(
+                    reject_reason_of(template, &format!("x/{value}")),
+                    RejectReason::Control,
+                    "{template} {value:?}"
+                );
             }
-            assert_eq!(reject_reason_of("x{?a}", &format!("x?a={value}")), RejectReason::Control, "{value:?}");
+            assert_eq!(
+                reject_reason_of("x{?a}", &format!("x?a={value}")),
+                RejectReason::Control,
+                "{value:?}"
+            );
         }
     }
 

@@ -1,7 +1,9 @@
 //! Results and errors: each ends a call, and none is ever answered.
 
 use serde::Deserialize;
-use tsugite_core::jsonrpc::{ErrorObject, ParseError, Id, MessageLimits, InvalidMessage, ParseErrorKind, parse};
+use tsugite_core::jsonrpc::{
+    ErrorObject, Id, InvalidMessage, MessageLimits, ParseError, ParseErrorKind, parse,
+};
 
 use super::{answer_to, heard, refused, response};
 
@@ -15,7 +17,11 @@ fn an_answer_has_a_result_or_an_error_and_never_both() {
     ] {
         let fault = refused(format!(r#"{{"jsonrpc":"2.0","id":1,{both}}}"#));
         assert_eq!(fault.kind.code(), -32600);
-        assert_eq!(fault.received, InvalidMessage::Response(Some(Id::from(1))), "the call has failed: {both}");
+        assert_eq!(
+            fault.received,
+            InvalidMessage::Response(Some(Id::from(1))),
+            "the call has failed: {both}"
+        );
         assert_eq!(answer_to(&fault), "nothing");
     }
     assert_eq!(heard(r#"{"jsonrpc":"2.0","id":1}"#), "-32600 for 1");
@@ -71,7 +77,11 @@ fn an_error_has_an_integer_code_and_a_string_message() {
     ] {
         let fault = refused(format!(r#"{{"jsonrpc":"2.0","id":"a","error":{error}}}"#));
         assert_eq!(fault.kind, ParseErrorKind::BadError, "{error}");
-        assert_eq!(fault.received, InvalidMessage::Response(Some(Id::from("a"))), "the call has failed: {error}");
+        assert_eq!(
+            fault.received,
+            InvalidMessage::Response(Some(Id::from("a"))),
+            "the call has failed: {error}"
+        );
         assert_eq!(answer_to(&fault), "nothing", "{error}");
     }
 }
@@ -82,7 +92,10 @@ fn an_error_written_as_an_array_is_not_an_error_object() {
     for error in [r#"[1,"m"]"#, r#"[1,"m",{}]"#] {
         let wire = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
         let read = parse(wire.as_bytes(), &MessageLimits::default());
-        let expected = ParseError { kind: ParseErrorKind::BadError, received: InvalidMessage::Response(Some(Id::from(1))) };
+        let expected = ParseError {
+            kind: ParseErrorKind::BadError,
+            received: InvalidMessage::Response(Some(Id::from(1))),
+        };
         assert_eq!(read, Err(expected), "{wire}");
     }
 }

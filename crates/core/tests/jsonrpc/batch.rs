@@ -1,7 +1,9 @@
 //! Arrays of messages, each element judged for itself.
 
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{BatchResponse, ParseError, Id, Incoming, MessageLimits, Message, ParseErrorKind, parse, write};
+use tsugite_core::jsonrpc::{
+    BatchResponse, Id, Incoming, Message, MessageLimits, ParseError, ParseErrorKind, parse, write,
+};
 
 use super::{answer_to, batch, heard, refused, response_of};
 

@@ -22,8 +22,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tsugite_core::jsonrpc::{
-    Batch, ParseError, Incoming, MessageLimits, LineReader, LineTooLongError, Message, Notification, Request, Response, parse,
-    write,
+    Batch, Incoming, LineReader, LineTooLongError, Message, MessageLimits, Notification, ParseError, Request,
+    Response, parse, write,
 };
 
 /// An answer as a peer would see it, its id as text.
@@ -86,7 +86,8 @@ fn code_of(wire: impl AsRef<[u8]>) -> i64 {
 
 /// What the sender of `wire` hears: `-32600 for 1`, `-32600 without id`, `nothing`; or `accepted`.
 fn heard(wire: impl AsRef<[u8]>) -> String {
-    parse(wire.as_ref(), &MessageLimits::default()).map_or_else(|fault| answer_to(&fault), |_| "accepted".to_owned())
+    parse(wire.as_ref(), &MessageLimits::default())
+        .map_or_else(|fault| answer_to(&fault), |_| "accepted".to_owned())
 }
 
 /// The answer to a fault, read off the wire.

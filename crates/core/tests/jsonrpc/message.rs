@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{ParseError, Id, InvalidMessage, Raw, RawJson, ParseErrorKind, code};
+use tsugite_core::jsonrpc::{Id, InvalidMessage, ParseError, ParseErrorKind, Raw, RawJson, code};
 
 use super::{accepted, answer_to, batch, heard, notification, refused, request, response};
 
@@ -250,8 +250,11 @@ fn every_fault_is_told_in_one_short_sentence() {
 #[test]
 fn faults_use_only_the_codes_that_are_theirs() {
     // JRPC-033, JRPC-034, JRPC-037
-    let emitted: HashSet<i64> =
-        some_of_every_fault().iter().filter_map(ParseError::error_response).map(|(_, error)| error.code).collect();
+    let emitted: HashSet<i64> = some_of_every_fault()
+        .iter()
+        .filter_map(ParseError::error_response)
+        .map(|(_, error)| error.code)
+        .collect();
     assert_eq!(emitted, HashSet::from([-32700, -32600, -32602, -32801]));
     assert!(!(-32768..=-32000).contains(&code::CONTENT_TOO_LARGE), "ours, so outside the reserved block");
 
@@ -264,8 +267,12 @@ fn faults_use_only_the_codes_that_are_theirs() {
 }
 
 fn some_of_every_fault() -> Vec<ParseError> {
-    let mut faults =
-        vec![ParseError::too_long(), ParseError::batch_not_allowed(), refused(b"\xff"), refused("[".repeat(1000))];
+    let mut faults = vec![
+        ParseError::too_long(),
+        ParseError::batch_not_allowed(),
+        refused(b"\xff"),
+        refused("[".repeat(1000)),
+    ];
     faults.push(refused(format!("[{}1]", "1,".repeat(2000))));
     faults.push(refused(format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"a"}}"#, "x".repeat(5000))));
     faults.extend(

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tsugite_core::jsonrpc::{
-    ParseError, Id, Incoming, MessageLimits, LineReader, LineTooLongError, Message, InvalidMessage, Raw, ParseErrorKind, parse, write,
+    Id, Incoming, InvalidMessage, LineReader, LineTooLongError, Message, MessageLimits, ParseError,
+    ParseErrorKind, Raw, parse, write,
 };
 
 use super::{Answer, answer_to, drain, heard, request};
@@ -184,7 +185,10 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
     if let Incoming::Single(message) = &incoming {
         match parse(bytes, &MessageLimits::default().max_depth(2)) {
             Ok(shallow) => prop_assert_eq!(&shallow, &incoming),
-            Err(fault) => prop_assert_eq!(fault, ParseError { kind: ParseErrorKind::TooDeep, received: origin(message) }),
+            Err(fault) => prop_assert_eq!(
+                fault,
+                ParseError { kind: ParseErrorKind::TooDeep, received: origin(message) }
+            ),
         }
     }
     // The faulty elements of a batch keep no text that could be written back.

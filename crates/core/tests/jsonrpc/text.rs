@@ -1,7 +1,7 @@
 //! What is JSON, what is UTF-8, and how much of it is too much.
 
 use serde::Deserialize;
-use tsugite_core::jsonrpc::{ParseError, Id, Incoming, MessageLimits, InvalidMessage, ParseErrorKind, parse};
+use tsugite_core::jsonrpc::{Id, Incoming, InvalidMessage, MessageLimits, ParseError, ParseErrorKind, parse};
 
 use super::{answer_to, batch, code_of, heard, refused, request};
 
@@ -220,7 +220,10 @@ fn nesting_over_the_limit_is_told_to_whoever_it_concerns() {
     assert_eq!(heard(format!(r#"{{"jsonrpc":"2.0","method":"a",{params}}}"#)), "nothing");
 
     let fault = refused(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{deep}}}"#));
-    assert_eq!(fault, ParseError { kind: ParseErrorKind::TooDeep, received: InvalidMessage::Response(Some(Id::from(1))) });
+    assert_eq!(
+        fault,
+        ParseError { kind: ParseErrorKind::TooDeep, received: InvalidMessage::Response(Some(Id::from(1))) }
+    );
 
     let wire = format!(r#"[{{"jsonrpc":"2.0","id":2,"method":"a"}},{call},{deep}]"#);
     let answers: Vec<_> = batch(&wire)

@@ -4,7 +4,8 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::Implementation;
 use tsugite_core::revision::Revision::*;
 use tsugite_core::revision::{
-    MethodKind, Revision, UnsupportedByRevisionError, translate_raw_input_response, translate_raw_notification, translate_raw_params, translate_raw_result, methods,
+    MethodKind, Revision, UnsupportedByRevisionError, methods, translate_raw_input_response,
+    translate_raw_notification, translate_raw_params, translate_raw_result,
 };
 
 type Carried = Result<String, UnsupportedByRevisionError>;
@@ -130,9 +131,17 @@ fn a_method_that_the_other_revision_lacks_cannot_be_carried_and_one_nobody_knows
                 MethodKind::Request => params(row.name, text, from, to),
                 MethodKind::Notification => notice(row.name, text, from, to),
             };
-            assert_eq!(carried == Err(UnsupportedByRevisionError::Method(row.name)), lacks, "{} {from} {to}", row.name);
+            assert_eq!(
+                carried == Err(UnsupportedByRevisionError::Method(row.name)),
+                lacks,
+                "{} {from} {to}",
+                row.name
+            );
             if row.kind == MethodKind::Request && lacks {
-                assert_eq!(result(row.name, text, from, to), Err(UnsupportedByRevisionError::Method(row.name)));
+                assert_eq!(
+                    result(row.name, text, from, to),
+                    Err(UnsupportedByRevisionError::Method(row.name))
+                );
                 // Whoever has asked knows what for.
                 assert_eq!(answer(row.name, text, from, to), same(text), "{} {from} {to}", row.name);
             }
@@ -199,24 +208,40 @@ fn only_a_complete_result_can_lose_its_kind() {
             r#"{"content":[],"resultType":"input_required"}"#,
         ] {
             for method in ["tools/call", "tools/list", "prompts/get", "resources/read", "no/such"] {
-                assert_eq!(result(method, text, V2026_07_28, to), Err(UnsupportedByRevisionError::InputRequired), "{method}");
+                assert_eq!(
+                    result(method, text, V2026_07_28, to),
+                    Err(UnsupportedByRevisionError::InputRequired),
+                    "{method}"
+                );
             }
         }
         if !to.has_core_tasks() {
             assert_eq!(result("tools/call", task, V2026_07_28, to), Err(UnsupportedByRevisionError::Tasks));
             let broken = r#"{"resultType":"task"}"#;
             assert_eq!(result("tools/call", broken, V2026_07_28, to), Err(UnsupportedByRevisionError::Tasks));
-            assert_eq!(result("resources/list", broken, V2026_07_28, to), Err(UnsupportedByRevisionError::Tasks));
+            assert_eq!(
+                result("resources/list", broken, V2026_07_28, to),
+                Err(UnsupportedByRevisionError::Tasks)
+            );
         }
         for kind in ["\"later\"", "1", "null", "\"Complete\""] {
             let text = format!(r#"{{"resultType":{kind},"content":[],"resources":[]}}"#);
             for method in ["tools/call", "resources/list"] {
-                assert!(matches!(result(method, &text, V2026_07_28, to), Err(UnsupportedByRevisionError::Json(_))), "{kind}");
+                assert!(
+                    matches!(
+                        result(method, &text, V2026_07_28, to),
+                        Err(UnsupportedByRevisionError::Json(_))
+                    ),
+                    "{kind}"
+                );
             }
             // Only the two ends know what this means.
             assert_eq!(result("no/such", &text, V2026_07_28, to), same(&text));
         }
-        assert_eq!(result("no/such", r#"{"resultType":"task"}"#, V2026_07_28, to), Err(UnsupportedByRevisionError::Tasks));
+        assert_eq!(
+            result("no/such", r#"{"resultType":"task"}"#, V2026_07_28, to),
+            Err(UnsupportedByRevisionError::Tasks)
+        );
     }
     assert_eq!(
         result("tools/call", task, V2026_07_28, V2025_11_25),
@@ -247,7 +272,10 @@ fn an_answer_is_bare() {
     let old = r#"{"action":"accept","content":{"n":1.0,"m":[ "a" ]},"x":1e1}"#;
     assert_eq!(answer("elicitation/create", old, V2025_11_25, V2026_07_28), same(old));
     assert_eq!(answer("elicitation/create", old, V2026_07_28, V2025_11_25), same(old));
-    assert_eq!(answer("elicitation/create", old, V2026_07_28, V2025_06_18), Err(UnsupportedByRevisionError::MultipleChoice));
+    assert_eq!(
+        answer("elicitation/create", old, V2026_07_28, V2025_06_18),
+        Err(UnsupportedByRevisionError::MultipleChoice)
+    );
     let said =
         r#"{"resultType":"complete","action":"decline","_meta":{"io.modelcontextprotocol/clientInfo":{}}}"#;
     assert_eq!(answer("elicitation/create", said, V2026_07_28, V2025_11_25), same(r#"{"action":"decline"}"#));

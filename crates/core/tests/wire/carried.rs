@@ -5,17 +5,18 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use tsugite_core::jsonrpc::{Id, Incoming, MessageLimits, Message, Raw, RawJson, Response, parse};
+use tsugite_core::jsonrpc::{Id, Incoming, Message, MessageLimits, Raw, RawJson, Response, parse};
 use tsugite_core::protocol::meta::ClientMeta;
 use tsugite_core::protocol::{
-    ClientCapabilities, HasMeta, Implementation, Method, NotificationMethod, cancellation, completion, discover,
-    elicitation, lifecycle, logging, ping, progress, prompts, resources, roots, sampling, subscriptions,
-    tasks, tools,
+    ClientCapabilities, HasMeta, Implementation, Method, NotificationMethod, cancellation, completion,
+    discover, elicitation, lifecycle, logging, ping, progress, prompts, resources, roots, sampling,
+    subscriptions, tasks, tools,
 };
 use tsugite_core::revision::{
-    MethodKind, InferResultType, Revision, MessageSender, ServerInfoMeta, Translate, UnsupportedByRevisionError, translate_raw_input_response, translate_raw_notification,
-    translate_raw_params, translate_raw_result, read_input_response, read_notification, read_params, read_result, write_input_response,
-    write_notification, write_request, write_result,
+    InferResultType, MessageSender, MethodKind, Revision, ServerInfoMeta, Translate,
+    UnsupportedByRevisionError, read_input_response, read_notification, read_params, read_result,
+    translate_raw_input_response, translate_raw_notification, translate_raw_params, translate_raw_result,
+    write_input_response, write_notification, write_request, write_result,
 };
 
 use crate::generate::{Choices, STRANGE};
@@ -145,20 +146,21 @@ where
         }
         let mut read = read_params::<M>(Raw::from(&raw(&params)), source).unwrap();
         let claims = to.is_stateless().then(|| claims(to));
-        let typed = match to.is_stateless() && !to.has_method(MethodKind::Request, M::NAME, MessageSender::Client) {
-            // It is asked inside a result.
-            true if to.extension_of(M::NAME).is_none() && asked(M::NAME) => {
-                read.downgrade(to).map(|()| serde_json::to_value(&read).unwrap())
-            }
-            _ => {
-                if let Some(claims) = &claims {
-                    read.meta_mut().get_or_insert_default().set_client_meta(claims);
+        let typed =
+            match to.is_stateless() && !to.has_method(MethodKind::Request, M::NAME, MessageSender::Client) {
+                // It is asked inside a result.
+                true if to.extension_of(M::NAME).is_none() && asked(M::NAME) => {
+                    read.downgrade(to).map(|()| serde_json::to_value(&read).unwrap())
                 }
-                let mut out = Vec::new();
-                write_request::<M>(&mut out, &Id::from(1), read, to)
-                    .map(|()| json(&out).get("params").cloned().unwrap_or(json!({})))
-            }
-        };
+                _ => {
+                    if let Some(claims) = &claims {
+                        read.meta_mut().get_or_insert_default().set_client_meta(claims);
+                    }
+                    let mut out = Vec::new();
+                    write_request::<M>(&mut out, &Id::from(1), read, to)
+                        .map(|()| json(&out).get("params").cloned().unwrap_or(json!({})))
+                }
+            };
         let Some((typed, mut carried)) = both(typed, carried, &what) else { continue };
         // Whoever passes a request on says who it is.
         if let Some(claims) = claims.filter(|_| !asked(M::NAME)) {

@@ -1,10 +1,10 @@
 //! Errors as every revision writes them.
 
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{ErrorObject, Id, Incoming, MessageLimits, Message, parse, write};
+use tsugite_core::jsonrpc::{ErrorObject, Id, Incoming, Message, MessageLimits, parse, write};
 use tsugite_core::protocol::ClientCapabilities;
 use tsugite_core::protocol::elicitation::UrlParams;
-use tsugite_core::revision::{RpcError, Revision, Revisions};
+use tsugite_core::revision::{Revision, Revisions, RpcError};
 
 use crate::official::Official;
 
@@ -42,11 +42,17 @@ fn every_error_fits_every_schema_with_and_without_an_id() {
         for refusal in refusals() {
             for id in [Some(Id::from(7)), Some(Id::from("")), None] {
                 let mut out = Vec::new();
-                write::error(&mut out, id.as_ref(), revision.writes_null_id(), &refusal.to_error_object(revision));
+                write::error(
+                    &mut out,
+                    id.as_ref(),
+                    revision.writes_null_id(),
+                    &refusal.to_error_object(revision),
+                );
                 let message: Value = serde_json::from_slice(&out).unwrap();
                 official.accept(definition, &message);
                 assert_eq!(message.get("id").is_some(), id.is_some() || revision.writes_null_id());
-                let Ok(Incoming::Single(Message::Response(back))) = parse(&out, &MessageLimits::default()) else {
+                let Ok(Incoming::Single(Message::Response(back))) = parse(&out, &MessageLimits::default())
+                else {
                     panic!()
                 };
                 assert_eq!((back.id, back.outcome), (id, Err(refusal.to_error_object(revision))));
@@ -89,7 +95,12 @@ fn batches_of_2025_03_26_fit_its_schema() {
     write::result(&mut one, &Id::from(1), &json!({})).unwrap();
     answers.push(&one);
     let mut other = Vec::new();
-    write::error(&mut other, Some(&Id::from(2)), true, &RpcError::Internal.to_error_object(Revision::V2025_03_26));
+    write::error(
+        &mut other,
+        Some(&Id::from(2)),
+        true,
+        &RpcError::Internal.to_error_object(Revision::V2025_03_26),
+    );
     answers.push(&other);
     let array: Value = serde_json::from_slice(&answers.finish().unwrap()).unwrap();
     Official::of(Revision::V2025_03_26).accept("JSONRPCBatchResponse", &array);

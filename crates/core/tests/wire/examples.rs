@@ -3,18 +3,21 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{ErrorObject, Id, Incoming, MessageLimits, Message, Raw, RawJson, Response, parse};
+use tsugite_core::jsonrpc::{
+    ErrorObject, Id, Incoming, Message, MessageLimits, Raw, RawJson, Response, parse,
+};
 use tsugite_core::protocol::content::{self, ResourceContents};
 use tsugite_core::protocol::form::Field;
 use tsugite_core::protocol::mrtr::{InputRequest, InputRequests, InputRequired, InputResponses};
 use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{
-    ClientCapabilities, Method, NotificationMethod, Output, ResultType, ServerCapabilities, cancellation, completion,
-    discover, elicitation, logging, progress, prompts, resources, roots, sampling, subscriptions, tools,
+    ClientCapabilities, Method, NotificationMethod, Output, ResultType, ServerCapabilities, cancellation,
+    completion, discover, elicitation, logging, progress, prompts, resources, roots, sampling, subscriptions,
+    tools,
 };
 use tsugite_core::revision::{
-    InferResultType, RpcError, Revision, Translate, read_notification, read_params, read_result, write_notification,
-    write_request, write_result,
+    InferResultType, Revision, RpcError, Translate, read_notification, read_params, read_result,
+    write_notification, write_request, write_result,
 };
 
 const NEWEST: Revision = Revision::V2026_07_28;
@@ -190,7 +193,10 @@ fn result<M: Method<Output: Translate + InferResultType>>(text: &str) -> Result<
     Ok(answer::<M>(Raw::from(&raw), &Id::from(1))?["result"].take())
 }
 
-fn answer<M: Method<Output: Translate + InferResultType>>(raw: Raw<'_>, id: &Id<'_>) -> Result<Value, String> {
+fn answer<M: Method<Output: Translate + InferResultType>>(
+    raw: Raw<'_>,
+    id: &Id<'_>,
+) -> Result<Value, String> {
     let output = read_result::<M>(raw, NEWEST).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
     write_result::<M>(&mut out, id, output, NEWEST, None).map_err(|error| error.to_string())?;

@@ -2,15 +2,16 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tsugite_core::jsonrpc::{Id, Incoming, MessageLimits, Message, RawJson, Response, parse};
+use tsugite_core::jsonrpc::{Id, Incoming, Message, MessageLimits, RawJson, Response, parse};
 use tsugite_core::protocol::meta::ClientMeta;
 use tsugite_core::protocol::{
-    ClientCapabilities, HasMeta, Method, NotificationMethod, cancellation, completion, discover, elicitation, lifecycle,
-    logging, ping, progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
+    ClientCapabilities, HasMeta, Method, NotificationMethod, cancellation, completion, discover, elicitation,
+    lifecycle, logging, ping, progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
 };
 use tsugite_core::revision::{
-    MethodKind, InferResultType, Revision, MessageSender, Translate, UnsupportedByRevisionError, read_input_response, read_notification, read_params,
-    read_result, write_input_response, write_notification, write_request, write_result,
+    InferResultType, MessageSender, MethodKind, Revision, Translate, UnsupportedByRevisionError,
+    read_input_response, read_notification, read_params, read_result, write_input_response,
+    write_notification, write_request, write_result,
 };
 
 use crate::generate::Choices;
@@ -45,7 +46,9 @@ fn may_fail(error: &UnsupportedByRevisionError, to: Revision) -> bool {
         UnsupportedByRevisionError::MissingMember("elicitationId" | "task") => to == TASKS,
         // The newest schema does not say that one of two members must be there; its prose does.
         UnsupportedByRevisionError::MissingMember("inputRequests") => to.is_stateless(),
-        UnsupportedByRevisionError::MissingMember("requestId" | "io.modelcontextprotocol/subscriptionId") => true,
+        UnsupportedByRevisionError::MissingMember("requestId" | "io.modelcontextprotocol/subscriptionId") => {
+            true
+        }
         // A state read from 2025-11-25 does not hold what the extension puts into it.
         UnsupportedByRevisionError::MissingMember("result" | "error") => to.is_stateless(),
         _ => false,
@@ -64,7 +67,12 @@ where
 {
     // What a server asks on the newest revision is no request of its own; see `embedded` and the results that ask back.
     let source = match source(definition, bytes) {
-        newest if newest.is_stateless() && !newest.has_method(MethodKind::Request, M::NAME, MessageSender::Client) => TASKS,
+        newest
+            if newest.is_stateless()
+                && !newest.has_method(MethodKind::Request, M::NAME, MessageSender::Client) =>
+        {
+            TASKS
+        }
         source => source,
     };
     let mut original = Choices::new(bytes).value_of(Official::of(source), definition);
@@ -134,7 +142,12 @@ where
     M::Output: Translate + InferResultType + Clone,
 {
     let source = match source(definition, bytes) {
-        newest if newest.is_stateless() && !newest.has_method(MethodKind::Request, M::NAME, MessageSender::Client) => TASKS,
+        newest
+            if newest.is_stateless()
+                && !newest.has_method(MethodKind::Request, M::NAME, MessageSender::Client) =>
+        {
+            TASKS
+        }
         source => source,
     };
     let mut original = Choices::new(bytes).value_of(Official::of(source), definition);

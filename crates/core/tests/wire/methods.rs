@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tsugite_core::revision::{MethodKind, Revision, MessageSender, canonical_method, methods};
+use tsugite_core::revision::{MessageSender, MethodKind, Revision, canonical_method, methods};
 
 use crate::official::Official;
 

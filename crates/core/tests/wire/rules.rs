@@ -6,20 +6,20 @@ use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapabilit
 use tsugite_core::protocol::content::SamplingBlock;
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::elicitation::{self, ElicitParams, FormParams, UrlParams};
-use tsugite_core::protocol::form::{Field, FormSchema, ChoiceOptions, TitledOption};
+use tsugite_core::protocol::form::{ChoiceOptions, Field, FormSchema, TitledOption};
 use tsugite_core::protocol::lifecycle::InitializeResult;
 use tsugite_core::protocol::meta::ClientMeta;
 use tsugite_core::protocol::mrtr::InputRequired;
-use tsugite_core::protocol::sampling::{SamplingContent, CreateMessage, CreateMessageResult};
-use tsugite_core::protocol::tasks::{self, GetResult, Task, CreateTaskResult, TaskStatus};
+use tsugite_core::protocol::sampling::{CreateMessage, CreateMessageResult, SamplingContent};
+use tsugite_core::protocol::tasks::{self, CreateTaskResult, GetResult, Task, TaskStatus};
 use tsugite_core::protocol::tools::{self, CallOutput, CallResult, Tool};
 use tsugite_core::protocol::{
     ClientCapabilities, ContentBlock, Implementation, Method, Object, Role, Schema, ServerCapabilities,
     resources,
 };
 use tsugite_core::revision::{
-    InferResultType, RpcError, Revision, Revisions, ServerInfoMeta, Translate, UnsupportedByRevisionError, read_input_response, read_params,
-    read_result, write_request, write_result, write_request_with_meta,
+    InferResultType, Revision, Revisions, RpcError, ServerInfoMeta, Translate, UnsupportedByRevisionError,
+    read_input_response, read_params, read_result, write_request, write_request_with_meta, write_result,
 };
 
 use Revision::*;
@@ -148,11 +148,17 @@ fn a_request_of_2026_07_28_must_say_who_sends_it() {
     let mut out = Vec::new();
     let params = tools::CallParams::new("add");
     let missing = write_request::<tools::Call>(&mut out, &Id::from(1), params.clone(), V2026_07_28);
-    assert_eq!(missing, Err(UnsupportedByRevisionError::MissingMember("io.modelcontextprotocol/protocolVersion")));
+    assert_eq!(
+        missing,
+        Err(UnsupportedByRevisionError::MissingMember("io.modelcontextprotocol/protocolVersion"))
+    );
     assert!(out.is_empty());
     let capabilities = ClientCapabilities::new().roots(RootsCapability::new().list_changed(true));
     let mut claiming = params;
-    claiming.meta.get_or_insert_default().set_client_meta(&ClientMeta::for_revision(V2026_07_28, capabilities));
+    claiming
+        .meta
+        .get_or_insert_default()
+        .set_client_meta(&ClientMeta::for_revision(V2026_07_28, capabilities));
     write_request::<tools::Call>(&mut out, &Id::from(1), claiming.clone(), V2026_07_28).unwrap();
     let meta = serde_json::from_slice::<Value>(&out).unwrap()["params"]["_meta"].take();
     assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
@@ -233,13 +239,20 @@ fn titled_choices_are_written_beside_their_values_on_2025_06_18_and_read_back() 
 #[test]
 fn several_choices_and_web_pages_cannot_be_asked_on_2025_06_18() {
     // ELIC-022 needs an id there.
-    let several = FormSchema::new().field("c", Field::multiple_choice(ChoiceOptions::Plain(vec!["a".to_owned()])));
+    let several =
+        FormSchema::new().field("c", Field::multiple_choice(ChoiceOptions::Plain(vec!["a".to_owned()])));
     let several = ElicitParams::Form(FormParams::new("Which?", several));
     assert_eq!(asked(several.clone(), V2025_06_18), Err(UnsupportedByRevisionError::MultipleChoice));
     assert!(asked(several, V2025_11_25).is_ok());
     let page = UrlParams::new("Sign in", "https://example.com");
-    assert_eq!(asked(ElicitParams::Url(page.clone()), V2025_06_18), Err(UnsupportedByRevisionError::UrlElicitation));
-    assert_eq!(asked(ElicitParams::Url(page.clone()), V2025_11_25), Err(UnsupportedByRevisionError::MissingMember("elicitationId")));
+    assert_eq!(
+        asked(ElicitParams::Url(page.clone()), V2025_06_18),
+        Err(UnsupportedByRevisionError::UrlElicitation)
+    );
+    assert_eq!(
+        asked(ElicitParams::Url(page.clone()), V2025_11_25),
+        Err(UnsupportedByRevisionError::MissingMember("elicitationId"))
+    );
     let named = asked(ElicitParams::Url(page.elicitation_id("e")), V2025_11_25).unwrap();
     assert_eq!(named["elicitationId"], "e");
 }
@@ -375,8 +388,14 @@ fn a_question_back_asks_something_and_never_reaches_an_older_peer() {
     let write = |asked: InputRequired, to| {
         write_result::<tools::Call>(&mut Vec::new(), &Id::from(1), asked.into(), to, None)
     };
-    assert_eq!(write(nothing.clone(), V2026_07_28), Err(UnsupportedByRevisionError::MissingMember("inputRequests")));
-    assert_eq!(write(nothing.request_state("s"), V2025_11_25), Err(UnsupportedByRevisionError::InputRequired));
+    assert_eq!(
+        write(nothing.clone(), V2026_07_28),
+        Err(UnsupportedByRevisionError::MissingMember("inputRequests"))
+    );
+    assert_eq!(
+        write(nothing.request_state("s"), V2025_11_25),
+        Err(UnsupportedByRevisionError::InputRequired)
+    );
     assert!(read::<tools::Call>(json!({"resultType": "input_required"}), V2026_07_28).is_err());
     // Only three kinds of question are ever carried out.
     let foreign = json!({"resultType": "input_required", "inputRequests": {"k": {"method": "tools/call", "params": {}}}});
@@ -432,14 +451,26 @@ fn errors_are_understood_by_where_they_come_from() {
     let error = |code| ErrorObject::new(code, "m").data(&json!({"uri": "file:///x"}));
     let missing = RpcError::from_error_object(error(-32002), resources::Read::NAME, V2026_07_28);
     assert_eq!(missing, RpcError::ResourceNotFound { uri: "file:///x".to_owned() });
-    assert!(matches!(RpcError::from_error_object(error(-32002), tools::List::NAME, V2025_11_25), RpcError::Other(_)));
-    assert!(matches!(RpcError::from_error_object(error(-32020), tools::List::NAME, V2025_11_25), RpcError::Other(_)));
+    assert!(matches!(
+        RpcError::from_error_object(error(-32002), tools::List::NAME, V2025_11_25),
+        RpcError::Other(_)
+    ));
+    assert!(matches!(
+        RpcError::from_error_object(error(-32020), tools::List::NAME, V2025_11_25),
+        RpcError::Other(_)
+    ));
     assert!(matches!(
         RpcError::from_error_object(error(-32020), tools::List::NAME, V2026_07_28),
         RpcError::HeaderMismatch(_)
     ));
-    assert!(matches!(RpcError::from_error_object(error(-32001), tools::List::NAME, V2026_07_28), RpcError::Other(_)));
-    assert_eq!(RpcError::from_error_object(error(-1), CreateMessage::NAME, V2025_11_25), RpcError::UserRejected);
+    assert!(matches!(
+        RpcError::from_error_object(error(-32001), tools::List::NAME, V2026_07_28),
+        RpcError::Other(_)
+    ));
+    assert_eq!(
+        RpcError::from_error_object(error(-1), CreateMessage::NAME, V2025_11_25),
+        RpcError::UserRejected
+    );
 }
 
 #[test]
@@ -453,7 +484,11 @@ fn an_unknown_tool_is_understood_by_either_number() {
     assert_eq!(unknown.to_error_object(V2025_06_18).message, "Unknown tool");
     // A tool that was there but wanted, or did not want, to be a task is another matter.
     assert!(matches!(gone("Tool requires task execution", V2025_11_25), RpcError::Other(_)));
-    let list = RpcError::from_error_object(ErrorObject::new(-32601, "Method not found"), tools::List::NAME, V2025_06_18);
+    let list = RpcError::from_error_object(
+        ErrorObject::new(-32601, "Method not found"),
+        tools::List::NAME,
+        V2025_06_18,
+    );
     assert!(matches!(list, RpcError::Other(_)));
 }
 

@@ -6,22 +6,25 @@ use tsugite_core::protocol::capabilities::TasksCapability;
 use tsugite_core::protocol::content::{Audio, EmbeddedResource, ResourceContents, SamplingBlock, ToolUse};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::elicitation::{ElicitParams, ElicitResult, FieldValue, FormParams, UrlParams};
-use tsugite_core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions};
+use tsugite_core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeParams, InitializeResult};
 use tsugite_core::protocol::logging::{Level, Log, LogParams, SetLevel};
 use tsugite_core::protocol::mrtr::{InputRequest, InputRequired, MaybeInputRequired};
 use tsugite_core::protocol::result::Empty;
-use tsugite_core::protocol::sampling::{SamplingContent, CreateMessage, CreateMessageParams, SamplingMessage};
+use tsugite_core::protocol::sampling::{
+    CreateMessage, CreateMessageParams, SamplingContent, SamplingMessage,
+};
 use tsugite_core::protocol::subscriptions::Listen;
-use tsugite_core::protocol::tasks::{CancelResult, GetResult, Task, CreateTaskResult, TaskStatus};
+use tsugite_core::protocol::tasks::{CancelResult, CreateTaskResult, GetResult, Task, TaskStatus};
 use tsugite_core::protocol::tools::{CallOutput, CallParams, CallResult, Tool};
 use tsugite_core::protocol::{
-    ClientCapabilities, ContentBlock, Implementation, Method, NoParams, NotificationMethod, OrderedMap, Role, Schema,
-    ServerCapabilities, cancellation, completion, elicitation, prompts, resources, roots, tasks, tools,
+    ClientCapabilities, ContentBlock, Implementation, Method, NoParams, NotificationMethod, OrderedMap, Role,
+    Schema, ServerCapabilities, cancellation, completion, elicitation, prompts, resources, roots, tasks,
+    tools,
 };
 use tsugite_core::revision::{
-    InferResultType, Revision, Revisions, Translate, UnsupportedByRevisionError, read_params, read_result, write_notification,
-    write_request, write_result,
+    InferResultType, Revision, Revisions, Translate, UnsupportedByRevisionError, read_params, read_result,
+    write_notification, write_request, write_result,
 };
 
 use Revision::*;
@@ -41,13 +44,19 @@ fn invalid<M: Method<Params: Translate>>(params: Value) {
     }
 }
 
-fn asked<M: Method<Params: Translate>>(params: M::Params, to: Revision) -> Result<Value, UnsupportedByRevisionError> {
+fn asked<M: Method<Params: Translate>>(
+    params: M::Params,
+    to: Revision,
+) -> Result<Value, UnsupportedByRevisionError> {
     let mut out = Vec::new();
     write_request::<M>(&mut out, &Id::from(1), params, to)?;
     Ok(serde_json::from_slice::<Value>(&out).unwrap()["params"].take())
 }
 
-fn told<N: NotificationMethod<Params: Translate>>(params: N::Params, to: Revision) -> Result<Value, UnsupportedByRevisionError> {
+fn told<N: NotificationMethod<Params: Translate>>(
+    params: N::Params,
+    to: Revision,
+) -> Result<Value, UnsupportedByRevisionError> {
     let mut out = Vec::new();
     write_notification::<N>(&mut out, params, to)?;
     Ok(serde_json::from_slice::<Value>(&out).unwrap()["params"].take())
@@ -229,8 +238,8 @@ fn prompts_have_names_and_become_messages() {
         let bare = json!({"messages": [{"content": {"type": "text", "text": "hi"}}]});
         assert!(read::<prompts::Get>(bare, revision).is_err());
     }
-    let params =
-        prompts::GetParams::new("p").arguments([("a", "1".to_owned())].into_iter().collect::<OrderedMap<_>>());
+    let params = prompts::GetParams::new("p")
+        .arguments([("a", "1".to_owned())].into_iter().collect::<OrderedMap<_>>());
     assert_eq!(asked::<prompts::Get>(params, V2025_11_25), Ok(json!({"name": "p", "arguments": {"a": "1"}})));
     link["messages"][0]["content"] = json!({"type": "resource_link", "uri": "a:b", "name": "n"});
     for revision in [V2025_06_18, V2025_11_25, V2026_07_28] {
@@ -276,7 +285,10 @@ fn on_2026_07_28_the_server_asks_only_inside_results() {
         asked::<elicitation::Create>(form(), V2026_07_28),
         Err(UnsupportedByRevisionError::Method("elicitation/create"))
     );
-    assert_eq!(asked::<roots::List>(NoParams::new(), V2026_07_28), Err(UnsupportedByRevisionError::Method("roots/list")));
+    assert_eq!(
+        asked::<roots::List>(NoParams::new(), V2026_07_28),
+        Err(UnsupportedByRevisionError::Method("roots/list"))
+    );
     for revision in [V2025_06_18, V2025_11_25] {
         assert!(asked::<CreateMessage>(sample(), revision).is_ok());
         assert!(asked::<elicitation::Create>(form(), revision).is_ok());
@@ -325,11 +337,23 @@ fn questions_stand_under_their_keys_without_an_envelope() {
 fn only_calls_reads_and_prompts_are_answered_with_a_question() {
     // MRTR-002, MRTR-003, TOOL-047, RSRC-009, PRMT-005
     let question = written::<tools::Call>(questions().into(), V2026_07_28);
-    assert_eq!(written::<resources::Read>(MaybeInputRequired::InputRequired(questions()), V2026_07_28), question);
-    assert_eq!(written::<prompts::Get>(MaybeInputRequired::InputRequired(questions()), V2026_07_28), question);
+    assert_eq!(
+        written::<resources::Read>(MaybeInputRequired::InputRequired(questions()), V2026_07_28),
+        question
+    );
+    assert_eq!(
+        written::<prompts::Get>(MaybeInputRequired::InputRequired(questions()), V2026_07_28),
+        question
+    );
     assert!(matches!(read::<tools::Call>(question.clone(), V2026_07_28), Ok(CallOutput::InputRequired(_))));
-    assert!(matches!(read::<resources::Read>(question.clone(), V2026_07_28), Ok(MaybeInputRequired::InputRequired(_))));
-    assert!(matches!(read::<prompts::Get>(question.clone(), V2026_07_28), Ok(MaybeInputRequired::InputRequired(_))));
+    assert!(matches!(
+        read::<resources::Read>(question.clone(), V2026_07_28),
+        Ok(MaybeInputRequired::InputRequired(_))
+    ));
+    assert!(matches!(
+        read::<prompts::Get>(question.clone(), V2026_07_28),
+        Ok(MaybeInputRequired::InputRequired(_))
+    ));
 
     fn never<M: Method<Output: Translate + InferResultType>>(question: &Value, members: Value) {
         let mut result = question.clone();
@@ -456,7 +480,10 @@ fn a_cancellation_names_its_request() {
     // CANC-007
     for revision in Revision::ALL {
         let nobody = cancellation::CancelledParams::new();
-        assert_eq!(told::<cancellation::Cancelled>(nobody, revision), Err(UnsupportedByRevisionError::MissingMember("requestId")));
+        assert_eq!(
+            told::<cancellation::Cancelled>(nobody, revision),
+            Err(UnsupportedByRevisionError::MissingMember("requestId"))
+        );
         let params = cancellation::CancelledParams::new().request_id(Id::from("7")).reason("late");
         assert_eq!(
             told::<cancellation::Cancelled>(params, revision),
@@ -680,7 +707,10 @@ fn a_form_is_flat_and_has_the_fields_its_revision_knows() {
         default: None,
     });
     let params = ElicitParams::Form(FormParams::new("m", FormSchema::new().field("f", several)));
-    assert_eq!(asked::<elicitation::Create>(params, V2025_06_18), Err(UnsupportedByRevisionError::MultipleChoice));
+    assert_eq!(
+        asked::<elicitation::Create>(params, V2025_06_18),
+        Err(UnsupportedByRevisionError::MultipleChoice)
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tsugite::client::{FormResponse, Client, ClientBuilder};
+use tsugite::client::{Client, ClientBuilder, FormResponse};
 use tsugite::core::protocol::Implementation;
 use tsugite::core::protocol::roots::Root;
 use tsugite::core::revision::RpcError;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tsugite::client::{FormResponse, Change, Client, ClientBuilder, ChangeFilter};
+use tsugite::client::{Change, ChangeFilter, Client, ClientBuilder, FormResponse};
 use tsugite::core::jsonrpc::RawJson;
 use tsugite::core::protocol::completion::{Argument, CompleteParams, Reference};
 use tsugite::core::protocol::content::SamplingBlock;
@@ -275,7 +275,8 @@ impl PeerSession {
     async fn sampling(&self) -> FeatureResult {
         let said = match self.is_everything {
             true => {
-                self.call_text("trigger-sampling-request", json!({"prompt": "2 + 2?", "maxTokens": 10})).await?
+                self.call_text("trigger-sampling-request", json!({"prompt": "2 + 2?", "maxTokens": 10}))
+                    .await?
             }
             false => self.call_text("sample", json!({})).await?,
         };
@@ -316,8 +317,9 @@ impl PeerSession {
 
     async fn changes(&self) -> FeatureResult {
         let wanted = if self.is_everything { Change::Resources } else { Change::Tools };
-        let heard =
-            self.events.wait_until(|heard| heard.changes.lock().is_ok_and(|changes| changes.contains(&wanted)));
+        let heard = self
+            .events
+            .wait_until(|heard| heard.changes.lock().is_ok_and(|changes| changes.contains(&wanted)));
         match self.is_everything {
             true => self.call_until("gzip-file-as-resource", GZIP, heard).await,
             false => {
@@ -416,7 +418,12 @@ impl PeerSession {
     }
 
     /// Repeats a call until something was heard: some servers speak before anybody listens.
-    async fn call_until(&self, name: &str, arguments: &str, heard: impl Future<Output = ()>) -> FeatureResult {
+    async fn call_until(
+        &self,
+        name: &str,
+        arguments: &str,
+        heard: impl Future<Output = ()>,
+    ) -> FeatureResult {
         let arguments: Value = serde_json::from_str(arguments)?;
         let mut heard = std::pin::pin!(heard);
         loop {

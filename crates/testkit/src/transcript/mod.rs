@@ -19,11 +19,11 @@
 //! said and heard over HTTP is told in `streamable_http.rs`.
 
 pub mod client;
-mod streamable_http;
 mod http_sse;
 mod server_channel;
+mod streamable_http;
 
-pub use server_channel::{Transport, ServerChannel};
+pub use server_channel::{ServerChannel, Transport};
 
 use std::time::Duration;
 
@@ -143,7 +143,12 @@ impl Transcript {
         }
     }
 
-    async fn run_steps(&self, wire: &mut ServerChannel, place: RunConfig, at: &mut String) -> Result<(), String> {
+    async fn run_steps(
+        &self,
+        wire: &mut ServerChannel,
+        place: RunConfig,
+        at: &mut String,
+    ) -> Result<(), String> {
         at.push_str("the handshake");
         if !self.raw && !place.1.is_stateless() {
             handshake(wire, place.1).await?;
@@ -156,11 +161,20 @@ impl Transcript {
         expect_nothing(wire, place.1).await
     }
 
-    async fn run_step(&self, wire: &mut ServerChannel, place: RunConfig, step: &TranscriptStep) -> Result<(), String> {
+    async fn run_step(
+        &self,
+        wire: &mut ServerChannel,
+        place: RunConfig,
+        step: &TranscriptStep,
+    ) -> Result<(), String> {
         match step {
             TranscriptStep::Send(text) if self.raw => wire.send(text).await,
             TranscriptStep::Send(text) => wire.send(&with_required_fields(text, place.1)?).await,
-            TranscriptStep::Receive(mark, _) | TranscriptStep::ExpectNothing(mark) if !mark.matches(place) => Ok(()),
+            TranscriptStep::Receive(mark, _) | TranscriptStep::ExpectNothing(mark)
+                if !mark.matches(place) =>
+            {
+                Ok(())
+            }
             TranscriptStep::Receive(mark, expected) => {
                 let mut expected = expected.clone();
                 if let Value::Object(members) = &mut expected {
@@ -188,9 +202,9 @@ fn parse_receive_step(text: &str) -> Result<TranscriptStep, String> {
     };
     match text.trim() {
         "(nothing)" => Ok(TranscriptStep::ExpectNothing(mark)),
-        text => {
-            serde_json::from_str(text).map(|value| TranscriptStep::Receive(mark, value)).map_err(|error| error.to_string())
-        }
+        text => serde_json::from_str(text)
+            .map(|value| TranscriptStep::Receive(mark, value))
+            .map_err(|error| error.to_string()),
     }
 }
 

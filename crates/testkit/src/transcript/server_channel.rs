@@ -10,8 +10,8 @@ use tsugite::transport::http::Http;
 use tsugite::{Client, Server};
 use tsugite_core::revision::Revision;
 
-use super::streamable_http::HttpStreams;
 use super::http_sse::HttpSseStream;
+use super::streamable_http::HttpStreams;
 use crate::http::TestServer;
 
 /// A transport.
@@ -80,7 +80,9 @@ impl ServerChannel {
                 let wire = tsugite::transport::memory::connect(&server).map_err(|error| error.to_string())?;
                 ServerChannel::Memory(Box::new(wire))
             }
-            Transport::Http => ServerChannel::Http(Box::new(HttpStreams::new(TestServer::start(&server).await))),
+            Transport::Http => {
+                ServerChannel::Http(Box::new(HttpStreams::new(TestServer::start(&server).await)))
+            }
             Transport::Sse => {
                 let serving = TestServer::start(&server.http(Http::new().http_sse())).await;
                 ServerChannel::Sse(Box::new(HttpSseStream::open(serving).await?))

@@ -253,7 +253,11 @@ struct SentRequest {
 
 impl ResponseStream {
     /// Reads a response. Its head is read first, unless it is there.
-    fn spawn_reader(request: Option<SentRequest>, mut connection: Connection, head: Option<Response>) -> Self {
+    fn spawn_reader(
+        request: Option<SentRequest>,
+        mut connection: Connection,
+        head: Option<Response>,
+    ) -> Self {
         let (said, incoming) = mpsc::unbounded_channel();
         let reader = tokio::spawn(async move {
             let head = match head {

@@ -1,7 +1,7 @@
 //! What is said to a server is said to a bridge to it, and so is what is heard.
 
 use tsugite_core::revision::Revision;
-use tsugite_testkit::transcript::{Transcript, Transport, ServerChannel};
+use tsugite_testkit::transcript::{ServerChannel, Transcript, Transport};
 
 #[tokio::test(flavor = "current_thread")]
 async fn every_transcript_is_heard_across_a_bridge_from_every_revision_to_every_other() {

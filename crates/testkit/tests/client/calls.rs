@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tsugite::client::{FormResponse, Caching, Change, Client, Command, Direction, ErrorKind, ProbeRecord, ChangeFilter};
+use tsugite::client::{
+    Caching, Change, ChangeFilter, Client, Command, Direction, ErrorKind, FormResponse, ProbeRecord,
+};
 use tsugite::core::protocol::caching::CacheScope;
 use tsugite::core::session::probe::TransportKind;
 use tsugite::prelude::*;
@@ -88,7 +90,8 @@ async fn a_verdict_saves_the_probe_and_a_stale_one_does_no_harm() {
     // The server was set back.
     for serving in [None, Some(TestServer::start(&old).await)] {
         let connecting = match &serving {
-            None => Client::in_process(&old).probe_record(ProbeRecord::new(Revision::NEWEST, TransportKind::Stdio)),
+            None => Client::in_process(&old)
+                .probe_record(ProbeRecord::new(Revision::NEWEST, TransportKind::Stdio)),
             Some(serving) => Client::connect(format!("http://{}/mcp", serving.address))
                 .probe_record(ProbeRecord::new(Revision::NEWEST, TransportKind::StreamableHttp)),
         };
@@ -174,7 +177,8 @@ async fn the_time_of_all_rounds_together_is_limited() {
 
     let again = Tool::new("again").handler(ask_for_ever);
     let server = Server::new("asks", "1").tool(again);
-    let client = Client::in_process(&server).on_elicit_form(async |_| FormResponse::accept_defaults()).await.unwrap();
+    let client =
+        Client::in_process(&server).on_elicit_form(async |_| FormResponse::accept_defaults()).await.unwrap();
     let start = tokio::time::Instant::now();
     let call = client.call_raw("again", json!({})).total_timeout(std::time::Duration::from_secs(50));
     let error = call.await.unwrap_err();

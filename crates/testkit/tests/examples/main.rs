@@ -126,7 +126,8 @@ async fn tools_give_values_structures_pictures_and_failures() {
             let mut params = json!({"name": "count", "arguments": {"to": 3}});
             params["_meta"] = json!({"progressToken": "p"});
             assert_eq!(text(&peer.request("tools/call", params).await), "counted to 3");
-            let told: Vec<_> = peer.notifications.iter().map(|news| news["params"]["progress"].clone()).collect();
+            let told: Vec<_> =
+                peer.notifications.iter().map(|news| news["params"]["progress"].clone()).collect();
             assert_eq!(json!(told), json!([1, 2, 3]), "{revision}");
         }
     }
@@ -269,8 +270,11 @@ async fn tools_come_and_go() {
             assert_eq!(peer.call("learn", learn).await["result"]["isError"], true);
             assert_eq!(text(&peer.call("forget", json!({"language": "danish"})).await), "true");
             assert_eq!(peer.call("danish", json!({"name": "Ada"})).await["error"]["code"], -32602);
-            let told =
-                peer.notifications.iter().filter(|news| news["method"] == "notifications/tools/list_changed").count();
+            let told = peer
+                .notifications
+                .iter()
+                .filter(|news| news["method"] == "notifications/tools/list_changed")
+                .count();
             assert_eq!(told, if revision.is_stateless() { 0 } else { 2 }, "{revision}");
         }
     }

@@ -358,7 +358,8 @@ async fn a_session_keeps_to_the_version_and_the_capabilities_that_were_agreed_on
         // What the client did not declare, or the revision does not know, is not asked of it.
         for (name, capability) in [("asks", "elicitation"), ("samples", "sampling"), ("places", "roots")] {
             let known = capability != "elicitation" || revision.has_elicitation();
-            let mut with = RawClient::connect(&curious(), revision, json!({capability: {}})).await.on_request(host);
+            let mut with =
+                RawClient::connect(&curious(), revision, json!({capability: {}})).await.on_request(host);
             assert_eq!(text(&with.call(name, json!({})).await), known.to_string(), "{name} on {revision}");
             assert_eq!(with.received_requests.len(), usize::from(known));
             let mut without = able();
@@ -744,7 +745,10 @@ async fn who_may_no_longer_see_a_resource_hears_no_more_of_it() {
             .visible(move |_, item| !item.has_tag("guarded") || door.load(Ordering::SeqCst));
         let mut peer = RawClient::connect_as(&server, Principal::new("ada"), revision, json!({})).await;
         if revision.is_stateless() {
-            peer.send_request("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["x:y"]}}));
+            peer.send_request(
+                "subscriptions/listen",
+                json!({"notifications": {"resourceSubscriptions": ["x:y"]}}),
+            );
             peer.next().await;
         } else {
             peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
@@ -828,7 +832,8 @@ async fn any_number_of_sessions_of_one_server_are_kept_apart() {
     }
     for (n, (revision, peer)) in peers.iter_mut().enumerate() {
         assert_eq!(text(&peer.call("says", json!({})).await), format!("{revision} {}", n % 2 == 0));
-        let logged: Vec<_> = peer.notifications.drain(..).map(|news| news["params"]["level"].clone()).collect();
+        let logged: Vec<_> =
+            peer.notifications.drain(..).map(|news| news["params"]["level"].clone()).collect();
         let wanted: &[&str] = if n % 3 == 0 { &["debug", "error"] } else { &["error"] };
         assert_eq!(logged, wanted, "{n} on {revision}");
     }

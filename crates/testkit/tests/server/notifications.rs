@@ -116,7 +116,10 @@ async fn a_malformed_cancellation_is_ignored() {
         peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": [id]}));
         fence(&mut peer).await;
         assert_eq!(stopped.load(Ordering::SeqCst), 0, "{revision}");
-        assert!(peer.notifications.iter().all(|heard| heard["method"] == "notifications/message"), "{revision}");
+        assert!(
+            peer.notifications.iter().all(|heard| heard["method"] == "notifications/message"),
+            "{revision}"
+        );
         peer.notify("notifications/cancelled", json!({"requestId": id}));
         fence(&mut peer).await;
         assert_eq!(stopped.load(Ordering::SeqCst), 1, "{revision}");
@@ -421,7 +424,8 @@ async fn streams_on_one_connection_are_told_apart() {
     let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
     let capabilities = peer.request("server/discover", json!({})).await["result"]["capabilities"].clone();
     assert_eq!(capabilities["resources"]["subscribe"], true, "{capabilities}");
-    let first = peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let first =
+        peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     assert_eq!(peer.next().await["params"]["_meta"][SUBSCRIPTION], first);
     change(&server, "tools", "one");
     let wish = json!({"toolsListChanged": true, "resourceSubscriptions": ["x:b"]});

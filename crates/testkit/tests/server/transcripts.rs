@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tsugite_testkit::transcript::{Transcript, ServerChannel};
+use tsugite_testkit::transcript::{ServerChannel, Transcript};
 
 const FIXTURE: &str = env!("CARGO_BIN_EXE_fixture");
 

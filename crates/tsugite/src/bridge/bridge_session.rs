@@ -13,11 +13,11 @@ use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::revision::{RpcError, read_params};
 
-use super::upstream::{ClientIdentity, Upstream, Downstream};
-use super::listen::listen_for_session;
 use super::forward::Forwarder;
+use super::listen::listen_for_session;
+use super::upstream::{ClientIdentity, Downstream, Upstream};
 use crate::client::upstream_observer::BoxFuture;
-use crate::client::{Subscription, ChangeFilter};
+use crate::client::{ChangeFilter, Subscription};
 use crate::lock::lock;
 use crate::server::layer::RequestParts;
 
@@ -38,12 +38,19 @@ pub(super) struct BridgeSession {
 
 impl BridgeSession {
     /// Opens the connections of a client. One that stays away holds nobody up for long, unless it is the only one.
-    pub(super) async fn open(relay: &Arc<Forwarder>, job: &RequestParts, face: ClientIdentity) -> Result<Arc<Self>, RpcError> {
+    pub(super) async fn open(
+        relay: &Arc<Forwarder>,
+        job: &RequestParts,
+        face: ClientIdentity,
+    ) -> Result<Arc<Self>, RpcError> {
         let mut fars = Vec::with_capacity(relay.targets.len());
         for target in &relay.targets {
             let near = Downstream::Session(Arc::downgrade(&job.connection), job.revision);
             let face = ClientIdentity { info: face.info.clone(), capabilities: face.capabilities.clone() };
-            fars.push(relay.register_upstream(|| Upstream::open(target, near, face, relay.settings.call_timeout))?);
+            fars.push(
+                relay
+                    .register_upstream(|| Upstream::open(target, near, face, relay.settings.call_timeout))?,
+            );
         }
         match fars.as_slice() {
             [only] if relay.is_single() => drop(only.connected_client().await?),
@@ -128,13 +135,20 @@ impl BridgeSession {
         if lock(&self.resource_subscriptions).len() >= MAX_SUBSCRIPTIONS {
             return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
         }
-        let subscription = far.connected_client().await?.listen(ChangeFilter::new().resource(key.1.clone())).await;
-        let subscription = subscription.map_err(|error| far.to_rpc_error(error, Subscribe::NAME, job.revision))?;
+        let subscription =
+            far.connected_client().await?.listen(ChangeFilter::new().resource(key.1.clone())).await;
+        let subscription =
+            subscription.map_err(|error| far.to_rpc_error(error, Subscribe::NAME, job.revision))?;
         lock(&self.resource_subscriptions).insert(key, subscription);
         Ok(RawJson::empty_object())
     }
 
-    pub(super) fn unsubscribe(&self, far: &Arc<Upstream>, params: &RawJson, job: &RequestParts) -> Result<RawJson, RpcError> {
+    pub(super) fn unsubscribe(
+        &self,
+        far: &Arc<Upstream>,
+        params: &RawJson,
+        job: &RequestParts,
+    ) -> Result<RawJson, RpcError> {
         let uri = read_params::<Unsubscribe>(Raw::from(params), job.revision)?.uri;
         lock(&self.resource_subscriptions).remove(&(Arc::as_ptr(far) as usize, uri));
         Ok(RawJson::empty_object())

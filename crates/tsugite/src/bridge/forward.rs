@@ -16,20 +16,22 @@ use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::tools::Call;
 use tsugite_core::protocol::{Implementation, Method};
-use tsugite_core::revision::{RpcError, Revision, translate_raw_result, read_params};
+use tsugite_core::revision::{Revision, RpcError, read_params, translate_raw_result};
 use tsugite_core::session::RequestMeta;
 
-use super::upstream::{Upstream, InFlightCall, ReplyTarget, unsupported_error};
-use super::upstream_pool::{self, UpstreamPool};
-use super::suspended_calls::{self, Continuation, SuspendedCalls};
 use super::bridge_session::BridgeSession;
-use super::target::Target;
 use super::join_all::join_all;
-use super::{BridgeSettings, initialize, listen, name_mapping, input_rounds};
+use super::suspended_calls::{self, Continuation, SuspendedCalls};
+use super::target::Target;
+use super::upstream::{InFlightCall, ReplyTarget, Upstream, unsupported_error};
+use super::upstream_pool::{self, UpstreamPool};
+use super::{BridgeSettings, initialize, input_rounds, listen, name_mapping};
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::lock::lock;
-use crate::server::layer::{LayerFuture, NotificationHandler, RequestParts, DynService, LayerRequest, LayerResponse};
 use crate::server::connection::ServerConnection;
+use crate::server::layer::{
+    DynService, LayerFuture, LayerRequest, LayerResponse, NotificationHandler, RequestParts,
+};
 
 /// The bridge, as a server sees it.
 pub(super) struct Forwarder {
@@ -80,7 +82,13 @@ impl Forwarder {
     pub(super) fn new(targets: Vec<Arc<Target>>, settings: BridgeSettings) -> Arc<Self> {
         let pools = targets.iter().map(|_| Arc::new(UpstreamPool::default())).collect();
         let parked = Arc::new(SuspendedCalls::new(settings.max_suspended_calls, settings.suspended_call_ttl));
-        Arc::new(Self { targets, settings, pools, suspended: parked, upstreams: Mutex::new(Some(Vec::new())) })
+        Arc::new(Self {
+            targets,
+            settings,
+            pools,
+            suspended: parked,
+            upstreams: Mutex::new(Some(Vec::new())),
+        })
     }
 
     /// Whether there is one server, whose names are its own.
@@ -89,9 +97,14 @@ impl Forwarder {
     }
 
     /// Remembers a connection, so that it can be ended politely. Fails if there are too many.
-    pub(super) fn register_upstream(&self, opening: impl FnOnce() -> Arc<Upstream>) -> Result<Arc<Upstream>, RpcError> {
+    pub(super) fn register_upstream(
+        &self,
+        opening: impl FnOnce() -> Arc<Upstream>,
+    ) -> Result<Arc<Upstream>, RpcError> {
         let mut open = lock(&self.upstreams);
-        let Some(open) = &mut *open else { return Err(RpcError::internal_with_message("the bridge is closed")) };
+        let Some(open) = &mut *open else {
+            return Err(RpcError::internal_with_message("the bridge is closed"));
+        };
         open.retain(|far| far.strong_count() > 0);
         if open.len() >= self.settings.max_connections {
             return Err(RpcError::internal_with_message(format!(
@@ -139,7 +152,11 @@ impl Forwarder {
         link.extension()
     }
 
-    async fn forward_in_session(self: &Arc<Self>, method: &str, job: &RequestParts) -> Result<RawJson, RpcError> {
+    async fn forward_in_session(
+        self: &Arc<Self>,
+        method: &str,
+        job: &RequestParts,
+    ) -> Result<RawJson, RpcError> {
         let session = match self.session(&job.connection) {
             Some(session) => session,
             None => Box::pin(initialize::open_session_without_handshake(self, job)).await?,
@@ -151,7 +168,13 @@ impl Forwarder {
                 return Box::pin(self.set_log_level(&session, job)).await;
             }
             _ if name_mapping::is_list(method) && !self.is_single() => {
-                return Box::pin(name_mapping::merged_list(&session.upstreams, method, job, session.log_level())).await;
+                return Box::pin(name_mapping::merged_list(
+                    &session.upstreams,
+                    method,
+                    job,
+                    session.log_level(),
+                ))
+                .await;
             }
             _ => {}
         }
@@ -185,7 +208,9 @@ impl Forwarder {
         let tell = |far: &Arc<Upstream>| {
             let (far, flight) = (Arc::clone(far), &flight);
             async move {
-                let told = far.send(ForwardedRequest::new(SetLevel::NAME, &job.params, job.revision), flight).await?;
+                let told = far
+                    .send(ForwardedRequest::new(SetLevel::NAME, &job.params, job.revision), flight)
+                    .await?;
                 far.session_state.record(SetLevel::NAME, &job.params, job.revision);
                 Ok(told)
             }
@@ -200,14 +225,20 @@ impl Forwarder {
         translate_result(far, SetLevel::NAME, &result, from, job.revision)
     }
 
-    async fn forward_stateless(self: &Arc<Self>, method: &str, job: &RequestParts) -> Result<RawJson, RpcError> {
+    async fn forward_stateless(
+        self: &Arc<Self>,
+        method: &str,
+        job: &RequestParts,
+    ) -> Result<RawJson, RpcError> {
         if name_mapping::is_list(method) && !self.is_single() {
             let lent = Box::pin(upstream_pool::acquire_all(self, job)).await?;
             let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
             return Box::pin(name_mapping::merged_list(&fars, method, job, None)).await;
         }
         let foreign = match suspended_calls::resume(self, method, job)? {
-            Continuation::Suspended(parked) => return Box::pin(suspended_calls::wait_or_suspend(self, parked, method, job)).await,
+            Continuation::Suspended(parked) => {
+                return Box::pin(suspended_calls::wait_or_suspend(self, parked, method, job)).await;
+            }
             Continuation::ForeignState(refusal) => Some(refusal),
             Continuation::None => None,
         };
@@ -219,7 +250,8 @@ impl Forwarder {
         }
         if lent.upstream.connected_client().await?.revision().is_stateless() {
             let flight = InFlightCall::new(job.revision, place);
-            let (result, from) = lent.upstream.send(ForwardedRequest::new(method, &params, job.revision), &flight).await?;
+            let (result, from) =
+                lent.upstream.send(ForwardedRequest::new(method, &params, job.revision), &flight).await?;
             return translate_result(&lent.upstream, method, &result, from, job.revision);
         }
         if let Some(refusal) = foreign {
@@ -267,7 +299,12 @@ pub(super) fn reply_target(job: &RequestParts) -> Result<ReplyTarget, RpcError> 
         true => parse_request_meta(&job.params)?.declared_client()?.log_level,
         false => None,
     };
-    Ok(ReplyTarget { id: job.id.clone(), outbox: job.outbox.clone(), progress_token: job.progress_token.clone(), log_level: logs })
+    Ok(ReplyTarget {
+        id: job.id.clone(),
+        outbox: job.outbox.clone(),
+        progress_token: job.progress_token.clone(),
+        log_level: logs,
+    })
 }
 
 fn parse_request_meta(params: &RawJson) -> Result<RequestMeta<'_>, RpcError> {

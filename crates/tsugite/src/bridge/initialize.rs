@@ -7,12 +7,14 @@ use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
 use tsugite_core::protocol::{Implementation, Method, Object, OrderedMap, ServerCapabilities};
-use tsugite_core::revision::{RpcError, Revision, ServerInfoMeta, translate_raw_result, read_initialize_params};
+use tsugite_core::revision::{
+    Revision, RpcError, ServerInfoMeta, read_initialize_params, translate_raw_result,
+};
 
-use super::upstream::{ClientIdentity, Upstream, InFlightCall, unsupported_error};
-use super::upstream_pool;
-use super::forward::{Forwarder, reply_target};
 use super::bridge_session::BridgeSession;
+use super::forward::{Forwarder, reply_target};
+use super::upstream::{ClientIdentity, InFlightCall, Upstream, unsupported_error};
+use super::upstream_pool;
 use crate::client::Client;
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::encode_result;
@@ -35,9 +37,13 @@ pub(super) async fn initialize(relay: &Arc<Forwarder>, job: &RequestParts) -> Re
 
 /// A request that stands alone belongs to a session that nobody has opened; one of a session that began elsewhere, to one
 /// that was opened there.
-pub(super) async fn open_session_without_handshake(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<Arc<BridgeSession>, RpcError> {
+pub(super) async fn open_session_without_handshake(
+    relay: &Arc<Forwarder>,
+    job: &RequestParts,
+) -> Result<Arc<BridgeSession>, RpcError> {
     let (_, capabilities, info) = job.connection.session_info();
-    let face = ClientIdentity { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
+    let face =
+        ClientIdentity { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
     let session = BridgeSession::open(relay, job, face).await?;
     job.connection.set_extension(session.clone());
     Ok(session)
@@ -75,7 +81,11 @@ async fn single_initialize_result(far: &Arc<Upstream>, job: &RequestParts) -> Re
 }
 
 /// A server that was not asked what it is yet, is.
-async fn fetch_discover_result(far: &Arc<Upstream>, client: &Client, job: &RequestParts) -> Result<RawJson, RpcError> {
+async fn fetch_discover_result(
+    far: &Arc<Upstream>,
+    client: &Client,
+    job: &RequestParts,
+) -> Result<RawJson, RpcError> {
     let found = client.request_raw(Discover::NAME, None).await;
     found.map_err(|error| far.to_rpc_error(error, Discover::NAME, job.revision))
 }
@@ -92,7 +102,8 @@ fn merged_initialize_result(fars: &[Arc<Upstream>], job: &RequestParts) -> Resul
 
 /// Answers a client that asks what there is.
 pub(super) async fn discover(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<RawJson, RpcError> {
-    let served: Vec<String> = job.connection.config.revisions.names().into_iter().map(str::to_owned).collect();
+    let served: Vec<String> =
+        job.connection.config.revisions.names().into_iter().map(str::to_owned).collect();
     if !relay.is_single() {
         let lent = upstream_pool::acquire_all(relay, job).await?;
         let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
@@ -105,9 +116,12 @@ pub(super) async fn discover(relay: &Arc<Forwarder>, job: &RequestParts) -> Resu
     let client = lent.upstream.connected_client().await?;
     if client.revision().is_stateless() {
         let flight = InFlightCall::new(job.revision, reply_target(job)?);
-        let (result, _) =
-            lent.upstream.send(ForwardedRequest::new(Discover::NAME, &job.params, job.revision), &flight).await?;
-        let mut said: OrderedMap<RawJson> = result.read().map_err(|_| malformed_result_error(&lent.upstream))?;
+        let (result, _) = lent
+            .upstream
+            .send(ForwardedRequest::new(Discover::NAME, &job.params, job.revision), &flight)
+            .await?;
+        let mut said: OrderedMap<RawJson> =
+            result.read().map_err(|_| malformed_result_error(&lent.upstream))?;
         said.insert("supportedVersions", RawJson::from_value(&served).map_err(|_| RpcError::Internal)?);
         return RawJson::from_value(&said).map_err(|_| RpcError::Internal);
     }
@@ -118,8 +132,13 @@ pub(super) async fn discover(relay: &Arc<Forwarder>, job: &RequestParts) -> Resu
     encode_discover_result(found, job.revision, &ServerInfoMeta::new(server))
 }
 
-fn encode_discover_result(found: DiscoverResult, to: Revision, stamp: &ServerInfoMeta) -> Result<RawJson, RpcError> {
-    encode_result::<Discover>(found, to, stamp).map_err(|unsayable| unsupported_error(&unsayable, Discover::NAME))
+fn encode_discover_result(
+    found: DiscoverResult,
+    to: Revision,
+    stamp: &ServerInfoMeta,
+) -> Result<RawJson, RpcError> {
+    encode_result::<Discover>(found, to, stamp)
+        .map_err(|unsayable| unsupported_error(&unsayable, Discover::NAME))
 }
 
 /// What several servers can do together, and how they want to be used.
@@ -145,5 +164,8 @@ fn merge_capabilities(fars: &[Arc<Upstream>]) -> (ServerCapabilities, Option<Str
 }
 
 fn malformed_result_error(far: &Upstream) -> RpcError {
-    RpcError::internal_with_message(format!("{} does not say what it is in a way that can be read", far.target.display_name()))
+    RpcError::internal_with_message(format!(
+        "{} does not say what it is in a way that can be read",
+        far.target.display_name()
+    ))
 }

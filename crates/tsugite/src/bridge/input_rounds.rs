@@ -5,10 +5,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::{OrderedMap, ResultType};
-use tsugite_core::revision::{RpcError, Revision, UnsupportedByRevisionError, translate_raw_input_response, translate_raw_params};
+use tsugite_core::revision::{
+    Revision, RpcError, UnsupportedByRevisionError, translate_raw_input_response, translate_raw_params,
+};
 
-use super::upstream::{Upstream, InFlightCall, unsupported_error};
 use super::bridge_session::BridgeSession;
+use super::upstream::{InFlightCall, Upstream, unsupported_error};
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::ask::send_raw_request;
 use crate::server::layer::RequestParts;
@@ -41,7 +43,9 @@ pub(super) async fn send_with_inputs(
     let (result, from) = far.send(request.log_level(session.log_level()), flight).await?;
     match input_required(&result, from) {
         None => Ok((result, from)),
-        Some(asks) => Box::pin(continue_rounds(far, method, (params, asks, from), session, job, flight)).await,
+        Some(asks) => {
+            Box::pin(continue_rounds(far, method, (params, asks, from), session, job, flight)).await
+        }
     }
 }
 
@@ -60,7 +64,8 @@ async fn continue_rounds(
         params = translate_raw_params(method, Raw::from(&params), said, from)
             .map_err(|unsayable| unsupported_error(&unsayable, method))?;
         said = from;
-        let mut next: OrderedMap<RawJson> = params.read().map_err(|error| RpcError::invalid_params(&error))?;
+        let mut next: OrderedMap<RawJson> =
+            params.read().map_err(|error| RpcError::invalid_params(&error))?;
         match asks.input_requests {
             Some(questions) => {
                 let mut answers = OrderedMap::new();
@@ -88,7 +93,10 @@ async fn continue_rounds(
             Some(more) => asks = more,
         }
     }
-    Err(RpcError::internal_with_message(format!("{} has asked back more than {MAX_ROUNDS} times", far.target.display_name())))
+    Err(RpcError::internal_with_message(format!(
+        "{} has asked back more than {MAX_ROUNDS} times",
+        far.target.display_name()
+    )))
 }
 
 /// What a result asks.
@@ -112,24 +120,27 @@ async fn request_input(
     let empty = RawJson::empty_object();
     let params = question.params.as_ref().unwrap_or(&empty);
     let cannot = |why: &dyn std::fmt::Display| {
-        RpcError::internal_with_message(format!("the server asks for `{method}`, and the client cannot be asked that: {why}"))
+        RpcError::internal_with_message(format!(
+            "the server asks for `{method}`, and the client cannot be asked that: {why}"
+        ))
     };
     let mut asked = translate_raw_params(method, Raw::from(params), from, to);
     if let Err(UnsupportedByRevisionError::MissingMember(ELICITATION_ID)) = asked {
         // A page has a name there, by which the client could be told that it is done with.
         let mut named: OrderedMap<RawJson> = params.read().map_err(|error| cannot(&error))?;
-        let id = RawJson::from_value(&random_id().ok_or(RpcError::Internal)?).map_err(|error| cannot(&error))?;
+        let id =
+            RawJson::from_value(&random_id().ok_or(RpcError::Internal)?).map_err(|error| cannot(&error))?;
         named.insert(ELICITATION_ID, id);
         let named = RawJson::from_value(&named).map_err(|error| cannot(&error))?;
         asked = translate_raw_params(method, Raw::from(&named), to, to);
     }
     let asked = asked.map_err(|unsayable| cannot(&unsayable))?;
     let Some(place) = flight.reply_target() else { return Err(RpcError::Internal) };
-    let answer = send_raw_request(job.connection.outgoing_requests(), &place.outbox, to, method, &asked).await;
+    let answer =
+        send_raw_request(job.connection.outgoing_requests(), &place.outbox, to, method, &asked).await;
     match answer {
-        Some(Ok(answer)) => {
-            translate_raw_input_response(method, Raw::from(&answer), to, from).map_err(|unsayable| unsupported_error(&unsayable, method))
-        }
+        Some(Ok(answer)) => translate_raw_input_response(method, Raw::from(&answer), to, from)
+            .map_err(|unsayable| unsupported_error(&unsayable, method)),
         Some(Err(error)) => Err(cannot(&error.message)),
         None => Err(cannot(&"it is gone")),
     }

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
-use tsugite_core::protocol::{HasMeta, Meta, Method, NotificationMethod, ServerCapabilities, prompts, resources, tools};
-use tsugite_core::revision::{RpcError, Revision, read_params, write_notification};
+use tsugite_core::protocol::{
+    HasMeta, Meta, Method, NotificationMethod, ServerCapabilities, prompts, resources, tools,
+};
+use tsugite_core::revision::{Revision, RpcError, read_params, write_notification};
 
-use super::upstream::{Upstream, InFlightCall, ReplyTarget};
-use super::upstream_pool::UpstreamLease;
 use super::forward::Forwarder;
-use super::upstream_events::set_subscription_id;
 use super::join_all::join_all;
-use super::{upstream_pool, name_mapping};
+use super::upstream::{InFlightCall, ReplyTarget, Upstream};
+use super::upstream_events::set_subscription_id;
+use super::upstream_pool::UpstreamLease;
+use super::{name_mapping, upstream_pool};
 use crate::client::forwarded_request::ForwardedRequest;
-use crate::client::{Client, Subscription, ChangeFilter};
+use crate::client::{ChangeFilter, Client, Subscription};
 use crate::lock::lock;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
@@ -55,7 +57,11 @@ fn is_within(uri: &str, watched: &str) -> bool {
 }
 
 /// Tells a client without a session of changes until it, or the bridge, ends that.
-pub(super) async fn listen(relay: &Arc<Forwarder>, job: &RequestParts, place: ReplyTarget) -> Result<RawJson, RpcError> {
+pub(super) async fn listen(
+    relay: &Arc<Forwarder>,
+    job: &RequestParts,
+    place: ReplyTarget,
+) -> Result<RawJson, RpcError> {
     let wish = read_params::<Listen>(Raw::from(&job.params), job.revision)?.notifications;
     let named = wish.resource_subscriptions.as_ref().map_or(0, Vec::len);
     if named > job.connection.config.max_subscriptions {
@@ -119,7 +125,8 @@ pub(super) async fn listen(relay: &Arc<Forwarder>, job: &RequestParts, place: Re
     let params = AcknowledgedParams::new(granted.clone()).meta(meta.clone());
     place.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, job.revision)));
     // Only now, so that nothing comes before the acknowledgement.
-    let listening = Arc::new(UpstreamListener { reply_target: place, revision: job.revision, filter: granted });
+    let listening =
+        Arc::new(UpstreamListener { reply_target: place, revision: job.revision, filter: granted });
     for far in open.iter().chain(&away) {
         let mut all = lock(&far.listeners);
         all.retain(|one| one.strong_count() > 0);
@@ -150,7 +157,11 @@ pub(super) async fn listen(relay: &Arc<Forwarder>, job: &RequestParts, place: Re
 }
 
 /// The server has the same subscription.
-async fn forward_listen(far: &Arc<Upstream>, job: &RequestParts, place: ReplyTarget) -> Result<RawJson, RpcError> {
+async fn forward_listen(
+    far: &Arc<Upstream>,
+    job: &RequestParts,
+    place: ReplyTarget,
+) -> Result<RawJson, RpcError> {
     let flight = InFlightCall::subscription(job.revision, place.clone());
     let result = tokio::select! {
         biased;
@@ -167,7 +178,8 @@ async fn forward_listen(far: &Arc<Upstream>, job: &RequestParts, place: ReplyTar
 fn listen_result(job: &RequestParts, meta: Meta) -> Result<RawJson, RpcError> {
     let mut result = ListenResult::new();
     *result.meta_mut() = Some(meta);
-    encode_result::<Listen>(result, job.revision, &job.connection.config.stamp).map_err(|_| RpcError::Internal)
+    encode_result::<Listen>(result, job.revision, &job.connection.config.stamp)
+        .map_err(|_| RpcError::Internal)
 }
 
 /// What of a wish this server can grant; added to what the others do.

@@ -20,19 +20,19 @@
 //! - `rounds` and `parked`: questions where the two sides are of two eras. `listening`: changes, likewise.
 //! - `target`, `names` and `together`: which server, and what its things are called where there are several.
 
-mod upstream;
+mod bridge_session;
+mod forward;
 mod initialize;
-mod upstream_pool;
+mod input_rounds;
+mod join_all;
 mod listen;
 mod name_mapping;
-mod suspended_calls;
-mod forward;
-mod input_rounds;
-mod bridge_session;
-mod upstream_events;
-mod target;
-mod join_all;
 mod session_state;
+mod suspended_calls;
+mod target;
+mod upstream;
+mod upstream_events;
+mod upstream_pool;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -122,7 +122,8 @@ impl Bridge {
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.max_connections = connections.max(1);
-        self.settings.max_pooled_per_target = self.settings.max_pooled_per_target.min(self.settings.max_connections);
+        self.settings.max_pooled_per_target =
+            self.settings.max_pooled_per_target.min(self.settings.max_connections);
         self
     }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{Method, NotificationMethod, OrderedMap, completion, prompts, resources, tools};
-use tsugite_core::revision::{RpcError, Revision, Revisions, translate_raw_result};
+use tsugite_core::revision::{Revision, Revisions, RpcError, translate_raw_result};
 
-use super::upstream::{Upstream, InFlightCall, unsupported_error};
-use super::forward::{translate_result, reply_target};
-use super::target::Target;
+use super::forward::{reply_target, translate_result};
 use super::join_all::join_all;
+use super::target::Target;
+use super::upstream::{InFlightCall, Upstream, unsupported_error};
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::ListKind;
 use crate::server::layer::RequestParts;
@@ -50,10 +50,14 @@ pub(super) fn route<'a>(
     if method == completion::Complete::NAME {
         let reference = members.get("ref").ok_or_else(|| missing_member("ref"))?;
         let mut reference: OrderedMap<RawJson> = reference.read().map_err(unfit)?;
-        let (member, kind) =
-            if reference.get("uri").is_some() { ("uri", ListKind::Resource) } else { ("name", ListKind::Prompt) };
+        let (member, kind) = if reference.get("uri").is_some() {
+            ("uri", ListKind::Resource)
+        } else {
+            ("name", ListKind::Prompt)
+        };
         let name = string_member(&reference, member)?;
-        let (index, inner) = find_target(targets, kind, &name).ok_or_else(|| unknown_name_error(kind, name, revision))?;
+        let (index, inner) =
+            find_target(targets, kind, &name).ok_or_else(|| unknown_name_error(kind, name, revision))?;
         reference.insert(member, RawJson::from_value(&inner).map_err(unfit)?);
         members.insert("ref", RawJson::from_value(&reference).map_err(unfit)?);
         return Ok((index, Cow::Owned(RawJson::from_value(&members).map_err(unfit)?)));
@@ -67,7 +71,8 @@ pub(super) fn route<'a>(
         other => return Err(RpcError::MethodNotFound { method: other.to_owned() }),
     };
     let name = string_member(&members, member)?;
-    let (index, inner) = find_target(targets, kind, &name).ok_or_else(|| unknown_name_error(kind, name, revision))?;
+    let (index, inner) =
+        find_target(targets, kind, &name).ok_or_else(|| unknown_name_error(kind, name, revision))?;
     members.insert(member, RawJson::from_value(&inner).map_err(unfit)?);
     Ok((index, Cow::Owned(RawJson::from_value(&members).map_err(unfit)?)))
 }
@@ -108,7 +113,9 @@ pub(super) fn prefix_result(target: &Target, method: &str, result: &RawJson) -> 
         resources::Read::NAME => map_objects(&mut members, "contents", |item| {
             prefix_member(item, "uri", ListKind::Resource, prefix);
         })?,
-        tools::Call::NAME => map_objects(&mut members, "content", |block| prefix_content_block(block, prefix))?,
+        tools::Call::NAME => {
+            map_objects(&mut members, "content", |block| prefix_content_block(block, prefix))?
+        }
         prompts::Get::NAME => map_objects(&mut members, "messages", |message| {
             if let Some(mut block) =
                 message.get("content").and_then(|block| block.read::<OrderedMap<RawJson>>().ok())
@@ -127,7 +134,8 @@ pub(super) fn prefix_result(target: &Target, method: &str, result: &RawJson) -> 
 /// Links and embedded resources name resources.
 fn prefix_content_block(block: &mut OrderedMap<RawJson>, prefix: &str) {
     prefix_member(block, "uri", ListKind::Resource, prefix);
-    if let Some(mut resource) = block.get("resource").and_then(|inner| inner.read::<OrderedMap<RawJson>>().ok())
+    if let Some(mut resource) =
+        block.get("resource").and_then(|inner| inner.read::<OrderedMap<RawJson>>().ok())
     {
         prefix_member(&mut resource, "uri", ListKind::Resource, prefix);
         if let Ok(resource) = RawJson::from_value(&resource) {
@@ -136,14 +144,23 @@ fn prefix_content_block(block: &mut OrderedMap<RawJson>, prefix: &str) {
     }
 }
 
-fn prefix_member(members: &mut OrderedMap<RawJson>, member: &str, kind: ListKind, prefix: &str) -> Option<()> {
+fn prefix_member(
+    members: &mut OrderedMap<RawJson>,
+    member: &str,
+    kind: ListKind,
+    prefix: &str,
+) -> Option<()> {
     let name: String = members.get(member)?.read().ok()?;
     members.insert(member, RawJson::from_value(&outer_name(kind, prefix, &name)).ok()?);
     Some(())
 }
 
 /// Changes every object of a list.
-fn map_objects(members: &mut OrderedMap<RawJson>, member: &str, change: impl Fn(&mut OrderedMap<RawJson>)) -> Option<()> {
+fn map_objects(
+    members: &mut OrderedMap<RawJson>,
+    member: &str,
+    change: impl Fn(&mut OrderedMap<RawJson>),
+) -> Option<()> {
     let items: Vec<RawJson> = members.get(member)?.read().ok()?;
     let changed = items.into_iter().map(|item| match item.read::<OrderedMap<RawJson>>() {
         Ok(mut object) => {
@@ -172,7 +189,9 @@ pub(super) async fn merged_list(
     }
     let mut all: Vec<RawJson> = Vec::new();
     // All at once: one that is there and says nothing takes the others no time but its own.
-    let lists = join_all(fars.iter().map(|far| far.with_timeout(read_all_pages(far, method, member, job, level)))).await;
+    let lists =
+        join_all(fars.iter().map(|far| far.with_timeout(read_all_pages(far, method, member, job, level))))
+            .await;
     for (far, list) in fars.iter().zip(lists) {
         let Some(prefix) = far.target.prefix.as_deref() else { continue };
         match list {
@@ -210,7 +229,8 @@ async fn read_all_pages(
         return Err(RpcError::internal_with_message("it is not there"));
     }
     let flight = InFlightCall::new(job.revision, reply_target(job)?);
-    let mut params: OrderedMap<RawJson> = job.params.read().map_err(|error| RpcError::invalid_params(&error))?;
+    let mut params: OrderedMap<RawJson> =
+        job.params.read().map_err(|error| RpcError::invalid_params(&error))?;
     let (mut items, mut bytes) = (Vec::new(), 0);
     for _ in 0..MAX_PAGES {
         let page = RawJson::from_value(&params).map_err(|_| RpcError::Internal)?;

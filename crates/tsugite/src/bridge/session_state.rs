@@ -70,7 +70,8 @@ impl UpstreamSessionState {
 
 /// A server was reached anew, and knows nothing of what it was told before.
 pub(super) fn restore_session(far: &Arc<Upstream>) {
-    let Some(client) = far.client_if_connected().cloned().filter(|client| !client.revision().is_stateless()) else {
+    let Some(client) = far.client_if_connected().cloned().filter(|client| !client.revision().is_stateless())
+    else {
         return;
     };
     let told = Arc::clone(&far.session_state);

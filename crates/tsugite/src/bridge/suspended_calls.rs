@@ -19,12 +19,14 @@ use tsugite_core::protocol::elicitation::Create;
 use tsugite_core::protocol::logging::SetLevel;
 use tsugite_core::protocol::sampling::CreateMessage;
 use tsugite_core::protocol::{ClientCapabilities, Method, OrderedMap, ResultType, roots};
-use tsugite_core::revision::{RpcError, Revision, Revisions, translate_raw_input_response, translate_raw_params};
+use tsugite_core::revision::{
+    Revision, Revisions, RpcError, translate_raw_input_response, translate_raw_params,
+};
 use tsugite_core::session::RequestMeta;
 
+use super::forward::{Forwarder, reply_target, translate_result};
 use super::upstream::{InFlightCall, ReplyTarget, unsupported_error};
 use super::upstream_pool::{self, UpstreamLease};
-use super::forward::{Forwarder, translate_result, reply_target};
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::client::upstream_observer::RequestResult;
 use crate::lock::lock;
@@ -134,7 +136,12 @@ impl SuspendedCalls {
 
 impl SuspendableCall {
     /// The server asks. The answer comes when the client has come back.
-    pub(super) async fn request_input(&self, method: &str, params: &RawJson, from: Revision) -> RequestResult {
+    pub(super) async fn request_input(
+        &self,
+        method: &str,
+        params: &RawJson,
+        from: Revision,
+    ) -> RequestResult {
         let offered = match method {
             Create::NAME => self.client_capabilities.elicitation.is_some(),
             CreateMessage::NAME => self.client_capabilities.sampling.is_some(),
@@ -146,7 +153,8 @@ impl SuspendableCall {
         }
         let carried = translate_raw_params(method, Raw::from(params), from, self.revision);
         // No message of this revision, but what a result of it may hold.
-        let params = carried.map_err(|unsayable| unsupported_error(&unsayable, method).to_error_object(from))?;
+        let params =
+            carried.map_err(|unsayable| unsupported_error(&unsayable, method).to_error_object(from))?;
         let (answer, answered) = oneshot::channel();
         {
             let mut state = lock(&self.state);
@@ -156,12 +164,20 @@ impl SuspendableCall {
                 return Err(RpcError::InvalidRequest(text.into()).to_error_object(from));
             }
             let key = format!("question-{}", state.request_count);
-            state.input_requests.push(PendingInputRequest { key, method: method.to_owned(), params, response: answer, from });
+            state.input_requests.push(PendingInputRequest {
+                key,
+                method: method.to_owned(),
+                params,
+                response: answer,
+                from,
+            });
             if let Some(waker) = state.waker.take() {
                 waker.wake();
             }
         }
-        answered.await.unwrap_or_else(|_| Err(RpcError::internal_with_message("the client is gone").to_error_object(from)))
+        answered.await.unwrap_or_else(|_| {
+            Err(RpcError::internal_with_message("the client is gone").to_error_object(from))
+        })
     }
 
     /// A server of 2025-11-25 may refuse a call until the user has visited web pages. True when the user says so.
@@ -171,10 +187,13 @@ impl SuspendableCall {
             elicitations: Vec<RawJson>,
         }
         let RpcError::Forwarded(error) = refusal else { return false };
-        let Some(UrlElicitations { elicitations }) = error.data.as_ref().and_then(|data| data.read().ok()) else {
+        let Some(UrlElicitations { elicitations }) = error.data.as_ref().and_then(|data| data.read().ok())
+        else {
             return false;
         };
-        if self.client_capabilities.elicitation.as_ref().is_none_or(|can| can.url.is_none()) || elicitations.is_empty() {
+        if self.client_capabilities.elicitation.as_ref().is_none_or(|can| can.url.is_none())
+            || elicitations.is_empty()
+        {
             return false;
         }
         let from = Revisions::ALL.handshake().newest_first().next().unwrap_or(self.revision);
@@ -228,7 +247,9 @@ impl SuspendableCall {
             let Some(raw) = answers.get(&key) else { continue };
             let carried = translate_raw_input_response(&method, Raw::from(raw), self.revision, from);
             // The server may have given up meanwhile.
-            drop(answer.send(carried.map_err(|unsayable| unsupported_error(&unsayable, &method).to_error_object(from))));
+            drop(answer.send(
+                carried.map_err(|unsayable| unsupported_error(&unsayable, &method).to_error_object(from)),
+            ));
         }
     }
 
@@ -265,9 +286,14 @@ pub(super) fn start(
     job: &RequestParts,
     place: ReplyTarget,
 ) -> Result<SuspendedCall, RpcError> {
-    let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
+    let peek =
+        RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
     let can = peek.declared_client()?.capabilities;
-    let parking = Arc::new(SuspendableCall { state: Mutex::default(), client_capabilities: can, revision: job.revision });
+    let parking = Arc::new(SuspendableCall {
+        state: Mutex::default(),
+        client_capabilities: can,
+        revision: job.revision,
+    });
     let logs = place.log_level;
     let may_be_asked = lent.is_exclusive().then(|| Arc::clone(&parking));
     let flight = InFlightCall::suspendable(job.revision, place, may_be_asked);
@@ -292,7 +318,8 @@ pub(super) fn start(
             {
                 outcome = far.send(ForwardedRequest::new(&method, &params, to), &flight).await;
             }
-            let outcome = outcome.and_then(|(result, from)| translate_result(&far, &method, &result, from, to));
+            let outcome =
+                outcome.and_then(|(result, from)| translate_result(&far, &method, &result, from, to));
             if !flight.timed_out.load(Ordering::Acquire) {
                 lent.mark_completed();
             }
@@ -317,8 +344,13 @@ pub(super) enum Continuation {
 }
 
 /// The call a client comes back for, if it does.
-pub(super) fn resume(relay: &Arc<Forwarder>, method: &str, job: &RequestParts) -> Result<Continuation, RpcError> {
-    let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
+pub(super) fn resume(
+    relay: &Arc<Forwarder>,
+    method: &str,
+    job: &RequestParts,
+) -> Result<Continuation, RpcError> {
+    let peek =
+        RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
     let Some(state) = peek.request_state().filter(|_| upstream_pool::allows_input_requests(method)) else {
         return Ok(Continuation::None);
     };
@@ -358,13 +390,15 @@ pub(super) async fn wait_or_suspend(
     if let Some(outcome) = poll_fn(|cx| parked.call.poll(cx)).await {
         return outcome;
     }
-    let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
+    let peek =
+        RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
     let (config, who) = (&job.connection.config, job.caller.principal.as_ref());
     let parking = Arc::clone(&parked.call);
     // Nobody hears anything while nobody waits; of progress the last is kept.
     lock(&parked.in_flight.reply_target).take();
     let name = relay.suspended.insert(parked)?;
-    let sealed = seal_state(config, who, &binding(&peek, method), name.as_bytes(), relay.settings.suspended_call_ttl);
+    let sealed =
+        seal_state(config, who, &binding(&peek, method), name.as_bytes(), relay.settings.suspended_call_ttl);
     let asked = sealed.ok_or(RpcError::Internal).and_then(|sealed| parking.input_required_result(sealed));
     if asked.is_err() {
         drop(relay.suspended.take(&name));

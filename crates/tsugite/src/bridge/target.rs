@@ -21,7 +21,13 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn new(prefix: Option<String>, builder: ClientBuilder) -> Self {
-        Self { prefix, builder, probe_record: Mutex::default(), last_error: Mutex::default(), closing: Mutex::default() }
+        Self {
+            prefix,
+            builder,
+            probe_record: Mutex::default(),
+            last_error: Mutex::default(),
+            closing: Mutex::default(),
+        }
     }
 
     pub(super) fn builder(&self) -> ClientBuilder {

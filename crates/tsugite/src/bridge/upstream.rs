@@ -14,15 +14,15 @@ use tsugite_core::jsonrpc::{Id, Raw, RawJson};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
-use tsugite_core::revision::{RpcError, Revision, translate_raw_error};
+use tsugite_core::revision::{Revision, RpcError, translate_raw_error};
 
 use super::listen::UpstreamListener;
-use super::suspended_calls::SuspendableCall;
-use super::upstream_events::{UpstreamEvents, encode_progress};
-use super::target::Target;
 use super::session_state::UpstreamSessionState;
+use super::suspended_calls::SuspendableCall;
+use super::target::Target;
+use super::upstream_events::{UpstreamEvents, encode_progress};
 use crate::client::forwarded_request::{ForwardedRequest, RequestIdObserver};
-use crate::client::{Client, ClientError, ErrorKind, ConnectStep};
+use crate::client::{Client, ClientError, ConnectStep, ErrorKind};
 use crate::int_map::IntMap;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
@@ -99,7 +99,11 @@ impl InFlightCall {
     }
 
     /// A call that may be asked something.
-    pub(super) fn suspendable(revision: Revision, place: ReplyTarget, parking: Option<Arc<SuspendableCall>>) -> Arc<Self> {
+    pub(super) fn suspendable(
+        revision: Revision,
+        place: ReplyTarget,
+        parking: Option<Arc<SuspendableCall>>,
+    ) -> Arc<Self> {
         Self::build(revision, place, parking, false)
     }
 
@@ -108,9 +112,21 @@ impl InFlightCall {
         Self::build(revision, place, None, true)
     }
 
-    fn build(revision: Revision, place: ReplyTarget, parking: Option<Arc<SuspendableCall>>, listens: bool) -> Arc<Self> {
+    fn build(
+        revision: Revision,
+        place: ReplyTarget,
+        parking: Option<Arc<SuspendableCall>>,
+        listens: bool,
+    ) -> Arc<Self> {
         let (place, given_up) = (Mutex::new(Some(place)), AtomicBool::new(false));
-        Arc::new(Self { revision, reply_target: place, missed_progress: Mutex::default(), suspendable: parking, timed_out: given_up, is_subscription: listens })
+        Arc::new(Self {
+            revision,
+            reply_target: place,
+            missed_progress: Mutex::default(),
+            suspendable: parking,
+            timed_out: given_up,
+            is_subscription: listens,
+        })
     }
 
     pub(super) fn reply_target(&self) -> Option<ReplyTarget> {
@@ -123,7 +139,9 @@ impl InFlightCall {
         if place.is_none() && self.suspendable.is_some() {
             let mut missed = lock(&self.missed_progress);
             missed.push_back((from, params.to_owned()));
-            while missed.iter().map(|(_, params)| params.text().len()).sum::<usize>() > MAX_MISSED_PROGRESS_BYTES {
+            while missed.iter().map(|(_, params)| params.text().len()).sum::<usize>()
+                > MAX_MISSED_PROGRESS_BYTES
+            {
                 missed.pop_front();
             }
         }
@@ -150,7 +168,12 @@ pub(super) struct ClientIdentity {
 
 impl Upstream {
     /// Begins to open a connection, and keeps it open.
-    pub(super) fn open(target: &Arc<Target>, near: Downstream, face: ClientIdentity, patience: Duration) -> Arc<Self> {
+    pub(super) fn open(
+        target: &Arc<Target>,
+        near: Downstream,
+        face: ClientIdentity,
+        patience: Duration,
+    ) -> Arc<Self> {
         let far = Arc::new(Self {
             target: Arc::clone(target),
             downstream: near,
@@ -236,7 +259,10 @@ impl Upstream {
     ) -> Result<T, RpcError> {
         match tokio::time::timeout(UPSTREAM_WAIT_TIMEOUT, work).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(RpcError::internal_with_message(format!("{} does not answer", self.target.display_name()))),
+            Err(_) => Err(RpcError::internal_with_message(format!(
+                "{} does not answer",
+                self.target.display_name()
+            ))),
         }
     }
 
@@ -276,9 +302,15 @@ impl Upstream {
     pub(super) fn to_rpc_error(&self, error: ClientError, method: &str, to: Revision) -> RpcError {
         let from = self.revision().unwrap_or(Revision::NEWEST);
         match error.into_kind() {
-            ErrorKind::ErrorResponse { error, .. } => RpcError::Forwarded(translate_raw_error(error, method, from, to)),
+            ErrorKind::ErrorResponse { error, .. } => {
+                RpcError::Forwarded(translate_raw_error(error, method, from, to))
+            }
             ErrorKind::UnsupportedByRevision(unsayable) => unsupported_error(&unsayable, method),
-            other => RpcError::internal_with_message(format!("{}: {}", self.target.display_name(), public_reason(&other.into()))),
+            other => RpcError::internal_with_message(format!(
+                "{}: {}",
+                self.target.display_name(),
+                public_reason(&other.into())
+            )),
         }
     }
 
@@ -364,7 +396,10 @@ impl Drop for Upstream {
 }
 
 /// A client that is told why something cannot be said to the server, or back.
-pub(super) fn unsupported_error(unsayable: &tsugite_core::revision::UnsupportedByRevisionError, method: &str) -> RpcError {
+pub(super) fn unsupported_error(
+    unsayable: &tsugite_core::revision::UnsupportedByRevisionError,
+    method: &str,
+) -> RpcError {
     use tsugite_core::revision::UnsupportedByRevisionError;
     match unsayable {
         UnsupportedByRevisionError::Method(_) => RpcError::MethodNotFound { method: method.to_owned() },
@@ -398,7 +433,8 @@ async fn maintain_connection(far: Weak<Upstream>, target: Arc<Target>, face: Cli
     let tap = Arc::new(UpstreamEvents(Weak::clone(&far)));
     let mut failures = 0;
     let client = loop {
-        let connecting = target.builder().with_observer(tap.clone(), face.info.clone(), face.capabilities.clone());
+        let connecting =
+            target.builder().with_observer(tap.clone(), face.info.clone(), face.capabilities.clone());
         match connecting.await {
             Ok(client) => {
                 target.set_probe_record(client.probe_record());
@@ -472,7 +508,10 @@ impl Upstream {
         self.target.set_error(&why);
         let before = self.state.send_replace(UpstreamState::Unreachable(why));
         // What it offered is in no list any more, where there are others.
-        if matches!(before, UpstreamState::Connecting) && self.target.prefix.is_some() && self.client.get().is_some() {
+        if matches!(before, UpstreamState::Connecting)
+            && self.target.prefix.is_some()
+            && self.client.get().is_some()
+        {
             UpstreamEvents(Weak::clone(weak)).notify_all_changed();
         }
     }

@@ -7,11 +7,14 @@ use tsugite_core::protocol::cancellation::Cancelled;
 use tsugite_core::protocol::logging::{Level, Log};
 use tsugite_core::protocol::progress::Progress;
 use tsugite_core::protocol::{Meta, NotificationMethod, OrderedMap, meta, prompts, resources, tools};
-use tsugite_core::revision::{RpcError, Revision, translate_raw_input_response, translate_raw_error, translate_raw_notification, translate_raw_params};
+use tsugite_core::revision::{
+    Revision, RpcError, translate_raw_error, translate_raw_input_response, translate_raw_notification,
+    translate_raw_params,
+};
 
-use super::upstream::{Upstream, InFlightCall, Downstream, ReplyTarget, unsupported_error};
+use super::upstream::{Downstream, InFlightCall, ReplyTarget, Upstream, unsupported_error};
 use super::{name_mapping, session_state};
-use crate::client::upstream_observer::{RequestResult, BoxFuture, UpstreamObserver};
+use crate::client::upstream_observer::{BoxFuture, RequestResult, UpstreamObserver};
 use crate::lock::lock;
 use crate::server::ask::send_raw_request;
 use crate::server::connection::ServerConnection;
@@ -71,7 +74,8 @@ impl UpstreamEvents {
         let Some(far) = self.0.upgrade() else { return };
         let Some(from) = far.revision() else { return };
         for method in [tools::ListChanged::NAME, prompts::ListChanged::NAME, resources::ListChanged::NAME] {
-            UpstreamNotification { upstream: &far, from, method, params: EMPTY_PARAMS, no_params: true }.forward(None);
+            UpstreamNotification { upstream: &far, from, method, params: EMPTY_PARAMS, no_params: true }
+                .forward(None);
         }
     }
 }
@@ -113,7 +117,9 @@ impl UpstreamNotification<'_> {
             // A request without a session says which logs it wants, and hears no others.
             Downstream::Stateless => {
                 let Some(flight) = flight else { return };
-                let Some(ReplyTarget { outbox, log_level: Some(least), .. }) = flight.reply_target() else { return };
+                let Some(ReplyTarget { outbox, log_level: Some(least), .. }) = flight.reply_target() else {
+                    return;
+                };
                 if self.params.read::<LogLevelField>().is_ok_and(|said| said.level >= least) {
                     self.push(&outbox, flight.revision, self.params);
                 }
@@ -146,11 +152,16 @@ impl UpstreamNotification<'_> {
                 self.push_to_session(link, *revision, params);
             }
             Downstream::Stateless => {
-                let listening: Vec<_> = lock(&self.upstream.listeners).iter().filter_map(Weak::upgrade).collect();
+                let listening: Vec<_> =
+                    lock(&self.upstream.listeners).iter().filter_map(Weak::upgrade).collect();
                 for one in listening {
                     if one.matches(self.method, params) {
                         let marked = set_subscription_id(params, &one.reply_target);
-                        self.push(&one.reply_target.outbox, one.revision, marked.as_ref().map_or(params, Raw::from));
+                        self.push(
+                            &one.reply_target.outbox,
+                            one.revision,
+                            marked.as_ref().map_or(params, Raw::from),
+                        );
                     }
                 }
             }
@@ -222,13 +233,24 @@ impl UpstreamNotification<'_> {
 }
 
 /// Progress as a client hears it.
-pub(super) fn encode_progress(place: &ReplyTarget, from: Revision, to: Revision, params: Raw<'_>) -> Option<Vec<u8>> {
+pub(super) fn encode_progress(
+    place: &ReplyTarget,
+    from: Revision,
+    to: Revision,
+    params: Raw<'_>,
+) -> Option<Vec<u8>> {
     let params = with_progress_token(place, params)?;
     encode_notification(Progress::NAME, Raw::from(&params), false, from, to)
 }
 
 /// A notification the way `to` says it. One that came `no_params` has no params, if there is nothing in them.
-fn encode_notification(method: &str, params: Raw<'_>, bare: bool, from: Revision, to: Revision) -> Option<Vec<u8>> {
+fn encode_notification(
+    method: &str,
+    params: Raw<'_>,
+    bare: bool,
+    from: Revision,
+    to: Revision,
+) -> Option<Vec<u8>> {
     let params = translate_raw_notification(method, params, from, to).ok()?;
     let mut bytes = Vec::with_capacity(128);
     let sent = (!bare || params.text() != "{}").then_some(&params);
@@ -269,7 +291,12 @@ pub(super) fn set_subscription_id(params: Raw<'_>, place: &ReplyTarget) -> Optio
 
 /// Asks whoever made the call the server is working on. The connection is not kept for it: a question that nobody answers
 /// ends with it.
-async fn forward_request(far: &Weak<Upstream>, method: &str, params: &RawJson, call: Option<i64>) -> RequestResult {
+async fn forward_request(
+    far: &Weak<Upstream>,
+    method: &str,
+    params: &RawJson,
+    call: Option<i64>,
+) -> RequestResult {
     let up = far.upgrade().ok_or_else(client_gone_error)?;
     // A server may ask as soon as it is greeted, before we know that it is there.
     up.wait_first_connected().await;
@@ -286,9 +313,10 @@ async fn forward_request(far: &Weak<Upstream>, method: &str, params: &RawJson, c
             drop(up);
             return match flight.and_then(|flight| flight.suspendable.clone()) {
                 Some(parking) => parking.request_input(method, params, from).await,
-                None => {
-                    Err(RpcError::internal_with_message("the bridge cannot tell for which call this is asked").to_error_object(from))
-                }
+                None => Err(RpcError::internal_with_message(
+                    "the bridge cannot tell for which call this is asked",
+                )
+                .to_error_object(from)),
             };
         }
     };

@@ -12,12 +12,12 @@ use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, prompts
 use tsugite_core::revision::RpcError;
 use tsugite_core::session::RequestMeta;
 
-use super::upstream::{ClientIdentity, Upstream, Downstream};
 use super::forward::Forwarder;
 use super::join_all::join_all;
+use super::upstream::{ClientIdentity, Downstream, Upstream};
 use crate::lock::lock;
-use crate::server::layer::RequestParts;
 use crate::server::connection::ServerConnection;
+use crate::server::layer::RequestParts;
 
 /// The connections to one server.
 #[derive(Default)]
@@ -52,7 +52,12 @@ struct LeaseGuard {
 }
 
 /// A connection to one of the servers.
-pub(super) async fn acquire(relay: &Arc<Forwarder>, index: usize, method: &str, job: &RequestParts) -> Result<UpstreamLease, RpcError> {
+pub(super) async fn acquire(
+    relay: &Arc<Forwarder>,
+    index: usize,
+    method: &str,
+    job: &RequestParts,
+) -> Result<UpstreamLease, RpcError> {
     let (Some(target), Some(pool)) = (relay.targets.get(index), relay.pools.get(index)) else {
         return Err(RpcError::Internal);
     };
@@ -82,9 +87,17 @@ pub(super) async fn acquire(relay: &Arc<Forwarder>, index: usize, method: &str, 
                 entries.remove(idle);
             }
             if entries.len() < relay.settings.max_pooled_per_target {
-                let opening = || Upstream::open(target, Downstream::Stateless, clone_identity(&face), relay.settings.call_timeout);
+                let opening = || {
+                    Upstream::open(
+                        target,
+                        Downstream::Stateless,
+                        clone_identity(&face),
+                        relay.settings.call_timeout,
+                    )
+                };
                 let far = relay.register_upstream(opening)?;
-                let mut entry = PooledUpstream { caller_key: key, peer, upstream: far, in_exclusive_use: false };
+                let mut entry =
+                    PooledUpstream { caller_key: key, peer, upstream: far, in_exclusive_use: false };
                 let lent = pool.lease(&mut entry, may_ask, shared);
                 entries.push(entry);
                 return Ok(lent);
@@ -95,7 +108,10 @@ pub(super) async fn acquire(relay: &Arc<Forwarder>, index: usize, method: &str, 
 }
 
 /// A connection to each of the servers that are there.
-pub(super) async fn acquire_all(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<Vec<UpstreamLease>, RpcError> {
+pub(super) async fn acquire_all(
+    relay: &Arc<Forwarder>,
+    job: &RequestParts,
+) -> Result<Vec<UpstreamLease>, RpcError> {
     let lending = (0..relay.targets.len()).map(|index| async move {
         let lent = acquire(relay, index, "", job).await?;
         lent.upstream.wait_while_connecting().await;
@@ -137,7 +153,13 @@ impl UpstreamPool {
     fn lease(self: &Arc<Self>, entry: &mut PooledUpstream, may_ask: bool, shared: bool) -> UpstreamLease {
         let far = Arc::clone(&entry.upstream);
         entry.in_exclusive_use |= may_ask;
-        let lease = LeaseGuard { pool: Arc::clone(self), upstream: Arc::clone(&far), exclusive: may_ask, shared, completed: false };
+        let lease = LeaseGuard {
+            pool: Arc::clone(self),
+            upstream: Arc::clone(&far),
+            exclusive: may_ask,
+            shared,
+            completed: false,
+        };
         UpstreamLease { upstream: far, guard: Some(lease) }
     }
 }
@@ -154,7 +176,8 @@ impl Drop for LeaseGuard {
                 // One of its kind stays; what was opened beside it for a while goes. So does one whose server may still
                 // ask about a call that was given up: the next caller, who may be another, would be asked.
                 let mut others = entries.iter().enumerate().filter(|(at, _)| *at != index);
-                spare |= others.any(|(_, other)| other.matches(&key, peer.as_ref()) && !other.in_exclusive_use)
+                spare |= others
+                    .any(|(_, other)| other.matches(&key, peer.as_ref()) && !other.in_exclusive_use)
                     && self.upstream.is_idle();
             }
             if spare {
@@ -169,11 +192,13 @@ impl Drop for LeaseGuard {
 
 /// Who calls and what it can do: as text to compare, and as what a server is told.
 fn caller_identity(job: &RequestParts) -> Result<(String, ClientIdentity), RpcError> {
-    let peek = RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
+    let peek =
+        RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
     let sender = peek.declared_client()?;
     let info = sender.info().unwrap_or_else(|| Implementation::new("unknown", "0"));
     let caller = job.caller.principal.as_ref().map(|who| (who.issuer(), who.subject()));
-    let key = serde_json::to_string(&(caller, &info, &sender.capabilities)).map_err(|_| RpcError::Internal)?;
+    let key =
+        serde_json::to_string(&(caller, &info, &sender.capabilities)).map_err(|_| RpcError::Internal)?;
     Ok((key, ClientIdentity { info, capabilities: sender.capabilities }))
 }
 

@@ -14,14 +14,14 @@ use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::protocol::roots::Root;
 use tsugite_core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Object};
-use tsugite_core::revision::{RpcError, Revision, Revisions};
+use tsugite_core::revision::{Revision, Revisions, RpcError};
 use tsugite_core::session::probe::ProbeRecord;
 
 use super::client_error::{ClientError, Result};
-use super::client_handler::{FormResponse, Change, UrlResponse, ClientHandler, request_callback};
-use super::http::Authorizer;
-use super::client_settings::{Direction, ClientSettings};
+use super::client_handler::{Change, ClientHandler, FormResponse, UrlResponse, request_callback};
+use super::client_settings::{ClientSettings, Direction};
 use super::client_state::ClientState;
+use super::http::Authorizer;
 use super::upstream_observer::UpstreamObserver;
 use super::{Client, ClientInner, ConnectTarget};
 use crate::server::Principal;
@@ -154,7 +154,8 @@ impl ClientBuilder {
             Ok(settings) => {
                 self.settings.extensions.get_or_insert_with(Object::new).insert(id.into(), settings);
             }
-            Err(error) => self.set_config_error(|| ClientError::config(format!("the settings of an extension: {error}"))),
+            Err(error) => self
+                .set_config_error(|| ClientError::config(format!("the settings of an extension: {error}"))),
         }
         self
     }
@@ -165,7 +166,9 @@ impl ClientBuilder {
             Ok(settings) => {
                 self.settings.experimental.get_or_insert_with(Object::new).insert(name.into(), settings);
             }
-            Err(error) => self.set_config_error(|| ClientError::config(format!("the settings of a feature: {error}"))),
+            Err(error) => {
+                self.set_config_error(|| ClientError::config(format!("the settings of a feature: {error}")))
+            }
         }
         self
     }
@@ -197,7 +200,9 @@ impl ClientBuilder {
     pub fn principal(mut self, principal: Principal) -> Self {
         match &mut self.target {
             ConnectTarget::InProcess(_, who) => *who = Some(principal),
-            _ => self.set_config_error(|| ClientError::config("only a server in the same process can be told who calls")),
+            _ => self.set_config_error(|| {
+                ClientError::config("only a server in the same process can be told who calls")
+            }),
         }
         self
     }

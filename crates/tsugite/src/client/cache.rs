@@ -73,7 +73,13 @@ impl Cache {
     }
 
     /// Keeps a result that says it may be kept. What was asked before the last change is not.
-    pub(super) fn insert(&self, method: &'static str, subject: Option<&str>, result: &RawJson, asked: CacheGeneration) {
+    pub(super) fn insert(
+        &self,
+        method: &'static str,
+        subject: Option<&str>,
+        result: &RawJson,
+        asked: CacheGeneration,
+    ) {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Hint {
@@ -199,10 +205,16 @@ mod tests {
     async fn memory_is_bounded() {
         let cache = Cache::default();
         for number in 0..MAX_ENTRIES * 3 {
-            cache.insert(resources::Read::NAME, Some(&format!("a:{number}")), &result(9000), cache.generation());
+            cache.insert(
+                resources::Read::NAME,
+                Some(&format!("a:{number}")),
+                &result(9000),
+                cache.generation(),
+            );
         }
         assert!(lock(&cache.entries).results.len() <= MAX_ENTRIES);
-        let large = RawJson::from_value(&serde_json::json!({"ttlMs": 9000, "x": "y".repeat(MAX_BYTES / 2)})).unwrap();
+        let large =
+            RawJson::from_value(&serde_json::json!({"ttlMs": 9000, "x": "y".repeat(MAX_BYTES / 2)})).unwrap();
         cache.insert(tools::List::NAME, None, &large, cache.generation());
         assert!(cache.get(tools::List::NAME, None).is_none());
     }

@@ -12,7 +12,9 @@ use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequired, InputResponses, MaybeInputRequired};
 use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::protocol::{HasMeta, Meta, Method, Output, prompts, resources, tasks, tools};
-use tsugite_core::revision::{InferResultType, Translate, read_result, write_request, write_request_with_meta};
+use tsugite_core::revision::{
+    InferResultType, Translate, read_result, write_request, write_request_with_meta,
+};
 
 use super::Client;
 use super::cache::Caching;
@@ -22,8 +24,10 @@ use super::options::Options;
 
 /// A method a client can call.
 pub trait ClientMethod:
-    Method<Params: Translate + Clone + Send + Sync + 'static, Output: Translate + InferResultType + Send + 'static>
-    + 'static
+    Method<
+        Params: Translate + Clone + Send + Sync + 'static,
+        Output: Translate + InferResultType + Send + 'static,
+    > + 'static
 {
 }
 
@@ -133,7 +137,11 @@ impl<M: ClientMethod, T: Send + 'static> IntoFuture for Call<M, T> {
 }
 
 /// One request, one answer: whatever it says.
-pub(super) fn send_single<M: ClientMethod>(client: Client, params: M::Params, options: Options) -> CallFuture<M::Output> {
+pub(super) fn send_single<M: ClientMethod>(
+    client: Client,
+    params: M::Params,
+    options: Options,
+) -> CallFuture<M::Output> {
     Box::pin(async move { client.send_request::<M>(&params, &options).await })
 }
 
@@ -166,7 +174,11 @@ impl MultiRoundMethod for tools::Call {
         }
     }
 
-    fn set_input_responses(params: &mut tools::CallParams, answers: Option<InputResponses>, state: Option<String>) {
+    fn set_input_responses(
+        params: &mut tools::CallParams,
+        answers: Option<InputResponses>,
+        state: Option<String>,
+    ) {
         params.input_responses = answers;
         params.request_state = state;
     }
@@ -175,11 +187,17 @@ impl MultiRoundMethod for tools::Call {
 impl MultiRoundMethod for prompts::Get {
     type Done = prompts::GetResult;
 
-    fn into_complete(output: MaybeInputRequired<prompts::GetResult>) -> Result<prompts::GetResult, IncompleteResult> {
+    fn into_complete(
+        output: MaybeInputRequired<prompts::GetResult>,
+    ) -> Result<prompts::GetResult, IncompleteResult> {
         complete_or_incomplete(output)
     }
 
-    fn set_input_responses(params: &mut prompts::GetParams, answers: Option<InputResponses>, state: Option<String>) {
+    fn set_input_responses(
+        params: &mut prompts::GetParams,
+        answers: Option<InputResponses>,
+        state: Option<String>,
+    ) {
         params.input_responses = answers;
         params.request_state = state;
     }
@@ -188,11 +206,17 @@ impl MultiRoundMethod for prompts::Get {
 impl MultiRoundMethod for resources::Read {
     type Done = resources::ReadResult;
 
-    fn into_complete(output: MaybeInputRequired<resources::ReadResult>) -> Result<resources::ReadResult, IncompleteResult> {
+    fn into_complete(
+        output: MaybeInputRequired<resources::ReadResult>,
+    ) -> Result<resources::ReadResult, IncompleteResult> {
         complete_or_incomplete(output)
     }
 
-    fn set_input_responses(params: &mut resources::ReadParams, answers: Option<InputResponses>, state: Option<String>) {
+    fn set_input_responses(
+        params: &mut resources::ReadParams,
+        answers: Option<InputResponses>,
+        state: Option<String>,
+    ) {
         params.input_responses = answers;
         params.request_state = state;
     }
@@ -207,7 +231,11 @@ fn complete_or_incomplete<T>(output: MaybeInputRequired<T>) -> Result<T, Incompl
 }
 
 /// Asks, answers what is asked back, and asks again, until there is a result.
-pub(super) fn run_rounds_boxed<M: MultiRoundMethod>(client: Client, params: M::Params, options: Options) -> CallFuture<M::Done> {
+pub(super) fn run_rounds_boxed<M: MultiRoundMethod>(
+    client: Client,
+    params: M::Params,
+    options: Options,
+) -> CallFuture<M::Done> {
     Box::pin(run_rounds::<M>(client, params, options))
 }
 
@@ -264,7 +292,8 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
             }
         }
     }
-    Err(ErrorKind::InputRequired(format!("the server has asked back more than {rounds} times for one call")).into())
+    Err(ErrorKind::InputRequired(format!("the server has asked back more than {rounds} times for one call"))
+        .into())
 }
 
 /// How long a server that wants us to come back is left alone at first.
@@ -291,7 +320,13 @@ impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
         mcp_name::<M>(self.params)
     }
 
-    fn encode(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Result<()> {
+    fn encode(
+        &self,
+        out: &mut Vec<u8>,
+        id: &Id<'_>,
+        link: &ClientConnection,
+        options: &Options,
+    ) -> Result<()> {
         let mut params = self.params.clone();
         if params.meta().is_none() && options.meta.is_none() {
             let stamp = link.request_meta_json(id, options);
@@ -323,7 +358,10 @@ pub(super) fn mcp_name<M: ClientMethod>(params: &M::Params) -> Option<&str> {
 }
 
 /// Reads an answer as what the method gives.
-pub(super) fn decode_result<M: ClientMethod>(result: &RawJson, from: tsugite_core::revision::Revision) -> Result<M::Output>
+pub(super) fn decode_result<M: ClientMethod>(
+    result: &RawJson,
+    from: tsugite_core::revision::Revision,
+) -> Result<M::Output>
 where
     M::Output: Output,
 {

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use tsugite_core::jsonrpc::{JsonError, ErrorObject};
+use tsugite_core::jsonrpc::{ErrorObject, JsonError};
 use tsugite_core::protocol::tools::CallResult;
-use tsugite_core::revision::{RpcError, Revision, UnsupportedByRevisionError};
+use tsugite_core::revision::{Revision, RpcError, UnsupportedByRevisionError};
 
 /// The result of something a client does.
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
@@ -127,7 +127,10 @@ impl ClientError {
 
     /// Whether no answer came in time.
     pub fn is_timeout(&self) -> bool {
-        matches!(*self.0, ErrorKind::TimedOut { .. } | ErrorKind::Connect { step: ConnectStep::FirstResponse, .. })
+        matches!(
+            *self.0,
+            ErrorKind::TimedOut { .. } | ErrorKind::Connect { step: ConnectStep::FirstResponse, .. }
+        )
     }
 
     /// Whether the connection, or the session, is gone.
@@ -230,7 +233,9 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
             ErrorKind::Config(what) => f.write_str(what),
-            ErrorKind::Connect { step, reason: seen } => write!(f, "cannot reach the server: {step} failed: {seen}"),
+            ErrorKind::Connect { step, reason: seen } => {
+                write!(f, "cannot reach the server: {step} failed: {seen}")
+            }
             ErrorKind::Unauthorized(challenge) if challenge.status == 403 => {
                 write!(f, "the server forbids it (403 from {})", challenge.url)
             }
@@ -244,12 +249,15 @@ impl fmt::Display for ClientError {
             ErrorKind::Status { status, body: said } => {
                 write!(f, "the server answered with HTTP status {status}: {said}")
             }
-            ErrorKind::Protocol(what) | ErrorKind::InputRequired(what) | ErrorKind::TooLarge(what) | ErrorKind::Forbidden(what) => {
-                f.write_str(what)
-            }
+            ErrorKind::Protocol(what)
+            | ErrorKind::InputRequired(what)
+            | ErrorKind::TooLarge(what)
+            | ErrorKind::Forbidden(what) => f.write_str(what),
             ErrorKind::ErrorResponse { error, .. } => write!(f, "{} ({})", error.message, error.code),
             ErrorKind::ToolFailed(result) => write!(f, "the tool failed: {}", result_text(result)),
-            ErrorKind::MalformedResult { method, error: what } => write!(f, "the answer to `{method}` is malformed: {what}"),
+            ErrorKind::MalformedResult { method, error: what } => {
+                write!(f, "the answer to `{method}` is malformed: {what}")
+            }
             ErrorKind::UnsupportedByRevision(unsayable) => unsayable.fmt(f),
             ErrorKind::TimedOut { limit, total: false } => {
                 write!(f, "no sign of life for {}", Seconds(*limit))
@@ -258,7 +266,9 @@ impl fmt::Display for ClientError {
             ErrorKind::ConnectionLost { may_have_run: true, reason: seen } => {
                 write!(f, "{seen}; the call may have run")
             }
-            ErrorKind::ConnectionLost { may_have_run: false, reason: seen } => write!(f, "{seen}; the call has not run"),
+            ErrorKind::ConnectionLost { may_have_run: false, reason: seen } => {
+                write!(f, "{seen}; the call has not run")
+            }
             ErrorKind::Closed => f.write_str("the client is closed"),
         }
     }

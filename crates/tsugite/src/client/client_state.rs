@@ -9,9 +9,9 @@ use tsugite_core::revision::Revision;
 use super::cache::Cache;
 use super::client_error::truncate;
 use super::client_handler::{self, Change};
-use super::tool_metadata::ToolMetadataCache;
-use super::client_settings::{Direction, ClientSettings};
+use super::client_settings::{ClientSettings, Direction};
 use super::subscription::SubscriptionQueue;
+use super::tool_metadata::ToolMetadataCache;
 use crate::lock::lock;
 
 /// One client's memory.
@@ -70,7 +70,10 @@ impl ClientState {
 
     /// Whether this call is a subscription.
     pub(super) fn is_subscription(&self, id: &Id<'_>) -> bool {
-        lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).any(|mailbox| mailbox.has_subscription_id(id))
+        lock(&self.subscription_queues)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .any(|mailbox| mailbox.has_subscription_id(id))
     }
 
     /// Nothing more will come.
@@ -94,8 +97,12 @@ impl ClientState {
         let text = String::from_utf8_lossy(bytes.get(..MAX_EXCERPT_BYTES).unwrap_or(bytes));
         let line = truncate(&text, MAX_EXCERPT_BYTES);
         match self.invalid_message_count.fetch_add(1, Ordering::Relaxed) {
-            ..MAX_INVALID_WARNINGS => tracing::warn!(wrong, line, "the server sent something that is no message"),
-            MAX_INVALID_WARNINGS => tracing::warn!("the server sends more that is no message; no more of it is shown"),
+            ..MAX_INVALID_WARNINGS => {
+                tracing::warn!(wrong, line, "the server sent something that is no message")
+            }
+            MAX_INVALID_WARNINGS => {
+                tracing::warn!("the server sends more that is no message; no more of it is shown")
+            }
             _ => tracing::debug!(wrong, line, "the server sent something that is no message"),
         }
     }

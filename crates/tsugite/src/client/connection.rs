@@ -10,27 +10,30 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::{
-    Id, Incoming, MessageLimits, Message, Notification, RawJson, Request, Response, parse, write,
+    Id, Incoming, Message, MessageLimits, Notification, RawJson, Request, Response, parse, write,
 };
 use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
 use tsugite_core::protocol::logging::Log;
 use tsugite_core::protocol::meta::{self, ClientMeta};
 use tsugite_core::protocol::progress::Progress;
 use tsugite_core::protocol::{
-    Implementation, Meta, Method, NotificationMethod, ServerCapabilities, elicitation, ping, prompts, resources, tools,
+    Implementation, Meta, Method, NotificationMethod, ServerCapabilities, elicitation, ping, prompts,
+    resources, tools,
 };
-use tsugite_core::revision::{RpcError, Revision, Translate, UnsupportedByRevisionError, read_notification, write_notification};
+use tsugite_core::revision::{
+    Revision, RpcError, Translate, UnsupportedByRevisionError, read_notification, write_notification,
+};
 use tsugite_core::session::InboundRequests;
 use tsugite_core::session::inbound::CancelAction;
 
-use super::server_requests;
-use super::pending_calls::{PendingCalls, PendingCall};
-use super::transport::{Transport, EncodedRequest};
 use super::client_error::{ClientError, ErrorKind};
 use super::client_handler::{self, Change};
-use super::options::Options;
 use super::client_settings::Direction;
 use super::client_state::ClientState;
+use super::options::Options;
+use super::pending_calls::{PendingCall, PendingCalls};
+use super::server_requests;
+use super::transport::{EncodedRequest, Transport};
 use crate::lock::lock;
 use crate::server::panic::CatchPanic;
 
@@ -123,7 +126,9 @@ impl From<CallError> for ClientError {
     fn from(trouble: CallError) -> Self {
         match trouble {
             CallError::Fatal(error) => error,
-            CallError::Disconnected { may_have_run, reason: seen } => ErrorKind::ConnectionLost { may_have_run, reason: seen }.into(),
+            CallError::Disconnected { may_have_run, reason: seen } => {
+                ErrorKind::ConnectionLost { may_have_run, reason: seen }.into()
+            }
         }
     }
 }
@@ -134,7 +139,13 @@ pub(super) trait OutboundRequest: Send + Sync {
     /// What `Mcp-Name` mirrors.
     fn name(&self) -> Option<&str>;
     /// Appends the message.
-    fn encode(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Result<(), ClientError>;
+    fn encode(
+        &self,
+        out: &mut Vec<u8>,
+        id: &Id<'_>,
+        link: &ClientConnection,
+        options: &Options,
+    ) -> Result<(), ClientError>;
     /// The headers that mirror arguments, for a server of `revision` over HTTP.
     fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)>;
 }
@@ -142,7 +153,10 @@ pub(super) trait OutboundRequest: Send + Sync {
 impl ClientConnection {
     pub(super) fn new(shared: Arc<ClientState>, carrier: Transport) -> Arc<Self> {
         let limits = MessageLimits::default().max_message_bytes(shared.settings.max_message_bytes);
-        let asked = InboundRequestTable { inbound: InboundRequests::new(MAX_INBOUND_REQUESTS), tasks: HashMap::new() };
+        let asked = InboundRequestTable {
+            inbound: InboundRequests::new(MAX_INBOUND_REQUESTS),
+            tasks: HashMap::new(),
+        };
         Arc::new(Self {
             shared,
             transport: carrier,
@@ -177,7 +191,14 @@ impl ClientConnection {
         let written: Vec<String> =
             claims.iter().map(|(key, value)| format!("{key:?}:{}", value.text())).collect();
         let written_claims = written.join(",");
-        let agreed = NegotiatedSession { revision, server_info: server, capabilities, instructions, meta_entries: claims, meta_json: written_claims };
+        let agreed = NegotiatedSession {
+            revision,
+            server_info: server,
+            capabilities,
+            instructions,
+            meta_entries: claims,
+            meta_json: written_claims,
+        };
         // A connection is agreed on once.
         let _ = self.negotiated.set(agreed);
     }
@@ -205,7 +226,8 @@ impl ClientConnection {
 
     /// Whether what has come of a call is the first sign of whether the belief was right; asked once.
     pub(super) fn take_revision_unverified(&self) -> bool {
-        self.revision_unverified.load(Ordering::Acquire) && self.revision_unverified.swap(false, Ordering::AcqRel)
+        self.revision_unverified.load(Ordering::Acquire)
+            && self.revision_unverified.swap(false, Ordering::AcqRel)
     }
 
     /// The revision that is spoken, or while that is not known the one that may be assumed.
@@ -222,7 +244,8 @@ impl ClientConnection {
             return Vec::new();
         }
         let settings = &self.shared.settings;
-        let mut claims = ClientMeta::for_revision(revision, settings.capabilities()).client_info(settings.info.clone());
+        let mut claims =
+            ClientMeta::for_revision(revision, settings.capabilities()).client_info(settings.info.clone());
         if let Some(level) = settings.effective_log_level() {
             claims = claims.log_level(level);
         }
@@ -302,7 +325,10 @@ impl ClientConnection {
     }
 
     /// Sends a notification.
-    pub(super) async fn notify<N: NotificationMethod>(self: &Arc<Self>, params: N::Params) -> Result<(), ClientError>
+    pub(super) async fn notify<N: NotificationMethod>(
+        self: &Arc<Self>,
+        params: N::Params,
+    ) -> Result<(), ClientError>
     where
         N::Params: Translate,
     {
@@ -360,7 +386,11 @@ impl ClientConnection {
         }
     }
 
-    fn handle_notification(self: &Arc<Self>, notification: &Notification<'_>, via: Option<&Arc<PendingCall>>) {
+    fn handle_notification(
+        self: &Arc<Self>,
+        notification: &Notification<'_>,
+        via: Option<&Arc<PendingCall>>,
+    ) {
         self.forward_to_observer(notification, via.map(|waiting| waiting.id()));
         let revision = self.revision();
         let params = notification.params();
@@ -386,7 +416,9 @@ impl ClientConnection {
             }
             tools::ListChanged::NAME => self.notify_change(Change::Tools, &read_meta(notification), via),
             prompts::ListChanged::NAME => self.notify_change(Change::Prompts, &read_meta(notification), via),
-            resources::ListChanged::NAME => self.notify_change(Change::Resources, &read_meta(notification), via),
+            resources::ListChanged::NAME => {
+                self.notify_change(Change::Resources, &read_meta(notification), via)
+            }
             resources::Updated::NAME => {
                 if let Ok(updated) = read_notification::<resources::Updated>(params, revision) {
                     self.notify_change(Change::Resource { uri: updated.uri }, &updated.meta, via);
@@ -478,7 +510,12 @@ impl ClientConnection {
             let answer = match &settings.observer {
                 Some(tap) => CatchPanic::new(tap.on_request(method.clone(), params, call)).await,
                 None => {
-                    let answer = server_requests::handle_server_request(&settings.handlers, &method, &params, revision);
+                    let answer = server_requests::handle_server_request(
+                        &settings.handlers,
+                        &method,
+                        &params,
+                        revision,
+                    );
                     let answer = CatchPanic::new(Box::pin(answer)).await;
                     answer.map(|answer| answer.map_err(|refusal| refusal.to_error_object(revision)))
                 }
@@ -577,7 +614,11 @@ impl ClientConnection {
     /// Ends the connection politely.
     pub(super) async fn close(self: &Arc<Self>) {
         // A server that does not take what is being said is not waited for.
-        let _ = tokio::time::timeout(CLOSE_FLUSH_TIMEOUT, self.background_send_permits.acquire_many(MAX_BACKGROUND_SENDS as u32)).await;
+        let _ = tokio::time::timeout(
+            CLOSE_FLUSH_TIMEOUT,
+            self.background_send_permits.acquire_many(MAX_BACKGROUND_SENDS as u32),
+        )
+        .await;
         self.transport.close(self).await;
         self.abort("the client is closed");
     }

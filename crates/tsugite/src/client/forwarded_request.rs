@@ -7,9 +7,9 @@ use std::time::Duration;
 use tsugite_core::jsonrpc::{Id, Raw, RawJson, write};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{Meta, Method, OrderedMap, meta, tools};
-use tsugite_core::revision::{RpcError, Revision, translate_raw_notification, translate_raw_params};
+use tsugite_core::revision::{Revision, RpcError, translate_raw_notification, translate_raw_params};
 use tsugite_core::session::http::OptionalHeader;
-use tsugite_core::session::{RequestMeta, ClientMetaPresence};
+use tsugite_core::session::{ClientMetaPresence, RequestMeta};
 
 use super::Client;
 use super::client_error::{ClientError, Result};
@@ -44,14 +44,33 @@ impl<'a> ForwardedRequest<'a> {
         let name = name.map(|name| Cow::Owned(name.to_owned()));
         let meta_state = peek.as_ref().map_or(ClientMetaPresence::Partial, RequestMeta::client_meta_presence);
         let wants_progress = peek.is_some_and(|peek| peek.progress_token().is_some());
-        Self { method, params, from, name, meta_state, log_level: None, wants_progress, shared_connection: false }
+        Self {
+            method,
+            params,
+            from,
+            name,
+            meta_state,
+            log_level: None,
+            wants_progress,
+            shared_connection: false,
+        }
     }
 
     /// A request as it came, which was looked at already.
     pub(crate) fn from_parsed(method: &'a str, job: &'a RequestParts) -> Self {
-        let RequestParts { params, revision: from, name, sender_meta: stamp, progress_token: token, .. } = job;
+        let RequestParts { params, revision: from, name, sender_meta: stamp, progress_token: token, .. } =
+            job;
         let (name, wants_progress) = (name.as_deref().map(Cow::Borrowed), token.is_some());
-        Self { method, params, from: *from, name, meta_state: *stamp, log_level: None, wants_progress, shared_connection: false }
+        Self {
+            method,
+            params,
+            from: *from,
+            name,
+            meta_state: *stamp,
+            log_level: None,
+            wants_progress,
+            shared_connection: false,
+        }
     }
 
     /// Over a connection that carries the requests of others too.
@@ -75,7 +94,13 @@ impl OutboundRequest for ForwardedRequest<'_> {
         self.name.as_deref()
     }
 
-    fn encode(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Result<()> {
+    fn encode(
+        &self,
+        out: &mut Vec<u8>,
+        id: &Id<'_>,
+        link: &ClientConnection,
+        options: &Options,
+    ) -> Result<()> {
         let to = link.revision();
         let unfit = |what| ClientError::config(format!("the params of a request are an object: {what}"));
         let params = translate_raw_params(self.method, Raw::from(self.params), self.from, to)?;
@@ -135,7 +160,9 @@ impl ForwardedRequest<'_> {
         match self.meta_state {
             ClientMetaPresence::Complete if self.log_level.is_none() => Some(String::new()),
             // A connection that was opened in the name of another would say who that is.
-            ClientMetaPresence::Absent if !self.shared_connection && link.shared.settings.effective_log_level().is_none() => {
+            ClientMetaPresence::Absent
+                if !self.shared_connection && link.shared.settings.effective_log_level().is_none() =>
+            {
                 let claims = link.request_meta_json(id, options);
                 Some(match self.log_level.as_ref() {
                     None => ["\"_meta\":{", &claims, "}"].concat(),
@@ -182,7 +209,8 @@ impl Client {
     ) -> Result<()> {
         let link = self.connection().await?;
         let bare = params.is_none();
-        let params = translate_raw_notification(method, params.unwrap_or(Raw::empty_object()), from, link.revision())?;
+        let params =
+            translate_raw_notification(method, params.unwrap_or(Raw::empty_object()), from, link.revision())?;
         let mut bytes = Vec::with_capacity(128);
         let unfit = |what| ClientError::config(format!("a notification cannot be sent on: {what}"));
         let sent = (!bare || params.text() != "{}").then_some(&params);
@@ -211,7 +239,8 @@ impl Client {
         // Without a list the server itself is left to judge.
         let _ = self.ensure_tool_listed(name).await;
         let Some(params) = self.inner.shared.tools.header_params(name) else { return Ok(()) };
-        let arguments: serde_json::Value = arguments.read().map_err(|error| RpcError::invalid_params(&error))?;
+        let arguments: serde_json::Value =
+            arguments.read().map_err(|error| RpcError::invalid_params(&error))?;
         params.check(&arguments, lookup)
     }
 

@@ -19,32 +19,32 @@
 //! - `requests`, `call`, `pages`: what one can ask. `handler`, `answer`: what the server asks. `subscription`: what it tells.
 //! - `cache`, `known_tools`: what is remembered. `host`: many servers at once. `servers`: files that list them.
 
-mod server_requests;
+mod builder;
 mod cache;
 mod call;
-mod pending_calls;
-mod transport;
-mod output_validation;
-mod builder;
 mod client_error;
 mod client_handler;
+mod client_settings;
+mod client_state;
+mod connection;
+pub(crate) mod forwarded_request;
 pub mod host;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(not(feature = "http"))]
 #[path = "no_http.rs"]
 mod http;
-mod tool_metadata;
-mod connection;
 mod negotiate;
 mod options;
+mod output_validation;
 mod paginator;
-pub(crate) mod forwarded_request;
+mod pending_calls;
 mod requests;
+mod server_requests;
 pub mod servers;
-mod client_settings;
-mod client_state;
 mod subscription;
+mod tool_metadata;
+mod transport;
 pub(crate) mod upstream_observer;
 
 use std::any::Any;
@@ -57,29 +57,29 @@ use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
 use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{Implementation, Method, ServerCapabilities, prompts, resources, tasks, tools};
-use tsugite_core::revision::{RpcError, Revision, code};
+use tsugite_core::revision::{Revision, RpcError, code};
 
 pub use crate::transport::child::{Command, Stderr};
+pub use builder::ClientBuilder;
 pub use cache::Caching;
 pub use call::{Call, ClientMethod};
-pub use builder::ClientBuilder;
-pub use client_error::{Challenge, ClientError, ErrorKind, Result, ConnectStep};
-pub use client_handler::{FormResponse, Change, UrlResponse, ClientHandler, HandlerCapabilities};
+pub use client_error::{Challenge, ClientError, ConnectStep, ErrorKind, Result};
+pub use client_handler::{Change, ClientHandler, FormResponse, HandlerCapabilities, UrlResponse};
+pub use client_settings::Direction;
 pub use host::{Host, Permissions};
 pub use http::Authorizer;
-pub use paginator::{Paginator, Paginated};
-pub use client_settings::Direction;
-pub use subscription::{Subscription, ChangeFilter};
+pub use paginator::{Paginated, Paginator};
+pub use subscription::{ChangeFilter, Subscription};
 pub use tsugite_core::session::probe::ProbeRecord;
 
 use call::TypedRequest;
-use transport::Transport;
 use client_handler::ClientHandlers;
-use http::HttpConfig;
-use connection::{ClientConnection, CallError, OutboundRequest};
-use options::Options;
 use client_state::ClientState;
+use connection::{CallError, ClientConnection, OutboundRequest};
+use http::HttpConfig;
+use options::Options;
 use subscription::SubscriptionCounts;
+use transport::Transport;
 
 use crate::lock::lock;
 use crate::server::{Principal, Server};
@@ -325,7 +325,11 @@ impl Client {
     }
 
     /// One request and its answer, as its type says, from memory where that is allowed.
-    async fn send_request<M: ClientMethod>(&self, params: &M::Params, options: &Options) -> Result<M::Output> {
+    async fn send_request<M: ClientMethod>(
+        &self,
+        params: &M::Params,
+        options: &Options,
+    ) -> Result<M::Output> {
         let shared = &self.inner.shared;
         // What a header of its own says of a call may be who calls.
         let cached = cache_key::<M>(params).filter(|_| options.headers.is_empty());
@@ -357,7 +361,11 @@ impl Client {
     }
 
     /// Sends a request until it is answered, as far as doing so again does no harm.
-    async fn send_with_retry(&self, request: &dyn OutboundRequest, options: &Options) -> Result<(RawJson, Revision)> {
+    async fn send_with_retry(
+        &self,
+        request: &dyn OutboundRequest,
+        options: &Options,
+    ) -> Result<(RawJson, Revision)> {
         let (mut repeats, mut refreshed, mut insisted) = (0, false, false);
         loop {
             let link = self.connection_with_timeout(options).await?;
@@ -392,9 +400,14 @@ impl Client {
                     Box::pin(self.refresh_tools()).await?;
                 }
                 // A server that speaks what was spoken may have meant something else.
-                code::UNSUPPORTED_VERSION if !insisted && server_supports(&error, link.revision()) => insisted = true,
+                code::UNSUPPORTED_VERSION if !insisted && server_supports(&error, link.revision()) => {
+                    insisted = true
+                }
                 // What was believed of the server may be wrong. It has refused, so nothing was done.
-                _ if link.take_revision_unverified() && !error.may_have_run() && !self.inner.shared.settings.pinned => {
+                _ if link.take_revision_unverified()
+                    && !error.may_have_run()
+                    && !self.inner.shared.settings.pinned =>
+                {
                     *lock(&self.inner.probe_record) = None;
                     link.abort("the server is asked again which revision it speaks");
                     if self.connection().await?.revision().is_stateless() {

@@ -9,17 +9,18 @@ use tsugite_core::protocol::logging::{SetLevel, SetLevelParams};
 use tsugite_core::protocol::{Meta, Method, NoParams};
 use tsugite_core::revision::{Revision, Revisions, write_request};
 use tsugite_core::session::probe::{
-    ProbeRequest, ProbeMode, ProbePolicy, ProbeError, ProbeOutcome, StdioProbeStep, StdioOutcome, StdioProbe, ProbeRecord,
+    ProbeError, ProbeMode, ProbeOutcome, ProbePolicy, ProbeRecord, ProbeRequest, StdioOutcome, StdioProbe,
+    StdioProbeStep,
 };
 
 use super::ConnectTarget;
 use super::call::TypedRequest;
-use super::transport::{self, Transport};
-use super::client_error::{ClientError, ErrorKind, Result, ConnectStep, truncate};
-use super::http;
-use super::connection::{ClientConnection, CallError, OutboundRequest};
-use super::options::Options;
+use super::client_error::{ClientError, ConnectStep, ErrorKind, Result, truncate};
 use super::client_state::ClientState;
+use super::connection::{CallError, ClientConnection, OutboundRequest};
+use super::http;
+use super::options::Options;
+use super::transport::{self, Transport};
 
 /// Opens a connection. `known` is what was found out earlier.
 pub(super) async fn connect(
@@ -28,7 +29,9 @@ pub(super) async fn connect(
     known: Option<ProbeRecord>,
 ) -> Result<(Arc<ClientConnection>, Option<ProbeRecord>)> {
     match way {
-        ConnectTarget::Child(command) => probe_over_lines(shared, known, || transport::spawn_child(shared, command)).await,
+        ConnectTarget::Child(command) => {
+            probe_over_lines(shared, known, || transport::spawn_child(shared, command)).await
+        }
         ConnectTarget::InProcess(server, who) => {
             probe_over_lines(shared, known, || transport::connect_in_process(shared, server, who)).await
         }
@@ -93,11 +96,17 @@ impl Drop for ConnectGuard {
     }
 }
 
-async fn send_probe(probe: &mut StdioProbe, link: &Arc<ClientConnection>, ask: ProbeRequest) -> Result<StdioProbeStep> {
+async fn send_probe(
+    probe: &mut StdioProbe,
+    link: &Arc<ClientConnection>,
+    ask: ProbeRequest,
+) -> Result<StdioProbeStep> {
     let request = ProbeCall::new(link, ask);
     let limit = link.shared.settings.probe_timeout;
     let options = match ask {
-        ProbeRequest::Discover(_) => Options { idle_timeout: Some(limit), total_timeout: Some(limit), ..Options::default() },
+        ProbeRequest::Discover(_) => {
+            Options { idle_timeout: Some(limit), total_timeout: Some(limit), ..Options::default() }
+        }
         ProbeRequest::Initialize(_) => Options::default(),
     };
     Ok(match link.call(&request, &options).await {
@@ -125,12 +134,19 @@ pub(super) async fn complete_negotiation(link: &Arc<ClientConnection>, settled: 
         }
         ProbeOutcome::Handshake { revision, initialize_result: answer } => {
             let logs = answer.capabilities.logging.is_some();
-            link.set_negotiated(revision, Some(answer.server_info), Some(answer.capabilities), answer.instructions);
+            link.set_negotiated(
+                revision,
+                Some(answer.server_info),
+                Some(answer.capabilities),
+                answer.instructions,
+            );
             link.notify::<Initialized>(NoParams::new()).await?;
             http::start_standalone_stream(link).await;
             if let (true, Some(level)) = (logs, link.shared.settings.log_level) {
                 let params = SetLevelParams::new(level);
-                if let Err(trouble) = link.call(&TypedRequest::<SetLevel>::new(&params), &Options::default()).await {
+                if let Err(trouble) =
+                    link.call(&TypedRequest::<SetLevel>::new(&params), &Options::default()).await
+                {
                     tracing::warn!(error = %ClientError::from(trouble), "the server was not told which logs are wanted");
                 }
             }
@@ -149,7 +165,10 @@ pub(super) fn probe_error(failure: ProbeError, link: &ClientConnection) -> Clien
             match lines.is_empty() {
                 true => String::new(),
                 false => {
-                    format!("; the last it wrote to its standard error: {}", truncate(&lines.join("\n"), 1000))
+                    format!(
+                        "; the last it wrote to its standard error: {}",
+                        truncate(&lines.join("\n"), 1000)
+                    )
                 }
             }
         }
@@ -161,9 +180,10 @@ pub(super) fn probe_error(failure: ProbeError, link: &ClientConnection) -> Clien
             let revision = link.revision();
             ClientError::from_error_response(error, Initialize::NAME, revision)
         }
-        ProbeError::NoResponse => {
-            ClientError::connect(ConnectStep::FirstResponse, format!("the server does not answer{last_words}"))
-        }
+        ProbeError::NoResponse => ClientError::connect(
+            ConnectStep::FirstResponse,
+            format!("the server does not answer{last_words}"),
+        ),
         ProbeError::Exited => {
             let seen = link.disconnect_reason().unwrap_or("the server ended");
             ClientError::connect(ConnectStep::Handshake, format!("{seen}{last_words}"))
@@ -183,7 +203,11 @@ impl ProbeCall {
     pub(super) fn new(link: &ClientConnection, ask: ProbeRequest) -> Self {
         let settings = &link.shared.settings;
         match ask {
-            ProbeRequest::Discover(revision) => Self { probe: ask, initialize_params: None, meta_entries: link.request_meta_entries(revision) },
+            ProbeRequest::Discover(revision) => Self {
+                probe: ask,
+                initialize_params: None,
+                meta_entries: link.request_meta_entries(revision),
+            },
             ProbeRequest::Initialize(offer) => {
                 let hello =
                     InitializeParams::new(offer.as_str(), settings.capabilities(), settings.info.clone());

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use tsugite_core::session::probe::ProbeRecord;
 
-use super::pending_calls::PendingCall;
-use super::transport::{ServerReply, EncodedRequest};
 use super::client_error::{Challenge, ClientError, Result};
-use super::connection::{ClientConnection, CallError};
 use super::client_state::ClientState;
+use super::connection::{CallError, ClientConnection};
+use super::pending_calls::PendingCall;
+use super::transport::{EncodedRequest, ServerReply};
 
 /// Gives credentials over HTTP, which this program was built without.
 pub trait Authorizer: Send + Sync + 'static {
@@ -21,7 +21,10 @@ pub trait Authorizer: Send + Sync + 'static {
     fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>>;
 
     /// The server refused. True when the request is to be sent again.
-    fn handle_challenge(&self, challenge: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
+    fn handle_challenge(
+        &self,
+        challenge: Challenge,
+    ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
 }
 
 /// How a server would be reached.

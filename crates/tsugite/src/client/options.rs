@@ -7,9 +7,9 @@ use tsugite_core::protocol::Meta;
 use tsugite_core::session::call_timer::Timeouts;
 
 use super::cache::Caching;
-use super::pending_calls::ProgressCallback;
-use super::forwarded_request::RequestIdObserver;
 use super::client_settings::ClientSettings;
+use super::forwarded_request::RequestIdObserver;
+use super::pending_calls::ProgressCallback;
 
 /// The options of one call.
 #[derive(Clone, Default)]

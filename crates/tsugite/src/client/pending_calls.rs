@@ -60,7 +60,11 @@ pub(super) struct CallTimeoutError {
 
 impl PendingCalls {
     /// A call is made now.
-    pub(super) fn register(&self, patience: Timeouts, on_progress: Option<ProgressCallback>) -> Arc<PendingCall> {
+    pub(super) fn register(
+        &self,
+        patience: Timeouts,
+        on_progress: Option<ProgressCallback>,
+    ) -> Arc<PendingCall> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let state = PendingCallState {
             call_timer: CallTimer::new(Instant::now().into_std(), patience),
@@ -146,7 +150,10 @@ impl PendingCall {
     }
 
     /// Runs `work` as long as the call has time.
-    pub(super) async fn run_with_timeout<F: Future>(&self, mut work: Pin<&mut F>) -> Result<F::Output, CallTimeoutError> {
+    pub(super) async fn run_with_timeout<F: Future>(
+        &self,
+        mut work: Pin<&mut F>,
+    ) -> Result<F::Output, CallTimeoutError> {
         // Most calls are answered before their first look at the clock.
         let mut clock = pin!(None);
         poll_fn(|cx| {
@@ -164,7 +171,8 @@ impl PendingCall {
                 };
                 let Some(deadline) = deadline else { return Poll::Pending };
                 if deadline <= Instant::now() {
-                    let limit = self.timeouts.total_timeout.filter(|_| total).unwrap_or(self.timeouts.idle_timeout);
+                    let limit =
+                        self.timeouts.total_timeout.filter(|_| total).unwrap_or(self.timeouts.idle_timeout);
                     return Poll::Ready(Err(CallTimeoutError { limit, total }));
                 }
                 match clock.as_mut().as_pin_mut() {
@@ -191,7 +199,8 @@ impl PendingCall {
     }
 
     fn handle_progress(&self, progress: ProgressParams) {
-        let rises = lock(&self.state).call_timer.record_progress(Instant::now().into_std(), progress.progress);
+        let rises =
+            lock(&self.state).call_timer.record_progress(Instant::now().into_std(), progress.progress);
         if rises && let Some(told) = &self.on_progress {
             client_handler::invoke_callback(&**told, progress);
         }

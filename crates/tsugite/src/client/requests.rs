@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tsugite_core::jsonrpc::{JsonError, Id, Raw, RawJson, write};
+use tsugite_core::jsonrpc::{Id, JsonError, Raw, RawJson, write};
 use tsugite_core::protocol::completion::{self, CompleteParams, CompleteResult};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::logging::{Level, SetLevel, SetLevelParams};
@@ -113,7 +113,8 @@ impl Client {
                 if result.is_error != Some(true)
                     && let Some(schema) = schema
                 {
-                    output_validation::validate_output(&schema, &result).map_err(|what| ClientError::malformed_result(tools::Call::NAME, what))?;
+                    output_validation::validate_output(&schema, &result)
+                        .map_err(|what| ClientError::malformed_result(tools::Call::NAME, what))?;
                 }
                 Ok(result)
             })
@@ -141,7 +142,9 @@ impl Client {
                     None => params,
                 }
             })
-            .map_err(|what| ClientError::config(format!("the arguments of a prompt are strings by name: {what}")));
+            .map_err(|what| {
+                ClientError::config(format!("the arguments of a prompt are strings by name: {what}"))
+            });
         Call::new(self, params, call::run_rounds_boxed::<prompts::Get>)
     }
 
@@ -240,7 +243,13 @@ impl OutboundRequest for UntypedRequest<'_> {
         None
     }
 
-    fn encode(&self, out: &mut Vec<u8>, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Result<()> {
+    fn encode(
+        &self,
+        out: &mut Vec<u8>,
+        id: &Id<'_>,
+        link: &ClientConnection,
+        options: &Options,
+    ) -> Result<()> {
         let unfit = |what| ClientError::config(format!("the params of a request are an object: {what}"));
         let mut params: Option<OrderedMap<RawJson>> =
             self.params.as_ref().map(RawJson::read).transpose().map_err(unfit)?;
@@ -291,7 +300,8 @@ impl OutboundRequest for UntypedRequest<'_> {
             headers.push(("mcp-name".to_owned(), encoded));
         }
         if let (tools::Call::NAME, Some(name)) = (self.method, about.name) {
-            headers.extend(link.shared.tools.param_headers(&name, about.arguments.as_ref().map(RawJson::text)));
+            headers
+                .extend(link.shared.tools.param_headers(&name, about.arguments.as_ref().map(RawJson::text)));
         }
         headers
     }

@@ -6,10 +6,10 @@ use tsugite_core::protocol::mrtr::{InputRequest, InputRequests, InputResponses};
 use tsugite_core::protocol::sampling::{CreateMessage, CreateMessageParams, CreateMessageResult};
 use tsugite_core::protocol::tasks::MaybeTask;
 use tsugite_core::protocol::{Method, roots};
-use tsugite_core::revision::{RpcError, Revision, Translate, read_params, write_input_response};
+use tsugite_core::revision::{Revision, RpcError, Translate, read_params, write_input_response};
 
 use super::client_error::{ClientError, ErrorKind};
-use super::client_handler::{FormResponse, UrlResponse, ClientHandlers};
+use super::client_handler::{ClientHandlers, FormResponse, UrlResponse};
 
 /// Answers a request of the server (up to 2025-11-25): the result, as `from` writes it.
 pub(super) async fn handle_server_request(
@@ -35,17 +35,22 @@ pub(super) async fn handle_server_request(
 }
 
 /// Answers everything a result asks (2026-07-28). One after another: a person reads one question at a time.
-pub(super) async fn handle_input_requests(handlers: &ClientHandlers, asked: InputRequests) -> Result<InputResponses, ClientError> {
+pub(super) async fn handle_input_requests(
+    handlers: &ClientHandlers,
+    asked: InputRequests,
+) -> Result<InputResponses, ClientError> {
     let mut answers = InputResponses::new();
     for (key, request) in asked {
         let method = request.method();
         let answer = match request {
             InputRequest::Elicit(params) => match elicit(handlers, params).await {
-                Ok(answer) => write_input_response::<elicitation::Create>(MaybeTask::Complete(answer)).map_err(unsupported_error),
+                Ok(answer) => write_input_response::<elicitation::Create>(MaybeTask::Complete(answer))
+                    .map_err(unsupported_error),
                 Err(refusal) => Err(refusal),
             },
             InputRequest::Sample(params) => match sample(handlers, params).await {
-                Ok(answer) => write_input_response::<CreateMessage>(MaybeTask::Complete(answer)).map_err(unsupported_error),
+                Ok(answer) => write_input_response::<CreateMessage>(MaybeTask::Complete(answer))
+                    .map_err(unsupported_error),
                 Err(refusal) => Err(refusal),
             },
             InputRequest::Roots(_) => match list_roots(handlers).await {
@@ -56,7 +61,9 @@ pub(super) async fn handle_input_requests(handlers: &ClientHandlers, asked: Inpu
         };
         let answer = answer.map_err(|refusal| {
             let said = refusal.to_error_object(Revision::NEWEST).message;
-            ErrorKind::InputRequired(format!("the server asks for `{method}`, and that cannot be answered: {said}"))
+            ErrorKind::InputRequired(format!(
+                "the server asks for `{method}`, and that cannot be answered: {said}"
+            ))
         })?;
         answers.insert(key, answer);
     }
@@ -83,7 +90,9 @@ async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<Elic
             let content = schema.with_defaults(content);
             if let Err(error) = schema.check(&content) {
                 tracing::error!(%error, "the answer to a form does not fit it and was not sent");
-                return Err(RpcError::internal_with_message(format!("the client's answer does not fit the form: {error}")));
+                return Err(RpcError::internal_with_message(format!(
+                    "the client's answer does not fit the form: {error}"
+                )));
             }
             Ok(ElicitResult::new(Action::Accept).content(content))
         }
@@ -102,7 +111,10 @@ pub(super) async fn elicit_url(handlers: &ClientHandlers, url: UrlParams) -> Res
     Ok(ask(url).await)
 }
 
-async fn sample(handlers: &ClientHandlers, params: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+async fn sample(
+    handlers: &ClientHandlers,
+    params: CreateMessageParams,
+) -> Result<CreateMessageResult, RpcError> {
     let Some(ask) = &handlers.sample else { return Err(method_not_found::<CreateMessage>()) };
     if !handlers.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
         return Err(RpcError::InvalidParams("this client gives its model no tools".into()));
@@ -175,8 +187,9 @@ mod tests {
     #[tokio::test]
     async fn defaults_fill_what_a_person_left_out() {
         let handlers = handlers(FormResponse::accept(&json!({"name": "Kiku"})).unwrap());
-        let answer =
-            handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25).await.unwrap();
+        let answer = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
+            .await
+            .unwrap();
         assert_eq!(answer.text(), r#"{"action":"accept","content":{"name":"Kiku","sure":true}}"#);
     }
 
@@ -188,15 +201,18 @@ mod tests {
         let form = raw(
             json!({"message": "?", "requestedSchema": {"type": "object", "properties": {"some": choices}}}),
         );
-        let answer = handle_server_request(&handlers, "elicitation/create", &form, Revision::V2025_06_18).await.unwrap();
+        let answer = handle_server_request(&handlers, "elicitation/create", &form, Revision::V2025_06_18)
+            .await
+            .unwrap();
         assert_eq!(answer.text(), r#"{"action":"accept","content":{"some":["b"]}}"#);
     }
 
     #[tokio::test]
     async fn an_answer_that_does_not_fit_is_not_sent() {
         let handlers = handlers(FormResponse::accept(&json!({"sure": "yes"})).unwrap());
-        let refusal =
-            handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25).await.unwrap_err();
+        let refusal = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
+            .await
+            .unwrap_err();
         assert!(refusal.to_error_object(Revision::V2025_11_25).message.contains("`sure`"));
     }
 
@@ -207,7 +223,9 @@ mod tests {
                 "sampling/createMessage" => raw(json!({"messages": [], "maxTokens": 1})),
                 _ => form(),
             };
-            let refused = handle_server_request(&ClientHandlers::default(), method, &params, Revision::V2025_06_18).await;
+            let refused =
+                handle_server_request(&ClientHandlers::default(), method, &params, Revision::V2025_06_18)
+                    .await;
             assert!(refused.is_err(), "{method}");
         }
     }

@@ -22,8 +22,8 @@ use super::call::TypedRequest;
 use super::client_error::{ClientError, ErrorKind, Result};
 use super::client_handler::{self, Change};
 use super::connection::ClientConnection;
-use super::options::Options;
 use super::forwarded_request::RequestIdObserver;
+use super::options::Options;
 use super::{Client, WeakClient};
 use crate::lock::lock;
 
@@ -165,7 +165,10 @@ impl Drop for Subscription {
             gone
         };
         // A connection that is gone needs no good-bye, and is not opened again for one.
-        let link = self.client.last_connection().filter(|link| link.disconnect_reason().is_none() && !last.is_empty());
+        let link = self
+            .client
+            .last_connection()
+            .filter(|link| link.disconnect_reason().is_none() && !last.is_empty());
         if let (Some(link), Ok(runtime)) = (link, tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
                 for uri in last {
@@ -202,12 +205,8 @@ impl Client {
         let mailbox = Arc::new(SubscriptionQueue::new(watch.clone(), None));
         let link = self.connection().await?;
         self.inner.shared.add_subscription(&mailbox);
-        let mut subscription = Subscription {
-            client: self.clone(),
-            queue: Arc::clone(&mailbox),
-            task: None,
-            uris: Vec::new(),
-        };
+        let mut subscription =
+            Subscription { client: self.clone(), queue: Arc::clone(&mailbox), task: None, uris: Vec::new() };
         if link.revision().is_stateless() {
             let task = tokio::spawn(listen_with_retry(self.downgrade(), Arc::clone(&mailbox)));
             subscription.task = Some(task.abort_handle());
@@ -271,12 +270,18 @@ async fn listen_with_retry(client: WeakClient, mailbox: Arc<SubscriptionQueue>) 
         }
         failures += 1;
         let hopeless = error.as_ref().is_some_and(|error| {
-            !matches!(error.kind(), ErrorKind::ConnectionLost { .. } | ErrorKind::Connect { .. } | ErrorKind::Status { .. })
+            !matches!(
+                error.kind(),
+                ErrorKind::ConnectionLost { .. } | ErrorKind::Connect { .. } | ErrorKind::Status { .. }
+            )
         });
         if hopeless || failures > MAX_ATTEMPTS || !(begun || went_well) {
             let error = error.unwrap_or_else(|| {
-                ErrorKind::ConnectionLost { may_have_run: false, reason: "the server ended the subscription".to_owned() }
-                    .into()
+                ErrorKind::ConnectionLost {
+                    may_have_run: false,
+                    reason: "the server ended the subscription".to_owned(),
+                }
+                .into()
             });
             return mailbox.fail(error);
         }
@@ -296,7 +301,9 @@ async fn listen_once(link: &Arc<ClientConnection>, mailbox: &Arc<SubscriptionQue
     let request = TypedRequest::<Listen>::new(&params);
     match link.call(&request, &options).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(ClientError::from_error_response(error, "subscriptions/listen", link.revision())),
+        Ok(Err(error)) => {
+            Err(ClientError::from_error_response(error, "subscriptions/listen", link.revision()))
+        }
         Err(trouble) => Err(trouble.into()),
     }
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tsugite_core::jsonrpc::{ErrorObject, LineReader, RawJson};
 
-use super::pending_calls::{CallOutcome, PendingCall};
-use super::client_error::{ClientError, ErrorKind, ConnectStep};
-use super::http::{StreamableHttp, HttpSse};
-use super::connection::{ClientConnection, CallError, encode_cancelled};
+use super::client_error::{ClientError, ConnectStep, ErrorKind};
 use super::client_settings::Direction;
 use super::client_state::ClientState;
+use super::connection::{CallError, ClientConnection, encode_cancelled};
+use super::http::{HttpSse, StreamableHttp};
+use super::pending_calls::{CallOutcome, PendingCall};
 use crate::server::connection::ServerConnection as ServerLink;
 use crate::server::{Principal, Server};
 use crate::transport::child::{Child, Command, SpawnedChild};
@@ -79,7 +79,11 @@ impl Transport {
 
     /// Sends a notification, or an answer to a question of the server. One that does not take it is not waited for
     /// longer than for an answer.
-    pub(super) async fn send_message(&self, link: &Arc<ClientConnection>, bytes: Vec<u8>) -> Result<(), CallError> {
+    pub(super) async fn send_message(
+        &self,
+        link: &Arc<ClientConnection>,
+        bytes: Vec<u8>,
+    ) -> Result<(), CallError> {
         link.shared.trace_message(Direction::Sent, &bytes);
         let told = async {
             match self {
@@ -202,7 +206,10 @@ impl ChildPipe {
 }
 
 /// Starts a child and a connection through its pipes.
-pub(super) fn spawn_child(shared: &Arc<ClientState>, command: &Command) -> Result<Arc<ClientConnection>, ClientError> {
+pub(super) fn spawn_child(
+    shared: &Arc<ClientState>,
+    command: &Command,
+) -> Result<Arc<ClientConnection>, ClientError> {
     let SpawnedChild { child, stdin, stdout } =
         command.spawn().map_err(|error| ClientError::connect(ConnectStep::Spawn, error))?;
     let outbox = Arc::new(OutboundQueue::new(MAX_QUEUED_BYTES));
@@ -214,7 +221,11 @@ pub(super) fn spawn_child(shared: &Arc<ClientState>, command: &Command) -> Resul
 }
 
 /// Writes to the child until nothing more is to be said to it.
-async fn write_child(link: Arc<ClientConnection>, outbox: Arc<OutboundQueue>, mut stdin: impl AsyncWrite + Unpin) {
+async fn write_child(
+    link: Arc<ClientConnection>,
+    outbox: Arc<OutboundQueue>,
+    mut stdin: impl AsyncWrite + Unpin,
+) {
     let mut bytes = Vec::new();
     loop {
         outbox.readable().await;
@@ -261,7 +272,9 @@ async fn read_child(link: Arc<ClientConnection>, mut stdout: impl AsyncRead + Un
         };
         loop {
             match lines.next_line() {
-                Some(Ok(line)) if std::mem::take(&mut told) => link.shared.trace_message(Direction::Received, line),
+                Some(Ok(line)) if std::mem::take(&mut told) => {
+                    link.shared.trace_message(Direction::Received, line)
+                }
                 Some(Ok(line)) => link.receive(line, None),
                 Some(Err(_)) => {
                     told = false;

@@ -17,8 +17,8 @@ use tsugite_core::jsonrpc::{JsonError, Raw};
 use tsugite_core::protocol::Schema;
 use tsugite_core::uri_template::{TemplateValue as Text, Variables};
 
-use super::handler_error::{InvocationError, HandlerError};
 use super::handler::{CallParts, FromCall};
+use super::handler_error::{HandlerError, InvocationError};
 use super::json_path::{self, string_length};
 use super::schema::schema_of;
 
@@ -90,8 +90,12 @@ impl<'a> Arguments<'a> {
     /// An argument is not there.
     pub(crate) fn missing_error(self, name: &str) -> InvocationError {
         match self {
-            Arguments::Json(_) => InvocationError::Handler(HandlerError::new(format!("missing argument `{name}`"))),
-            Arguments::Strings(_) => InvocationError::invalid_params(&format!("the argument `{name}` is missing")),
+            Arguments::Json(_) => {
+                InvocationError::Handler(HandlerError::new(format!("missing argument `{name}`")))
+            }
+            Arguments::Strings(_) => {
+                InvocationError::invalid_params(&format!("the argument `{name}` is missing"))
+            }
         }
     }
 }
@@ -410,7 +414,9 @@ mod tests {
 
     fn read(pairs: &[(&str, Text)]) -> Result<Wanted, String> {
         let texts: Variables = pairs.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
-        Arguments::Strings(&texts).read(&WholeArguments::<Wanted>(PhantomData)).map_err(|failure| format!("{failure:?}"))
+        Arguments::Strings(&texts)
+            .read(&WholeArguments::<Wanted>(PhantomData))
+            .map_err(|failure| format!("{failure:?}"))
     }
 
     #[test]

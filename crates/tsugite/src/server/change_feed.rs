@@ -13,7 +13,7 @@ use super::ServerShared;
 use super::context::CancellationToken;
 use super::principal::Principal;
 use super::registry::{ListKind, outer_name};
-use crate::bus::{BusHandle, BusEvent};
+use crate::bus::{BusEvent, BusHandle};
 use crate::lock::lock;
 use crate::transport::outbound_queue::OutboundQueue;
 
@@ -175,7 +175,8 @@ impl ChangeFeed {
     pub(crate) fn notify_list_changed(&self, kinds: &[ListKind]) {
         if self.bus.is_set() && !kinds.is_empty() {
             let has = |kind| kinds.contains(&kind);
-            let (tools, prompts, resources) = (has(ListKind::Tool), has(ListKind::Prompt), has(ListKind::Resource));
+            let (tools, prompts, resources) =
+                (has(ListKind::Tool), has(ListKind::Prompt), has(ListKind::Resource));
             self.bus.publish(BusEvent::ListsChanged { tools, prompts, resources });
         }
         self.notify_list_changed_locally(kinds);
@@ -184,7 +185,8 @@ impl ChangeFeed {
     fn notify_list_changed_locally(&self, kinds: &[ListKind]) {
         self.notify_listeners(kinds);
         let mut told: Vec<Arc<ServerShared>> = Vec::new();
-        let mut next: Vec<Arc<ServerShared>> = self.outer_servers().into_iter().map(|(outer, _)| outer).collect();
+        let mut next: Vec<Arc<ServerShared>> =
+            self.outer_servers().into_iter().map(|(outer, _)| outer).collect();
         while let Some(outer) = next.pop() {
             if told.iter().any(|known| Arc::ptr_eq(known, &outer)) {
                 continue;
@@ -206,7 +208,8 @@ impl ChangeFeed {
     pub(crate) fn receive_bus_event(&self, shared: &ServerShared, news: &BusEvent) {
         match news {
             BusEvent::ListsChanged { tools, prompts, resources } => {
-                let all = [(ListKind::Tool, tools), (ListKind::Prompt, prompts), (ListKind::Resource, resources)];
+                let all =
+                    [(ListKind::Tool, tools), (ListKind::Prompt, prompts), (ListKind::Resource, resources)];
                 let kinds: Vec<_> = all.into_iter().filter(|(_, has)| **has).map(|(kind, _)| kind).collect();
                 self.notify_list_changed_locally(&kinds);
             }

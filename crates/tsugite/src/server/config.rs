@@ -10,8 +10,8 @@ use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::{Implementation, Object};
 use tsugite_core::revision::{Revisions, ServerInfoMeta};
 
-use super::layer::{NotificationHandler, DynService};
-use super::lookup::{VisibilityRule, ItemInfo};
+use super::layer::{DynService, NotificationHandler};
+use super::lookup::{ItemInfo, VisibilityRule};
 use super::principal::Principal;
 use super::seal::{KeyRing, LazyKeyRing, SealKey};
 use super::state::StateMap;
@@ -195,7 +195,8 @@ impl Server {
     #[must_use]
     pub fn validate_output(self, yes: bool) -> Self {
         self.configure(|config| {
-            config.output_validation = if yes { OutputValidation::Required(Validator::compile) } else { OutputValidation::Disabled };
+            config.output_validation =
+                if yes { OutputValidation::Required(Validator::compile) } else { OutputValidation::Disabled };
         })
     }
 

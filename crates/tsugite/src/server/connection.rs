@@ -14,30 +14,30 @@ use std::task::{self, Poll, Waker};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
-use tsugite_core::jsonrpc::{ParseError, Id, Incoming, Message, Raw, RawJson, Request};
+use tsugite_core::jsonrpc::{Id, Incoming, Message, ParseError, Raw, RawJson, Request};
 use tsugite_core::protocol::cancellation;
 use tsugite_core::protocol::lifecycle::{Initialize, Initialized};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::mrtr::InputRequired;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, NotificationMethod};
-use tsugite_core::revision::{RpcError, Revision, Translate, read_initialize_params};
-use tsugite_core::session::inbound::{CancelAction, ResponseAction, BeginError};
+use tsugite_core::revision::{Revision, RpcError, Translate, read_initialize_params};
+use tsugite_core::session::inbound::{BeginError, CancelAction, ResponseAction};
 use tsugite_core::session::request_meta::{ScannedMeta, parse_with_meta};
 use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
-use tsugite_core::session::{InboundRequests, RequestMeta, HandshakePhase, ServerHandshake};
+use tsugite_core::session::{HandshakePhase, InboundRequests, RequestMeta, ServerHandshake};
 
-use super::ask::{self, StateBinding, HandlerDriver, DriveOutcome, OutgoingRequests};
-use super::context::{CallContext, CancellationToken, Context, EndGuard, LazyContext};
-use super::handler_error::InvocationError;
+use super::ask::{self, DriveOutcome, HandlerDriver, OutgoingRequests, StateBinding};
 use super::change_feed::ChangeListener;
-use super::handler_method::HandlerMethod;
+use super::context::{CallContext, CancellationToken, Context, EndGuard, LazyContext};
 use super::handler::HandlerFuture;
+use super::handler_error::InvocationError;
+use super::handler_limits::{HandlerLimits, StreamPermit};
+use super::handler_method::HandlerMethod;
 use super::lifecycle::DeclaredCapabilities;
 use super::panic::{CatchPanic, PanicError};
 use super::principal::{Headers, Principal};
 use super::registry::ListKind;
 use super::response_writer::ResponseWriter;
-use super::handler_limits::{StreamPermit, HandlerLimits};
 use super::{Config, Server, layer, lifecycle, route};
 use crate::lock::lock;
 use crate::transport::outbound_queue::OutboundQueue;
@@ -105,7 +105,13 @@ impl ServerConnectionState {
     fn in_flight_mut(&mut self, config: &Config) -> &mut InFlightRequests {
         self.in_flight.get_or_insert_with(|| {
             let (inbound, running) = (InboundRequests::new(config.max_pending_requests), HashMap::new());
-            Box::new(InFlightRequests { inbound, running, open_streams: 0, subscribed_resources: 0, last_serial: 0 })
+            Box::new(InFlightRequests {
+                inbound,
+                running,
+                open_streams: 0,
+                subscribed_resources: 0,
+                last_serial: 0,
+            })
         })
     }
 
@@ -273,7 +279,9 @@ impl ServerConnection {
         let message = parse_with_meta(line, &self.config.limits, &mut seen);
         let reply = ResponseWriter::single(self.outbox().clone());
         match message {
-            Ok(Incoming::Single(message)) => self.receive_message(Ok(message), &seen, &reply).into_iter().collect(),
+            Ok(Incoming::Single(message)) => {
+                self.receive_message(Ok(message), &seen, &reply).into_iter().collect()
+            }
             Err(fault) => self.receive_message(Err(fault), &seen, &reply).into_iter().collect(),
             Ok(Incoming::Batch(_)) => self.receive_batch(message, &reply),
         }
@@ -281,18 +289,25 @@ impl ServerConnection {
 
     /// A line was too long to be read.
     pub(crate) fn reject_oversized_message(&self) {
-        ResponseWriter::single(self.outbox().clone()).send_parse_error(&ParseError::too_long(), self.error_revision());
+        ResponseWriter::single(self.outbox().clone())
+            .send_parse_error(&ParseError::too_long(), self.error_revision());
     }
 
     /// The messages of a batch are served side by side, and their answers leave together as one array.
-    fn receive_batch(self: &Arc<Self>, message: Result<Incoming<'_>, ParseError>, reply: &ResponseWriter) -> Vec<PendingRequest> {
+    fn receive_batch(
+        self: &Arc<Self>,
+        message: Result<Incoming<'_>, ParseError>,
+        reply: &ResponseWriter,
+    ) -> Vec<PendingRequest> {
         let decision = decide(self.phase(), self.config.revisions, &message);
         match (decision, message) {
             (StdioDecision::Batch(_), Ok(Incoming::Batch(batch))) => {
                 let most = self.config.limits.max_message_bytes.saturating_mul(2);
                 let together = ResponseWriter::batch(self.outbox().clone(), most);
                 let messages = batch.into_messages().into_iter();
-                messages.filter_map(|message| self.receive_message(message, &ScannedMeta::default(), &together)).collect()
+                messages
+                    .filter_map(|message| self.receive_message(message, &ScannedMeta::default(), &together))
+                    .collect()
             }
             (StdioDecision::Reject(refusal, revision), _) => {
                 reply.send_error(None, &refusal, revision);
@@ -316,7 +331,11 @@ impl ServerConnection {
     }
 
     /// What is no request has come.
-    pub(crate) fn receive_notification_or_response(self: &Arc<Self>, message: Result<Message<'_>, ParseError>, reply: &ResponseWriter) {
+    pub(crate) fn receive_notification_or_response(
+        self: &Arc<Self>,
+        message: Result<Message<'_>, ParseError>,
+        reply: &ResponseWriter,
+    ) {
         if let (Ok(Message::Notification(said)), Some(hearer)) = (&message, &self.config.notification_handler)
             && ![cancellation::Cancelled::NAME, Initialized::NAME].contains(&&*said.method)
             && self.revision().is_some()
@@ -337,7 +356,10 @@ impl ServerConnection {
     }
 
     /// A request of a session that has an exchange of its own: where it is answered, and who asks, comes with it.
-    pub(crate) fn receive_http_request(self: &Arc<Self>, mut asked: IncomingRequest<'_>) -> Option<PendingRequest> {
+    pub(crate) fn receive_http_request(
+        self: &Arc<Self>,
+        mut asked: IncomingRequest<'_>,
+    ) -> Option<PendingRequest> {
         let (phase, (runs, full), declared) = {
             let state = self.lock();
             (state.handshake.phase(), state.load(), state.declared)
@@ -369,7 +391,10 @@ impl ServerConnection {
 
     /// A handshake that is over: what a session that began elsewhere, or none at all, has agreed on.
     pub(crate) fn complete_handshake(&self, revision: Revision) -> DeclaredCapabilities {
-        let declared = DeclaredCapabilities::from_capabilities(&lifecycle::capabilities(&self.server.shared, &self.config));
+        let declared = DeclaredCapabilities::from_capabilities(&lifecycle::capabilities(
+            &self.server.shared,
+            &self.config,
+        ));
         let mut state = self.lock();
         drop(state.handshake.initialize(revision.as_str()));
         state.handshake.mark_ready();
@@ -377,7 +402,12 @@ impl ServerConnection {
         declared
     }
 
-    fn receive_request<'a>(self: &Arc<Self>, request: &Request<'a>, seen: &ScannedMeta<'a>, reply: &ResponseWriter) -> Option<PendingRequest> {
+    fn receive_request<'a>(
+        self: &Arc<Self>,
+        request: &Request<'a>,
+        seen: &ScannedMeta<'a>,
+        reply: &ResponseWriter,
+    ) -> Option<PendingRequest> {
         let (phase, (runs, full), declared) = {
             let state = self.lock();
             (state.handshake.phase(), state.load(), state.declared)
@@ -402,13 +432,17 @@ impl ServerConnection {
         match decide_request(phase, self.config.revisions, request, peek) {
             // Before anything is done: a handler that has begun is not refused for lack of room.
             StdioDecision::Serve(revision) if full => asked(revision).send_error(&too_many_requests()),
-            StdioDecision::Serve(revision) | StdioDecision::Initialize(revision) if runs && self.is_in_flight(&request.id) => {
+            StdioDecision::Serve(revision) | StdioDecision::Initialize(revision)
+                if runs && self.is_in_flight(&request.id) =>
+            {
                 asked(revision).send_error(&duplicate_id());
             }
             StdioDecision::Serve(revision) => return self.serve(phase, asked(revision)),
             StdioDecision::Initialize(revision) => return self.dispatch(asked(revision)),
             StdioDecision::Pong => return self.dispatch(asked(Revision::OLDEST)),
-            StdioDecision::Reject(refusal, revision) => reply.send_error(Some(&request.id), &refusal, revision),
+            StdioDecision::Reject(refusal, revision) => {
+                reply.send_error(Some(&request.id), &refusal, revision)
+            }
             _ => {}
         }
         None
@@ -544,10 +578,12 @@ impl ServerConnection {
         }
         let answer = Box::pin(async move {
             let done = answer.await;
-            let finish: SendOutcomeFn = Box::new(move |link, to, id, reply| link.send_handler_result::<M>(to, id, done, reply));
+            let finish: SendOutcomeFn =
+                Box::new(move |link, to, id, reply| link.send_handler_result::<M>(to, id, done, reply));
             finish
         });
-        let binding = (M::MAY_REQUEST_INPUT && asked.revision.is_stateless()).then(|| state_binding::<M>(asked));
+        let binding =
+            (M::MAY_REQUEST_INPUT && asked.revision.is_stateless()).then(|| state_binding::<M>(asked));
         self.continue_pending(asked, context.get(), binding, send_input_required::<M>, answer)
     }
 
@@ -633,7 +669,13 @@ impl ServerConnection {
     }
 
     /// Says what a handler came to.
-    fn send_handler_result<M: HandlerMethod>(&self, to: Revision, id: &Id<'_>, done: HandlerOutcome<M::HandlerOutput>, reply: &ResponseWriter) {
+    fn send_handler_result<M: HandlerMethod>(
+        &self,
+        to: Revision,
+        id: &Id<'_>,
+        done: HandlerOutcome<M::HandlerOutput>,
+        reply: &ResponseWriter,
+    ) {
         let output = match done {
             Ok(Ok(done)) => Ok(M::output(done)),
             Ok(Err(failure)) => M::error_output(failure, to),
@@ -727,7 +769,11 @@ impl ServerConnection {
     pub(crate) fn session_info(&self) -> (Option<Level>, ClientCapabilities, Option<Implementation>) {
         let (level, phase, hello) = {
             let state = self.lock();
-            ((!self.is_single_request()).then_some(state.log_level), state.handshake.phase(), state.initialize_params.clone())
+            (
+                (!self.is_single_request()).then_some(state.log_level),
+                state.handshake.phase(),
+                state.initialize_params.clone(),
+            )
         };
         let hello = hello.zip(phase.revision()).and_then(|(hello, revision)| {
             // It was read before.
@@ -816,7 +862,12 @@ impl ServerConnection {
     }
 
     /// Writes a request down that is not done at once.
-    fn begin_request(&self, id: &Id<'static>, method: &str, cancelled: CancellationToken) -> Result<u64, RpcError> {
+    fn begin_request(
+        &self,
+        id: &Id<'static>,
+        method: &str,
+        cancelled: CancellationToken,
+    ) -> Result<u64, RpcError> {
         let mut state = self.lock();
         let state = state.in_flight_mut(&self.config);
         state.inbound.begin(id, method).map_err(|not_taken| match not_taken {
@@ -886,7 +937,8 @@ type HandlerOutcome<O> = Result<Result<O, InvocationError>, PanicError>;
 type SendOutcomeFn = Box<dyn FnOnce(&ServerConnection, Revision, &Id<'_>, &ResponseWriter) + Send>;
 
 /// Answers with questions, where that can be.
-type SendInputRequiredFn = fn(&ServerConnection, Revision, &Id<'_>, InputRequired, &ResponseWriter) -> Result<(), RpcError>;
+type SendInputRequiredFn =
+    fn(&ServerConnection, Revision, &Id<'_>, InputRequired, &ResponseWriter) -> Result<(), RpcError>;
 
 fn send_input_required<M: HandlerMethod>(
     link: &ServerConnection,

@@ -21,9 +21,9 @@ use tsugite_core::session::inbound::MonotonicProgress;
 
 use super::ask::{OutgoingRequests, Round};
 use super::config::RedactFn;
-use super::handler_error::InvocationError;
-use super::handler::{CallParts, FromCall};
 use super::connection::{IncomingRequest, ServerConnection};
+use super::handler::{CallParts, FromCall};
+use super::handler_error::InvocationError;
 use super::principal::{Headers, Principal};
 use super::{Config, Server, ServerShared};
 use crate::lock::lock;
@@ -330,7 +330,11 @@ pub(crate) struct LazyContext<'a> {
 }
 
 impl<'a> LazyContext<'a> {
-    pub(crate) fn new(connection: &'a Arc<ServerConnection>, incoming: IncomingRequest<'a>, may_ask: bool) -> Self {
+    pub(crate) fn new(
+        connection: &'a Arc<ServerConnection>,
+        incoming: IncomingRequest<'a>,
+        may_ask: bool,
+    ) -> Self {
         Self { connection, incoming, may_ask, owner: OnceCell::new(), built: OnceCell::new() }
     }
 
@@ -367,7 +371,8 @@ impl<'a> LazyContext<'a> {
         let owner = self.owner.get();
         let inner_redact = owner.and_then(|owner| owner.config().redact.clone());
         Context(Arc::new(ContextInner {
-            server: owner.map_or_else(|| self.connection.server.clone(), |owner| Server { shared: owner.clone() }),
+            server: owner
+                .map_or_else(|| self.connection.server.clone(), |owner| Server { shared: owner.clone() }),
             outbox: self.incoming.writer.outbox.clone(),
             connection: Arc::downgrade(self.connection),
             outgoing_requests: self.connection.outgoing_requests().clone(),

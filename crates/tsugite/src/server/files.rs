@@ -67,7 +67,12 @@ impl Directory {
     /// Fails if the folder itself cannot be read. Folders in it that cannot be read are left out, and so are those
     /// more than 32 deep.
     pub(crate) fn list(&self, most: usize) -> io::Result<DirectoryListing> {
-        let mut walk = DirectoryWalker { root: &self.root, max_files: most, visited_links: HashSet::new(), listing: DirectoryListing::default() };
+        let mut walk = DirectoryWalker {
+            root: &self.root,
+            max_files: most,
+            visited_links: HashSet::new(),
+            listing: DirectoryListing::default(),
+        };
         walk.walk(&self.root, "", 1)?;
         Ok(walk.listing)
     }
@@ -364,7 +369,8 @@ fn file_type(path: &Path) -> Option<(&'static str, ContentKind)> {
 }
 
 /// A FIFO without a writer must not hold us up, and a terminal must not become ours.
-const FILE_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+const FILE_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
 const MAX_DEPTH: usize = 32;
 
@@ -597,8 +603,9 @@ mod tests {
 
     #[test]
     fn a_file_that_is_too_large_is_not_read() {
-        let tree =
-            Tree::new().with("just.txt", [b'a'; MAX_BYTES as usize]).with("over.txt", [b'a'; MAX_BYTES as usize + 1]);
+        let tree = Tree::new()
+            .with("just.txt", [b'a'; MAX_BYTES as usize])
+            .with("over.txt", [b'a'; MAX_BYTES as usize + 1]);
         assert_eq!(tree.read("just.txt").unwrap().size, MAX_BYTES);
         assert!(matches!(tree.read("over.txt"), Err(FileError::TooLarge { size: 101, max: 100 })));
         assert!(matches!(read_file(&tree.path("over.txt"), MAX_BYTES), Err(FileError::TooLarge { .. })));
@@ -657,7 +664,11 @@ mod tests {
             all.iter().map(|path| FileEntry { path: (*path).to_owned(), size: path.len() as u64 }).collect();
         assert_eq!(listing(7), DirectoryListing { files: files.clone(), truncated: false });
         for most in 0..7 {
-            assert_eq!(listing(most), DirectoryListing { files: files[..most].to_vec(), truncated: true }, "{most}");
+            assert_eq!(
+                listing(most),
+                DirectoryListing { files: files[..most].to_vec(), truncated: true },
+                "{most}"
+            );
         }
         for file in &files {
             assert_eq!(tree.text(&file.path), file.path);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tsugite_core::protocol::tools::CallResult;
-use tsugite_core::revision::{RpcError, Revision};
+use tsugite_core::revision::{Revision, RpcError};
 
 use super::ask::AskError;
 use crate::error::Chain;

@@ -26,7 +26,13 @@ impl HandlerLimits {
     pub(crate) fn new(handlers: usize, streams: usize) -> Arc<Self> {
         let places = || Arc::new(Semaphore::new(handlers));
         let (open, each) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(Self { handler_permits: places(), blocking_permits: places(), max_streams: streams, open_streams: open, streams_per_principal: each })
+        Arc::new(Self {
+            handler_permits: places(),
+            blocking_permits: places(),
+            max_streams: streams,
+            open_streams: open,
+            streams_per_principal: each,
+        })
     }
 
     /// Counts a stream for as long as it is held; none if there are too many.

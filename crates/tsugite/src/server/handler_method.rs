@@ -6,7 +6,7 @@ use tsugite_core::protocol::mrtr::{InputRequired, MaybeInputRequired};
 use tsugite_core::protocol::prompts::{Get, GetResult};
 use tsugite_core::protocol::resources::{self, Read, ReadResult};
 use tsugite_core::protocol::tools::{Call, CallOutput, CallResult};
-use tsugite_core::revision::{RpcError, Revision, Translate};
+use tsugite_core::revision::{Revision, RpcError, Translate};
 
 use super::handler_error::InvocationError;
 

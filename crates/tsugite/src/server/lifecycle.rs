@@ -11,7 +11,11 @@ use super::registry::ListKind;
 use super::{Config, ServerShared, lists};
 
 /// The answer to `initialize`.
-pub(crate) fn initialize_result(shared: &ServerShared, config: &Config, revision: Revision) -> InitializeResult {
+pub(crate) fn initialize_result(
+    shared: &ServerShared,
+    config: &Config,
+    revision: Revision,
+) -> InitializeResult {
     let mut answer =
         InitializeResult::new(revision.as_str(), capabilities(shared, config), config.info.clone());
     answer.instructions.clone_from(&config.instructions);

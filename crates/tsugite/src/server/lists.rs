@@ -9,15 +9,15 @@ use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::caching::{CacheScope, Cacheable};
 use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{Method, prompts, resources, tools};
-use tsugite_core::revision::{RpcError, Revision, Translate};
+use tsugite_core::revision::{Revision, RpcError, Translate};
 
+use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
 use super::context::LazyContext;
 use super::files::{encode_path, mime_type};
 use super::handler::BlockingPool;
-use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
 use super::principal::Principal;
 use super::registry::{RegistryEntry, RegistryList};
-use super::resource::{ResourceLocation, Resource};
+use super::resource::{Resource, ResourceLocation};
 use super::{Config, ServerShared, response_writer};
 use crate::lock::lock;
 
@@ -108,7 +108,10 @@ struct PageKey {
 }
 
 /// Answers with a page of a list.
-pub(crate) fn list<L: ListMethod>(link: &ServerConnection, asked: IncomingRequest<'_>) -> Result<(), RpcError> {
+pub(crate) fn list<L: ListMethod>(
+    link: &ServerConnection,
+    asked: IncomingRequest<'_>,
+) -> Result<(), RpcError> {
     let config = &link.config;
     send_page(link, asked, L::NAME, L::LIST, &|seen, start, has_rules| {
         let define = |(name, entry): (String, RegistryEntry)| Some((name.clone(), L::define(name, &entry)?));
@@ -194,7 +197,8 @@ fn resources_with_files(
     who: Option<&Principal>,
 ) -> Vec<(String, resources::Resource)> {
     let plain = shared.visible_entries(config, RegistryList::Resources, who).into_iter();
-    let define = |(uri, entry): (String, RegistryEntry)| Some((uri.clone(), resources::List::define(uri, &entry)?));
+    let define =
+        |(uri, entry): (String, RegistryEntry)| Some((uri.clone(), resources::List::define(uri, &entry)?));
     let mut all: Vec<_> = plain.filter_map(define).collect();
     for (template, entry) in shared.visible_entries(config, RegistryList::ResourceTemplates, who) {
         let RegistryEntry::Resource(resource) = entry else { continue };
@@ -203,7 +207,11 @@ fn resources_with_files(
         match folder.list(MAX_LISTED_FILES) {
             Ok(listed) => {
                 if listed.truncated {
-                    tracing::warn!(root, most = MAX_LISTED_FILES, "a directory holds more files than are listed");
+                    tracing::warn!(
+                        root,
+                        most = MAX_LISTED_FILES,
+                        "a directory holds more files than are listed"
+                    );
                 }
                 all.extend(listed.files.into_iter().map(|file| {
                     let uri = format!("{root}{}", encode_path(&file.path));
@@ -243,7 +251,11 @@ fn build_page<L: ListMethod>(
 }
 
 /// Says how long a result may be kept. One that depends on who asks is theirs alone.
-pub(crate) fn set_cache_hint<R: Cacheable>(result: &mut R, cache: Option<(Duration, CacheScope)>, personal: bool) {
+pub(crate) fn set_cache_hint<R: Cacheable>(
+    result: &mut R,
+    cache: Option<(Duration, CacheScope)>,
+    personal: bool,
+) {
     if let Some((time, scope)) = cache {
         *result.ttl_ms_mut() = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         *result.cache_scope_mut() = Some(if personal { CacheScope::Private } else { scope });

@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex};
 use tsugite_core::uri_template::Variables;
 
 use super::principal::Principal;
-use super::registry::{RegistryEntry, Item, ListKind, Mount, RegistryList, inner_name, outer_name, resource_template};
-use super::resource::{ResourceLocation, Resource};
+use super::registry::{
+    Item, ListKind, Mount, RegistryEntry, RegistryList, inner_name, outer_name, resource_template,
+};
+use super::resource::{Resource, ResourceLocation};
 use super::{Config, Server, ServerShared};
 
 /// Something that is offered, to decide whether somebody may see it.
@@ -88,7 +90,10 @@ impl ServerShared {
         }
         self.registry().mounts.iter().find_map(|mount| {
             let inner = inner_name(T::KIND, &mount.prefix, name)?;
-            let found = mount.shared.find::<T>(&mount.shared.config(), who, &inner)?.with_mount_prefix(T::KIND, mount);
+            let found = mount
+                .shared
+                .find::<T>(&mount.shared.config(), who, &inner)?
+                .with_mount_prefix(T::KIND, mount);
             config.is_item_visible(who, &found.name, &*found.item).then_some(found)
         })
     }
@@ -190,7 +195,10 @@ impl ServerShared {
     /// Whether files are listed, which change without anybody saying so.
     pub(crate) fn has_directories(&self) -> bool {
         let registry = self.registry();
-        registry.templates.iter().any(|(_, resource)| matches!(resource.location, ResourceLocation::Directory(..)))
+        registry
+            .templates
+            .iter()
+            .any(|(_, resource)| matches!(resource.location, ResourceLocation::Directory(..)))
             || registry.mounts.iter().any(|mount| mount.shared.has_directories())
     }
 

@@ -16,12 +16,12 @@ use tsugite_core::protocol::tools::CallResult;
 
 pub use super::arguments::{Slot, Slots};
 pub use super::ask::{FormChoice, choice, form_settings as form, read_choice};
-pub use super::handler::{HandlerFuture, CallParts, Handler, ready_error};
+pub use super::handler::{CallParts, Handler, HandlerFuture, ready_error};
 pub use super::schema::{ArgumentInfo, ArgumentsSchema};
 
 use super::arguments::NamedArguments;
-use super::handler_error::{InvocationError, HandlerError};
 use super::handler::FromCall;
+use super::handler_error::{HandlerError, InvocationError};
 use super::output::{IntoOutput, Json};
 
 /// An argument: something that is read from JSON and has a schema.

@@ -11,7 +11,7 @@ use tsugite_core::protocol::resources::ReadResult;
 use tsugite_core::protocol::tools::CallResult;
 use tsugite_core::protocol::{ContentBlock, Role, Schema};
 
-use super::handler_error::{InvocationError, HandlerError};
+use super::handler_error::{HandlerError, InvocationError};
 use super::schema::schema_of;
 
 /// What a handler may return: `O` is a [`CallResult`] for tools, a [`ReadResult`] for resources, a [`GetResult`] for

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tsugite_core::session::http::OptionalHeader;
 
-use super::handler_error::{InvocationError, HandlerError};
 use super::handler::{CallParts, FromCall};
+use super::handler_error::{HandlerError, InvocationError};
 
 /// Whoever the transport has authenticated. Cheap to clone.
 ///
@@ -69,7 +69,8 @@ impl FromCall for Option<Principal> {
 
 impl FromCall for Principal {
     fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
-        let nobody = || InvocationError::Handler(HandlerError::new("this needs a caller who is authenticated"));
+        let nobody =
+            || InvocationError::Handler(HandlerError::new("this needs a caller who is authenticated"));
         call.context.principal().cloned().ok_or_else(nobody)
     }
 }

@@ -7,8 +7,8 @@ use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::prompts::{self, GetResult, PromptArgument};
 
 use super::completer::{Completer, Completers, IntoCompleter};
-use super::metadata::metadata_setters;
 use super::handler::{Blocking, Handler, IntoHandler};
+use super::metadata::metadata_setters;
 
 /// A prompt: what clients see of it, and what fills it in.
 ///

@@ -7,10 +7,10 @@ use tsugite_core::revision::{RpcError, read_params};
 use tsugite_core::uri_template::{TemplateValue, Variables};
 
 use super::arguments::Arguments;
+use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
 use super::context::LazyContext;
-use super::handler_error::InvocationError;
 use super::handler::CallParts;
-use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
+use super::handler_error::InvocationError;
 use super::prompt::Prompt;
 use super::tools::resume;
 

@@ -10,7 +10,7 @@ use tsugite_core::uri_template::UriTemplate;
 use super::ServerShared;
 use super::config::OutputValidation;
 use super::prompt::Prompt;
-use super::resource::{ResourceLocation, Resource};
+use super::resource::{Resource, ResourceLocation};
 use super::schema;
 use super::tool::Tool;
 use super::validate::{self, ArgumentValidator, CompileFn, Validator};
@@ -150,7 +150,11 @@ impl<T> Collection<T> {
 
 impl Registry {
     /// Adds something. Fails naming why it cannot be offered; nothing has changed then.
-    pub(crate) fn add(&mut self, offered: Registration, checks_output: OutputValidation) -> Result<(), String> {
+    pub(crate) fn add(
+        &mut self,
+        offered: Registration,
+        checks_output: OutputValidation,
+    ) -> Result<(), String> {
         let kind = offered.kind();
         match offered {
             Registration::Tool(tool) => self.add_tool(tool, checks_output),
@@ -192,13 +196,16 @@ impl Registry {
         match kind {
             ListKind::Tool => self.tools.set_enabled(name, on),
             ListKind::Prompt => self.prompts.set_enabled(name, on),
-            ListKind::Resource => self.resources.set_enabled(name, on) || self.templates.set_enabled(name, on),
+            ListKind::Resource => {
+                self.resources.set_enabled(name, on) || self.templates.set_enabled(name, on)
+            }
         }
     }
 
     /// Whether anything of the kind is there or was, here or in a mounted server.
     pub(crate) fn has(&self, kind: ListKind) -> bool {
-        self.ever_registered.contains(&kind) || self.mounts.iter().any(|mount| mount.shared.registry().has(kind))
+        self.ever_registered.contains(&kind)
+            || self.mounts.iter().any(|mount| mount.shared.registry().has(kind))
     }
 
     /// Whether any argument can be completed.
@@ -224,12 +231,15 @@ impl Registry {
         if !schema.is_object_rooted() {
             return Err(format!("the arguments of the tool {name:?} are not an object"));
         }
-        let headers = HeaderParams::from_schema(schema).map_err(|mark| format!("the tool {name:?}: {mark}"))?;
+        let headers =
+            HeaderParams::from_schema(schema).map_err(|mark| format!("the tool {name:?}: {mark}"))?;
         let input = ArgumentValidator::for_arguments(schema, tool.typed, tool.compile)
             .map_err(|error| format!("the input schema of the tool {name:?}: {error}"))?;
         let output = match &tool.definition.output_schema {
-            Some(schema) => compile_output_validator(schema, tool.compile.filter(|_| !tool.typed), checks_output)
-                .map_err(|error| format!("the output schema of the tool {name:?}: {error}"))?,
+            Some(schema) => {
+                compile_output_validator(schema, tool.compile.filter(|_| !tool.typed), checks_output)
+                    .map_err(|error| format!("the output schema of the tool {name:?}: {error}"))?
+            }
             None => None,
         };
         let name = name.clone();
@@ -238,7 +248,10 @@ impl Registry {
             schema::strip_rust_formats(&mut definition.input_schema);
             definition.output_schema.iter_mut().for_each(schema::strip_rust_formats);
         }
-        self.tools.insert(name, ToolEntry { tool, header_params: headers, input_validator: input, output_validator: output });
+        self.tools.insert(
+            name,
+            ToolEntry { tool, header_params: headers, input_validator: input, output_validator: output },
+        );
         Ok(())
     }
 
@@ -286,11 +299,10 @@ impl Registry {
                 "the template {uri:?} completes {variable:?}, which is none of its variables"
             ));
         }
-        let clash = self
-            .templates
-            .0
-            .iter()
-            .find(|(_, (other, _))| resource_template(other).is_some_and(|other| other.overlaps(template)));
+        let clash =
+            self.templates.0.iter().find(|(_, (other, _))| {
+                resource_template(other).is_some_and(|other| other.overlaps(template))
+            });
         if let Some((other, _)) = clash {
             return Err(format!("a URI could fit both templates {other:?} and {uri:?}"));
         }
@@ -317,7 +329,9 @@ fn compile_output_validator(
 ) -> Result<Option<Validator>, String> {
     let unvouched = unvouched.filter(|_| validate::AVAILABLE);
     match (checks, unvouched) {
-        (OutputValidation::Required(compile), _) | (OutputValidation::BestEffort(compile), Some(_)) => compile(schema).map(Some),
+        (OutputValidation::Required(compile), _) | (OutputValidation::BestEffort(compile), Some(_)) => {
+            compile(schema).map(Some)
+        }
         (OutputValidation::BestEffort(compile), None) => Ok(compile(schema).ok()),
         (OutputValidation::Disabled, Some(compile)) => compile(schema).map(|_| None),
         (OutputValidation::Disabled, None) => Ok(None),
@@ -404,7 +418,10 @@ impl RegistryList {
 impl Registry {
     /// What is our own, in order.
     pub(crate) fn entries(&self, shown: RegistryList) -> Vec<(String, RegistryEntry)> {
-        fn collect_entries<T>(shelf: &Collection<T>, entry: fn(Arc<T>) -> RegistryEntry) -> Vec<(String, RegistryEntry)> {
+        fn collect_entries<T>(
+            shelf: &Collection<T>,
+            entry: fn(Arc<T>) -> RegistryEntry,
+        ) -> Vec<(String, RegistryEntry)> {
             shelf.iter().map(|(name, item)| (name.to_owned(), entry(item.clone()))).collect()
         }
         match shown {

@@ -53,7 +53,12 @@ impl Server {
         let before = self.shared.registry();
         let checks_output = self.shared.config().output_validation;
         let registry = Registry::clone(&before);
-        let mut changes = Changes { registry, output_validation: checks_output, operations: Vec::new(), changed_kinds: Vec::new() };
+        let mut changes = Changes {
+            registry,
+            output_validation: checks_output,
+            operations: Vec::new(),
+            changed_kinds: Vec::new(),
+        };
         let result = change(&mut changes);
         if changes.changed_kinds.is_empty() {
             return result;

@@ -12,10 +12,10 @@ use tsugite_core::protocol::resources::{self, ReadResult};
 use tsugite_core::uri_template::UriTemplate;
 
 use super::completer::{Completer, Completers, IntoCompleter};
+use super::files::{self, Directory, FileBody, FileError};
+use super::handler::{Blocking, CallParts, Handler, HandlerFuture, IntoHandler};
+use super::handler_error::{HandlerError, InvocationError};
 use super::metadata::metadata_setters;
-use super::handler_error::{InvocationError, HandlerError};
-use super::files::{self, FileBody, FileError, Directory};
-use super::handler::{HandlerFuture, Blocking, CallParts, Handler, IntoHandler};
 
 /// A resource, or by a template a family of them: what clients see, and what reads it.
 ///
@@ -209,7 +209,10 @@ impl Resource {
         self.completers.get(variable)
     }
 
-    fn with_fixed_contents(mut self, contents: impl Fn() -> ResourceContents + Send + Sync + 'static) -> Self {
+    fn with_fixed_contents(
+        mut self,
+        contents: impl Fn() -> ResourceContents + Send + Sync + 'static,
+    ) -> Self {
         self.handler = Some(Arc::new(StaticContents(contents)));
         self
     }
@@ -237,7 +240,9 @@ type ReadFileFn = Box<dyn FnOnce() -> Result<FileBody, FileError> + Send>;
 
 struct FileHandler<F>(F);
 
-impl<F: Fn(Option<&str>) -> Result<ReadFileFn, InvocationError> + Send + Sync> Handler<ReadResult> for FileHandler<F> {
+impl<F: Fn(Option<&str>) -> Result<ReadFileFn, InvocationError> + Send + Sync> Handler<ReadResult>
+    for FileHandler<F>
+{
     fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<ReadResult> {
         let (read, places) = ((self.0)(parts.arguments.text("path")), parts.blocking());
         Box::pin(async move {
@@ -255,7 +260,9 @@ impl<F: Fn(Option<&str>) -> Result<ReadFileFn, InvocationError> + Send + Sync> H
 fn file_error(error: FileError) -> InvocationError {
     match error {
         FileError::NotFound | FileError::NotAFile => InvocationError::NotFound,
-        FileError::TooLarge { .. } => InvocationError::Handler(HandlerError::new("the file is too large to be read")),
+        FileError::TooLarge { .. } => {
+            InvocationError::Handler(HandlerError::new("the file is too large to be read"))
+        }
         FileError::Io(error) if error.kind() == io::ErrorKind::NotFound => InvocationError::NotFound,
         FileError::Io(error) => InvocationError::Handler(error.into()),
     }

@@ -7,10 +7,10 @@ use tsugite_core::protocol::resources::Read;
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
+use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
 use super::context::LazyContext;
-use super::handler_error::InvocationError;
 use super::handler::CallParts;
-use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
+use super::handler_error::InvocationError;
 use super::lists;
 use super::tools::resume;
 

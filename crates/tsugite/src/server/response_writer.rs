@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use tsugite_core::jsonrpc::{BatchResponse, ErrorObject, ParseError, Id, RawJson, write};
+use tsugite_core::jsonrpc::{BatchResponse, ErrorObject, Id, ParseError, RawJson, write};
 use tsugite_core::protocol::Method;
-use tsugite_core::revision::{RpcError, Revision, ServerInfoMeta, Translate, UnsupportedByRevisionError, write_result_in_place};
+use tsugite_core::revision::{
+    Revision, RpcError, ServerInfoMeta, Translate, UnsupportedByRevisionError, write_result_in_place,
+};
 
 use crate::lock::lock;
 use crate::transport::outbound_queue::OutboundQueue;

@@ -6,15 +6,20 @@ use tsugite_core::protocol::{
     Method, completion, discover, lifecycle, logging, ping, prompts, resources, result::Empty, subscriptions,
     tools,
 };
-use tsugite_core::revision::{MethodKind as Message, RpcError, MessageSender as Side, canonical_method, read_params};
+use tsugite_core::revision::{
+    MessageSender as Side, MethodKind as Message, RpcError, canonical_method, read_params,
+};
 
+use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
 use super::context::LazyContext;
-use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
 use super::lists::{list, list_with_files};
 use super::registry::ListKind;
 
 /// Finds what answers a request.
-pub(crate) fn route(link: &Arc<ServerConnection>, asked: IncomingRequest<'_>) -> Result<Option<PendingRequest>, RpcError> {
+pub(crate) fn route(
+    link: &Arc<ServerConnection>,
+    asked: IncomingRequest<'_>,
+) -> Result<Option<PendingRequest>, RpcError> {
     let (method, revision) = (canonical_method(&asked.request.method), asked.revision);
     let unknown = || RpcError::MethodNotFound { method: method.to_owned() };
     if !revision.has_method(Message::Request, method, Side::Client) {
@@ -26,7 +31,9 @@ pub(crate) fn route(link: &Arc<ServerConnection>, asked: IncomingRequest<'_>) ->
     match method {
         tools::Call::NAME if has(ListKind::Tool) => return super::tools::call(link, asked, &context(true)),
         tools::List::NAME if has(ListKind::Tool) => list::<tools::List>(link, asked)?,
-        prompts::Get::NAME if has(ListKind::Prompt) => return super::prompts::get(link, asked, &context(true)),
+        prompts::Get::NAME if has(ListKind::Prompt) => {
+            return super::prompts::get(link, asked, &context(true));
+        }
         prompts::List::NAME if has(ListKind::Prompt) => list::<prompts::List>(link, asked)?,
         resources::Read::NAME if has(ListKind::Resource) => {
             return super::resources::read(link, asked, &context(true));
@@ -44,7 +51,9 @@ pub(crate) fn route(link: &Arc<ServerConnection>, asked: IncomingRequest<'_>) ->
         {
             return Err(unknown());
         }
-        resources::Subscribe::NAME if has(ListKind::Resource) => super::subscriptions::subscribe(link, asked)?,
+        resources::Subscribe::NAME if has(ListKind::Resource) => {
+            super::subscriptions::subscribe(link, asked)?
+        }
         resources::Unsubscribe::NAME if has(ListKind::Resource) => {
             super::subscriptions::unsubscribe(link, asked)?
         }
@@ -53,7 +62,9 @@ pub(crate) fn route(link: &Arc<ServerConnection>, asked: IncomingRequest<'_>) ->
         }
         subscriptions::Listen::NAME => return super::subscriptions::listen(link, asked),
         lifecycle::Initialize::NAME => link.initialize(asked)?,
-        discover::Discover::NAME => link.send_result::<discover::Discover>(asked, super::lifecycle::discover_result(link)),
+        discover::Discover::NAME => {
+            link.send_result::<discover::Discover>(asked, super::lifecycle::discover_result(link))
+        }
         ping::Ping::NAME => link.send_result::<ping::Ping>(asked, Empty::new()),
         logging::SetLevel::NAME => {
             link.set_log_level(read_params::<logging::SetLevel>(asked.request.params(), revision)?.level);

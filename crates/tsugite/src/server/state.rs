@@ -4,8 +4,8 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::handler_error::InvocationError;
 use super::handler::{CallParts, FromCall};
+use super::handler_error::InvocationError;
 
 /// A value given to [`Server::state`](super::Server::state), as a parameter of a handler.
 ///

@@ -10,7 +10,7 @@ use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, read_params, write_notification};
 
 use super::change_feed::ChangeListener;
-use super::connection::{IncomingRequest, ServerConnection, PendingRequest};
+use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
 use super::registry::ListKind;
 
 /// The session wants to hear when a resource changes.
@@ -38,7 +38,10 @@ pub(crate) fn unsubscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -
 }
 
 /// Tells of changes until the client, or the server, ends it. First comes what of the wish is granted.
-pub(crate) fn listen(link: &Arc<ServerConnection>, asked: IncomingRequest<'_>) -> Result<Option<PendingRequest>, RpcError> {
+pub(crate) fn listen(
+    link: &Arc<ServerConnection>,
+    asked: IncomingRequest<'_>,
+) -> Result<Option<PendingRequest>, RpcError> {
     let wish = read_params::<Listen>(asked.request.params(), asked.revision)?.notifications;
     let granted = grant(link, asked, wish)?;
     let named = granted.resource_subscriptions.as_ref().map_or(0, Vec::len);

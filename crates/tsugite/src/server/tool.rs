@@ -9,8 +9,8 @@ use tsugite_core::protocol::tools::{CallResult, ToolAnnotations};
 use tsugite_core::protocol::{Schema, tools};
 
 use super::context::Context;
-use super::metadata::metadata_setters;
 use super::handler::{Blocking, Handler, IntoHandler, RawFn};
+use super::metadata::metadata_setters;
 use super::output::IntoOutput;
 use super::validate::{CompileFn, Validator};
 

@@ -15,10 +15,10 @@ use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
 use super::ask::resume_round;
+use super::connection::{IncomingRequest, PendingRequest, ServerConnection, state_binding};
 use super::context::{CallContext, Context, LazyContext};
-use super::handler_error::{InvocationError, HandlerError};
-use super::handler::{HandlerFuture, CallParts, ready_error};
-use super::connection::{IncomingRequest, ServerConnection, PendingRequest, state_binding};
+use super::handler::{CallParts, HandlerFuture, ready_error};
+use super::handler_error::{HandlerError, InvocationError};
 use super::principal::Headers;
 use super::registry::ToolEntry;
 
@@ -103,7 +103,10 @@ fn call_handler(entry: &ToolEntry, arguments: Raw<'_>, parts: &CallParts<'_>) ->
 }
 
 /// Checks what the tool returns against its own schema: a mistake is the server's.
-async fn validate_result(answer: HandlerFuture<CallResult>, entry: Arc<ToolEntry>) -> Result<CallResult, InvocationError> {
+async fn validate_result(
+    answer: HandlerFuture<CallResult>,
+    entry: Arc<ToolEntry>,
+) -> Result<CallResult, InvocationError> {
     let result = answer.await?;
     let Some(validator) = &entry.output_validator else { return Ok(result) };
     if result.is_error == Some(true) {

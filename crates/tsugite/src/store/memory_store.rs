@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{VersionedValue, EventBatch, Precondition, LogLimits, StoreFuture, Store, StoreResult};
+use super::{EventBatch, LogLimits, Precondition, Store, StoreFuture, StoreResult, VersionedValue};
 
 /// A store in the memory of this process.
 pub struct MemoryStore {
@@ -110,7 +110,10 @@ impl Store for MemoryStore {
         }
         shard.last_version += 1;
         let version = shard.last_version;
-        let value = ExpiringValue { entry: VersionedValue { value, version }, expires_at: Instant::now().checked_add(age) };
+        let value = ExpiringValue {
+            entry: VersionedValue { value, version },
+            expires_at: Instant::now().checked_add(age),
+        };
         shard.values.insert(key.to_owned(), value);
         StoreFuture::Ready(Ok(Some(version)))
     }
@@ -125,7 +128,13 @@ impl Store for MemoryStore {
         if !shard.logs.contains_key(log) {
             // A log whose time was over begins anew, and what it held before is gone.
             let gone = events.first.saturating_sub(1);
-            let new = EventLog { events: VecDeque::new(), count: 0, bytes: 0, last_dropped: gone, expires_at: None };
+            let new = EventLog {
+                events: VecDeque::new(),
+                count: 0,
+                bytes: 0,
+                last_dropped: gone,
+                expires_at: None,
+            };
             shard.logs.insert(log.to_owned(), new);
         }
         let Some(kept) = shard.logs.get_mut(log) else { return StoreFuture::Ready(Ok(())) };
@@ -200,7 +209,11 @@ impl EventLog {
     }
 
     fn events_after(&self, after: u64) -> Vec<EventBatch> {
-        self.events.iter().filter(|events| events.last > after).map(|events| events.events_after(after)).collect()
+        self.events
+            .iter()
+            .filter(|events| events.last > after)
+            .map(|events| events.events_after(after))
+            .collect()
     }
 }
 

@@ -4,7 +4,6 @@
 pub mod child;
 #[cfg(feature = "http")]
 pub mod http;
-mod stderr_log;
 pub mod memory;
 #[cfg(not(feature = "http"))]
 mod no_http_settings;
@@ -14,6 +13,7 @@ mod no_http_settings;
 )]
 pub(crate) mod outbound_queue;
 mod signal;
+mod stderr_log;
 mod stdio;
 
 #[cfg(feature = "http")]

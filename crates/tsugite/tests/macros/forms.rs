@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tsugite::core::protocol::OrderedMap;
-use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions, TextFormat, TitledOption};
+use tsugite::core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat, TitledOption};
 use tsugite::prelude::*;
 use tsugite::server::{FieldValue, FormField};
 

@@ -212,11 +212,26 @@ const PAIRS: [PeerPair; 20] = [
     PeerPair::new((Client::Python, "http", NEWEST_HANDSHAKE), (Server::TypeScript2, "http", NEWEST)),
     PeerPair::new((Client::TypeScript1, "sse", OLDEST), (Server::TypeScript2, "http", NEWEST)),
     // Both with sessions.
-    PeerPair::new((Client::TypeScript1, "http", NEWEST_HANDSHAKE), (Server::Everything, "stdio", NEWEST_HANDSHAKE)),
-    PeerPair::new((Client::TypeScript2, "stdio", NEWEST_HANDSHAKE), (Server::Everything, "http", NEWEST_HANDSHAKE)),
-    PeerPair::new((Client::Python, "stdio", NEWEST_HANDSHAKE), (Server::TypeScript1, "http", NEWEST_HANDSHAKE)),
-    PeerPair::new((Client::TypeScript1, "stdio", NEWEST_HANDSHAKE), (Server::Python, "stdio", NEWEST_HANDSHAKE)),
-    PeerPair::new((Client::TypeScript1, "http", NEWEST_HANDSHAKE), (Server::TypeScript2, "http", NEWEST_HANDSHAKE)),
+    PeerPair::new(
+        (Client::TypeScript1, "http", NEWEST_HANDSHAKE),
+        (Server::Everything, "stdio", NEWEST_HANDSHAKE),
+    ),
+    PeerPair::new(
+        (Client::TypeScript2, "stdio", NEWEST_HANDSHAKE),
+        (Server::Everything, "http", NEWEST_HANDSHAKE),
+    ),
+    PeerPair::new(
+        (Client::Python, "stdio", NEWEST_HANDSHAKE),
+        (Server::TypeScript1, "http", NEWEST_HANDSHAKE),
+    ),
+    PeerPair::new(
+        (Client::TypeScript1, "stdio", NEWEST_HANDSHAKE),
+        (Server::Python, "stdio", NEWEST_HANDSHAKE),
+    ),
+    PeerPair::new(
+        (Client::TypeScript1, "http", NEWEST_HANDSHAKE),
+        (Server::TypeScript2, "http", NEWEST_HANDSHAKE),
+    ),
 ];
 
 /// Without sessions; and the newest and the oldest with.
@@ -262,7 +277,12 @@ mod tests {
 
     #[test]
     fn the_eras_meet_in_every_way_over_every_two_transports() {
-        for (client, server) in [(NEWEST, NEWEST), (NEWEST, NEWEST_HANDSHAKE), (NEWEST_HANDSHAKE, NEWEST), (NEWEST_HANDSHAKE, NEWEST_HANDSHAKE)] {
+        for (client, server) in [
+            (NEWEST, NEWEST),
+            (NEWEST, NEWEST_HANDSHAKE),
+            (NEWEST_HANDSHAKE, NEWEST),
+            (NEWEST_HANDSHAKE, NEWEST_HANDSHAKE),
+        ] {
             for (near, far) in [("stdio", "stdio"), ("stdio", "http"), ("http", "stdio"), ("http", "http")] {
                 let wanted = ((near, client), (far, server));
                 let there = |pair: &PeerPair| {
@@ -282,7 +302,11 @@ mod tests {
         };
         assert!(Server::ALL.into_iter().all(|peer| meet(peer, NEWEST, NEWEST_HANDSHAKE)));
         // The other two do not speak it.
-        assert!([Server::TypeScript2, Server::Python].into_iter().all(|peer| meet(peer, NEWEST_HANDSHAKE, NEWEST)));
+        assert!([Server::TypeScript2, Server::Python].into_iter().all(|peer| meet(
+            peer,
+            NEWEST_HANDSHAKE,
+            NEWEST
+        )));
     }
 
     #[test]
@@ -302,6 +326,9 @@ mod tests {
         let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
         let probe = format!(r#"{{"message":{{"method":"server/discover","params":{{"_meta":{meta}}}}}}}"#);
         assert_eq!(negotiated_revision(&format!("{probe}\n{greeting}")).as_deref(), Some("2025-11-25"));
-        assert_eq!(negotiated_revision(&probe.replace("server/discover", "tools/call")).as_deref(), Some("2026-07-28"));
+        assert_eq!(
+            negotiated_revision(&probe.replace("server/discover", "tools/call")).as_deref(),
+            Some("2026-07-28")
+        );
     }
 }

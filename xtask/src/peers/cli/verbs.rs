@@ -133,7 +133,9 @@ impl VerbRun<'_> {
                 let said = self.run_text("call", &["trigger-elicitation-request", "--answer", "name=Ada"])?;
                 if said.contains("Ada") { Ok(()) } else { Err(said) }
             }
-            "question" => expect_text(&self.run_text("call", &["ask", "--answer", "name=Ada"])?, "hello Ada\n"),
+            "question" => {
+                expect_text(&self.run_text("call", &["ask", "--answer", "name=Ada"])?, "hello Ada\n")
+            }
             "read" if is_everything => {
                 let said = self.run_text("read", &["demo://resource/dynamic/text/1"])?;
                 if said.contains("Resource 1") { Ok(()) } else { Err(said) }
@@ -226,7 +228,9 @@ fn row(peer: ServerPeer, transport: &'static str, revision: &'static str) -> Row
 /// That a cell must work, or why it cannot.
 fn expected(peer: ServerPeer, revision: &str, verb: &str) -> Result<(), &'static str> {
     match (peer, revision, verb) {
-        (ServerPeer::TypeScript1 | ServerPeer::Everything, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
+        (ServerPeer::TypeScript1 | ServerPeer::Everything, "2026-07-28", _) => {
+            Err("1.x does not speak 2026-07-28")
+        }
         (_, "2024-11-05", "question") => Err("2024-11-05 has no elicitation"),
         _ => Ok(()),
     }

@@ -175,7 +175,11 @@ mod tests {
         assert_state(&[text("call add"), Key::Home, Key::EndOrDelete, Key::End], "all add", "");
         assert_state(&[text("call a=1 b=2"), Key::KillWord], "call a=1 ", "");
         assert_state(&[text("call a=1"), Key::KillToStart, text("x "), Key::Yank], "x call a=1", "");
-        assert_state(&[text("abc"), Key::Left, Key::KillToEnd, Key::KillToEnd, Key::Home, Key::Yank], "c", "ab");
+        assert_state(
+            &[text("abc"), Key::Left, Key::KillToEnd, Key::KillToEnd, Key::Home, Key::Yank],
+            "c",
+            "ab",
+        );
         assert_state(&[Key::Left, Key::Right, Key::Backspace, Key::Delete, Key::KillWord, Key::Yank], "", "");
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use super::super::completion::Candidate;
 use super::keys::{Key, KeyDecoder};
 use super::line_buffer::{LineBuffer, ScreenPosition, advance, char_width};
-use super::terminal::{self, TerminalInput, InputWaker, RawMode};
+use super::terminal::{self, InputWaker, RawMode, TerminalInput};
 
 /// What came of a line.
 pub(super) enum ReadOutcome {
@@ -31,7 +31,11 @@ pub(super) struct LineConfig<'a> {
 }
 
 /// Reads a line. What is typed beyond it stays in `keys`.
-pub(super) fn read_line(keys: &mut KeyDecoder, door: &InputWaker, ways: &LineConfig<'_>) -> io::Result<ReadOutcome> {
+pub(super) fn read_line(
+    keys: &mut KeyDecoder,
+    door: &InputWaker,
+    ways: &LineConfig<'_>,
+) -> io::Result<ReadOutcome> {
     if (ways.is_cancelled)() {
         return Ok(ReadOutcome::Cancelled);
     }
@@ -141,7 +145,8 @@ impl LineEditor<'_> {
     /// To an earlier line, or a later one.
     fn browse_history(&mut self, by: isize) {
         let earlier = self.config.history;
-        let Some(next) = self.history_index.checked_add_signed(by).filter(|next| *next <= earlier.len()) else {
+        let Some(next) = self.history_index.checked_add_signed(by).filter(|next| *next <= earlier.len())
+        else {
             return;
         };
         if self.history_index == earlier.len() {

@@ -3,9 +3,9 @@
 //! Either reads in a thread of its own and only when it is told to, so that nobody else's input is taken and the
 //! connection lives on meanwhile. Questions of a server are asked in the same thread: only one may read.
 
-mod line_editor;
 mod keys;
 mod line_buffer;
+mod line_editor;
 mod terminal;
 
 use std::io::{self, BufRead};
@@ -19,10 +19,10 @@ use tokio::sync::{Notify, oneshot};
 
 use super::completion::Candidate;
 use super::history::{self, History};
+use crate::console::{sanitize, set_note_sink, write_note};
 use crate::server_requests::Prompter;
-use crate::console::{write_note, sanitize, set_note_sink};
-use line_editor::{ReadOutcome, LineConfig};
 use keys::KeyDecoder;
+use line_editor::{LineConfig, ReadOutcome};
 use terminal::InputWaker;
 
 /// What came of reading a line.
@@ -180,14 +180,15 @@ struct TerminalReader<'a> {
 
 impl<'a> TerminalReader<'a> {
     fn new(shared: &'a ReaderState) -> Self {
-        let (history_file, history) = match history::default_path().map(|path| (History::open(path.clone()), path)) {
-            Some((Ok((file, lines)), _)) => (Some(file), lines),
-            Some((Err(error), path)) => {
-                write_note(&format!("note: what is typed is not kept: {}: {error}", path.display()));
-                (None, Vec::new())
-            }
-            None => (None, Vec::new()),
-        };
+        let (history_file, history) =
+            match history::default_path().map(|path| (History::open(path.clone()), path)) {
+                Some((Ok((file, lines)), _)) => (Some(file), lines),
+                Some((Err(error), path)) => {
+                    write_note(&format!("note: what is typed is not kept: {}: {error}", path.display()));
+                    (None, Vec::new())
+                }
+                None => (None, Vec::new()),
+            };
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         Self { shared, keys: KeyDecoder::default(), history, history_file, is_dumb }
     }
@@ -220,8 +221,12 @@ impl<'a> TerminalReader<'a> {
                 ReadRequest::Prompt { number, prompt, reply } => {
                     let withdrawn = || stopped() || shared.cancelled_up_to.load(Ordering::Acquire) >= number;
                     let nothing = |typed: &str| (typed.len(), Vec::new());
-                    let ways =
-                        LineConfig { prompt: &prompt, history: &[], complete: &nothing, is_cancelled: &withdrawn };
+                    let ways = LineConfig {
+                        prompt: &prompt,
+                        history: &[],
+                        complete: &nothing,
+                        is_cancelled: &withdrawn,
+                    };
                     let answer = match self.read_line(&ways) {
                         ReadOutcome::Line(line) => Some(line),
                         ReadOutcome::Interrupted => {

@@ -5,16 +5,18 @@ use std::ffi::OsString;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::entry::{Destination, ServerEntry, EntrySource, EntryKind, RenderedEntry, not_utf8_error, current_program};
-use super::references;
 use super::change_plan::{ChangeKind, ChangePlan, edit_error};
+use super::entry::{
+    Destination, EntryKind, EntrySource, RenderedEntry, ServerEntry, current_program, not_utf8_error,
+};
+use super::references;
 use super::{ScopeOptions, parse_hosts, scope_option};
+use crate::console::{Console, sanitize};
 use crate::edit::{Document, field_path};
 use crate::error::{CliError, Result};
-use crate::options::{CommonOptions, Transport, parse_header, parse_env_var};
-use crate::console::{Console, sanitize};
+use crate::options::{CommonOptions, Transport, parse_env_var, parse_header};
 use crate::target::config_files;
-use crate::target::hosts::{ConfigDirs, OWN_HOST, ConfigSection, ConfigLocation, Scope};
+use crate::target::hosts::{ConfigDirs, ConfigLocation, ConfigSection, OWN_HOST, Scope};
 use crate::target::{self, TARGET_HINT};
 
 /// Add a server to the files of hosts
@@ -102,9 +104,11 @@ impl Add {
                 let args = vec!["serve".to_owned(), "--stdio".to_owned()];
                 command_entry(current_program()?, args)
             }
-            (None, Some(word)) if target::is_url(word)? => {
-                ServerEntry::new(EntryKind::Url { url: word.clone(), headers: Map::new(), transport: Transport::Auto })
-            }
+            (None, Some(word)) if target::is_url(word)? => ServerEntry::new(EntryKind::Url {
+                url: word.clone(),
+                headers: Map::new(),
+                transport: Transport::Auto,
+            }),
             (None, Some(word)) => entry_from_file(word)?,
         };
         match words.next() {
@@ -151,7 +155,14 @@ impl Add {
         Ok(entry)
     }
 
-    fn add_to_plan(&self, plan: &mut ChangePlan, host: &str, place: &ConfigLocation, name: &str, value: &Value) -> Result<()> {
+    fn add_to_plan(
+        &self,
+        plan: &mut ChangePlan,
+        host: &str,
+        place: &ConfigLocation,
+        name: &str,
+        value: &Value,
+    ) -> Result<()> {
         let (file, document) = plan.file(place)?;
         let path = list_path_for(document, place, host)?;
         let names: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -160,18 +171,19 @@ impl Add {
             Some(list) => document.member(list, name, &names).map_err(failed)?,
             None => None,
         };
-        let done = match there.map(|member| (member.value.value() == *value, document.line_number(member.start))) {
-            None => ChangeKind::Added,
-            Some((true, _)) => ChangeKind::Unchanged,
-            Some((false, _)) if self.force => ChangeKind::Replaced,
-            Some((false, line)) => {
-                return Err(CliError::usage(format!("{host} has another `{name}`"))
-                    .at_step("edit")
-                    .detail(format!("{}, line {line}; nothing was written", place.describe()))
-                    .hint("--force replaces it")
-                    .hint("another name can stand beside it"));
-            }
-        };
+        let done =
+            match there.map(|member| (member.value.value() == *value, document.line_number(member.start))) {
+                None => ChangeKind::Added,
+                Some((true, _)) => ChangeKind::Unchanged,
+                Some((false, _)) if self.force => ChangeKind::Replaced,
+                Some((false, line)) => {
+                    return Err(CliError::usage(format!("{host} has another `{name}`"))
+                        .at_step("edit")
+                        .detail(format!("{}, line {line}; nothing was written", place.describe()))
+                        .hint("--force replaces it")
+                        .hint("another name can stand beside it"));
+                }
+            };
         if done != ChangeKind::Unchanged {
             let changed = document.set(&names, name, value);
             plan.set_text(file, place, changed)?;
@@ -202,7 +214,9 @@ fn command_entry(command: String, args: Vec<String>) -> ServerEntry {
 fn entry_from_file(word: &str) -> Result<ServerEntry> {
     let (listed, place) = target::look_up(word, &CommonOptions::defaults())?;
     let failed = |seen: String| {
-        CliError::usage(format!("`{}` in {} cannot be used", listed.name, place.describe())).at_step("name").detail(seen)
+        CliError::usage(format!("`{}` in {} cannot be used", listed.name, place.describe()))
+            .at_step("name")
+            .detail(seen)
     };
     let opened = config_files::open(&place).map_err(|wrong| wrong.to_cli_error(&place))?;
     let opened = opened.ok_or_else(|| failed("it is gone".to_owned()))?;
@@ -217,8 +231,10 @@ fn entry_from_file(word: &str) -> Result<ServerEntry> {
     let member = member.ok_or_else(|| failed("it is gone".to_owned()))?;
     let all = ConfigDirs::from_env().all_locations().into_iter();
     let file = config_files::absolute_path(&place);
-    let hosts =
-        all.filter(|(known, _)| config_files::absolute_path(known) == file).flat_map(|(_, hosts)| hosts).collect();
+    let hosts = all
+        .filter(|(known, _)| config_files::absolute_path(known) == file)
+        .flat_map(|(_, hosts)| hosts)
+        .collect();
     Ok(ServerEntry::from_json(&member.value.value(), EntrySource { file, hosts }))
 }
 
@@ -257,7 +273,8 @@ fn list_path_for(document: &Document, place: &ConfigLocation, host: &str) -> Res
         (_, "vscode") => vec!["servers".to_owned()],
         _ => vec!["mcpServers".to_owned()],
     };
-    let found = config_files::list_path(document, &place.section).map_err(|wrong| edit_error(place, &wrong))?;
+    let found =
+        config_files::list_path(document, &place.section).map_err(|wrong| edit_error(place, &wrong))?;
     match found {
         Some(found) if found == wanted || (host == OWN_HOST && !is_shared(place)) => Ok(found),
         Some(found) => {
@@ -273,7 +290,11 @@ fn list_path_for(document: &Document, place: &ConfigLocation, host: &str) -> Res
 
 /// Lists that come before the one that is written to, and have a server of this name.
 fn shadowing_notes(folders: &ConfigDirs, host: &str, place: &ConfigLocation, name: &str) -> Vec<String> {
-    let places = if host == OWN_HOST { folders.own_locations() } else { folders.host_locations(host).unwrap_or_default() };
+    let places = if host == OWN_HOST {
+        folders.own_locations()
+    } else {
+        folders.host_locations(host).unwrap_or_default()
+    };
     let before = places.into_iter().take_while(|other| !other.is_same_list(place));
     let lists = before.filter(|other| {
         let opened = config_files::open(other).ok().flatten();
@@ -282,6 +303,8 @@ fn shadowing_notes(folders: &ConfigDirs, host: &str, place: &ConfigLocation, nam
         })
     });
     lists
-        .map(|other| format!("note: {} lists `{name}` too, and comes first for {host} here", other.describe()))
+        .map(|other| {
+            format!("note: {} lists `{name}` too, and comes first for {host} here", other.describe())
+        })
         .collect()
 }

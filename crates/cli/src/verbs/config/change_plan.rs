@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::console::{Console, Style};
 use crate::edit::diff::unified_diff;
 use crate::edit::save::{self, FileChange, OriginalFile};
-use crate::edit::{EditError, Document};
+use crate::edit::{Document, EditError};
 use crate::error::{CliError, Result};
-use crate::console::{Console, Style};
 use crate::target::config_files::ConfigFileError;
 use crate::target::hosts::ConfigLocation;
 
@@ -55,8 +55,9 @@ impl ChangePlan {
                 let text = original.text().filter(|text| !text.trim().is_empty());
                 let document = match text {
                     None => Document::empty(),
-                    Some(text) => Document::parse(text.to_owned())
-                        .map_err(|wrong| ConfigFileError::from(wrong).to_cli_error(place).nothing_written())?,
+                    Some(text) => Document::parse(text.to_owned()).map_err(|wrong| {
+                        ConfigFileError::from(wrong).to_cli_error(place).nothing_written()
+                    })?,
                 };
                 self.files.push(PlannedFile { original, document, private: place.path.is_absolute() });
                 self.files.len() - 1
@@ -84,7 +85,13 @@ impl ChangePlan {
         Ok(())
     }
 
-    pub(super) fn add_step(&mut self, host: impl Into<String>, place: &ConfigLocation, file: usize, done: ChangeKind) {
+    pub(super) fn add_step(
+        &mut self,
+        host: impl Into<String>,
+        place: &ConfigLocation,
+        file: usize,
+        done: ChangeKind,
+    ) {
         self.steps.push(PlanStep { host: host.into(), location: place.clone(), kind: done, file });
     }
 
@@ -117,7 +124,9 @@ impl ChangePlan {
         for (_, file) in files.iter().filter(|_| dry_run) {
             let path = file.original.path().display();
             let old = if file.original.text().is_some() { path.to_string() } else { "/dev/null".to_owned() };
-            screen.print_line(&screen.paint(Style::Bold, &screen.sanitized(&format!("--- {old}\n+++ {path}"))))?;
+            screen.print_line(
+                &screen.paint(Style::Bold, &screen.sanitized(&format!("--- {old}\n+++ {path}"))),
+            )?;
             for line in unified_diff(file.original.text().unwrap_or_default(), file.document.text()).lines() {
                 let style = match line.as_bytes().first() {
                     Some(b'+') => Some(Style::Green),
@@ -145,8 +154,9 @@ impl ChangePlan {
             let kept =
                 backups.iter().find(|(number, _)| *number == step.file).and_then(|(_, kept)| kept.as_ref());
             let file = files.iter().find(|(number, _)| *number == step.file).filter(|_| dry_run);
-            let diff =
-                file.map(|(_, file)| unified_diff(file.original.text().unwrap_or_default(), file.document.text()));
+            let diff = file.map(|(_, file)| {
+                unified_diff(file.original.text().unwrap_or_default(), file.document.text())
+            });
             json!({
                 "host": step.host,
                 "path": crate::target::config_files::absolute_path(&step.location),

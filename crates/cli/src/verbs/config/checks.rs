@@ -10,9 +10,9 @@ use tsugite::client::servers;
 
 use super::references::{self, Reference};
 use super::secrets;
-use crate::edit::{NodeKind, Node, field_path};
-use crate::suggest::{did_you_mean, closest_names};
-use crate::target::config_files::{ConfigFileError, ServerList, ConfigFile, ListedServer};
+use crate::edit::{Node, NodeKind, field_path};
+use crate::suggest::{closest_names, did_you_mean};
+use crate::target::config_files::{ConfigFile, ConfigFileError, ListedServer, ServerList};
 use crate::target::hosts::OWN_HOST;
 
 /// Something to be told.
@@ -55,7 +55,8 @@ pub(super) fn check_file(listing: &ServerList) -> Vec<Finding> {
     if opened.list_path.is_none() {
         // Hosts that know no server yet have such files.
         let names = ["mcpServers", "servers"];
-        let typos = document.root().members().iter().filter(|member| !closest_names(&member.name, names).is_empty());
+        let typos =
+            document.root().members().iter().filter(|member| !closest_names(&member.name, names).is_empty());
         return typos
             .map(|member| {
                 let place = ConfigFileError {
@@ -75,7 +76,12 @@ pub(super) fn check_file(listing: &ServerList) -> Vec<Finding> {
         && wanted != is
     {
         let message = format!("{} reads `{wanted}`", listing.hosts.join(" and "));
-        let place = ConfigFileError { line: Some(document.line_number(list.start)), column: None, field: Some(is), message };
+        let place = ConfigFileError {
+            line: Some(document.line_number(list.start)),
+            column: None,
+            field: Some(is),
+            message,
+        };
         findings.push(Finding::new(Severity::Problem, place));
     }
     findings
@@ -92,7 +98,11 @@ fn expected_list(listing: &ServerList) -> Option<&'static str> {
 }
 
 /// What one server has.
-pub(super) fn check_server(listing: &ServerList, opened: &ConfigFile, server: &ListedServer<'_>) -> Vec<Finding> {
+pub(super) fn check_server(
+    listing: &ServerList,
+    opened: &ConfigFile,
+    server: &ListedServer<'_>,
+) -> Vec<Finding> {
     let names: Vec<&str> = opened.list_names().into_iter().chain([server.member.name.as_str()]).collect();
     let check = ServerCheck { opened, hosts: &listing.hosts, field_path: field_path(&names), server };
     let mut findings = Vec::new();
@@ -133,7 +143,10 @@ pub(super) fn find_shadowed(listings: &[ServerList], which: usize, name: &str) -
                 let names: Vec<&str> = opened.list_names().into_iter().chain([name]).collect();
                 field_path(&names)
             });
-            Finding::new(Severity::Warning, ConfigFileError { line: Some(line), column: None, field: own.ok(), message })
+            Finding::new(
+                Severity::Warning,
+                ConfigFileError { line: Some(line), column: None, field: own.ok(), message },
+            )
         })
         .collect()
 }
@@ -141,7 +154,11 @@ pub(super) fn find_shadowed(listings: &[ServerList], which: usize, name: &str) -
 /// The lists of a host, the one that wins first.
 fn host_precedence(listings: &[ServerList], host: &str) -> Vec<usize> {
     let folders = crate::target::hosts::ConfigDirs::from_env();
-    let places = if host == OWN_HOST { folders.own_locations() } else { folders.host_locations(host).unwrap_or_default() };
+    let places = if host == OWN_HOST {
+        folders.own_locations()
+    } else {
+        folders.host_locations(host).unwrap_or_default()
+    };
     places
         .iter()
         .filter_map(|place| listings.iter().position(|listing| listing.location.is_same_list(place)))
@@ -196,9 +213,16 @@ impl ServerCheck<'_> {
         }
     }
 
-    fn check_reference(&self, name: &str, at: usize, written: &str, reference: Reference<'_>) -> Option<Finding> {
-        let finding =
-            |message: String| self.finding(Severity::Problem, &[], at, &message).with_field(name, &self.field_path);
+    fn check_reference(
+        &self,
+        name: &str,
+        at: usize,
+        written: &str,
+        reference: Reference<'_>,
+    ) -> Option<Finding> {
+        let finding = |message: String| {
+            self.finding(Severity::Problem, &[], at, &message).with_field(name, &self.field_path)
+        };
         let with_env = written.starts_with("${env:");
         let stranger = self.hosts.iter().find(|host| !references::is_supported(reference, with_env, host));
         if let Some(host) = stranger {
@@ -227,7 +251,9 @@ impl ServerCheck<'_> {
     }
 
     fn check_command(&self, findings: &mut Vec<Finding>) {
-        let Some(servers::ConnectionConfig::Command { program, env, cwd, .. }) = &self.server.endpoint else { return };
+        let Some(servers::ConnectionConfig::Command { program, env, cwd, .. }) = &self.server.endpoint else {
+            return;
+        };
         let own = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.into());
         let path = own.or_else(|| env::var_os("PATH")).unwrap_or_default();
         if let Some(seen) = missing_program(program, &path, cwd.as_deref()) {
@@ -252,7 +278,8 @@ impl ServerCheck<'_> {
         }
         let typed = members.clone().any(|member| member.name == "type");
         if self.hosts.contains(&"claude-code") && !typed {
-            let found = finding(Severity::Problem, "Claude Code passes over a server with a URL and no `type`");
+            let found =
+                finding(Severity::Problem, "Claude Code passes over a server with a URL and no `type`");
             findings.push(
                 found.hint("\"type\": \"http\" says that it is one of Streamable HTTP, \"sse\" of HTTP+SSE"),
             );
@@ -282,7 +309,8 @@ impl ServerCheck<'_> {
 
     fn check_secrets(&self, findings: &mut Vec<Finding>) {
         let mut found = |name: String, at: usize| {
-            let finding = self.finding(Severity::Warning, &[], at, "a secret seems to stand here in plain text");
+            let finding =
+                self.finding(Severity::Warning, &[], at, "a secret seems to stand here in plain text");
             let finding = finding.with_field(&name, &self.field_path);
             let instead = match self.hosts {
                 hosts if hosts.contains(&"claude-desktop") => None,
@@ -407,7 +435,8 @@ fn is_loopback(rest: &str) -> bool {
 }
 
 /// In which members hosts resolve variables.
-const FIELDS_WITH_VARIABLES: [&str; 8] = ["command", "args", "env", "envFile", "cwd", "url", "serverUrl", "headers"];
+const FIELDS_WITH_VARIABLES: [&str; 8] =
+    ["command", "args", "env", "envFile", "cwd", "url", "serverUrl", "headers"];
 /// What some host or other has in an entry.
 const KNOWN_FIELDS: [&str; 32] = [
     "type",

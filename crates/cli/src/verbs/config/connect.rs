@@ -8,10 +8,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tsugite::client::servers::ConnectionConfig;
 
-use crate::server_requests::PresetAnswers;
-use crate::error::{ExitStatus, CliError, Result};
-use crate::options::CommonOptions;
 use crate::connection::Connection;
+use crate::error::{CliError, ExitStatus, Result};
+use crate::options::CommonOptions;
+use crate::server_requests::PresetAnswers;
 use crate::target::{ResolvedTarget, Target};
 use crate::verbs::ping::milliseconds;
 
@@ -22,7 +22,10 @@ pub(super) struct ConnectReport {
 }
 
 /// Connects to each of the servers; what came of it, in their order. Programs that were started are ended.
-pub(super) async fn connect_all(servers: Vec<(String, ConnectionConfig)>, limit: Duration) -> Vec<Result<ConnectReport>> {
+pub(super) async fn connect_all(
+    servers: Vec<(String, ConnectionConfig)>,
+    limit: Duration,
+) -> Vec<Result<ConnectReport>> {
     let places = Arc::new(Semaphore::new(MAX_CONCURRENT_CONNECTS));
     let mut tasks = JoinSet::new();
     for (number, (name, way)) in servers.iter().cloned().enumerate() {
@@ -51,15 +54,18 @@ async fn connect_one(name: String, way: ConnectionConfig, limit: Duration) -> Re
     let found = ResolvedTarget { target: Target::Configured(way), display_name: format!("`{name}`") };
     let connecting = async {
         let session = Connection::open(found, &common, PresetAnswers::default()).await?;
-        let connected =
-            ConnectReport { revision: session.client.revision().as_str(), ms: milliseconds(session.connect_elapsed) };
+        let connected = ConnectReport {
+            revision: session.client.revision().as_str(),
+            ms: milliseconds(session.connect_elapsed),
+        };
         session.close().await?;
         Ok(connected)
     };
     // What is dropped here ends its child.
     let outcome: Result<ConnectReport> = tokio::time::timeout(limit, connecting).await.unwrap_or_else(|_| {
         let seen = format!("no answer within {} s", limit.as_secs_f64());
-        let failure = CliError::new(ExitStatus::Timeout, format!("cannot connect to `{name}`")).at_step("connect");
+        let failure =
+            CliError::new(ExitStatus::Timeout, format!("cannot connect to `{name}`")).at_step("connect");
         Err(failure.detail(seen).hint("--timeout SECONDS waits longer"))
     });
     outcome.map_err(with_entry_hints)

@@ -8,10 +8,10 @@ use tsugite::client::servers::ConnectionConfig;
 
 use super::checks::{self, Finding, Severity};
 use super::connect::{self, ConnectReport};
-use crate::error::{ExitStatus, CliError, Result};
-use crate::suggest::did_you_mean;
-use crate::options::parse_seconds;
 use crate::console::{Console, Style};
+use crate::error::{CliError, ExitStatus, Result};
+use crate::options::parse_seconds;
+use crate::suggest::did_you_mean;
 use crate::target::config_files::{self, ServerList};
 
 /// Check every file and every server
@@ -104,11 +104,18 @@ impl Doctor {
     }
 
     /// Looks at everything; also gives all names there are, and how to reach those servers that can be.
-    fn examine<'a>(&self, listings: &'a [ServerList]) -> (Vec<FileReport<'a>>, Vec<String>, Vec<ReachableServer>) {
+    fn examine<'a>(
+        &self,
+        listings: &'a [ServerList],
+    ) -> (Vec<FileReport<'a>>, Vec<String>, Vec<ReachableServer>) {
         let (mut files, mut names, mut ways) = (Vec::new(), Vec::new(), Vec::new());
         for (number, listing) in listings.iter().enumerate() {
             let mut findings = checks::check_file(listing);
-            let servers = match listing.file.as_ref().map(|opened| (opened, opened.servers(&listing.location))) {
+            let servers = match listing
+                .file
+                .as_ref()
+                .map(|opened| (opened, opened.servers(&listing.location)))
+            {
                 Ok((opened, Ok(servers))) => servers.into_iter().map(|server| (opened, server)).collect(),
                 Ok((_, Err(wrong))) => {
                     findings.push(Finding { level: Severity::Problem, location: wrong, hints: Vec::new() });
@@ -129,7 +136,12 @@ impl Doctor {
                 if let (true, false, Some(way)) = (sound, server.disabled, server.endpoint) {
                     ways.push(((files.len(), patients.len()), (name.clone(), way)));
                 }
-                patients.push(ServerReport { name, disabled: server.disabled, findings, connect_report: None });
+                patients.push(ServerReport {
+                    name,
+                    disabled: server.disabled,
+                    findings,
+                    connect_report: None,
+                });
             }
             // A file is of interest if it lists the server, or if it may.
             if self.name.is_none() || !patients.is_empty() || !findings.is_empty() {
@@ -177,7 +189,8 @@ fn show_file(screen: &Console, file: &FileReport<'_>) -> Result<()> {
             let step = failure.step.map(|step| format!(" (step {step})")).unwrap_or_default();
             let seen = failure.detail.as_deref().map(|seen| format!(": {seen}")).unwrap_or_default();
             let label = screen.paint(Style::Red, "unreached:");
-            let text = screen.sanitized(&format!("{}{step}{seen}", failure.message)).replace('\n', "\n      ");
+            let text =
+                screen.sanitized(&format!("{}{step}{seen}", failure.message)).replace('\n', "\n      ");
             screen.print_line(&format!("    {label} {text}"))?;
             for hint in &failure.hints {
                 screen.print_line(&format!("      try {}", screen.sanitized(hint)))?;
@@ -211,7 +224,8 @@ impl DoctorSummary {
                 }
             }
             count.servers += file.servers.len();
-            let unreached = file.servers.iter().filter(|server| matches!(server.connect_report, Some(Err(_))));
+            let unreached =
+                file.servers.iter().filter(|server| matches!(server.connect_report, Some(Err(_))));
             count.unreached += unreached.count();
         }
         count

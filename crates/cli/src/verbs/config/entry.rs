@@ -110,7 +110,8 @@ impl ServerEntry {
                 entry.insert("command".to_owned(), json!(self.render_command(command, to)?));
                 if !args.is_empty() {
                     let numbered = args.iter().enumerate();
-                    let args = numbered.map(|(number, arg)| self.render_text(arg, &format!("args[{number}]"), to));
+                    let args =
+                        numbered.map(|(number, arg)| self.render_text(arg, &format!("args[{number}]"), to));
                     entry.insert("args".to_owned(), json!(args.collect::<Result<Vec<String>>>()?));
                 }
                 if !env.is_empty() {
@@ -163,7 +164,9 @@ impl ServerEntry {
         let beside = command.contains('/') && Path::new(command).is_relative() && !command.starts_with("${");
         let from_here = self.source.is_none() && beside && to.is_global;
         match std::path::absolute(command) {
-            Ok(path) if from_here => path.into_os_string().into_string().map_err(|_| not_utf8_error("the command")),
+            Ok(path) if from_here => {
+                path.into_os_string().into_string().map_err(|_| not_utf8_error("the command"))
+            }
             _ => self.render_text(command, "command", to),
         }
     }
@@ -182,7 +185,10 @@ impl ServerEntry {
         }
         let moved = self.source.as_ref().is_some_and(|from| config_root(&from.file) != config_root(to.file));
         if moved && Path::new(path).is_relative() && !path.starts_with("${") {
-            return Err(unsupported_entry(&format!("`{name}` is relative, and would lead elsewhere from there"), to));
+            return Err(unsupported_entry(
+                &format!("`{name}` is relative, and would lead elsewhere from there"),
+                to,
+            ));
         }
         translate(path, name, to)
     }
@@ -260,4 +266,5 @@ fn config_root(file: &Path) -> PathBuf {
 }
 
 /// What every host has, under the same or another name.
-const COMMON_FIELDS: [&str; 9] = ["type", "command", "args", "env", "envFile", "cwd", "url", "serverUrl", "headers"];
+const COMMON_FIELDS: [&str; 9] =
+    ["type", "command", "args", "env", "envFile", "cwd", "url", "serverUrl", "headers"];

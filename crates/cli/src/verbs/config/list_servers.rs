@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::secrets::{mask_args, mask_url};
-use crate::error::{ExitStatus, CliError, Result};
 use crate::console::{Console, Style};
-use crate::target::config_files::{self, ConfigFileError, ServerList, ConfigFile, ListedServer};
+use crate::error::{CliError, ExitStatus, Result};
+use crate::target::config_files::{self, ConfigFile, ConfigFileError, ListedServer, ServerList};
 use crate::target::hosts::ConfigDirs;
 
 /// List the servers of every known file
@@ -55,7 +55,8 @@ impl ListServers {
             }
         }
         if shown.iter().all(|(_, servers)| servers.as_ref().is_ok_and(Vec::is_empty)) && !self.json {
-            let places = ConfigDirs::from_env().all_locations().into_iter().map(|(place, _)| place.describe());
+            let places =
+                ConfigDirs::from_env().all_locations().into_iter().map(|(place, _)| place.describe());
             let looked: Vec<String> = places.collect();
             screen.note(&format!("no server is listed; looked in\n{}", looked.join("\n")));
         }
@@ -114,7 +115,11 @@ fn file_json(listing: &ServerList, servers: &Result<Vec<ServerSummary>, ConfigFi
     })
 }
 
-fn show_list(screen: &Console, listing: &ServerList, servers: &Result<Vec<ServerSummary>, ConfigFileError>) -> Result<()> {
+fn show_list(
+    screen: &Console,
+    listing: &ServerList,
+    servers: &Result<Vec<ServerSummary>, ConfigFileError>,
+) -> Result<()> {
     let heading = format!("{} ({})", listing.location.describe(), listing.hosts.join(", "));
     screen.print_line(&screen.paint(Style::Bold, &screen.sanitized(&heading)))?;
     let servers = match servers {
@@ -134,7 +139,11 @@ fn show_list(screen: &Console, listing: &ServerList, servers: &Result<Vec<Server
         screen.print_line(&line)?;
         if let Some(problem) = &server.problem {
             let label = screen.paint(Style::Red, "unusable:");
-            screen.print_line(&format!("  {:width$}  {label} {}", "", screen.sanitized(&problem.to_string())))?;
+            screen.print_line(&format!(
+                "  {:width$}  {label} {}",
+                "",
+                screen.sanitized(&problem.to_string())
+            ))?;
         }
     }
     Ok(())

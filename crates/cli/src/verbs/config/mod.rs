@@ -1,6 +1,7 @@
 //! `tsugite config`: the servers that hosts list in their own files.
 
 mod add;
+mod change_plan;
 mod checks;
 mod connect;
 mod doctor;
@@ -9,7 +10,6 @@ mod list_servers;
 mod references;
 mod remove;
 mod secrets;
-mod change_plan;
 
 use clap::{Args, Subcommand};
 

@@ -100,7 +100,8 @@ fn parse_reference(inside: &str) -> Option<Reference<'_>> {
 }
 
 /// What editors know, in the words of Cursor and VS Code.
-const EDITOR_VARIABLES: [&str; 5] = ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
+const EDITOR_VARIABLES: [&str; 5] =
+    ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
 
 #[cfg(test)]
 mod tests {

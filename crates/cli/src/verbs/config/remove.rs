@@ -4,12 +4,12 @@ use clap::Args;
 
 use super::change_plan::{ChangeKind, ChangePlan};
 use super::{ScopeOptions, parse_hosts, scope_option};
+use crate::console::Console;
 use crate::edit::Node;
 use crate::error::{CliError, Result};
 use crate::suggest::did_you_mean;
-use crate::console::Console;
 use crate::target::config_files::{self, ConfigFile};
-use crate::target::hosts::{ConfigDirs, OWN_HOST, ConfigLocation, Scope};
+use crate::target::hosts::{ConfigDirs, ConfigLocation, OWN_HOST, Scope};
 
 /// Remove a server from the files of hosts
 #[derive(Debug, Args)]
@@ -105,7 +105,8 @@ impl Remove {
                 continue;
             }
             seen.push(place.clone());
-            let opened = config_files::open(&place).map_err(|wrong| wrong.to_cli_error(&place).nothing_written())?;
+            let opened =
+                config_files::open(&place).map_err(|wrong| wrong.to_cli_error(&place).nothing_written())?;
             let there = match &opened {
                 None => "not there".to_owned(),
                 Some(opened) => match server_names(opened).len() {

@@ -90,7 +90,8 @@ impl Http {
         if self.session.is_none() {
             return Ok(());
         }
-        let response = Connection::connect(self.address).await.send(self.dressed(Request::new("DELETE"))).await;
+        let response =
+            Connection::connect(self.address).await.send(self.dressed(Request::new("DELETE"))).await;
         match response.status {
             200 | 204 => Ok(()),
             _ => Err(format!("the session does not end: {response:?}")),

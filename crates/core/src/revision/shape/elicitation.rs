@@ -6,7 +6,7 @@ use super::same_everywhere;
 use crate::protocol::elicitation::{
     CompleteParams, ElicitParams, ElicitResult, FieldValue, FormParams, UrlParams,
 };
-use crate::protocol::form::{Field, FieldKind, ChoiceOptions, TitledOption};
+use crate::protocol::form::{ChoiceOptions, Field, FieldKind, TitledOption};
 
 impl Translate for ElicitParams {
     fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {

@@ -25,7 +25,11 @@ impl Translate for ProgressParams {
 impl Translate for CancelledParams {
     fn downgrade(&mut self, _to: Revision) -> Result<(), UnsupportedByRevisionError> {
         // 2025-11-25 makes it optional in its schema and required in its prose for all but tasks.
-        if self.request_id.is_none() { Err(UnsupportedByRevisionError::MissingMember("requestId")) } else { Ok(()) }
+        if self.request_id.is_none() {
+            Err(UnsupportedByRevisionError::MissingMember("requestId"))
+        } else {
+            Ok(())
+        }
     }
 
     fn upgrade(&mut self, _from: Revision) {}

@@ -3,7 +3,7 @@
 use super::super::Revision::*;
 use super::super::{Revision, Translate, UnsupportedByRevisionError};
 use crate::protocol::content::SamplingBlock;
-use crate::protocol::sampling::{SamplingContent, CreateMessageParams, CreateMessageResult, SamplingMessage};
+use crate::protocol::sampling::{CreateMessageParams, CreateMessageResult, SamplingContent, SamplingMessage};
 
 impl Translate for CreateMessageParams {
     fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
@@ -43,7 +43,8 @@ impl Translate for CreateMessageResult {
     fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_blocks(&mut self.content, to)?;
         if to < V2025_11_25 {
-            let blocks = std::mem::replace(&mut self.content, SamplingContent::Multiple(Vec::new())).into_vec();
+            let blocks =
+                std::mem::replace(&mut self.content, SamplingContent::Multiple(Vec::new())).into_vec();
             self.content = SamplingContent::Single(merge_blocks(blocks));
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::super::{Revision, Translate, UnsupportedByRevisionError};
 use super::same_everywhere;
 use crate::jsonrpc::RawJson;
 use crate::protocol::tasks::{
-    CancelResult, GetResult, ListResult, PayloadResult, TaskFormat, StatusParams, Task, CreateTaskResult,
+    CancelResult, CreateTaskResult, GetResult, ListResult, PayloadResult, StatusParams, Task, TaskFormat,
     TaskParams, TaskStatus, UpdateParams,
 };
 
@@ -39,8 +39,12 @@ impl Translate for GetResult {
         }
         if to.is_stateless() {
             match self.task.status {
-                TaskStatus::Completed if self.result.is_none() => return Err(UnsupportedByRevisionError::MissingMember("result")),
-                TaskStatus::Failed if self.error.is_none() => return Err(UnsupportedByRevisionError::MissingMember("error")),
+                TaskStatus::Completed if self.result.is_none() => {
+                    return Err(UnsupportedByRevisionError::MissingMember("result"));
+                }
+                TaskStatus::Failed if self.error.is_none() => {
+                    return Err(UnsupportedByRevisionError::MissingMember("error"));
+                }
                 TaskStatus::InputRequired if self.input_requests.is_none() => {
                     return Err(UnsupportedByRevisionError::MissingMember("inputRequests"));
                 }

@@ -160,7 +160,9 @@ pub(super) fn infer_task_result(result: Raw<'_>, from: Revision) -> ResultType {
         action: Option<IgnoredAny>,
     }
     match result.read::<TaskMembers>() {
-        Ok(TaskMembers { task: Some(_), content: None, action: None }) if from.has_core_tasks() => ResultType::Task,
+        Ok(TaskMembers { task: Some(_), content: None, action: None }) if from.has_core_tasks() => {
+            ResultType::Task
+        }
         _ => ResultType::Complete,
     }
 }

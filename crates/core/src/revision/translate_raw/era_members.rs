@@ -41,7 +41,8 @@ pub(super) fn set_result_type(members: &mut EditableMembers<'_>, kind: ResultTyp
 /// Says that a result is not to be kept, unless it says for how long it may be.
 pub(super) fn add_cache_hints(members: &mut EditableMembers<'_>) -> bool {
     let mut changed = false;
-    for (quoted, name, value) in [("\"ttlMs\"", TTL_MS, "0"), ("\"cacheScope\"", CACHE_SCOPE, "\"private\"")] {
+    for (quoted, name, value) in [("\"ttlMs\"", TTL_MS, "0"), ("\"cacheScope\"", CACHE_SCOPE, "\"private\"")]
+    {
         match members.iter_mut().find(|member| member.has_name(name)) {
             Some(there) if there.value != "null" => continue,
             Some(there) => there.value = Cow::Borrowed(value),
@@ -78,7 +79,9 @@ pub(super) fn add_server_info(members: &mut EditableMembers<'_>, server: &Implem
 /// Takes away what only results of 2026-07-28 say.
 pub(super) fn strip_result(members: &mut EditableMembers<'_>, hints: bool) -> bool {
     let before = members.len();
-    members.retain(|member| !(member.has_name(RESULT_TYPE) || hints && (member.has_name(TTL_MS) || member.has_name(CACHE_SCOPE))));
+    members.retain(|member| {
+        !(member.has_name(RESULT_TYPE) || hints && (member.has_name(TTL_MS) || member.has_name(CACHE_SCOPE)))
+    });
     members.len() != before
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::super::{RpcError, Revision, code};
+use super::super::{Revision, RpcError, code};
 use crate::jsonrpc::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::jsonrpc::raw_members;
 use crate::jsonrpc::{ErrorObject, Raw, RawJson};

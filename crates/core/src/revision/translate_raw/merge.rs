@@ -13,7 +13,11 @@ use crate::jsonrpc::Raw;
 use crate::jsonrpc::raw_members::{self, EditableMembers, RawMember};
 
 /// The members of `original` with what changed from `untouched` to `translated`; `None` unless all are objects.
-pub(super) fn merge_objects<'a>(original: Raw<'a>, untouched: Raw<'a>, translated: Raw<'a>) -> Option<EditableMembers<'a>> {
+pub(super) fn merge_objects<'a>(
+    original: Raw<'a>,
+    untouched: Raw<'a>,
+    translated: Raw<'a>,
+) -> Option<EditableMembers<'a>> {
     let (original, untouched, translated) =
         (original.members()?, untouched.members()?, translated.members()?);
     let before: HashMap<_, _> = names_and_values(&untouched).collect();
@@ -66,7 +70,11 @@ fn merge_values<'a>(original: &'a str, untouched: &'a str, translated: &'a str) 
 }
 
 /// Items are paired by their place. Where some came or went, only those before and after that are.
-fn merge_arrays<'a>(original: &[&'a str], untouched: &[&'a str], translated: &[&'a str]) -> Vec<Cow<'a, str>> {
+fn merge_arrays<'a>(
+    original: &[&'a str],
+    untouched: &[&'a str],
+    translated: &[&'a str],
+) -> Vec<Cow<'a, str>> {
     if original.len() != untouched.len() {
         return translated.iter().map(|item| Cow::Borrowed(*item)).collect();
     }

@@ -19,12 +19,12 @@ mod unchanged;
 
 pub use error_code::translate_raw_error;
 
-use super::methods::{self, MethodKind, MethodInfo, MessageSender};
+use super::methods::{self, MessageSender, MethodInfo, MethodKind};
 use super::{Revision, UnsupportedByRevisionError};
 use crate::jsonrpc::raw_members::{self, EditableMembers, RawMember};
 use crate::jsonrpc::{Raw, RawJson};
 use crate::protocol::{Implementation, ResultType};
-use rules::{Translation, TranslateParams, Rule};
+use rules::{Rule, TranslateParams, Translation};
 
 /// The params of a request as `to` writes them, whoever sends it.
 ///
@@ -172,7 +172,11 @@ pub fn translate_raw_input_response(
 /// The row of a method, if any revision has it; fails when one has it and `to` does not.
 ///
 /// Who sends it does not matter here: what a server asks travels inside results on 2026-07-28.
-fn check_method(kind: MethodKind, method: &str, to: Revision) -> Result<Option<&'static MethodInfo>, UnsupportedByRevisionError> {
+fn check_method(
+    kind: MethodKind,
+    method: &str,
+    to: Revision,
+) -> Result<Option<&'static MethodInfo>, UnsupportedByRevisionError> {
     match methods::method_info(method).filter(|row| row.kind == kind) {
         Some(row) if to < row.since || to > row.until => Err(UnsupportedByRevisionError::Method(row.name)),
         row => Ok(row),
@@ -198,7 +202,11 @@ fn apply_change(
         return Ok(original.to_owned());
     }
     let merged = change.as_ref().and_then(|change| {
-        merge::merge_objects(original, Raw::from_validated(&change.before), Raw::from_validated(&change.after))
+        merge::merge_objects(
+            original,
+            Raw::from_validated(&change.before),
+            Raw::from_validated(&change.after),
+        )
     });
     let changed = merged.is_some();
     // What is no object has no members to fit.

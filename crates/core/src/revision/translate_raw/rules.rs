@@ -7,8 +7,8 @@ use super::unchanged;
 use crate::jsonrpc::raw_members::RawMember;
 use crate::jsonrpc::{JsonError, Raw};
 use crate::protocol::{
-    Method, NotificationMethod, Output, ResultType, cancellation, completion, discover, elicitation, lifecycle, logging,
-    ping, progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
+    Method, NotificationMethod, Output, ResultType, cancellation, completion, discover, elicitation,
+    lifecycle, logging, ping, progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
 };
 
 /// A value as its type writes it, before and after the rules.
@@ -33,13 +33,19 @@ impl<F> Rule<F> {
 
     /// Whether nothing is changed in what has these members, as far as they tell without being read. Saying no is never
     /// wrong, only slower.
-    pub(super) fn needs_no_change(&self, members: Option<&[RawMember<'_>]>, from: Revision, to: Revision) -> bool {
+    pub(super) fn needs_no_change(
+        &self,
+        members: Option<&[RawMember<'_>]>,
+        from: Revision,
+        to: Revision,
+    ) -> bool {
         self.is_same_in(from, to) || members.is_some_and(|members| (self.needs_no_change)(members, from, to))
     }
 }
 
 /// Gives `None` if nothing is changed, or if it cannot be read.
-pub(super) type TranslateParams = fn(Raw<'_>, Revision, Revision) -> Result<Option<Translation>, UnsupportedByRevisionError>;
+pub(super) type TranslateParams =
+    fn(Raw<'_>, Revision, Revision) -> Result<Option<Translation>, UnsupportedByRevisionError>;
 /// Gives the kind of the result as well; one that is not given is told from the result. What `needs_no_change` if it is complete is
 /// not read.
 pub(super) type TranslateResult = fn(
@@ -48,7 +54,8 @@ pub(super) type TranslateResult = fn(
     bool,
     Revision,
     Revision,
-) -> Result<(ResultType, Option<Translation>), UnsupportedByRevisionError>;
+)
+    -> Result<(ResultType, Option<Translation>), UnsupportedByRevisionError>;
 
 /// How a request is carried.
 pub(super) struct RequestRules {
@@ -75,7 +82,11 @@ pub(super) fn notification_rules(method: &str) -> Option<&'static NotificationRu
     NOTIFICATION_RULES.iter().find(|rules| rules.name == method)
 }
 
-fn translate_params<P>(params: Raw<'_>, from: Revision, to: Revision) -> Result<Option<Translation>, UnsupportedByRevisionError>
+fn translate_params<P>(
+    params: Raw<'_>,
+    from: Revision,
+    to: Revision,
+) -> Result<Option<Translation>, UnsupportedByRevisionError>
 where
     P: Translate + Serialize + serde::de::DeserializeOwned,
 {
@@ -93,7 +104,9 @@ fn translate_output<O: Output + Translate + InferResultType>(
     to: Revision,
 ) -> Result<(ResultType, Option<Translation>), UnsupportedByRevisionError> {
     let kind = match named {
-        Some(ResultType::InputRequired) if !to.is_stateless() => return Err(UnsupportedByRevisionError::InputRequired),
+        Some(ResultType::InputRequired) if !to.is_stateless() => {
+            return Err(UnsupportedByRevisionError::InputRequired);
+        }
         Some(kind) => kind,
         None if O::is_same_in(from, to) => ResultType::Complete,
         None => O::infer_result_type(result, from),
@@ -156,7 +169,10 @@ const fn for_notification<N: NotificationMethod>() -> NotificationRules
 where
     N::Params: Translate,
 {
-    NotificationRules { name: N::NAME, params: rule_for::<N::Params, TranslateParams>(translate_params::<N::Params>) }
+    NotificationRules {
+        name: N::NAME,
+        params: rule_for::<N::Params, TranslateParams>(translate_params::<N::Params>),
+    }
 }
 
 static REQUEST_RULES: [RequestRules; 23] = [
@@ -219,12 +235,16 @@ mod tests {
     }
 
     /// What `needs_no_change` spares to be read is what the rules leave alone.
-    fn assert_skipped_unchanged<T>(texts: &[&str], stays: fn(&[RawMember<'_>], Revision, Revision) -> bool) -> usize
+    fn assert_skipped_unchanged<T>(
+        texts: &[&str],
+        stays: fn(&[RawMember<'_>], Revision, Revision) -> bool,
+    ) -> usize
     where
         T: Translate + Serialize + serde::de::DeserializeOwned,
     {
         let mut spared = 0;
-        for (text, from, to) in texts.iter().flat_map(|text| revision_pairs().map(move |(from, to)| (text, from, to)))
+        for (text, from, to) in
+            texts.iter().flat_map(|text| revision_pairs().map(move |(from, to)| (text, from, to)))
         {
             let members = Raw::from_validated(text).members().unwrap();
             if !T::is_same_in(from, to) && stays(&members, from, to) {
@@ -266,7 +286,10 @@ mod tests {
         for (from, to) in [(newest_two[0], newest_two[1]), (newest_two[1], newest_two[0])] {
             for text in &results[..2] {
                 let members = Raw::from_validated(text).members();
-                assert!(request_rules("tools/call").unwrap().output.needs_no_change(members.as_deref(), from, to), "{text}");
+                assert!(
+                    request_rules("tools/call").unwrap().output.needs_no_change(members.as_deref(), from, to),
+                    "{text}"
+                );
             }
         }
     }

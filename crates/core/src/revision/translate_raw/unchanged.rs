@@ -16,6 +16,8 @@ pub(super) fn call_params_unchanged(members: &[RawMember<'_>], _from: Revision, 
 /// Whether the rules leave the complete result of a call alone that has these members. Between the newest two, only
 /// structured content differs.
 pub(super) fn call_result_unchanged(members: &[RawMember<'_>], from: Revision, to: Revision) -> bool {
-    let odd = |member: &RawMember<'_>| member.has_name("structuredContent") && !Raw::from_validated(member.value).is_object();
+    let odd = |member: &RawMember<'_>| {
+        member.has_name("structuredContent") && !Raw::from_validated(member.value).is_object()
+    };
     from >= V2025_11_25 && to >= V2025_11_25 && (to.is_stateless() || !members.iter().any(odd))
 }

@@ -1,6 +1,6 @@
 //! GET and DELETE, which only the handshake era has.
 
-use super::{HttpError, RequestHeaders, HttpPolicy, SessionHeader, VersionHeader};
+use super::{HttpError, HttpPolicy, RequestHeaders, SessionHeader, VersionHeader};
 use crate::revision::Revision;
 
 /// What to do with a GET on the endpoint.
@@ -26,7 +26,12 @@ pub enum DeleteDecision {
 }
 
 /// The decision for a GET. `resumes` says that `Last-Event-ID` is there.
-pub fn decide_get(policy: &HttpPolicy, head: &RequestHeaders<'_>, accepts_events: bool, resumes: bool) -> GetDecision {
+pub fn decide_get(
+    policy: &HttpPolicy,
+    head: &RequestHeaders<'_>,
+    accepts_events: bool,
+    resumes: bool,
+) -> GetDecision {
     match session_revision(policy, head) {
         Err(denial) => GetDecision::Reject(denial),
         Ok(_) if !accepts_events => GetDecision::Reject(HttpError::invalid_request(
@@ -58,7 +63,11 @@ pub fn decide_http_sse(policy: &HttpPolicy) -> Result<(), HttpError> {
     if policy.http_sse && !policy.served.handshake().is_empty() {
         return Ok(());
     }
-    Err(HttpError::invalid_request(404, "The HTTP+SSE transport is not served here", Revision::NEWEST_HANDSHAKE))
+    Err(HttpError::invalid_request(
+        404,
+        "The HTTP+SSE transport is not served here",
+        Revision::NEWEST_HANDSHAKE,
+    ))
 }
 
 fn session_revision(policy: &HttpPolicy, head: &RequestHeaders<'_>) -> Result<Revision, HttpError> {

@@ -4,18 +4,18 @@
 //! a request of the stateless era then [climbs](climb) a ladder of checks. All of them are functions from what arrived to
 //! what to do, so that each row of the table is a test.
 
-mod stateless_checks;
 mod get_delete;
 mod post;
+mod stateless_checks;
 #[cfg(test)]
 mod tests;
 
-pub use stateless_checks::{MirrorHeaders, check_stateless_headers};
 pub use get_delete::{DeleteDecision, GetDecision, decide_delete, decide_get, decide_http_sse};
 pub use post::{PostDecision, decide_post, decide_post_request};
+pub use stateless_checks::{MirrorHeaders, check_stateless_headers};
 
 use crate::jsonrpc::code;
-use crate::revision::{RpcError, Revision, Revisions, code as refusal_code};
+use crate::revision::{Revision, Revisions, RpcError, code as refusal_code};
 
 /// A header that may stand once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

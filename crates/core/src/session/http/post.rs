@@ -3,12 +3,12 @@
 //! Row numbers are those of the decision table in ARCHITECTURE.md.
 
 use super::super::request_meta::{ClaimedVersion, RequestMeta};
-use super::{HttpError, RequestHeaders, OptionalHeader, HttpPolicy, SessionHeader, VersionHeader};
+use super::{HttpError, HttpPolicy, OptionalHeader, RequestHeaders, SessionHeader, VersionHeader};
 use crate::jsonrpc::{Batch, Incoming, Message, Request};
 use crate::protocol::discover::Discover;
 use crate::protocol::lifecycle::Initialize;
 use crate::protocol::{Method, meta};
-use crate::revision::{RpcError, Revision, canonical_method};
+use crate::revision::{Revision, RpcError, canonical_method};
 
 /// What to do with a POST.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,8 @@ pub fn decide_post(policy: &HttpPolicy, head: &RequestHeaders<'_>, body: &Incomi
             Err(error) => Err(HttpError::for_newest(400, RpcError::invalid_params(&error))),
         },
         Incoming::Single(Message::Notification(notice)) => {
-            let claims = RequestMeta::from_params(notice.params()).is_ok_and(|peek| claims_stateless(&peek.claimed_version()));
+            let claims = RequestMeta::from_params(notice.params())
+                .is_ok_and(|peek| claims_stateless(&peek.claimed_version()));
             decide_notification(policy, head, claims)
         }
         Incoming::Single(Message::Response(_)) => decide_response(policy, head),
@@ -55,7 +56,12 @@ pub fn decide_post(policy: &HttpPolicy, head: &RequestHeaders<'_>, body: &Incomi
 }
 
 /// The same for a request whose params were looked at already.
-pub fn decide_post_request(policy: &HttpPolicy, head: &RequestHeaders<'_>, request: &Request<'_>, peek: &RequestMeta<'_>) -> PostDecision {
+pub fn decide_post_request(
+    policy: &HttpPolicy,
+    head: &RequestHeaders<'_>,
+    request: &Request<'_>,
+    peek: &RequestMeta<'_>,
+) -> PostDecision {
     decide_request(policy, head, request, peek).unwrap_or_else(PostDecision::Reject)
 }
 
@@ -66,9 +72,13 @@ fn decide_request(
     peek: &RequestMeta<'_>,
 ) -> Result<PostDecision, HttpError> {
     match peek.claimed_version() {
-        ClaimedVersion::Malformed => Err(HttpError::for_newest(400, peek.check_client_meta().err().unwrap_or(RpcError::Internal))),
+        ClaimedVersion::Malformed => {
+            Err(HttpError::for_newest(400, peek.check_client_meta().err().unwrap_or(RpcError::Internal)))
+        }
         claim if claims_stateless(&claim) => {
-            let ClaimedVersion::Version(claimed) = claim else { return Err(HttpError::for_newest(400, RpcError::Internal)) };
+            let ClaimedVersion::Version(claimed) = claim else {
+                return Err(HttpError::for_newest(400, RpcError::Internal));
+            };
             decide_stateless(policy, head, &claimed)
         }
         // Row 7: a claim of an older version does not make it stateless.
@@ -84,12 +94,18 @@ fn claims_stateless(claim: &ClaimedVersion<'_>) -> bool {
     }
 }
 
-fn decide_stateless(policy: &HttpPolicy, head: &RequestHeaders<'_>, claimed: &str) -> Result<PostDecision, HttpError> {
+fn decide_stateless(
+    policy: &HttpPolicy,
+    head: &RequestHeaders<'_>,
+    claimed: &str,
+) -> Result<PostDecision, HttpError> {
     let mismatch = |text: &'static str| HttpError::for_newest(400, RpcError::HeaderMismatch(text.into()));
     match head.version {
         // Row 4.
         OptionalHeader::Absent => Err(mismatch("`MCP-Protocol-Version` is missing")),
-        OptionalHeader::Ambiguous => Err(mismatch("`MCP-Protocol-Version` stands there more than once or is not text")),
+        OptionalHeader::Ambiguous => {
+            Err(mismatch("`MCP-Protocol-Version` stands there more than once or is not text"))
+        }
         // Row 5: before asking whether either is served.
         OptionalHeader::Present(header) if header.trim_ascii() != claimed => {
             Err(mismatch("`MCP-Protocol-Version` differs from the version in `_meta`"))
@@ -129,14 +145,20 @@ fn decide_handshake(
                 HttpError::new(400, RpcError::InvalidParams(text.into()), Revision::NEWEST_HANDSHAKE)
             })?;
             let agreed = served.negotiate(offered);
-            agreed.map(PostDecision::Initialize).ok_or_else(|| HttpError::unsupported_version(offered, served, Revision::NEWEST))
+            agreed
+                .map(PostDecision::Initialize)
+                .ok_or_else(|| HttpError::unsupported_version(offered, served, Revision::NEWEST))
         }
         _ => resolve_session(policy, head, &version),
     }
 }
 
 /// Rows 10 to 13, and 17 and 18: which revision governs what names no version of its own.
-fn resolve_session(policy: &HttpPolicy, head: &RequestHeaders<'_>, version: &VersionHeader<'_>) -> Result<PostDecision, HttpError> {
+fn resolve_session(
+    policy: &HttpPolicy,
+    head: &RequestHeaders<'_>,
+    version: &VersionHeader<'_>,
+) -> Result<PostDecision, HttpError> {
     match (head.session, version) {
         // Row 11.
         (SessionHeader::Unknown, _) => Err(HttpError::session_not_found()),
@@ -153,18 +175,27 @@ fn resolve_session(policy: &HttpPolicy, head: &RequestHeaders<'_>, version: &Ver
             Revision::NEWEST_HANDSHAKE,
         )),
         // Row 13.
-        (SessionHeader::Absent, VersionHeader::Handshake(revision)) => Ok(PostDecision::Sessionless(*revision)),
+        (SessionHeader::Absent, VersionHeader::Handshake(revision)) => {
+            Ok(PostDecision::Sessionless(*revision))
+        }
         (SessionHeader::Absent, _) if policy.served.contains(Revision::HTTP_DEFAULT) => {
             Ok(PostDecision::Sessionless(Revision::HTTP_DEFAULT))
         }
-        (SessionHeader::Absent, _) => {
-            Err(HttpError::unsupported_version(Revision::HTTP_DEFAULT.as_str(), policy.served, Revision::NEWEST_HANDSHAKE))
-        }
+        (SessionHeader::Absent, _) => Err(HttpError::unsupported_version(
+            Revision::HTTP_DEFAULT.as_str(),
+            policy.served,
+            Revision::NEWEST_HANDSHAKE,
+        )),
     }
 }
 
 /// Row 25: nothing but the stateless era is served.
-fn handshake_unsupported(policy: &HttpPolicy, version: &VersionHeader<'_>, method: &str, peek: &RequestMeta<'_>) -> HttpError {
+fn handshake_unsupported(
+    policy: &HttpPolicy,
+    version: &VersionHeader<'_>,
+    method: &str,
+    peek: &RequestMeta<'_>,
+) -> HttpError {
     if method == Initialize::NAME {
         let offered = peek.offered_version().unwrap_or_default();
         return HttpError::unsupported_version(offered, policy.served, Revision::NEWEST);
@@ -173,20 +204,30 @@ fn handshake_unsupported(policy: &HttpPolicy, version: &VersionHeader<'_>, metho
         VersionHeader::Unsupported(text) => text,
         VersionHeader::Handshake(revision) => revision.as_str(),
         _ => {
-            return HttpError::for_newest(400, RpcError::HeaderMismatch("`MCP-Protocol-Version` is missing".into()));
+            return HttpError::for_newest(
+                400,
+                RpcError::HeaderMismatch("`MCP-Protocol-Version` is missing".into()),
+            );
         }
     };
     HttpError::unsupported_version(requested, policy.served, Revision::NEWEST)
 }
 
-fn decide_notification(policy: &HttpPolicy, head: &RequestHeaders<'_>, claims: bool) -> Result<PostDecision, HttpError> {
+fn decide_notification(
+    policy: &HttpPolicy,
+    head: &RequestHeaders<'_>,
+    claims: bool,
+) -> Result<PostDecision, HttpError> {
     let version = VersionHeader::parse(head.version, policy.served);
     // Row 16.
     if claims || matches!(version, VersionHeader::Stateless) {
         return Ok(PostDecision::Accept);
     }
     if policy.served.handshake().is_empty() {
-        return Err(HttpError::for_newest(400, RpcError::HeaderMismatch("`MCP-Protocol-Version` is missing".into())));
+        return Err(HttpError::for_newest(
+            400,
+            RpcError::HeaderMismatch("`MCP-Protocol-Version` is missing".into()),
+        ));
     }
     resolve_session(policy, head, &version)
 }
@@ -208,7 +249,11 @@ fn decide_response(policy: &HttpPolicy, head: &RequestHeaders<'_>) -> Result<Pos
     }
 }
 
-fn decide_batch(policy: &HttpPolicy, head: &RequestHeaders<'_>, batch: &Batch<'_>) -> Result<PostDecision, HttpError> {
+fn decide_batch(
+    policy: &HttpPolicy,
+    head: &RequestHeaders<'_>,
+    batch: &Batch<'_>,
+) -> Result<PostDecision, HttpError> {
     let refuse = |text| Err(HttpError::invalid_request(400, text, Revision::NEWEST_HANDSHAKE));
     let no_batch = "Invalid request: only 2025-03-26 has batches";
     // Row 2.
@@ -224,8 +269,12 @@ fn decide_batch(policy: &HttpPolicy, head: &RequestHeaders<'_>, batch: &Batch<'_
     }
     // Row 1.
     match resolve_session(policy, head, &version)? {
-        PostDecision::InSession(revision) if revision.has_batches() => Ok(PostDecision::Batch { revision, in_session: true }),
-        PostDecision::Sessionless(revision) if revision.has_batches() => Ok(PostDecision::Batch { revision, in_session: false }),
+        PostDecision::InSession(revision) if revision.has_batches() => {
+            Ok(PostDecision::Batch { revision, in_session: true })
+        }
+        PostDecision::Sessionless(revision) if revision.has_batches() => {
+            Ok(PostDecision::Batch { revision, in_session: false })
+        }
         _ => refuse(no_batch),
     }
 }

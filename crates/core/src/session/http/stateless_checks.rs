@@ -7,7 +7,7 @@ use super::super::header;
 use super::super::request_meta::RequestMeta;
 use super::{HttpError, OptionalHeader};
 use crate::jsonrpc::Request;
-use crate::revision::{RpcError, Revision, canonical_method};
+use crate::revision::{Revision, RpcError, canonical_method};
 
 /// The headers that mirror the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -70,10 +70,19 @@ fn row_1_an_array_on_2025_03_26_is_a_batch() {
     for opening in ["initialize", "mcp/initialize"] {
         let mut body = initialize("2025-03-26");
         body["method"] = json!(opening);
-        assert_eq!(rejection(post(&alone, request_headers(None, SessionHeader::Absent), &json!([body]))), (400, -32600));
+        assert_eq!(
+            rejection(post(&alone, request_headers(None, SessionHeader::Absent), &json!([body]))),
+            (400, -32600)
+        );
     }
-    assert_eq!(rejection(post(&policy_for_all(), request_headers(None, SessionHeader::Unknown), &batch)).0, 404);
-    assert_eq!(rejection(post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &batch)).0, 400);
+    assert_eq!(
+        rejection(post(&policy_for_all(), request_headers(None, SessionHeader::Unknown), &batch)).0,
+        404
+    );
+    assert_eq!(
+        rejection(post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &batch)).0,
+        400
+    );
 }
 
 #[test]
@@ -98,12 +107,19 @@ fn row_2_any_other_array_is_refused() {
 fn row_3_a_served_claim_with_an_equal_header_is_stateless() {
     // VER-027; SESS-014: a session id means nothing there.
     for session in [SessionHeader::Absent, SessionHeader::Unknown, SessionHeader::Known(V2025_11_25)] {
-        let decision = post(&policy_for_all(), request_headers(Some(MODERN), session), &stateless_request(MODERN, "tools/list"));
+        let decision = post(
+            &policy_for_all(),
+            request_headers(Some(MODERN), session),
+            &stateless_request(MODERN, "tools/list"),
+        );
         assert_eq!(decision, PostDecision::Stateless(V2026_07_28));
     }
     // HTTP-058: blanks around the value are not part of it.
-    let decision =
-        post(&policy_for_all(), request_headers(Some(" 2026-07-28\t"), SessionHeader::Absent), &stateless_request(MODERN, "tools/list"));
+    let decision = post(
+        &policy_for_all(),
+        request_headers(Some(" 2026-07-28\t"), SessionHeader::Absent),
+        &stateless_request(MODERN, "tools/list"),
+    );
     assert_eq!(decision, PostDecision::Stateless(V2026_07_28));
 }
 
@@ -111,7 +127,11 @@ fn row_3_a_served_claim_with_an_equal_header_is_stateless() {
 fn row_4_a_claim_without_the_header_is_a_mismatch() {
     // HTTP-055
     for version in [MODERN, "2030-01-01"] {
-        let decision = post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &stateless_request(version, "tools/list"));
+        let decision = post(
+            &policy_for_all(),
+            request_headers(None, SessionHeader::Absent),
+            &stateless_request(version, "tools/list"),
+        );
         assert_eq!(rejection(decision), (400, -32020));
     }
 }
@@ -120,19 +140,28 @@ fn row_4_a_claim_without_the_header_is_a_mismatch() {
 fn row_5_a_claim_that_differs_from_the_header_is_a_mismatch_served_or_not() {
     // HTTP-047, HTTP-054
     for (claim, header) in [("v999.0.0", MODERN), (MODERN, "2025-11-25"), (MODERN, "v999.0.0")] {
-        let decision =
-            post(&policy_for_all(), request_headers(Some(header), SessionHeader::Absent), &stateless_request(claim, "tools/list"));
+        let decision = post(
+            &policy_for_all(),
+            request_headers(Some(header), SessionHeader::Absent),
+            &stateless_request(claim, "tools/list"),
+        );
         assert_eq!(rejection(decision), (400, -32020));
     }
     let twice = RequestHeaders { version: OptionalHeader::Ambiguous, session: SessionHeader::Absent };
-    assert_eq!(rejection(post(&policy_for_all(), twice, &stateless_request(MODERN, "tools/list"))), (400, -32020));
+    assert_eq!(
+        rejection(post(&policy_for_all(), twice, &stateless_request(MODERN, "tools/list"))),
+        (400, -32020)
+    );
 }
 
 #[test]
 fn row_6_a_claim_nobody_serves_is_told_what_is_served() {
     // VER-009, VER-010
-    let decision =
-        post(&policy_for_all(), request_headers(Some("2030-01-01"), SessionHeader::Absent), &stateless_request("2030-01-01", "tools/list"));
+    let decision = post(
+        &policy_for_all(),
+        request_headers(Some("2030-01-01"), SessionHeader::Absent),
+        &stateless_request("2030-01-01", "tools/list"),
+    );
     let PostDecision::Reject(denial) = decision else { panic!() };
     let error = denial.error.to_error_object(denial.revision);
     assert_eq!((denial.status, error.code), (400, -32022));
@@ -140,18 +169,29 @@ fn row_6_a_claim_nobody_serves_is_told_what_is_served() {
     assert_eq!(data["requested"], "2030-01-01");
     assert_eq!(data["supported"][0], MODERN);
     let legacy = HttpPolicy::new(Revisions::ALL.handshake());
-    let decision = post(&legacy, request_headers(Some(MODERN), SessionHeader::Absent), &stateless_request(MODERN, "tools/list"));
+    let decision = post(
+        &legacy,
+        request_headers(Some(MODERN), SessionHeader::Absent),
+        &stateless_request(MODERN, "tools/list"),
+    );
     assert_eq!(rejection(decision), (400, -32022));
 }
 
 #[test]
 fn row_7_a_claim_of_an_older_version_is_ignored() {
     let session = SessionHeader::Known(V2025_06_18);
-    let decision = post(&policy_for_all(), request_headers(Some("2025-06-18"), session), &stateless_request("2025-06-18", "tools/list"));
+    let decision = post(
+        &policy_for_all(),
+        request_headers(Some("2025-06-18"), session),
+        &stateless_request("2025-06-18", "tools/list"),
+    );
     assert_eq!(decision, PostDecision::InSession(V2025_06_18));
     let mut body = stateless_request("2025-06-18", "initialize");
     body["params"]["protocolVersion"] = json!("2025-06-18");
-    assert_eq!(post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &body), PostDecision::Initialize(V2025_06_18));
+    assert_eq!(
+        post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &body),
+        PostDecision::Initialize(V2025_06_18)
+    );
 }
 
 #[test]
@@ -170,7 +210,10 @@ fn row_8_a_stateless_header_without_a_claim_lacks_its_keys() {
     }
     let mut malformed = stateless_request(MODERN, "tools/list");
     malformed["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(7);
-    assert_eq!(rejection(post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &malformed)), (400, -32602));
+    assert_eq!(
+        rejection(post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &malformed)),
+        (400, -32602)
+    );
 }
 
 #[test]
@@ -180,13 +223,26 @@ fn row_9_initialize_agrees_on_a_revision_with_a_handshake() {
         [("2024-11-05", V2024_11_05), ("2025-06-18", V2025_06_18), (MODERN, V2025_11_25), ("x", V2025_11_25)]
     {
         for session in [SessionHeader::Absent, SessionHeader::Unknown, SessionHeader::Known(V2025_06_18)] {
-            assert_eq!(post(&policy_for_all(), request_headers(None, session), &initialize(offered)), PostDecision::Initialize(agreed));
+            assert_eq!(
+                post(&policy_for_all(), request_headers(None, session), &initialize(offered)),
+                PostDecision::Initialize(agreed)
+            );
         }
     }
     let mut alias = initialize("2025-06-18");
     alias["method"] = json!("mcp/initialize");
-    assert_eq!(post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &alias), PostDecision::Initialize(V2025_06_18));
-    assert_eq!(rejection(post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &request("initialize"))), (400, -32602));
+    assert_eq!(
+        post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &alias),
+        PostDecision::Initialize(V2025_06_18)
+    );
+    assert_eq!(
+        rejection(post(
+            &policy_for_all(),
+            request_headers(None, SessionHeader::Absent),
+            &request("initialize")
+        )),
+        (400, -32602)
+    );
 }
 
 #[test]
@@ -194,10 +250,21 @@ fn row_10_a_request_in_a_session_is_served_by_the_sessions_revision() {
     // VER-028; HTTP-044: but not with a version nobody serves.
     let session = SessionHeader::Known(V2025_06_18);
     for version in [None, Some("2025-06-18"), Some("2025-11-25")] {
-        assert_eq!(post(&policy_for_all(), request_headers(version, session), &request("tools/list")), PostDecision::InSession(V2025_06_18));
+        assert_eq!(
+            post(&policy_for_all(), request_headers(version, session), &request("tools/list")),
+            PostDecision::InSession(V2025_06_18)
+        );
     }
     for version in ["2030-01-01", "", "x\"y"] {
-        assert_eq!(rejection(post(&policy_for_all(), request_headers(Some(version), session), &request("tools/list"))).0, 400);
+        assert_eq!(
+            rejection(post(
+                &policy_for_all(),
+                request_headers(Some(version), session),
+                &request("tools/list")
+            ))
+            .0,
+            400
+        );
     }
     let twice = RequestHeaders { version: OptionalHeader::Ambiguous, session };
     assert_eq!(rejection(post(&policy_for_all(), twice, &request("tools/list"))).0, 400);
@@ -207,9 +274,29 @@ fn row_10_a_request_in_a_session_is_served_by_the_sessions_revision() {
 fn row_11_a_session_that_is_not_there_is_not_found() {
     // SESS-008
     for version in [None, Some("2025-06-18")] {
-        assert_eq!(rejection(post(&policy_for_all(), request_headers(version, SessionHeader::Unknown), &request("tools/list"))).0, 404);
-        assert_eq!(rejection(post(&policy_for_all(), request_headers(version, SessionHeader::Unknown), &notification())).0, 404);
-        assert_eq!(rejection(post(&policy_for_all(), request_headers(version, SessionHeader::Unknown), &response())).0, 404);
+        assert_eq!(
+            rejection(post(
+                &policy_for_all(),
+                request_headers(version, SessionHeader::Unknown),
+                &request("tools/list")
+            ))
+            .0,
+            404
+        );
+        assert_eq!(
+            rejection(post(
+                &policy_for_all(),
+                request_headers(version, SessionHeader::Unknown),
+                &notification()
+            ))
+            .0,
+            404
+        );
+        assert_eq!(
+            rejection(post(&policy_for_all(), request_headers(version, SessionHeader::Unknown), &response()))
+                .0,
+            404
+        );
     }
 }
 
@@ -236,19 +323,30 @@ fn row_13_without_sessions_a_request_stands_alone() {
         assert_eq!(decision, PostDecision::Sessionless(revision));
     }
     assert_eq!(
-        rejection(post(&policy, request_headers(Some("1999-01-01"), SessionHeader::Absent), &request("tools/list"))).0,
+        rejection(post(
+            &policy,
+            request_headers(Some("1999-01-01"), SessionHeader::Absent),
+            &request("tools/list")
+        ))
+        .0,
         400
     );
     let mut newer = policy;
     newer.served = Revisions::ALL.without(V2025_03_26);
-    assert_eq!(rejection(post(&newer, request_headers(None, SessionHeader::Absent), &request("tools/list"))).0, 400);
+    assert_eq!(
+        rejection(post(&newer, request_headers(None, SessionHeader::Absent), &request("tools/list"))).0,
+        400
+    );
 }
 
 #[test]
 fn row_14_discover_without_a_claim_lacks_its_keys() {
     for method in ["server/discover", "mcp/discover"] {
         for session in [SessionHeader::Absent, SessionHeader::Known(V2025_11_25)] {
-            assert_eq!(rejection(post(&policy_for_all(), request_headers(None, session), &request(method))), (400, -32602));
+            assert_eq!(
+                rejection(post(&policy_for_all(), request_headers(None, session), &request(method))),
+                (400, -32602)
+            );
         }
     }
 }
@@ -291,27 +389,41 @@ fn row_16_a_stateless_notification_is_accepted_whatever_it_says() {
 
 #[test]
 fn row_17_a_notification_in_a_session_belongs_to_it() {
-    let decision = post(&policy_for_all(), request_headers(None, SessionHeader::Known(V2025_11_25)), &notification());
+    let decision =
+        post(&policy_for_all(), request_headers(None, SessionHeader::Known(V2025_11_25)), &notification());
     assert_eq!(decision, PostDecision::InSession(V2025_11_25));
 }
 
 #[test]
 fn row_18_a_notification_without_sessions_stands_alone() {
-    let decision = post(&policy_for_all().without_sessions(), request_headers(None, SessionHeader::Absent), &notification());
+    let decision = post(
+        &policy_for_all().without_sessions(),
+        request_headers(None, SessionHeader::Absent),
+        &notification(),
+    );
     assert_eq!(decision, PostDecision::Sessionless(V2025_03_26));
 }
 
 #[test]
 fn row_19_an_answer_in_a_session_is_handed_on() {
-    assert_eq!(post(&policy_for_all(), request_headers(None, SessionHeader::Known(V2025_11_25)), &response()), PostDecision::DeliverResponse);
+    assert_eq!(
+        post(&policy_for_all(), request_headers(None, SessionHeader::Known(V2025_11_25)), &response()),
+        PostDecision::DeliverResponse
+    );
 }
 
 #[test]
 fn row_20_an_answer_to_nothing_is_refused() {
     // JRPC-040
     let policy = policy_for_all();
-    assert_eq!(rejection(post(&policy, request_headers(Some(MODERN), SessionHeader::Absent), &response())), (400, -32600));
-    assert_eq!(rejection(post(&policy, request_headers(None, SessionHeader::Absent), &response())), (400, -32600));
+    assert_eq!(
+        rejection(post(&policy, request_headers(Some(MODERN), SessionHeader::Absent), &response())),
+        (400, -32600)
+    );
+    assert_eq!(
+        rejection(post(&policy, request_headers(None, SessionHeader::Absent), &response())),
+        (400, -32600)
+    );
     let session = SessionHeader::Known(V2025_11_25);
     assert_eq!(rejection(post(&policy, request_headers(Some(MODERN), session), &response())), (400, -32600));
 }
@@ -336,7 +448,13 @@ fn row_21_a_get_in_a_session_opens_or_resumes_a_stream() {
     assert_eq!(get_status(decide_get(&policy_for_all(), &session, false, false)), 406);
     assert_eq!(get_status(get(&policy_for_all(), request_headers(None, SessionHeader::Absent))), 400);
     assert_eq!(get_status(get(&policy_for_all(), request_headers(None, SessionHeader::Unknown))), 404);
-    assert_eq!(get_status(get(&policy_for_all(), request_headers(Some("1999-01-01"), SessionHeader::Known(V2025_06_18)))), 400);
+    assert_eq!(
+        get_status(get(
+            &policy_for_all(),
+            request_headers(Some("1999-01-01"), SessionHeader::Known(V2025_06_18))
+        )),
+        400
+    );
 }
 
 #[test]
@@ -355,7 +473,9 @@ fn row_23_the_stateless_era_knows_neither_get_nor_delete() {
     let modern = request_headers(Some(MODERN), SessionHeader::Known(V2025_11_25));
     let bare = request_headers(None, SessionHeader::Absent);
     let only = HttpPolicy::new(Revisions::ALL.stateless());
-    for (policy, head) in [(policy_for_all(), modern), (only, bare), (policy_for_all().without_sessions(), bare)] {
+    for (policy, head) in
+        [(policy_for_all(), modern), (only, bare), (policy_for_all().without_sessions(), bare)]
+    {
         assert_eq!(get_status(get(&policy, head)), 405);
         let DeleteDecision::Reject(denial) = decide_delete(&policy, &head) else { panic!() };
         assert_eq!(denial.status, 405);
@@ -386,9 +506,13 @@ fn row_25_a_server_without_handshake_names_the_versions_it_serves() {
     let PostDecision::Reject(denial) = decision else { panic!() };
     let data: Value = denial.error.to_error_object(denial.revision).data.unwrap().read().unwrap();
     assert_eq!((denial.status, &data["supported"]), (400, &json!([MODERN])));
-    assert_eq!(rejection(post(&only, request_headers(None, SessionHeader::Absent), &request("tools/list"))), (400, -32020));
+    assert_eq!(
+        rejection(post(&only, request_headers(None, SessionHeader::Absent), &request("tools/list"))),
+        (400, -32020)
+    );
     for version in ["2025-06-18", "1999-01-01"] {
-        let decision = post(&only, request_headers(Some(version), SessionHeader::Absent), &request("tools/list"));
+        let decision =
+            post(&only, request_headers(Some(version), SessionHeader::Absent), &request("tools/list"));
         assert_eq!(rejection(decision), (400, -32022));
     }
 }
@@ -402,7 +526,8 @@ fn check_headers(
 ) -> Result<(), HttpError> {
     use crate::jsonrpc::{Incoming, Message};
     let text = body.to_string();
-    let Ok(Incoming::Single(Message::Request(request))) = parse(text.as_bytes(), &MessageLimits::default()) else {
+    let Ok(Incoming::Single(Message::Request(request))) = parse(text.as_bytes(), &MessageLimits::default())
+    else {
         panic!()
     };
     let header = |value: Option<&'static str>| value.map_or(OptionalHeader::Absent, OptionalHeader::Present);
@@ -433,14 +558,20 @@ fn step_1_the_sender_must_say_who_it_is() {
     assert_eq!(header_rejection(check_headers(&body, None, None, |_| true)), (400, -32602));
     let mut body = call("add");
     body["params"]["_meta"]["io.modelcontextprotocol/clientInfo"] = json!("me");
-    assert_eq!(header_rejection(check_headers(&body, Some("tools/call"), Some("add"), |_| true)), (400, -32602));
+    assert_eq!(
+        header_rejection(check_headers(&body, Some("tools/call"), Some("add"), |_| true)),
+        (400, -32602)
+    );
 }
 
 #[test]
 fn step_3_the_method_header_must_equal_the_method() {
     // HTTP-054, HTTP-055, HTTP-057 with regard to case, HTTP-058
     for header in [None, Some("tools/list"), Some("Tools/Call"), Some("")] {
-        assert_eq!(header_rejection(check_headers(&call("add"), header, Some("add"), |_| true)), (400, -32020));
+        assert_eq!(
+            header_rejection(check_headers(&call("add"), header, Some("add"), |_| true)),
+            (400, -32020)
+        );
     }
     assert!(check_headers(&call("add"), Some(" tools/call "), Some("add"), |_| true).is_ok());
 }
@@ -459,10 +590,15 @@ fn step_4_the_name_header_must_equal_the_name() {
     assert!(check_headers(&call("継手"), Some("tools/call"), Some("=?base64?57aZ5omL?="), |_| true).is_ok());
     let mut read = stateless_request(MODERN, "resources/read");
     read["params"]["uri"] = json!("file:///a");
-    assert_eq!(header_rejection(check_headers(&read, Some("resources/read"), Some("file:///b"), |_| true)), (400, -32020));
+    assert_eq!(
+        header_rejection(check_headers(&read, Some("resources/read"), Some("file:///b"), |_| true)),
+        (400, -32020)
+    );
     assert!(check_headers(&read, Some("resources/read"), Some("file:///a"), |_| true).is_ok());
     // A list has no name.
-    assert!(check_headers(&stateless_request(MODERN, "tools/list"), Some("tools/list"), None, |_| true).is_ok());
+    assert!(
+        check_headers(&stateless_request(MODERN, "tools/list"), Some("tools/list"), None, |_| true).is_ok()
+    );
 }
 
 #[test]
@@ -472,5 +608,10 @@ fn step_5_a_method_the_server_does_not_offer_is_not_found() {
     assert_eq!(header_rejection(check_headers(&body, Some("prompts/list"), None, |_| false)), (404, -32601));
     // A server's own method is its own affair; what is the protocol's in another revision is not.
     assert!(check_headers(&stateless_request(MODERN, "acme/do"), Some("acme/do"), None, |_| true).is_ok());
-    assert_eq!(header_rejection(check_headers(&stateless_request(MODERN, "acme/do"), Some("acme/do"), None, |_| false)), (404, -32601));
+    assert_eq!(
+        header_rejection(check_headers(&stateless_request(MODERN, "acme/do"), Some("acme/do"), None, |_| {
+            false
+        })),
+        (404, -32601)
+    );
 }

@@ -18,8 +18,8 @@
 use std::mem::take;
 
 use super::probe_state::{NextStep, ProbeState, is_stateless_error};
-use super::{ProbeRequest, ProbePolicy, ProbeError, ProbeOutcome, TransportKind, ProbeRecord};
-use crate::jsonrpc::{JsonError, ErrorObject, Raw, code};
+use super::{ProbeError, ProbeOutcome, ProbePolicy, ProbeRecord, ProbeRequest, TransportKind};
+use crate::jsonrpc::{ErrorObject, JsonError, Raw, code};
 use crate::revision::Revision;
 
 /// What is known of a server that is reached over HTTP.
@@ -127,7 +127,9 @@ impl HttpProbe {
                 probe.record = Some(verdict);
                 HttpProbeStep::Done(ProbeOutcome::Stateless { revision, discover_result: None })
             }
-            (false, TransportKind::StreamableHttp) => probe.apply(NextStep::Send(ProbeRequest::Initialize(revision))),
+            (false, TransportKind::StreamableHttp) => {
+                probe.apply(NextStep::Send(ProbeRequest::Initialize(revision)))
+            }
             (false, TransportKind::HttpSse) => probe.open_http_sse(revision, ProbeError::NoResponse),
             _ => return (probe, first),
         };
@@ -152,7 +154,9 @@ impl HttpProbe {
             401 | 403 | 429 => HttpProbeStep::Fail(ProbeError::HttpStatus(status)),
             200..=299 | 400..=499 => match self.stage.clone() {
                 Stage::Post(ProbeRequest::Discover(asked)) => self.on_discover_response(asked, status, body),
-                Stage::Post(ProbeRequest::Initialize(offered)) => self.on_initialize_response(offered, status, body),
+                Stage::Post(ProbeRequest::Initialize(offered)) => {
+                    self.on_initialize_response(offered, status, body)
+                }
                 Stage::HttpSse(_, otherwise) => self.on_http_sse_response(status, body, otherwise),
             },
             _ => HttpProbeStep::Fail(ProbeError::HttpStatus(status)),
@@ -195,9 +199,16 @@ impl HttpProbe {
         self.apply(found)
     }
 
-    fn on_initialize_response(&mut self, offered: Revision, status: u16, body: ProbeBody<'_>) -> HttpProbeStep {
+    fn on_initialize_response(
+        &mut self,
+        offered: Revision,
+        status: u16,
+        body: ProbeBody<'_>,
+    ) -> HttpProbeStep {
         let (found, stateless) = match body {
-            ProbeBody::Result(result) if is_success(status) => (self.state.on_initialize_result(result), false),
+            ProbeBody::Result(result) if is_success(status) => {
+                (self.state.on_initialize_result(result), false)
+            }
             ProbeBody::Error(error) => {
                 let stateless = is_stateless_error(error) || is_method_not_found(status, body);
                 (self.state.on_initialize_error(error, stateless), stateless)
@@ -217,7 +228,12 @@ impl HttpProbe {
         HttpProbeStep::Fail(failure)
     }
 
-    fn on_http_sse_response(&mut self, status: u16, body: ProbeBody<'_>, otherwise: ProbeError) -> HttpProbeStep {
+    fn on_http_sse_response(
+        &mut self,
+        status: u16,
+        body: ProbeBody<'_>,
+        otherwise: ProbeError,
+    ) -> HttpProbeStep {
         let found = match body {
             ProbeBody::Result(result) if is_success(status) => self.state.on_initialize_result(result),
             ProbeBody::Error(error) if is_success(status) => {

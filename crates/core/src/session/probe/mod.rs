@@ -28,18 +28,18 @@
 //! # Ok::<(), tsugite_core::jsonrpc::JsonError>(())
 //! ```
 
-mod probe_error;
 mod http_probe;
+mod probe_error;
+mod probe_record;
 mod probe_state;
 mod stdio_probe;
 #[cfg(test)]
 mod tests;
-mod probe_record;
 
+pub use http_probe::{HttpOutcome, HttpProbe, HttpProbeStep, ProbeBody};
 pub use probe_error::ProbeError;
-pub use http_probe::{ProbeBody, HttpProbeStep, HttpOutcome, HttpProbe};
-pub use stdio_probe::{StdioProbeStep, StdioOutcome, StdioProbe};
-pub use probe_record::{TransportKind, ProbeRecord};
+pub use probe_record::{ProbeRecord, TransportKind};
+pub use stdio_probe::{StdioOutcome, StdioProbe, StdioProbeStep};
 
 use crate::protocol::discover::DiscoverResult;
 use crate::protocol::lifecycle::InitializeResult;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::jsonrpc::{JsonError, ErrorObject};
+use crate::jsonrpc::{ErrorObject, JsonError};
 use crate::revision::Revisions;
 
 /// Why no common ground was found.

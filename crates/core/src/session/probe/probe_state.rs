@@ -4,7 +4,7 @@ use std::mem::replace;
 
 use serde::Deserialize;
 
-use super::{ProbeRequest, ProbeMode, ProbePolicy, ProbeError, ProbeOutcome};
+use super::{ProbeError, ProbeMode, ProbeOutcome, ProbePolicy, ProbeRequest};
 use crate::jsonrpc::{ErrorObject, Raw};
 use crate::protocol::discover::Discover;
 use crate::protocol::lifecycle::Initialize;
@@ -158,7 +158,9 @@ impl ProbeState {
             return no_common_revision(theirs, self.wanted.handshake());
         };
         match read_result::<Initialize>(result, revision) {
-            Ok(answer) => NextStep::Done(ProbeOutcome::Handshake { revision, initialize_result: Box::new(answer) }),
+            Ok(answer) => {
+                NextStep::Done(ProbeOutcome::Handshake { revision, initialize_result: Box::new(answer) })
+            }
             Err(error) => NextStep::Fail(ProbeError::InvalidResponse(error)),
         }
     }

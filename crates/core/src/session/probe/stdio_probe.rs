@@ -10,7 +10,7 @@
 use std::mem::{replace, take};
 
 use super::probe_state::{NextStep, ProbeState, is_stateless_error};
-use super::{ProbeRequest, ProbePolicy, ProbeError, ProbeOutcome, TransportKind, ProbeRecord};
+use super::{ProbeError, ProbeOutcome, ProbePolicy, ProbeRecord, ProbeRequest, TransportKind};
 use crate::jsonrpc::{ErrorObject, Raw};
 use crate::revision::Revision;
 
@@ -102,11 +102,21 @@ impl StdioProbe {
         let exited = matches!(outcome, StdioOutcome::Exited);
         let found = match (self.sent, outcome) {
             (_, StdioOutcome::NotAMessage) => return StdioProbeStep::KeepWaiting,
-            (ProbeRequest::Discover(_), StdioOutcome::Result(result)) => self.state.on_discover_result(result),
-            (ProbeRequest::Discover(asked), StdioOutcome::Error(error)) => self.state.on_discover_error(asked, error),
-            (ProbeRequest::Discover(_), StdioOutcome::Timeout) => self.state.fall_back_to_initialize(ProbeError::NoResponse),
-            (ProbeRequest::Discover(_), StdioOutcome::Exited) => self.state.fall_back_to_initialize(ProbeError::Exited),
-            (ProbeRequest::Initialize(_), StdioOutcome::Result(result)) => self.state.on_initialize_result(result),
+            (ProbeRequest::Discover(_), StdioOutcome::Result(result)) => {
+                self.state.on_discover_result(result)
+            }
+            (ProbeRequest::Discover(asked), StdioOutcome::Error(error)) => {
+                self.state.on_discover_error(asked, error)
+            }
+            (ProbeRequest::Discover(_), StdioOutcome::Timeout) => {
+                self.state.fall_back_to_initialize(ProbeError::NoResponse)
+            }
+            (ProbeRequest::Discover(_), StdioOutcome::Exited) => {
+                self.state.fall_back_to_initialize(ProbeError::Exited)
+            }
+            (ProbeRequest::Initialize(_), StdioOutcome::Result(result)) => {
+                self.state.on_initialize_result(result)
+            }
             (ProbeRequest::Initialize(_), StdioOutcome::Error(error)) => {
                 self.state.on_initialize_error(error, is_stateless_error(error))
             }
@@ -118,7 +128,9 @@ impl StdioProbe {
         };
         let found = match found {
             NextStep::Fail(failure) if take(&mut self.using_record) => match self.state.first_step() {
-                NextStep::Send(ProbeRequest::Discover(revision)) => NextStep::Send(ProbeRequest::Discover(revision)),
+                NextStep::Send(ProbeRequest::Discover(revision)) => {
+                    NextStep::Send(ProbeRequest::Discover(revision))
+                }
                 _ => NextStep::Fail(failure),
             },
             found => found,
@@ -167,8 +179,9 @@ impl StdioProbe {
             }
             NextStep::Done(settled) => {
                 self.using_record = false;
-                self.record =
-                    settled.is_confirmed().then(|| ProbeRecord::new(settled.revision(), TransportKind::Stdio));
+                self.record = settled
+                    .is_confirmed()
+                    .then(|| ProbeRecord::new(settled.revision(), TransportKind::Stdio));
                 StdioProbeStep::Done(settled)
             }
             NextStep::Fail(failure) => StdioProbeStep::Fail(failure),

@@ -2,7 +2,7 @@
 
 use tsugite::core::protocol::Role;
 use tsugite::core::protocol::content::SamplingBlock;
-use tsugite::core::protocol::form::{Field, FormSchema, ChoiceOptions, TitledOption};
+use tsugite::core::protocol::form::{ChoiceOptions, Field, FormSchema, TitledOption};
 use tsugite::core::protocol::roots::Root;
 use tsugite::core::protocol::sampling::{CreateMessageParams, CreateMessageResult, SamplingMessage};
 use tsugite::prelude::*;
@@ -93,7 +93,10 @@ async fn test_elicitation_sep1330_enums(cx: Context) -> Result<String, HandlerEr
         .field("titledSingle", Field::choice(titled(["First Option", "Second Option", "Third Option"])))
         .field("legacyEnum", Field::choice(named))
         .field("untitledMulti", Field::multiple_choice(options()))
-        .field("titledMulti", Field::multiple_choice(titled(["First Choice", "Second Choice", "Third Choice"])));
+        .field(
+            "titledMulti",
+            Field::multiple_choice(titled(["First Choice", "Second Choice", "Third Choice"])),
+        );
     let chosen = cx.ask_form(form, "Please choose.").await?;
     Ok(format!("Elicitation completed: {chosen:?}"))
 }
@@ -124,7 +127,9 @@ async fn test_input_required_result_elicitation(cx: Context) -> Result<String, H
 /// Asks the client's model for a capital.
 #[tool]
 async fn test_input_required_result_sampling(cx: Context) -> Result<String, HandlerError> {
-    Ok(response_text(cx.sample(sampling_request("What is the capital of France?")).key("capital_question").await?))
+    Ok(response_text(
+        cx.sample(sampling_request("What is the capital of France?")).key("capital_question").await?,
+    ))
 }
 
 /// Asks the client for its directories.

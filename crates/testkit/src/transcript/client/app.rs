@@ -7,13 +7,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tsugite::client::{FormResponse, Change, Client, ClientBuilder, UrlResponse, ClientError, ErrorKind, ChangeFilter};
+use tsugite::client::{
+    Change, ChangeFilter, Client, ClientBuilder, ClientError, ErrorKind, FormResponse, UrlResponse,
+};
 use tsugite::core::jsonrpc::RawJson;
 use tsugite::core::protocol::Implementation;
 use tsugite::core::protocol::completion::CompleteParams;
 use tsugite::core::protocol::roots::Root;
 use tsugite::core::protocol::sampling::CreateMessageResult;
-use tsugite::core::revision::{RpcError, Revision, Revisions};
+use tsugite::core::revision::{Revision, Revisions, RpcError};
 
 /// What came of something: a value, or what kind of failure.
 pub(super) type ActionResult = Result<Value, String>;
@@ -77,7 +79,9 @@ impl Application {
                 let answer = match how {
                     "decline" => FormResponse::Decline,
                     "cancel" => FormResponse::Cancel,
-                    content => FormResponse::accept(&parse_json(content)?).map_err(|error| error.to_string())?,
+                    content => {
+                        FormResponse::accept(&parse_json(content)?).map_err(|error| error.to_string())?
+                    }
                 };
                 connecting.on_elicit_form(move |form| {
                     let _ = tell.send(format!("form {}", form.message));
@@ -156,9 +160,9 @@ impl Application {
                 let limit = Duration::from_millis(parse(&subject)?);
                 let (name, rest) = split_word(&rest);
                 let (name, arguments) = (name.to_owned(), arguments(rest)?);
-                self.spawn(
-                    async move { to_action_result(client.call::<Value>(name, arguments).timeout(limit).await) },
-                );
+                self.spawn(async move {
+                    to_action_result(client.call::<Value>(name, arguments).timeout(limit).await)
+                });
             }
             "check" => {
                 let arguments = arguments(&rest)?;
@@ -186,17 +190,25 @@ impl Application {
             }
             "level" => {
                 let level = from_json(json!(how))?;
-                self.spawn(async move { to_action_result(client.set_log_level(level).await.map(|_| json!("done"))) });
+                self.spawn(async move {
+                    to_action_result(client.set_log_level(level).await.map(|_| json!("done")))
+                });
             }
             "ping" => self.spawn(async move { to_action_result(client.ping().await.map(|_| json!("done"))) }),
             "subscribe" => {
-                self.spawn(async move { to_action_result(client.subscribe(subject).await.map(|_| json!("done"))) });
+                self.spawn(async move {
+                    to_action_result(client.subscribe(subject).await.map(|_| json!("done")))
+                });
             }
             "unsubscribe" => {
-                self.spawn(async move { to_action_result(client.unsubscribe(subject).await.map(|_| json!("done"))) });
+                self.spawn(async move {
+                    to_action_result(client.unsubscribe(subject).await.map(|_| json!("done")))
+                });
             }
             "tell-roots" => {
-                self.spawn(async move { to_action_result(client.notify_roots_changed().await.map(|()| json!("done"))) });
+                self.spawn(async move {
+                    to_action_result(client.notify_roots_changed().await.map(|()| json!("done")))
+                });
             }
             "ask" => {
                 let params = match rest.is_empty() {
@@ -205,7 +217,9 @@ impl Application {
                 };
                 self.spawn(async move {
                     let answer = client.request_raw(&subject, params).await;
-                    to_action_result(answer.map(|answer| serde_json::from_str(answer.text()).unwrap_or_default()))
+                    to_action_result(
+                        answer.map(|answer| serde_json::from_str(answer.text()).unwrap_or_default()),
+                    )
                 });
             }
             "listen" => self.listen(&client, how).await?,

@@ -87,7 +87,8 @@ pub(super) fn add_required_result_fields(message: &mut Value, method: Option<&st
 pub(super) const META_PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub(super) const META_CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(super) const META_CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-const OPTIONAL_META_KEYS: [&str; 4] = ["progressToken", META_PROTOCOL_VERSION, META_CLIENT_CAPABILITIES, META_CLIENT_INFO];
+const OPTIONAL_META_KEYS: [&str; 4] =
+    ["progressToken", META_PROTOCOL_VERSION, META_CLIENT_CAPABILITIES, META_CLIENT_INFO];
 const CACHEABLE: [&str; 6] = [
     "server/discover",
     "tools/list",

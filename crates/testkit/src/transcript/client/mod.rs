@@ -45,8 +45,8 @@
 //! that was not heard, and a session must have been ended.
 
 mod app;
-mod scripted_http;
 mod matching;
+mod scripted_http;
 mod scripted_server;
 
 use std::collections::{HashMap, HashSet};
@@ -57,9 +57,12 @@ use tsugite_core::revision::Revision;
 
 use super::{Condition, RUN_TIMEOUT, RunConfig, Transport};
 use crate::spec_schema;
-use app::{Application, ActionResult};
-use matching::{META_CLIENT_CAPABILITIES, META_CLIENT_INFO, Bindings, META_PROTOCOL_VERSION, add_required_result_fields, strip_client_meta};
-use scripted_server::{Headers, ClientAction, ScriptedServer};
+use app::{ActionResult, Application};
+use matching::{
+    Bindings, META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION, add_required_result_fields,
+    strip_client_meta,
+};
+use scripted_server::{ClientAction, Headers, ScriptedServer};
 
 /// A transcript of a client.
 #[derive(Debug)]
@@ -287,7 +290,12 @@ impl ClientRun {
         }
     }
 
-    async fn run_step(&mut self, wire: &mut ScriptedServer, mark: &Condition, step: &ClientStep) -> Result<(), String> {
+    async fn run_step(
+        &mut self,
+        wire: &mut ScriptedServer,
+        mark: &Condition,
+        step: &ClientStep,
+    ) -> Result<(), String> {
         match step {
             ClientStep::Action(action) => self.app.run_action(action).await,
             ClientStep::Receive(expected) => self.receive(wire, expected).await,
@@ -312,7 +320,9 @@ impl ClientRun {
                 heard if heard == expected => Ok(()),
                 heard => Err(format!("expected the header {name}: {expected}\n   heard {heard}")),
             },
-            ClientStep::Send(status, message) => self.send(wire, message, *status, self.raw || mark.names_revision).await,
+            ClientStep::Send(status, message) => {
+                self.send(wire, message, *status, self.raw || mark.names_revision).await
+            }
             ClientStep::Reject(status) => {
                 self.ids.clear();
                 self.tokens.clear();
@@ -391,7 +401,8 @@ impl ClientRun {
         let Some(method) = message.get("method").and_then(Value::as_str) else {
             return self.validate_response(message);
         };
-        let claims = message.pointer("/params/_meta").filter(|meta| meta.get(META_PROTOCOL_VERSION).is_some());
+        let claims =
+            message.pointer("/params/_meta").filter(|meta| meta.get(META_PROTOCOL_VERSION).is_some());
         let named = match method {
             "initialize" => message.pointer("/params/protocolVersion"),
             _ => claims.and_then(|claims| claims.get(META_PROTOCOL_VERSION)),
@@ -409,7 +420,9 @@ impl ClientRun {
                 return Err(format!("a token for progress that is used twice: {message}"));
             }
             match (revision.is_stateless(), claims) {
-                (true, Some(claims)) if claims.get(META_CLIENT_CAPABILITIES).is_some() && claims.get(META_CLIENT_INFO).is_some() => {}
+                (true, Some(claims))
+                    if claims.get(META_CLIENT_CAPABILITIES).is_some()
+                        && claims.get(META_CLIENT_INFO).is_some() => {}
                 (false, None) => {}
                 _ => return Err(format!("what the client says of itself is no {revision}: {message}")),
             }
@@ -511,7 +524,9 @@ impl ClientRun {
         // What was sent before the end has arrived by now.
         if let ScriptedServer::Http(_) = wire {
             while let Ok(heard) = tokio::time::timeout(Duration::ZERO, wire.next()).await {
-                let ClientAction::StreamClosed(_) = heard? else { return Err("something came after the end".to_owned()) };
+                let ClientAction::StreamClosed(_) = heard? else {
+                    return Err("something came after the end".to_owned());
+                };
             }
         }
         self.app.ensure_finished()

@@ -18,7 +18,7 @@ use tsugite_core::revision::Revision;
 use tsugite_core::session::header;
 
 use super::matching::META_PROTOCOL_VERSION;
-use super::scripted_server::{Headers, ClientAction};
+use super::scripted_server::{ClientAction, Headers};
 
 /// A server on a socket.
 pub(super) struct ScriptedHttpServer {
@@ -117,11 +117,15 @@ impl ScriptedHttpServer {
     pub(super) async fn receive_next(&mut self) {
         let heard = match self.incoming.recv().await {
             None => Err("nobody listens".to_owned()),
-            Some(ConnectionEvent::Closed { number }) => match self.open_requests.iter().position(|open| open.number == number) {
-                Some(at) => Ok(Some(ClientAction::StreamClosed(self.open_requests.remove(at).id))),
-                None => Ok(None),
-            },
-            Some(ConnectionEvent::Request { number, head, body, writer }) => self.handle_request(number, head, &body, writer),
+            Some(ConnectionEvent::Closed { number }) => {
+                match self.open_requests.iter().position(|open| open.number == number) {
+                    Some(at) => Ok(Some(ClientAction::StreamClosed(self.open_requests.remove(at).id))),
+                    None => Ok(None),
+                }
+            }
+            Some(ConnectionEvent::Request { number, head, body, writer }) => {
+                self.handle_request(number, head, &body, writer)
+            }
         };
         self.received.extend(heard.transpose());
     }
@@ -144,7 +148,8 @@ impl ScriptedHttpServer {
                 let resumes = head.headers.get("last-event-id").is_some();
                 let _ = writer.send(ResponsePart::Bytes(SSE_RESPONSE_HEAD.to_owned()));
                 if self.http_sse_only {
-                    let _ = writer.send(ResponsePart::Bytes(encode_chunk("event: endpoint\ndata: /messages?to=1\n\n")));
+                    let _ = writer
+                        .send(ResponsePart::Bytes(encode_chunk("event: endpoint\ndata: /messages?to=1\n\n")));
                 } else {
                     self.check_session_headers(&head.headers)?;
                 }
@@ -161,7 +166,13 @@ impl ScriptedHttpServer {
         }
     }
 
-    fn handle_post(&mut self, number: usize, head: RequestHead, body: &str, writer: ResponseWriter) -> Result<ClientAction, String> {
+    fn handle_post(
+        &mut self,
+        number: usize,
+        head: RequestHead,
+        body: &str,
+        writer: ResponseWriter,
+    ) -> Result<ClientAction, String> {
         let message: Value = serde_json::from_str(body).map_err(|error| format!("{error}: {body}"))?;
         expect_header_contains(&head.headers, "content-type", "application/json")?;
         let method = message.get("method").and_then(Value::as_str);
@@ -195,8 +206,10 @@ impl ScriptedHttpServer {
     fn check_headers(&self, message: &Value, headers: &Headers) -> Result<(), String> {
         let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
         let method = text("/method").unwrap_or_default();
-        let claim =
-            message.pointer("/params/_meta").and_then(|meta| meta.get(META_PROTOCOL_VERSION)).and_then(Value::as_str);
+        let claim = message
+            .pointer("/params/_meta")
+            .and_then(|meta| meta.get(META_PROTOCOL_VERSION))
+            .and_then(Value::as_str);
         if let Some(claim) = claim {
             let name = match method {
                 "tools/call" | "prompts/get" => text("/params/name"),
@@ -259,7 +272,11 @@ impl ScriptedHttpServer {
         }
         if open.is_streaming || (self.sse_responses && status.is_none()) {
             if !open.is_streaming {
-                let _ = open.writer.send(ResponsePart::Bytes(SSE_RESPONSE_HEAD.replacen("\r\n", &format!("\r\n{session}"), 1)));
+                let _ = open.writer.send(ResponsePart::Bytes(SSE_RESPONSE_HEAD.replacen(
+                    "\r\n",
+                    &format!("\r\n{session}"),
+                    1,
+                )));
             }
             send_event(&open.writer, message)?;
             let _ = open.writer.send(ResponsePart::Bytes("0\r\n\r\n".to_owned()));
@@ -363,7 +380,8 @@ fn send_response(writer: &ResponseWriter, status: &str, headers: &str, body: &st
 }
 
 fn send_event(writer: &ResponseWriter, message: &Value) -> Result<(), String> {
-    let sent = writer.send(ResponsePart::Bytes(encode_chunk(&format!("event: message\ndata: {message}\n\n"))));
+    let sent =
+        writer.send(ResponsePart::Bytes(encode_chunk(&format!("event: message\ndata: {message}\n\n"))));
     sent.map_err(|_| format!("nobody reads {message}"))
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tsugite::client::{Client, Command, ClientBuilder};
+use tsugite::client::{Client, ClientBuilder, Command};
 
 use super::scripted_http::ScriptedHttpServer;
 use crate::transcript::Transport;
@@ -77,7 +77,8 @@ impl ScriptedServer {
             ScriptedServer::Http(posts) => return posts.next().await,
             ScriptedServer::Pipe(pipe) => pipe,
         };
-        let Some(line) = pipe.accept_child().await?.0.next_line().await.map_err(|error| error.to_string())? else {
+        let Some(line) = pipe.accept_child().await?.0.next_line().await.map_err(|error| error.to_string())?
+        else {
             // Whoever hears no more says no more: the child ends.
             pipe.child = None;
             return Ok(ClientAction::Eof);
@@ -133,7 +134,9 @@ impl ScriptedServer {
 
 impl PipeServer {
     /// The child that runs, or the next one to be started.
-    async fn accept_child(&mut self) -> Result<&mut (Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf), String> {
+    async fn accept_child(
+        &mut self,
+    ) -> Result<&mut (Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf), String> {
         if self.child.is_none() {
             let (socket, _): (TcpStream, _) =
                 self.listener.accept().await.map_err(|error| error.to_string())?;

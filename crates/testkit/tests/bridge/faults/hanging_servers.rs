@@ -57,7 +57,8 @@ async fn a_connection_that_nobody_listens_on_any_more_is_free_for_the_next() {
     let bridge = Bridge::to(Client::in_process(&fine()).revision(HANDSHAKE)).max_connections(1);
     let server = bridge.server();
     let mut first = RawClient::connect(&server, STATELESS, json!({})).await;
-    let listening = first.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let listening =
+        first.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     assert_eq!(within(first.next()).await["method"], "notifications/subscriptions/acknowledged");
     let mut second = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let list = second.send_request("tools/list", json!({}));

@@ -21,7 +21,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 use tsugite::client::ClientBuilder;
 use tsugite::prelude::*;
-use tsugite::server::layer::{BoxError, Next, LayerRequest, LayerResponse};
+use tsugite::server::layer::{BoxError, LayerRequest, LayerResponse, Next};
 
 /// The revision of servers and clients with a handshake.
 const HANDSHAKE: Revision = Revision::V2025_11_25;

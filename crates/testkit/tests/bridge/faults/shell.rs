@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tsugite::client::{Client, Command, ClientBuilder};
+use tsugite::client::{Client, ClientBuilder, Command};
 
 use super::{HANDSHAKE, within};
 

@@ -138,8 +138,9 @@ async fn whoever_listens_hears_of_a_server_that_comes_later() {
     for near in [HANDSHAKE, STATELESS] {
         let first = Pipe::new();
         let late = spawn(&format!("if rm {first} 2>/dev/null; then exit 1; fi; hello; drain"));
-        let bridge =
-            Bridge::to_many().target("here", Client::in_process(&growing()).revision(HANDSHAKE)).target("late", late);
+        let bridge = Bridge::to_many()
+            .target("here", Client::in_process(&growing()).revision(HANDSHAKE))
+            .target("late", late);
         let mut peer = RawClient::connect(&bridge.server(), near, json!({})).await;
         if near == STATELESS {
             peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
@@ -163,8 +164,9 @@ async fn a_server_that_comes_later_is_asked_for_its_changes() {
             hear; printf '%s\n' "$line" > {asked}; drain"#
         ));
         let late = late.revisions(Revisions::ALL);
-        let bridge =
-            Bridge::to_many().target("here", Client::in_process(&growing()).revision(HANDSHAKE)).target("late", late);
+        let bridge = Bridge::to_many()
+            .target("here", Client::in_process(&growing()).revision(HANDSHAKE))
+            .target("late", late);
         let mut peer = RawClient::connect(&bridge.server(), near, json!({})).await;
         if near == STATELESS {
             peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));

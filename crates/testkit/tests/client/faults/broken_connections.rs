@@ -112,10 +112,16 @@ async fn a_tool_that_says_it_does_no_harm_is_called_again_and_others_are_not() {
         assert_eq!(call(&client, name).await.unwrap(), "again");
         assert_eq!(raw.count(of(name)), 2, "{name}");
     }
-    assert!(matches!(kind(call(&client, "harms").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
+    assert!(matches!(
+        kind(call(&client, "harms").await),
+        ErrorKind::ConnectionLost { may_have_run: true, .. }
+    ));
     assert_eq!(raw.count(of("harms")), 1);
     assert_eq!(call(&client, "harms").await.unwrap(), "again");
-    assert!(matches!(kind(call(&client, "unknown").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
+    assert!(matches!(
+        kind(call(&client, "unknown").await),
+        ErrorKind::ConnectionLost { may_have_run: true, .. }
+    ));
     assert_eq!(raw.count(of("unknown")), 1);
     assert_eq!(call(&client, "unknown").await.unwrap(), "again");
     // The caller may know better.
@@ -209,7 +215,10 @@ async fn a_handshake_that_breaks_off_is_an_error_and_leaves_no_request_behind() 
         let raw = Raw::start(move |_, wire| breaks(wire, point, false));
         for connecting in [raw.client(), Client::connect(raw.url())] {
             let error = within(connecting).await.unwrap_err();
-            assert!(matches!(error.kind(), ErrorKind::ConnectionLost { .. } | ErrorKind::Connect { .. }), "{point:?}: {error}");
+            assert!(
+                matches!(error.kind(), ErrorKind::ConnectionLost { .. } | ErrorKind::Connect { .. }),
+                "{point:?}: {error}"
+            );
         }
         // A broken connection says nothing of the server's era: nobody tried another.
         assert_eq!(raw.seen().len(), 2, "{point:?}: {:?}", raw.seen());

@@ -27,7 +27,9 @@ async fn a_child_that_ends_in_the_middle_of_a_call_says_how_and_the_call_is_not_
         ] {
             let client = within(spawn(&script)).await.unwrap();
             match kind(call(&client, "t").await) {
-                ErrorKind::ConnectionLost { may_have_run: true, reason } => assert!(reason.contains(words), "{reason}"),
+                ErrorKind::ConnectionLost { may_have_run: true, reason } => {
+                    assert!(reason.contains(words), "{reason}")
+                }
                 other => panic!("{script}: {other:?}"),
             }
             client.close().await;
@@ -98,7 +100,9 @@ async fn a_child_that_ends_in_the_middle_of_a_stream_of_changes_loses_every_call
     let calls = (0..3).map(|_| call(&client, "t"));
     for outcome in futures_util::future::join_all(calls).await {
         match kind(outcome) {
-            ErrorKind::ConnectionLost { may_have_run: true, reason } => assert!(reason.contains("signal 15"), "{reason}"),
+            ErrorKind::ConnectionLost { may_have_run: true, reason } => {
+                assert!(reason.contains("signal 15"), "{reason}")
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -125,7 +129,9 @@ async fn a_probe_that_ends_its_child_is_followed_by_a_handshake_with_a_new_one()
 async fn a_modern_child_that_ends_in_the_middle_of_a_call_loses_it() {
     let client = within(spawn_modern("hear; exit 4")).await.unwrap();
     match kind(call(&client, "t").await) {
-        ErrorKind::ConnectionLost { may_have_run: true, reason } => assert!(reason.contains("code 4"), "{reason}"),
+        ErrorKind::ConnectionLost { may_have_run: true, reason } => {
+            assert!(reason.contains("code 4"), "{reason}")
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -133,7 +139,9 @@ async fn a_modern_child_that_ends_in_the_middle_of_a_call_loses_it() {
 #[tokio::test]
 async fn what_cannot_be_started_is_told_at_once() {
     match kind(within(Client::spawn(["/no/such/program"])).await) {
-        ErrorKind::Connect { step: ConnectStep::Spawn, reason } => assert!(reason.contains("/no/such/program"), "{reason}"),
+        ErrorKind::Connect { step: ConnectStep::Spawn, reason } => {
+            assert!(reason.contains("/no/such/program"), "{reason}")
+        }
         other => panic!("{other:?}"),
     }
 }

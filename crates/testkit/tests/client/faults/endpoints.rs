@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use tsugite::client::{Authorizer, Challenge, Client, ClientError, ErrorKind, Result, ConnectStep};
+use tsugite::client::{Authorizer, Challenge, Client, ClientError, ConnectStep, ErrorKind, Result};
 
 use super::raw::{Asked, Raw, Then, hello};
 use super::{call, kind, until, within};
@@ -156,7 +156,10 @@ async fn an_old_stream_that_breaks_loses_its_calls_and_is_opened_again() {
     static MAIL: Mutex<Vec<(String, Asked)>> = Mutex::new(Vec::new());
     let client = within(Client::connect(raw.url()).http_sse()).await.unwrap();
     assert_eq!(call(&client, "works").await.unwrap(), "yes");
-    assert!(matches!(kind(call(&client, "breaks").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
+    assert!(matches!(
+        kind(call(&client, "breaks").await),
+        ErrorKind::ConnectionLost { may_have_run: true, .. }
+    ));
     assert_eq!(call(&client, "works").await.unwrap(), "yes");
     assert_eq!(raw.count(|asked| asked.verb == "GET"), 2);
     assert_eq!(raw.count(|asked| asked.body["params"]["name"] == "breaks"), 1);
@@ -236,7 +239,10 @@ impl Authorizer for Willing {
         Box::pin(async move { Ok(Some(format!("Bearer {SECRET}-{number}"))) })
     }
 
-    fn handle_challenge(&self, challenge: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>> {
+    fn handle_challenge(
+        &self,
+        challenge: Challenge,
+    ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>> {
         self.0.lock().unwrap().push(challenge);
         Box::pin(async { Ok(true) })
     }
@@ -306,9 +312,11 @@ async fn secrets_stand_in_no_error() {
     for way in ways {
         let raw = Raw::start(way);
         let url = format!("{}?key={SECRET}#{SECRET}", raw.url());
-        for connecting in
-            [Client::connect(&*url), Client::connect(&*url).handshake_only(), Client::connect(&*url).http_sse()]
-        {
+        for connecting in [
+            Client::connect(&*url),
+            Client::connect(&*url).handshake_only(),
+            Client::connect(&*url).http_sse(),
+        ] {
             let connecting =
                 connecting.bearer(SECRET).header("x-key", SECRET).timeout(Duration::from_millis(100));
             hides_secret(&within(connecting).await.unwrap_err());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tsugite::client::{FormResponse, Client, ErrorKind};
+use tsugite::client::{Client, ErrorKind, FormResponse};
 
 use super::raw::{Asked, Raw, Then, hello};
 use super::shell::spawn;
@@ -67,7 +67,10 @@ async fn an_event_without_end_is_too_large() {
         });
         for client in [raw.client(), raw.modern()] {
             let client = within(client.max_message_bytes(1 << 20)).await.unwrap();
-            assert!(matches!(kind(without_growing(call(&client, "t")).await), ErrorKind::TooLarge(_)), "{line}");
+            assert!(
+                matches!(kind(without_growing(call(&client, "t")).await), ErrorKind::TooLarge(_)),
+                "{line}"
+            );
         }
         assert_eq!(raw.calls(), 2);
     }
@@ -126,11 +129,12 @@ async fn progress_without_end_ends_with_the_time_in_all() {
     let told = Arc::new(AtomicUsize::new(0));
     let client = within(raw.modern()).await.unwrap();
     let count = Arc::clone(&told);
-    let call = client.call::<String>("t", ()).timeout(Duration::from_secs(50)).total_timeout(SHORT).on_progress(
-        move |_| {
-            count.fetch_add(1, Ordering::SeqCst);
-        },
-    );
+    let call =
+        client.call::<String>("t", ()).timeout(Duration::from_secs(50)).total_timeout(SHORT).on_progress(
+            move |_| {
+                count.fetch_add(1, Ordering::SeqCst);
+            },
+        );
     match kind(without_growing(within(call)).await) {
         ErrorKind::TimedOut { limit, total: true } => assert_eq!(limit, SHORT),
         other => panic!("{other:?}"),
@@ -262,7 +266,9 @@ async fn a_server_that_is_busy_for_ever_is_given_up() {
             let before = raw.calls();
             let outcome = within(client.call::<String>("t", json!({"status": status, "after": after}))).await;
             match kind(outcome) {
-                ErrorKind::Status { status: found, body } => assert_eq!((found, body.as_str()), (status, "later")),
+                ErrorKind::Status { status: found, body } => {
+                    assert_eq!((found, body.as_str()), (status, "later"))
+                }
                 other => panic!("{after}: {other:?}"),
             }
             let sent = raw.calls() - before;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tsugite::client::{Client, ClientBuilder, ErrorKind, ConnectStep};
+use tsugite::client::{Client, ClientBuilder, ConnectStep, ErrorKind};
 use tsugite::prelude::Revision;
 
 use super::shell::{noted, spawn};
@@ -31,7 +31,8 @@ async fn a_child_that_never_reads_its_input_holds_nobody_up_for_ever() {
     }
     let error = within(spawn("stay").timeout(SHORT)).await.unwrap_err();
     assert!(
-        matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::FirstResponse, .. }) && error.is_timeout(),
+        matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::FirstResponse, .. })
+            && error.is_timeout(),
         "{error}"
     );
 }
@@ -77,7 +78,9 @@ async fn a_child_that_closes_its_output_and_lives_is_lost_and_ended_by_the_next_
     let client = within(spawn(&script)).await.unwrap();
     let first = client.process_id().unwrap();
     match kind(call(&client, "t").await) {
-        ErrorKind::ConnectionLost { may_have_run: true, reason } => assert!(reason.contains("closed its output"), "{reason}"),
+        ErrorKind::ConnectionLost { may_have_run: true, reason } => {
+            assert!(reason.contains("closed its output"), "{reason}")
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(call(&client, "t").await.unwrap(), "second");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use tsugite::client::{FormResponse, Client, ClientBuilder, ErrorKind};
+use tsugite::client::{Client, ClientBuilder, ErrorKind, FormResponse};
 
 use super::raw::{Raw, Then, hello};
 use super::shell::{noted, sh, spawn, spawn_modern};
@@ -185,7 +185,10 @@ async fn a_question_inside_a_result_that_is_none_of_the_three_is_not_followed() 
         ["tools/call", "initialize", "ping", "", "sampling/createMessage", "roots/list", "elicitation/create"]
     {
         let outcome = within(client.call::<String>("t", json!({"method": method}))).await;
-        assert!(matches!(kind(outcome), ErrorKind::InputRequired(_) | ErrorKind::MalformedResult { .. }), "{method}");
+        assert!(
+            matches!(kind(outcome), ErrorKind::InputRequired(_) | ErrorKind::MalformedResult { .. }),
+            "{method}"
+        );
     }
     assert_eq!(raw.calls(), 7, "none was sent again");
 }
@@ -246,7 +249,8 @@ async fn a_form_that_cannot_be_filled_in_is_refused() {
         let script = format!(
             r#"hello; hear; say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{form}}}'; hear; answer 2 yes; drain"#
         );
-        let command = Client::spawn(sh(&script)).revision(HANDSHAKE).on_elicit_form(async |_| FormResponse::Decline);
+        let command =
+            Client::spawn(sh(&script)).revision(HANDSHAKE).on_elicit_form(async |_| FormResponse::Decline);
         let client = within(command).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "yes");
         assert_eq!(answers(&client)[0].1["error"]["code"], -32602, "{form}");

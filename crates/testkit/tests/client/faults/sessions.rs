@@ -79,7 +79,9 @@ async fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
     let client = within(raw.client()).await.unwrap();
     for _ in 0..2 {
         match kind(call(&client, "t").await) {
-            ErrorKind::ConnectionLost { may_have_run: false, reason } => assert!(reason.contains("session"), "{reason}"),
+            ErrorKind::ConnectionLost { may_have_run: false, reason } => {
+                assert!(reason.contains("session"), "{reason}")
+            }
             other => panic!("{other:?}"),
         }
     }

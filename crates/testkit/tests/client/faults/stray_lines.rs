@@ -1,6 +1,6 @@
 //! What a child writes that is no message.
 
-use tsugite::client::{ErrorKind, ConnectStep};
+use tsugite::client::{ConnectStep, ErrorKind};
 
 use super::shell::{spawn, spawn_modern};
 use super::{call, within, without_growing};
@@ -96,7 +96,8 @@ async fn a_handshake_whose_answer_never_ends_fails_in_its_time() {
     let connecting = spawn(script).max_message_bytes(1 << 16).timeout(std::time::Duration::from_millis(200));
     let error = without_growing(within(connecting)).await.unwrap_err();
     assert!(
-        matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::FirstResponse, .. }) && error.is_timeout(),
+        matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::FirstResponse, .. })
+            && error.is_timeout(),
         "{error}"
     );
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use tsugite::client::{FormResponse, Client, ErrorKind};
+use tsugite::client::{Client, ErrorKind, FormResponse};
 use tsugite::core::protocol::OrderedMap;
 use tsugite::core::protocol::form::FormSchema;
 use tsugite::prelude::*;
@@ -91,14 +91,16 @@ async fn the_clock_stands_while_somebody_fills_in_a_form() {
         });
         let asked = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&asked);
-        let client = Client::in_process(&Server::new("asks", "1").tool(asks)).revision(revision).on_elicit_form(move |_| {
-            let seen = Arc::clone(&seen);
-            async move {
-                sleep(50 * SECOND).await;
-                seen.store(true, Ordering::SeqCst);
-                FormResponse::accept_defaults()
-            }
-        });
+        let client = Client::in_process(&Server::new("asks", "1").tool(asks))
+            .revision(revision)
+            .on_elicit_form(move |_| {
+                let seen = Arc::clone(&seen);
+                async move {
+                    sleep(50 * SECOND).await;
+                    seen.store(true, Ordering::SeqCst);
+                    FormResponse::accept_defaults()
+                }
+            });
         let client = client.await.unwrap();
         let start = Instant::now();
         assert_eq!(client.call::<String>("asks", json!({})).await.unwrap(), "asked");

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Deserialize;
 use tsugite::core::protocol::OrderedMap;
-use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions, TextFormat, TitledOption};
+use tsugite::core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat, TitledOption};
 use tsugite::prelude::*;
 use tsugite::server::{FieldValue, FormField};
 

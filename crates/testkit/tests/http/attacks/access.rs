@@ -56,7 +56,9 @@ async fn the_old_transport_refuses_foreign_pages_as_well() {
     let (server, count) = counted();
     let serving = TestServer::start(&server.http(Http::new().http_sse())).await;
     let stream = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
-    for foreign in [stream.clone().header("Origin", EVIL), stream.clone().replace_header("Host", "evil.example")] {
+    for foreign in
+        [stream.clone().header("Origin", EVIL), stream.clone().replace_header("Host", "evil.example")]
+    {
         assert_eq!(serving.connect().await.send(foreign).await.status, 403);
     }
     let mut connection = serving.connect().await;
@@ -112,7 +114,11 @@ async fn a_name_that_leads_here_by_rebinding_is_refused() {
         (["localhost", "127.0.0.1", "[::1]", "tools.example"], ["LOCALHOST", "Tools.Example"]);
     for host in plain.into_iter().chain(named) {
         for host in [host.to_owned(), format!("{host}:{port}"), format!("{host}:1")] {
-            assert_eq!(text(&serving.send(request.clone().replace_header("Host", &host)).await), "ran", "{host}");
+            assert_eq!(
+                text(&serving.send(request.clone().replace_header("Host", &host)).await),
+                "ran",
+                "{host}"
+            );
         }
     }
 }

@@ -62,7 +62,11 @@ async fn a_name_in_the_header_that_is_not_that_of_the_body_is_refused() {
     }
     assert_eq!((safe.get(), danger.get()), (0, 0));
     for name in [" danger\t", "=?base64?ZGFuZ2Vy?=", " =?base64?ZGFuZ2Vy?= "] {
-        assert_eq!(text(&serving.send(request.clone().replace_header("MCP-NAME", name)).await), "ran", "{name}");
+        assert_eq!(
+            text(&serving.send(request.clone().replace_header("MCP-NAME", name)).await),
+            "ran",
+            "{name}"
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{SseEvent, Request, Response, TestServer, open_session};
+use tsugite_testkit::http::{Request, Response, SseEvent, TestServer, open_session};
 
 use super::guard::{Direct, Guarded, by, next};
 use super::{OLD, Stops, call, notice, refused, request};
@@ -127,7 +127,12 @@ async fn an_event_that_never_was_leads_nowhere() {
 }
 
 /// Calls `tells`, goes away after the first event, waits until all was said, and comes back.
-async fn come_back(direct: &Direct, session: &str, go: &Semaphore, done: &Notify) -> (Response, Vec<SseEvent>) {
+async fn come_back(
+    direct: &Direct,
+    session: &str,
+    go: &Semaphore,
+    done: &Notify,
+) -> (Response, Vec<SseEvent>) {
     let (mut head, mut body) = direct.begin(&Request::post(&call("tells", json!({}))).session(session)).await;
     while head.events().iter().all(|event| event.data.is_empty()) {
         head.body.push_str(&next(&mut body).await.unwrap());
@@ -176,7 +181,8 @@ async fn what_is_kept_of_a_stream_is_bounded() {
 async fn a_session_keeps_only_so_many_streams() {
     // S-09
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
-    let server = Server::new("s", "1").tool(teller(&go, &done, 1, 10)).http(Http::new().max_logs_per_session(2));
+    let server =
+        Server::new("s", "1").tool(teller(&go, &done, 1, 10)).http(Http::new().max_logs_per_session(2));
     let direct = Direct::new(&server);
     let hello = Request::post(&tsugite_testkit::http::initialize_request("2025-06-18", json!({})));
     let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();

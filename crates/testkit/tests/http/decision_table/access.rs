@@ -23,8 +23,9 @@ async fn the_door_asks_in_its_order_and_the_first_no_counts() {
     let request = Request::new("POST").body("{").header("Content-Type", "text/plain");
     assert_eq!(counted.send(request.clone()).await.status, 415);
     assert_eq!(counted.send(request.clone().without_header("Content-Type")).await.status, 415);
-    let request =
-        request.replace_header("Content-Type", "application/json; charset=utf-8").header("Accept", "text/html");
+    let request = request
+        .replace_header("Content-Type", "application/json; charset=utf-8")
+        .header("Accept", "text/html");
     assert_eq!(counted.send(request.clone()).await.status, 406);
     let request = request.replace_header("Accept", "text/event-stream, application/json");
     assert_eq!(refused_without_id(&counted.send(request.clone()).await), (400, -32700));
@@ -44,11 +45,19 @@ async fn both_kinds_of_answer_are_to_be_accepted() {
         "Application/JSON, Text/Event-Stream",
     ];
     for accept in accepted {
-        assert_eq!(counted.send(request.clone().replace_header("Accept", accept)).await.status, 200, "{accept}");
+        assert_eq!(
+            counted.send(request.clone().replace_header("Accept", accept)).await.status,
+            200,
+            "{accept}"
+        );
     }
     assert_eq!(counted.calls(), accepted.len());
     for accept in ["text/html", "application/json", "text/event-stream", "", "*/*;q=0"] {
-        assert_eq!(counted.send(request.clone().replace_header("Accept", accept)).await.status, 406, "{accept}");
+        assert_eq!(
+            counted.send(request.clone().replace_header("Accept", accept)).await.status,
+            406,
+            "{accept}"
+        );
     }
     assert_eq!(counted.calls(), accepted.len());
 }

@@ -17,7 +17,8 @@ async fn row_21_a_get_in_a_session_opens_a_stream() {
         let mut stream = counted.serving.connect().await;
         let opened = stream.send(Request::get_stream(&session)).await;
         assert_eq!((opened.status, opened.header("content-type")), (200, Some("text/event-stream")));
-        let refused = counted.send(Request::get_stream(&session).replace_header("Accept", "application/json")).await;
+        let refused =
+            counted.send(Request::get_stream(&session).replace_header("Accept", "application/json")).await;
         assert_eq!(refused.status, 406, "{revision}");
     }
 }

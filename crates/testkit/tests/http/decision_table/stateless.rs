@@ -34,7 +34,8 @@ async fn row_5_a_claim_that_differs_from_its_header_is_a_mismatch_whatever_is_se
     for (claim, header) in
         [("v999.0.0", MODERN), (MODERN, "v999.0.0"), (MODERN, "2025-11-25"), ("2030-01-01", "2031-01-01")]
     {
-        let request = Request::stateless(claiming(claim, call("echo"))).replace_header("MCP-Protocol-Version", header);
+        let request =
+            Request::stateless(claiming(claim, call("echo"))).replace_header("MCP-Protocol-Version", header);
         assert_eq!(refused(&counted.send(request).await), (400, -32020), "{claim} {header}");
     }
     assert_eq!(counted.calls(), 0);
@@ -47,8 +48,8 @@ async fn row_6_a_version_that_is_not_served_is_answered_with_those_that_are() {
     for (counted, version, supports) in
         [(&all, "2030-01-01", MODERN), (&all, "v999.0.0", MODERN), (&old, MODERN, "2025-11-25")]
     {
-        let request =
-            Request::stateless(claiming(version, call("echo"))).replace_header("MCP-Protocol-Version", version);
+        let request = Request::stateless(claiming(version, call("echo")))
+            .replace_header("MCP-Protocol-Version", version);
         let answer = counted.send(request).await;
         assert_eq!(refused(&answer), (400, -32022), "{version}");
         let data = &answer.json()["error"]["data"];

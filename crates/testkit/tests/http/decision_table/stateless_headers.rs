@@ -100,7 +100,10 @@ async fn step_4_the_name_is_repeated_where_there_is_one() {
     let mut read = plain("resources/read");
     read["params"]["uri"] = json!("text://a");
     let read = Request::stateless(read);
-    assert_eq!(refused(&counted.send(read.clone().replace_header("Mcp-Name", "text://b")).await), (400, -32020));
+    assert_eq!(
+        refused(&counted.send(read.clone().replace_header("Mcp-Name", "text://b")).await),
+        (400, -32020)
+    );
     assert_eq!(refused(&counted.send(read.clone().without_header("Mcp-Name")).await), (400, -32020));
     assert_eq!(counted.send(read).await.json()["result"]["contents"][0]["text"], "a");
     // A list has no name.

@@ -98,7 +98,10 @@ fn a_thousand_streams_hear_of_a_change_once_each() {
         for change in ["one", "two"] {
             stage.server.add(Tool::new(change).handler(|| async { "x" })).unwrap();
             for client in &mut clients {
-                assert_eq!(client.next_message().await.unwrap()["method"], "notifications/tools/list_changed");
+                assert_eq!(
+                    client.next_message().await.unwrap()["method"],
+                    "notifications/tools/list_changed"
+                );
             }
         }
         // Whatever comes next is the end: nobody has heard of a change twice.

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 use tsugite::prelude::*;
-use tsugite::store::{VersionedValue, EventBatch, Precondition, LogLimits, MemoryStore, StoreFuture, Store, StoreResult};
+use tsugite::store::{
+    EventBatch, LogLimits, MemoryStore, Precondition, Store, StoreFuture, StoreResult, VersionedValue,
+};
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{SseEvent, Request};
+use tsugite_testkit::http::{Request, SseEvent};
 
 use super::{Client, Stage, run, talk, text_of};
 

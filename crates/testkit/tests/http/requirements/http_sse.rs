@@ -30,7 +30,8 @@ async fn a_stream_says_where_to_post_and_then_carries_every_message() {
     let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (mut connection, endpoint) = connected(&serving).await;
     assert!(endpoint.starts_with('/'), "{endpoint}");
-    let requests = [initialize_request("2024-11-05", json!({})), call(1, "echo"), call(2, "steps"), call(3, "hides")];
+    let requests =
+        [initialize_request("2024-11-05", json!({})), call(1, "echo"), call(2, "steps"), call(3, "hides")];
     let mut heard = Vec::new();
     for request in &requests {
         let accepted = send(&serving, post(&endpoint, request)).await;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
-use tsugite_testkit::http::{Connection, SseEvent, Request, TestServer, open_session};
+use tsugite_testkit::http::{Connection, Request, SseEvent, TestServer, open_session};
 
 use super::{HANDSHAKES, House, call, house, said, send, stream, within};
 

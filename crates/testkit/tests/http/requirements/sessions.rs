@@ -75,7 +75,8 @@ async fn after_delete_the_id_is_dead_and_everything_of_the_session_is_released()
 #[tokio::test]
 async fn the_server_ends_a_session_that_nobody_uses() {
     // SESS-007, SESS-008
-    let serving = TestServer::start(&with_http(Http::new().session_idle_timeout(Duration::from_secs(3600)))).await;
+    let serving =
+        TestServer::start(&with_http(Http::new().session_idle_timeout(Duration::from_secs(3600)))).await;
     let used = open_session(&serving, "2025-11-25", json!({})).await;
     let unused = open_session(&serving, "2025-11-25", json!({})).await;
     let listening = stream(&serving, Request::get_stream(&used)).await;

@@ -131,8 +131,11 @@ async fn the_names_of_headers_have_no_case_and_their_values_have() {
     let serving = TestServer::start(&house().server).await;
     let request = Request::stateless(call(1, "echo"));
     let named = |name: &str, method: &str, tool: &str| {
-        let renamed =
-            request.clone().without_header("Mcp-Method").without_header("Mcp-Name").without_header("MCP-Protocol-Version");
+        let renamed = request
+            .clone()
+            .without_header("Mcp-Method")
+            .without_header("Mcp-Name")
+            .without_header("MCP-Protocol-Version");
         let names = match name {
             "upper" => ["MCP-METHOD", "MCP-NAME", "MCP-PROTOCOL-VERSION"],
             _ => ["mcp-method", "mcp-name", "mcp-protocol-version"],

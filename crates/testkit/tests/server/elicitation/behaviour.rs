@@ -285,8 +285,9 @@ async fn a_state_that_is_too_old_is_refused_and_says_so() {
     // MRTR-012, M-03
     let (server, _) = delete();
     let server = server.state_ttl(Duration::ZERO);
-    let mut peer =
-        RawClient::connect(&server, STATELESS, elicits()).await.on_request(|_, _| accept(json!({"sure": true})));
+    let mut peer = RawClient::connect(&server, STATELESS, elicits())
+        .await
+        .on_request(|_, _| accept(json!({"sure": true})));
     let refused = peer.call("delete", json!({"path": "x"})).await;
     assert_eq!(refused["error"]["code"], -32602);
     assert!(refused["error"]["message"].as_str().unwrap().contains("expired"), "{refused}");

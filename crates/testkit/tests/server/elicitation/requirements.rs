@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tsugite::core::jsonrpc::RawJson;
 use tsugite::core::protocol::content::{SamplingBlock, ToolResult, ToolUse};
-use tsugite::core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions, TextFormat};
+use tsugite::core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat};
 use tsugite::core::protocol::sampling::{
     CreateMessageParams, IncludeContext, ModelPreferences, SamplingMessage, ToolChoice,
 };
@@ -107,8 +107,9 @@ async fn a_model_is_asked_by_a_request_if_the_client_has_one_to_offer() {
     // SAMP-003, SAMP-034
     let server = Server::new("s", "1").tool(sampler("asks", question()));
     for revision in revisions() {
-        let mut with =
-            RawClient::connect(&server, revision, json!({"sampling": {}})).await.on_request(|_, _| said("hi"));
+        let mut with = RawClient::connect(&server, revision, json!({"sampling": {}}))
+            .await
+            .on_request(|_, _| said("hi"));
         if revision.is_stateless() {
             let asked = with.request_once("tools/call", json!({"name": "asks"})).await;
             let asked = &asked["result"]["inputRequests"][only_key(&asked)];
@@ -147,8 +148,9 @@ async fn tools_are_given_only_to_a_model_that_takes_them() {
             assert_eq!(text(&with.call(name, json!({})).await), "m", "{name} on {revision}");
             let sent = &with.received_requests[0].1;
             assert!(sent.get("tools").is_some() || sent.get("toolChoice").is_some(), "{sent}");
-            let mut without =
-                RawClient::connect(&server, revision, json!({"sampling": {}})).await.on_request(|_, _| said("hi"));
+            let mut without = RawClient::connect(&server, revision, json!({"sampling": {}}))
+                .await
+                .on_request(|_, _| said("hi"));
             let answer = without.call(name, json!({})).await;
             for (_, sent) in &without.received_requests {
                 assert!(
@@ -403,8 +405,9 @@ async fn what_a_user_fills_in_is_checked_against_the_form() {
             (json!([1]), false),
         ] {
             let given = content.clone();
-            let mut peer =
-                RawClient::connect(&server, revision, able()).await.on_request(move |_, _| accept(given.clone()));
+            let mut peer = RawClient::connect(&server, revision, able())
+                .await
+                .on_request(move |_, _| accept(given.clone()));
             let answer = peer.call("asks", json!({})).await;
             assert_eq!(refused(&answer), !fine, "{content} on {revision}: {answer}");
         }
@@ -527,7 +530,11 @@ async fn a_wish_for_a_task_is_ignored_where_there_are_none_and_never_sent_to_who
         assert_eq!(answer["result"].get("task"), None);
     }
     assert_eq!(peer.received_requests.len(), 2);
-    assert!(peer.received_requests.iter().all(|(_, params)| params.get("task").is_none()), "{:?}", peer.received_requests);
+    assert!(
+        peer.received_requests.iter().all(|(_, params)| params.get("task").is_none()),
+        "{:?}",
+        peer.received_requests
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -672,7 +679,8 @@ async fn wishes_for_a_model_lie_between_0_and_1() {
             for preferences in wish(value) {
                 let server =
                     Server::new("s", "1").tool(sampler("asks", question().model_preferences(preferences)));
-                let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
+                let mut peer =
+                    RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
                 peer.call("asks", json!({})).await;
                 if (0.0..=1.0).contains(&value) {
                     assert_eq!(peer.received_requests.len(), 1, "{value} on {revision}");
@@ -696,8 +704,10 @@ async fn a_page_is_named_in_no_refusal_to_who_cannot_open_one() {
     }));
     for revision in newer() {
         for capabilities in [json!({}), json!({"elicitation": {}}), json!({"elicitation": {"form": {}}})] {
-            let answer =
-                RawClient::connect(&server, revision, capabilities.clone()).await.call("login", json!({})).await;
+            let answer = RawClient::connect(&server, revision, capabilities.clone())
+                .await
+                .call("login", json!({}))
+                .await;
             assert!(refused(&answer), "{revision}: {answer}");
             assert!(
                 !answer.to_string().contains("https://example.com"),
@@ -720,7 +730,11 @@ async fn tokens_of_any_kind_are_not_asked_for_in_a_form() {
                 .await
                 .on_request(move |_, _| accept(json!({field: "swordfish"})));
             let answer = peer.call("asks", json!({})).await;
-            assert!(peer.received_requests.is_empty() && refused(&answer), "{field} on {revision}: {:?}", peer.received_requests);
+            assert!(
+                peer.received_requests.is_empty() && refused(&answer),
+                "{field} on {revision}: {:?}",
+                peer.received_requests
+            );
         }
     }
 }

@@ -407,7 +407,8 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
 async fn a_cancelled_subscription_is_over_without_an_answer() {
     let server = library();
     let mut peer = peer(&server, STATELESS).await;
-    let id = peer.send_request("subscriptions/listen", json!({"notifications": {"resourcesListChanged": true}}));
+    let id =
+        peer.send_request("subscriptions/listen", json!({"notifications": {"resourcesListChanged": true}}));
     peer.next().await;
     peer.notify("notifications/cancelled", json!({"requestId": id}));
     server.add(Resource::text("a:b", "c")).unwrap();
@@ -780,7 +781,9 @@ async fn a_tool_with_a_time_limit_is_ended_and_says_so_but_not_while_somebody_th
             Default::default()
         }
 
-        fn read(_: &tsugite::core::protocol::OrderedMap<tsugite::server::FieldValue>) -> Result<Self, String> {
+        fn read(
+            _: &tsugite::core::protocol::OrderedMap<tsugite::server::FieldValue>,
+        ) -> Result<Self, String> {
             Ok(Self)
         }
     }
@@ -816,7 +819,8 @@ async fn extensions_are_declared_and_seen() {
     });
     let server = Server::new("s", "1").tool(sees).extension("com.example/x", &json!({"a": 1}));
     for revision in [STATELESS, revision("2025-11-25")] {
-        let mut peer = RawClient::connect(&server, revision, json!({"extensions": {"com.example/y": {}}})).await;
+        let mut peer =
+            RawClient::connect(&server, revision, json!({"extensions": {"com.example/y": {}}})).await;
         assert_eq!(
             peer.call("sees", json!({})).await["result"]["content"][0]["text"],
             "Some([\"com.example/y\"])"

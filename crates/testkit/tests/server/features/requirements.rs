@@ -131,7 +131,8 @@ async fn lists_belong_to_the_caller_and_the_time_and_may_be_empty() {
         let there = other.request(method, json!({})).await["result"].clone();
         assert_eq!(there[list], before[list], "{method}");
         // Nor does a handshake on the same connection change it.
-        let mut old = RawClient::connect(&server, Revision::NEWEST_HANDSHAKE, json!({"elicitation": {}})).await;
+        let mut old =
+            RawClient::connect(&server, Revision::NEWEST_HANDSHAKE, json!({"elicitation": {}})).await;
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -179,7 +180,9 @@ struct Count {
 async fn a_tool_that_fails_says_so_in_its_result_and_one_that_is_not_there_is_an_error() {
     // TOOL-009, TOOL-010, TOOL-012, TOOL-013
     let server = Server::new("s", "1")
-        .tool(Tool::new("fails").handler(|| async { Err::<(), _>(HandlerError::new("the market is closed")) }))
+        .tool(
+            Tool::new("fails").handler(|| async { Err::<(), _>(HandlerError::new("the market is closed")) }),
+        )
         .tool(Tool::new("counts").handler(|Args(count): Args<Count>| async move { count.count }));
     for revision in revisions() {
         let mut with = peer(&server, revision).await;
@@ -509,8 +512,13 @@ async fn completion_is_checked_counted_and_tells_nobody_what_they_may_not_see() 
     for revision in revisions() {
         // What earlier sessions used up comes back.
         tokio::time::advance(Duration::from_secs(600)).await;
-        let mut boss =
-            RawClient::connect_as(&server, Principal::from_issuer("i", "boss", ["admin"]), revision, json!({})).await;
+        let mut boss = RawClient::connect_as(
+            &server,
+            Principal::from_issuer("i", "boss", ["admin"]),
+            revision,
+            json!({}),
+        )
+        .await;
         let mut guest = RawClient::connect_as(&server, Principal::new("guest"), revision, json!({})).await;
         tokio::time::advance(Duration::from_secs(600)).await;
         let told = boss.request("completion/complete", ask("secret", who.clone())).await;

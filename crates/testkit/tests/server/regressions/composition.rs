@@ -45,7 +45,8 @@ async fn layers_do_not_lose_deep_results() {
 #[tokio::test(start_paused = true)]
 async fn layers_honour_the_configured_length_of_ids() {
     for layered in [false, true] {
-        let mut server = Server::new("s", "1").tool(tool("t")).limits(MessageLimits::default().max_id_bytes(1 << 20));
+        let mut server =
+            Server::new("s", "1").tool(tool("t")).limits(MessageLimits::default().max_id_bytes(1 << 20));
         if layered {
             server = server.layer(ConcurrencyLimit::new(8));
         }
@@ -175,7 +176,8 @@ async fn a_cached_list_never_shows_somebody_elses_definition() {
         _ => item.has_tag("guest"),
     });
     let mut admin =
-        RawClient::connect_as(&outer, Principal::from_issuer("", "root", ["admin"]), STATELESS, json!({})).await;
+        RawClient::connect_as(&outer, Principal::from_issuer("", "root", ["admin"]), STATELESS, json!({}))
+            .await;
     let mut guest = plain(&outer, STATELESS).await;
     let seen = admin.request("tools/list", json!({})).await;
     assert!(seen["result"]["tools"][0]["description"].as_str().unwrap().contains("admins"), "{seen}");

@@ -161,12 +161,14 @@ async fn layered_streams_end_as_others_do() {
             server = server.layer(ConcurrencyLimit::new(8));
         }
         let mut peer = plain(&server, STATELESS).await;
-        let one = peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+        let one =
+            peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
         let ack = peer.next().await;
         assert_eq!(ack["method"], "notifications/subscriptions/acknowledged");
         peer.notify("notifications/cancelled", json!({"requestId": one}));
         server.add(tool("u")).unwrap();
-        let two = peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+        let two =
+            peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
         assert_eq!(peer.next().await["method"], "notifications/subscriptions/acknowledged");
         server.add(tool("v")).unwrap();
         let news = peer.next().await;

@@ -18,7 +18,7 @@ use tsugite::core::protocol::form::FormSchema;
 use tsugite::core::protocol::{OrderedMap, Schema};
 use tsugite::prelude::*;
 use tsugite::server::layer::{ConcurrencyLimit, RateLimit, Timeout};
-use tsugite::server::{CallParts, InvocationError, FieldValue, FormField, FromCall};
+use tsugite::server::{CallParts, FieldValue, FormField, FromCall, InvocationError};
 use tsugite::transport::memory;
 use tsugite_testkit::raw_client::RawClient;
 

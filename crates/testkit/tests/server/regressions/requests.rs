@@ -125,8 +125,13 @@ async fn a_rate_limit_counts_a_caller_once_whatever_its_scopes() {
         .layer(RateLimit::new(1, Duration::from_secs(60)).per_principal());
     let mut served = 0;
     for scope in ["a", "b", "c", "d"] {
-        let mut peer =
-            RawClient::connect_as(&server, Principal::from_issuer("issuer", "eve", [scope]), STATELESS, json!({})).await;
+        let mut peer = RawClient::connect_as(
+            &server,
+            Principal::from_issuer("issuer", "eve", [scope]),
+            STATELESS,
+            json!({}),
+        )
+        .await;
         served += usize::from(peer.call("t", json!({})).await.get("result").is_some());
     }
     assert_eq!(served, 1);

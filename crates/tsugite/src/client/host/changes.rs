@@ -10,7 +10,7 @@ use indexmap::IndexSet;
 use tokio::task::AbortHandle;
 
 use super::Host;
-use crate::client::{Change, Client, ChangeFilter};
+use crate::client::{Change, ChangeFilter, Client};
 use crate::lock::lock;
 
 /// Changes of all servers of a host. `None` comes when the host was closed.

@@ -15,11 +15,11 @@ use tsugite_core::protocol::prompts::{GetResult, Prompt};
 use tsugite_core::protocol::resources::{ReadResult, Resource, ResourceTemplate};
 use tsugite_core::protocol::tools::{CallResult, Tool};
 
-pub use changes::{ServerChange, HostChanges};
+pub use changes::{HostChanges, ServerChange};
 pub use permissions::Permissions;
 
-use super::servers::{ServersFileError, ServersFile, UrlTransport, ConnectionConfig};
-use super::{Client, Command, ClientBuilder, ClientError, ErrorKind, Paginator, Paginated, Result};
+use super::servers::{ConnectionConfig, ServersFile, ServersFileError, UrlTransport};
+use super::{Client, ClientBuilder, ClientError, Command, ErrorKind, Paginated, Paginator, Result};
 use crate::lock::lock;
 use crate::server::ListKind as Of;
 use crate::server::registry::{inner_name, outer_name};
@@ -156,15 +156,21 @@ impl HostBuilder {
     }
 
     /// What is to be set for each server before it is connected to: handlers, for instance.
-    pub fn configure_each(mut self, set: impl Fn(&str, ClientBuilder) -> ClientBuilder + Send + Sync + 'static) -> Self {
+    pub fn configure_each(
+        mut self,
+        set: impl Fn(&str, ClientBuilder) -> ClientBuilder + Send + Sync + 'static,
+    ) -> Self {
         self.configure = Some(Box::new(set));
         self
     }
 
     /// Connects to all of them at once. One that fails does not harm the others: see [`RequestSource::failures`].
     pub async fn connect(self) -> Host {
-        let inner =
-            HostInner { servers: Mutex::default(), failures: Mutex::new(self.failures), change_feeds: Mutex::default() };
+        let inner = HostInner {
+            servers: Mutex::default(),
+            failures: Mutex::new(self.failures),
+            change_feeds: Mutex::default(),
+        };
         let host = Host { inner: Arc::new(inner) };
         let mut connecting = JoinSet::new();
         for (place, planned) in self.servers.into_iter().enumerate() {
@@ -176,8 +182,8 @@ impl HostBuilder {
             connecting.spawn(async move {
                 // One that panics has failed, like any other.
                 let client = tokio::spawn(how.into_future()).await;
-                let client =
-                    client.unwrap_or_else(|_| Err(ClientError::config("something panicked while connecting")));
+                let client = client
+                    .unwrap_or_else(|_| Err(ClientError::config("something panicked while connecting")));
                 (place, name, permissions, client)
             });
         }
@@ -388,7 +394,12 @@ impl Host {
             prefix = format!("{plain}-{number}");
             number += 1;
         }
-        members.push(Arc::new(HostServer { name: name.clone(), prefix, client: client.clone(), permissions }));
+        members.push(Arc::new(HostServer {
+            name: name.clone(),
+            prefix,
+            client: client.clone(),
+            permissions,
+        }));
         drop(members);
         for feed in lock(&self.inner.change_feeds).iter().filter_map(std::sync::Weak::upgrade) {
             feed.add_server(&name, &client);
@@ -415,7 +426,10 @@ impl Host {
         let place = shown.unwrap_or(0);
         match place < found.len() {
             true => Ok(found.swap_remove(place)),
-            false => Err(ClientError::config(format!("no server here has {:?}", super::client_error::truncate(name, 200)))),
+            false => Err(ClientError::config(format!(
+                "no server here has {:?}",
+                super::client_error::truncate(name, 200)
+            ))),
         }
     }
 
@@ -454,7 +468,9 @@ impl Host {
                     }
                 }
                 Err(error) => {
-                    offers.failures.push(ServerFailure { server: member.name.clone(), error: Arc::new(error) });
+                    offers
+                        .failures
+                        .push(ServerFailure { server: member.name.clone(), error: Arc::new(error) });
                 }
             }
         }

@@ -31,5 +31,8 @@ pub trait Authorizer: Send + Sync + 'static {
     fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>>;
 
     /// The server refused. True when the request is to be sent again: at most twice for one request.
-    fn handle_challenge(&self, challenge: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
+    fn handle_challenge(
+        &self,
+        challenge: Challenge,
+    ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
 }

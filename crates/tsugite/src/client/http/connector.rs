@@ -21,8 +21,13 @@ pub(super) struct NewConnection {
 }
 
 /// Connects.
-pub(super) async fn connect(origin: &ServerOrigin, tls: Option<&Tls>, limit: Duration) -> Result<NewConnection, ClientError> {
-    let late = |step: ConnectStep| ClientError::connect(step, format!("no answer within {} s", limit.as_secs_f64()));
+pub(super) async fn connect(
+    origin: &ServerOrigin,
+    tls: Option<&Tls>,
+    limit: Duration,
+) -> Result<NewConnection, ClientError> {
+    let late =
+        |step: ConnectStep| ClientError::connect(step, format!("no answer within {} s", limit.as_secs_f64()));
     let addresses = timeout(limit, lookup_host((origin.host.as_str(), origin.port))).await;
     let addresses: Vec<_> = addresses
         .map_err(|_| late(ConnectStep::Dns))?
@@ -52,7 +57,9 @@ pub(super) async fn connect(origin: &ServerOrigin, tls: Option<&Tls>, limit: Dur
     Err(failure)
 }
 
-async fn http_handshake<T: Read + Write + Unpin + Send + 'static>(io: T) -> Result<NewConnection, ClientError> {
+async fn http_handshake<T: Read + Write + Unpin + Send + 'static>(
+    io: T,
+) -> Result<NewConnection, ClientError> {
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(MAX_HEAD_BYTES)
         .handshake(io)

@@ -16,8 +16,8 @@ use hyper::body::Incoming;
 
 use super::Authorizer;
 use super::address::Address;
-use super::pool::{PooledConnection, ConnectionPool};
-use crate::client::client_error::{Challenge, ClientError, ErrorKind, ConnectStep};
+use super::pool::{ConnectionPool, PooledConnection};
+use crate::client::client_error::{Challenge, ClientError, ConnectStep, ErrorKind};
 use crate::client::connection::CallError;
 
 /// A server's door.
@@ -93,7 +93,11 @@ impl HttpEndpoint {
                         let plain = status == 403
                             && self.authorizer.is_none()
                             && challenge.www_authenticate.is_empty();
-                        return if plain { Ok(reply) } else { Err(ErrorKind::Unauthorized(challenge).into()) };
+                        return if plain {
+                            Ok(reply)
+                        } else {
+                            Err(ErrorKind::Unauthorized(challenge).into())
+                        };
                     }
                 }
                 429 | 503 if waits < MAX_BUSY_RETRIES => {
@@ -201,7 +205,8 @@ impl ResponseReader {
         let mut all = Vec::new();
         let mut first: Option<Bytes> = None;
         while let Some(chunk) = self.chunk().await {
-            let chunk = chunk.map_err(|error| CallError::disconnected(format!("the connection was lost: {error}")))?;
+            let chunk = chunk
+                .map_err(|error| CallError::disconnected(format!("the connection was lost: {error}")))?;
             if all.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > most {
                 return Err(ErrorKind::TooLarge(format!("the answer is larger than {most} bytes")).into());
             }

@@ -10,10 +10,10 @@ use tsugite_core::sse::SseReader;
 use super::http_endpoint::{HttpEndpoint, ResponseReader, message_headers, stream_headers};
 use super::response_stream::event_too_large;
 use super::{HttpConfig, excerpt};
-use crate::client::transport::{Transport, EncodedRequest};
-use crate::client::client_error::{ClientError, ErrorKind, ConnectStep};
-use crate::client::connection::{ClientConnection, CallError};
+use crate::client::client_error::{ClientError, ConnectStep, ErrorKind};
 use crate::client::client_state::ClientState;
+use crate::client::connection::{CallError, ClientConnection};
+use crate::client::transport::{EncodedRequest, Transport};
 use crate::lock::lock;
 
 /// A connection of 2024-11-05.
@@ -25,7 +25,10 @@ pub(in crate::client) struct HttpSse {
 
 impl HttpSse {
     /// Opens the stream and waits until the server has said where messages go.
-    pub(in crate::client) async fn open(shared: &Arc<ClientState>, url: &HttpConfig) -> Result<Arc<ClientConnection>, ClientError> {
+    pub(in crate::client) async fn open(
+        shared: &Arc<ClientState>,
+        url: &HttpConfig,
+    ) -> Result<Arc<ClientConnection>, ClientError> {
         let door = url.endpoint(shared.settings.timeouts.idle_timeout)?;
         let limit = shared.settings.timeouts.idle_timeout;
         let opened = tokio::time::timeout(
@@ -39,8 +42,10 @@ impl HttpSse {
             let said = excerpt(&said.ok().and_then(Result::ok).unwrap_or_default());
             return Err(ErrorKind::Status { status, body: said }.into());
         }
-        let link =
-            ClientConnection::new(Arc::clone(shared), Transport::HttpSse(Box::new(HttpSse { endpoint: door, message_uri: Mutex::default() })));
+        let link = ClientConnection::new(
+            Arc::clone(shared),
+            Transport::HttpSse(Box::new(HttpSse { endpoint: door, message_uri: Mutex::default() })),
+        );
         let (told, endpoint) = oneshot::channel();
         link.register_task(&tokio::spawn(read_events(Arc::clone(&link), reply, told)));
         let limit = shared.settings.probe_timeout;
@@ -59,7 +64,10 @@ impl HttpSse {
     }
 
     /// Sends a request; its answer comes on the stream.
-    pub(in crate::client) async fn send_request(&self, outgoing: EncodedRequest<'_>) -> Result<(), CallError> {
+    pub(in crate::client) async fn send_request(
+        &self,
+        outgoing: EncodedRequest<'_>,
+    ) -> Result<(), CallError> {
         let headers = || {
             let mut headers = message_headers();
             for (name, value) in outgoing.extra_headers {
@@ -96,7 +104,11 @@ impl HttpSse {
 }
 
 /// Reads the stream to its end, which is the end of the connection.
-async fn read_events(link: Arc<ClientConnection>, mut reply: ResponseReader, told: oneshot::Sender<Result<(), ClientError>>) {
+async fn read_events(
+    link: Arc<ClientConnection>,
+    mut reply: ResponseReader,
+    told: oneshot::Sender<Result<(), ClientError>>,
+) {
     let Transport::HttpSse(sse) = &link.transport else { return };
     let mut told = Some(told);
     let mut events = SseReader::new(link.limits().max_message_bytes);
@@ -118,7 +130,8 @@ async fn read_events(link: Arc<ClientConnection>, mut reply: ResponseReader, tol
             }
             let Some(told) = told.take() else { continue };
             let reference = String::from_utf8_lossy(event.data);
-            let endpoint = sse.endpoint.address.join(&reference).and_then(|address| address.path.parse().ok());
+            let endpoint =
+                sse.endpoint.address.join(&reference).and_then(|address| address.path.parse().ok());
             let outcome = match &endpoint {
                 Some(_) => Ok(()),
                 // What is sent there may hold credentials.

@@ -7,14 +7,14 @@
 
 mod address;
 mod authorizer;
-mod full_body;
 mod connector;
-mod standalone_stream;
-mod probe;
-mod pool;
+mod full_body;
 mod http_endpoint;
 mod http_sse;
+mod pool;
+mod probe;
 mod response_stream;
+mod standalone_stream;
 #[cfg(feature = "tls")]
 #[path = "tls_with.rs"]
 mod tls;
@@ -36,19 +36,19 @@ use tsugite_core::revision::Revision;
 use tsugite_core::session::header;
 
 pub use authorizer::Authorizer;
-pub(super) use probe::{open, start_standalone_stream};
 pub(super) use http_sse::HttpSse;
+pub(super) use probe::{open, start_standalone_stream};
 pub(super) use tls::Tls;
 
-use super::pending_calls::PendingCall;
-use super::transport::{self, ServerReply, EncodedRequest};
 use super::client_error::{ClientError, ErrorKind, truncate};
-use super::connection::{ClientConnection, CallError};
 use super::client_settings::Direction;
+use super::connection::{CallError, ClientConnection};
+use super::pending_calls::PendingCall;
+use super::transport::{self, EncodedRequest, ServerReply};
 use crate::lock::lock;
 use address::Address;
-use pool::ConnectionPool;
 use http_endpoint::{HttpEndpoint, ResponseReader, message_headers};
+use pool::ConnectionPool;
 
 /// How to reach a server over HTTP.
 #[derive(Clone)]
@@ -87,7 +87,8 @@ impl HttpConfig {
         match self.tls.get() {
             Some(tls) => Ok(tls.clone()),
             None => {
-                let tls = Tls::new(&self.root_certificates).map_err(|error| ClientError::config(error.to_string()))?;
+                let tls = Tls::new(&self.root_certificates)
+                    .map_err(|error| ClientError::config(error.to_string()))?;
                 Ok(self.tls.get_or_init(|| tls).clone())
             }
         }
@@ -141,7 +142,9 @@ impl StreamableHttp {
         let headers = || self.request_headers(revision, &outgoing);
         let reply = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body).await?;
         match reply.status {
-            StatusCode::OK if reply.is_stream() => Box::pin(self.read_event_stream(link, waiting, reply)).await,
+            StatusCode::OK if reply.is_stream() => {
+                Box::pin(self.read_event_stream(link, waiting, reply)).await
+            }
             StatusCode::OK => {
                 let body = reply.read_to_end(link.limits().max_message_bytes).await?;
                 self.read_json_response(link, waiting, &body).await
@@ -188,7 +191,11 @@ impl StreamableHttp {
     }
 
     /// Sends a notification or an answer.
-    pub(super) async fn send_message(&self, link: &Arc<ClientConnection>, bytes: Vec<u8>) -> Result<(), CallError> {
+    pub(super) async fn send_message(
+        &self,
+        link: &Arc<ClientConnection>,
+        bytes: Vec<u8>,
+    ) -> Result<(), CallError> {
         let headers = || {
             let mut headers = message_headers();
             self.insert_session_headers(&mut headers, link.revision());
@@ -229,7 +236,11 @@ impl StreamableHttp {
         self.endpoint.close();
     }
 
-    fn request_headers(&self, revision: Revision, outgoing: &EncodedRequest<'_>) -> Result<HeaderMap, ClientError> {
+    fn request_headers(
+        &self,
+        revision: Revision,
+        outgoing: &EncodedRequest<'_>,
+    ) -> Result<HeaderMap, ClientError> {
         let mut headers = message_headers();
         self.insert_session_headers(&mut headers, revision);
         if revision.is_stateless() {
@@ -278,10 +289,10 @@ impl StreamableHttp {
                 link.dispatch(body, Some(waiting));
                 match waiting.is_complete() {
                     true => await_response(waiting).await,
-                    false => {
-                        Err(ErrorKind::Protocol("the server answered something else than was asked".to_owned())
-                            .into())
-                    }
+                    false => Err(ErrorKind::Protocol(
+                        "the server answered something else than was asked".to_owned(),
+                    )
+                    .into()),
                 }
             }
             Err(fault) => {
@@ -350,7 +361,8 @@ fn is_session_expired(status: StatusCode, error: Option<&ErrorObject>) -> bool {
 }
 
 fn header_value(value: &str) -> Result<HeaderValue, ClientError> {
-    HeaderValue::try_from(value).map_err(|_| ClientError::config(format!("{value:?} cannot stand in a header")))
+    HeaderValue::try_from(value)
+        .map_err(|_| ClientError::config(format!("{value:?} cannot stand in a header")))
 }
 
 /// The beginning of a body, for an error.

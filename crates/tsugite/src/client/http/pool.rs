@@ -10,8 +10,8 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::address::ServerOrigin;
-use super::full_body::FullBody;
 use super::connector::{NewConnection, connect};
+use super::full_body::FullBody;
 use super::tls::Tls;
 use crate::client::connection::CallError;
 use crate::lock::lock;
@@ -45,7 +45,10 @@ impl ConnectionPool {
     /// Sends a request and waits for the head of its answer.
     ///
     /// A connection that was closed meanwhile is no reason to fail: what was not sent is sent over a new one.
-    pub(super) async fn send(&self, request: Request<FullBody>) -> Result<(Response<Incoming>, PooledConnection), CallError> {
+    pub(super) async fn send(
+        &self,
+        request: Request<FullBody>,
+    ) -> Result<(Response<Incoming>, PooledConnection), CallError> {
         let mut request = request;
         while let Some(mut lease) = self.take_idle() {
             match lease.send(request).await {
@@ -75,8 +78,11 @@ impl ConnectionPool {
         let mut all = lock(&self.idle);
         while let Some(idle) = all.pop() {
             if idle.since.elapsed() < IDLE_TIMEOUT && !idle.sender.is_closed() {
-                let lease =
-                    PooledConnection { sender: Some(idle.sender), task: idle.task, idle: Arc::clone(&self.idle) };
+                let lease = PooledConnection {
+                    sender: Some(idle.sender),
+                    task: idle.task,
+                    idle: Arc::clone(&self.idle),
+                };
                 return Some(lease);
             }
             idle.task.abort();

@@ -8,16 +8,16 @@ use tsugite_core::protocol::Method;
 use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::revision::Revision;
 use tsugite_core::session::probe::{
-    ProbeRequest, ProbeBody, HttpProbeStep, HttpOutcome, HttpProbe, ProbeError, TransportKind, ProbeRecord,
+    HttpOutcome, HttpProbe, HttpProbeStep, ProbeBody, ProbeError, ProbeRecord, ProbeRequest, TransportKind,
 };
 
-use super::{StreamableHttp, HttpSse, HttpConfig, excerpt, standalone_stream};
-use crate::client::transport::{ServerReply, Transport, EncodedRequest};
-use crate::client::client_error::{ClientError, ErrorKind, Result, ConnectStep};
-use crate::client::connection::{ClientConnection, CallError, OutboundRequest};
-use crate::client::negotiate::{ProbeCall, ConnectGuard, probe_error, policy, complete_negotiation};
-use crate::client::options::Options;
+use super::{HttpConfig, HttpSse, StreamableHttp, excerpt, standalone_stream};
+use crate::client::client_error::{ClientError, ConnectStep, ErrorKind, Result};
 use crate::client::client_state::ClientState;
+use crate::client::connection::{CallError, ClientConnection, OutboundRequest};
+use crate::client::negotiate::{ConnectGuard, ProbeCall, complete_negotiation, policy, probe_error};
+use crate::client::options::Options;
+use crate::client::transport::{EncodedRequest, ServerReply, Transport};
 
 /// Opens a connection. `known` is what was found out earlier.
 pub(in crate::client) async fn open(
@@ -28,7 +28,8 @@ pub(in crate::client) async fn open(
     let known = match url.sse_only {
         true => {
             let offer = shared.settings.revisions.handshake().newest_first().next();
-            let offer = offer.ok_or_else(|| ClientError::config("HTTP+SSE needs a revision with a handshake"))?;
+            let offer =
+                offer.ok_or_else(|| ClientError::config("HTTP+SSE needs a revision with a handshake"))?;
             Some(ProbeRecord::new(offer, TransportKind::HttpSse))
         }
         false => known,
@@ -55,7 +56,9 @@ pub(in crate::client) async fn open(
                 }
                 probe.receive(probe_outcome(posted.status, posted.result.as_ref()))
             }
-            HttpProbeStep::OpenSse(_) if url.streamable_only => HttpProbeStep::Fail(ProbeError::HttpStatus(status)),
+            HttpProbeStep::OpenSse(_) if url.streamable_only => {
+                HttpProbeStep::Fail(ProbeError::HttpStatus(status))
+            }
             HttpProbeStep::OpenSse(offer) => match open_http_sse(shared, url, offer).await {
                 Ok((old, Err(error))) if url.sse_only => {
                     old.abort("the server refused");
@@ -69,7 +72,9 @@ pub(in crate::client) async fn open(
                     probe.receive(probe_outcome(200, Some(&answer)))
                 }
                 Err(CallError::Fatal(error)) => match error.into_kind() {
-                    ErrorKind::Status { status, .. } if !url.sse_only => probe.receive(probe_outcome(status, None)),
+                    ErrorKind::Status { status, .. } if !url.sse_only => {
+                        probe.receive(probe_outcome(status, None))
+                    }
                     other => return Err(other.into()),
                 },
                 Err(lost) => return Err(lost.into()),
@@ -78,7 +83,9 @@ pub(in crate::client) async fn open(
             HttpProbeStep::Authorize => HttpProbeStep::Fail(ProbeError::HttpStatus(401)),
             HttpProbeStep::StepUp => HttpProbeStep::Fail(ProbeError::HttpStatus(403)),
             HttpProbeStep::Wait => HttpProbeStep::Fail(ProbeError::HttpStatus(429)),
-            HttpProbeStep::Fail(ProbeError::HttpStatus(status)) => return Err(ErrorKind::Status { status, body: said }.into()),
+            HttpProbeStep::Fail(ProbeError::HttpStatus(status)) => {
+                return Err(ErrorKind::Status { status, body: said }.into());
+            }
             // A page for people, or whatever else is there.
             HttpProbeStep::Fail(ProbeError::InvalidResponse(_)) if !answered => {
                 let said = if said.is_empty() { "nothing" } else { &said };
@@ -96,7 +103,10 @@ pub(in crate::client) async fn open(
 }
 
 fn streamable_http(shared: &Arc<ClientState>, url: &HttpConfig) -> Result<Arc<ClientConnection>> {
-    Ok(ClientConnection::new(Arc::clone(shared), Transport::StreamableHttp(Box::new(StreamableHttp::new(url, shared.settings.timeouts.idle_timeout)?))))
+    Ok(ClientConnection::new(
+        Arc::clone(shared),
+        Transport::StreamableHttp(Box::new(StreamableHttp::new(url, shared.settings.timeouts.idle_timeout)?)),
+    ))
 }
 
 /// Opens the stream for what the server says unasked, where there is one.
@@ -121,7 +131,13 @@ async fn send_probe(link: &Arc<ClientConnection>, ask: ProbeRequest) -> Result<P
     let waiting = link.calls.register(link.shared.settings.timeouts, None);
     let mut bytes = Vec::with_capacity(256);
     request.encode(&mut bytes, &Id::from(waiting.id()), link, &Options::default())?;
-    let outgoing = EncodedRequest { bytes, method: request.method(), name: None, param_headers: Vec::new(), extra_headers: &[] };
+    let outgoing = EncodedRequest {
+        bytes,
+        method: request.method(),
+        name: None,
+        param_headers: Vec::new(),
+        extra_headers: &[],
+    };
     let probing = http.probe(link, outgoing, request.revision(), &waiting);
     let probed = waiting.run_with_timeout(pin!(probing)).await;
     link.calls.remove(waiting.id());
@@ -149,7 +165,8 @@ async fn open_http_sse(
 ) -> Result<(Arc<ClientConnection>, ServerReply), CallError> {
     let mut opening = ConnectGuard(Some(HttpSse::open(shared, url).await?));
     let Some(link) = &opening.0 else { return Err(ErrorKind::Closed.into()) };
-    let answer = link.call(&ProbeCall::new(link, ProbeRequest::Initialize(offer)), &Options::default()).await?;
+    let answer =
+        link.call(&ProbeCall::new(link, ProbeRequest::Initialize(offer)), &Options::default()).await?;
     opening.0.take().map(|link| (link, answer)).ok_or_else(|| ErrorKind::Closed.into())
 }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use tsugite_core::sse::{SseReader, EventTooLongError};
+use tsugite_core::sse::{EventTooLongError, SseReader};
 
 use super::http_endpoint::{ResponseReader, stream_headers};
 use super::{StreamableHttp, await_response};
+use crate::client::client_error::ErrorKind;
+use crate::client::connection::{CallError, ClientConnection};
 use crate::client::pending_calls::PendingCall;
 use crate::client::transport::ServerReply;
-use crate::client::client_error::ErrorKind;
-use crate::client::connection::{ClientConnection, CallError};
 
 /// How the reading of a stream ended.
 pub(super) enum StreamEnd {
@@ -41,7 +41,9 @@ impl StreamableHttp {
         let mut in_vain = 0;
         loop {
             let end = read_events(link, Some(waiting), &mut events, reply).await?;
-            let StreamEnd::Ended { received_events: heard, reason: seen } = end else { return await_response(waiting).await };
+            let StreamEnd::Ended { received_events: heard, reason: seen } = end else {
+                return await_response(waiting).await;
+            };
             if link.revision().is_stateless() {
                 return Err(CallError::disconnected(format!("{seen} before the answer came")));
             }
@@ -72,7 +74,11 @@ impl StreamableHttp {
     }
 
     /// Opens a stream again where it broke.
-    async fn resume(&self, link: &Arc<ClientConnection>, events: &SseReader) -> Result<ResponseReader, CallError> {
+    async fn resume(
+        &self,
+        link: &Arc<ClientConnection>,
+        events: &SseReader,
+    ) -> Result<ResponseReader, CallError> {
         let reply = self.open_stream(link, events.last_event_id()).await?;
         let gone = match reply.status {
             StatusCode::OK if reply.is_stream() => return Ok(reply),
@@ -87,10 +93,14 @@ impl StreamableHttp {
     }
 
     /// Asks for a stream, from after `last` on.
-    pub(super) async fn open_stream(&self, link: &Arc<ClientConnection>, last: Option<&str>) -> Result<ResponseReader, CallError> {
+    pub(super) async fn open_stream(
+        &self,
+        link: &Arc<ClientConnection>,
+        last: Option<&str>,
+    ) -> Result<ResponseReader, CallError> {
         let last = last.map(|last| HeaderValue::from_bytes(last.as_bytes())).transpose();
-        let last =
-            last.map_err(|_| CallError::disconnected("the stream broke, and its last id cannot be sent back"))?;
+        let last = last
+            .map_err(|_| CallError::disconnected("the stream broke, and its last id cannot be sent back"))?;
         let headers = || {
             let mut headers = stream_headers();
             self.insert_session_headers(&mut headers, link.revision());
@@ -113,7 +123,8 @@ impl StreamableHttp {
 
         let mut events = SseReader::new(link.limits().max_message_bytes);
         while let Some(chunk) = reply.chunk().await {
-            let chunk = chunk.map_err(|error| CallError::disconnected(format!("the connection was lost: {error}")))?;
+            let chunk = chunk
+                .map_err(|error| CallError::disconnected(format!("the connection was lost: {error}")))?;
             events.push(&chunk);
             while let Some(event) = events.next_event() {
                 let event = event.map_err(event_too_large)?;
@@ -137,8 +148,15 @@ pub(super) async fn read_events(
     let mut heard = false;
     loop {
         let chunk = match reply.chunk().await {
-            None => return Ok(StreamEnd::Ended { received_events: heard, reason: "the stream ended".to_owned() }),
-            Some(Err(error)) => return Ok(StreamEnd::Ended { received_events: heard, reason: format!("the stream broke ({error})") }),
+            None => {
+                return Ok(StreamEnd::Ended { received_events: heard, reason: "the stream ended".to_owned() });
+            }
+            Some(Err(error)) => {
+                return Ok(StreamEnd::Ended {
+                    received_events: heard,
+                    reason: format!("the stream broke ({error})"),
+                });
+            }
             Some(Ok(chunk)) => chunk,
         };
         events.push(&chunk);

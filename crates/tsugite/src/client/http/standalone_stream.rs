@@ -7,10 +7,10 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 use tsugite_core::sse::SseReader;
 
-use super::response_stream::{StreamEnd, MIN_RETRY_INTERVAL, read_events};
-use crate::client::transport::Transport;
+use super::response_stream::{MIN_RETRY_INTERVAL, StreamEnd, read_events};
 use crate::client::client_error::ClientError;
 use crate::client::connection::ClientConnection;
+use crate::client::transport::Transport;
 
 /// Opens the stream and keeps it open as long as the connection lasts. Returns when the server has answered whether it
 /// has one, or has taken too long over it: some say nothing before they have something to say.
@@ -36,7 +36,9 @@ async fn run(link: Arc<ClientConnection>, opened: oneshot::Sender<()>) {
                 }
                 events.reopen();
                 match read_events(&link, None, &mut events, reply).await {
-                    Ok(StreamEnd::Ended { received_events: true, .. } | StreamEnd::ResponseReceived) => in_vain = 0,
+                    Ok(StreamEnd::Ended { received_events: true, .. } | StreamEnd::ResponseReceived) => {
+                        in_vain = 0
+                    }
                     Ok(StreamEnd::Ended { received_events: false, .. }) => in_vain += 1,
                     Err(trouble) => {
                         tracing::warn!(error = %ClientError::from(trouble), "the stream of the server is given up");
@@ -67,7 +69,8 @@ async fn run(link: Arc<ClientConnection>, opened: oneshot::Sender<()>) {
             tracing::debug!("the stream of the server is given up");
             return;
         }
-        let wait = events.retry().unwrap_or(DEFAULT_RETRY_INTERVAL).max(MIN_RETRY_INTERVAL) * 2_u32.pow(in_vain.min(5));
+        let wait = events.retry().unwrap_or(DEFAULT_RETRY_INTERVAL).max(MIN_RETRY_INTERVAL)
+            * 2_u32.pow(in_vain.min(5));
         tokio::time::sleep(wait).await;
     }
 }

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 
-use super::servers_file_error::{ServerEntryError, EntryFieldError};
 use super::field_path::FieldPath;
 use super::jsonc::Node;
 use super::server_list::{Members, members};
+use super::servers_file_error::{EntryFieldError, ServerEntryError};
 use super::variables::Variables;
-use super::{Folders, UrlTransport, ConnectionConfig, env_file, text_file};
+use super::{ConnectionConfig, Folders, UrlTransport, env_file, text_file};
 
 /// What all entries of a file share.
 pub(super) struct EntryContext<'a> {
@@ -53,7 +53,9 @@ impl EntryReader<'_> {
         match self.member("disabled")? {
             None => Ok(false),
             Some((Node::Bool(disabled), _)) => Ok(*disabled),
-            Some((other, field)) => Err(ServerEntryError::new(&field, EntryFieldError::wrong_type("a boolean", other))),
+            Some((other, field)) => {
+                Err(ServerEntryError::new(&field, EntryFieldError::wrong_type("a boolean", other)))
+            }
         }
     }
 
@@ -69,7 +71,9 @@ impl EntryReader<'_> {
             (true, Some(url), _) => Err(self.error(EntryFieldError::Conflicting("command", url))),
             (false, None, _) => Err(self.error(EntryFieldError::MissingCommandOrUrl)),
             (true, None, Some(ServerType::Url(_))) => Err(self.error(EntryFieldError::MissingMember("url"))),
-            (false, Some(_), Some(ServerType::Command)) => Err(self.error(EntryFieldError::MissingMember("command"))),
+            (false, Some(_), Some(ServerType::Command)) => {
+                Err(self.error(EntryFieldError::MissingMember("command")))
+            }
             (true, None, _) => self.command(),
             (false, Some(url), Some(ServerType::Url(transport))) => self.url(url, transport),
             (false, Some(url), None) => self.url(url, UrlTransport::Auto),
@@ -108,10 +112,17 @@ impl EntryReader<'_> {
         Ok(ConnectionConfig::Command { program, args, env, unset, cwd })
     }
 
-    fn url(&self, member: &'static str, transport: UrlTransport) -> Result<ConnectionConfig, ServerEntryError> {
+    fn url(
+        &self,
+        member: &'static str,
+        transport: UrlTransport,
+    ) -> Result<ConnectionConfig, ServerEntryError> {
         let url = self.string(member)?.unwrap_or_default();
         if url.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
-            return Err(ServerEntryError::new(&FieldPath::Member(self.field, member), EntryFieldError::Whitespace));
+            return Err(ServerEntryError::new(
+                &FieldPath::Member(self.field, member),
+                EntryFieldError::Whitespace,
+            ));
         }
         Ok(ConnectionConfig::Url { url, headers: self.headers()?, transport })
     }
@@ -130,8 +141,8 @@ impl EntryReader<'_> {
         let mut env = IndexMap::new();
         if let Some(path) = self.string("envFile")? {
             let of_file = self.env_file(Path::new(&path));
-            let of_file =
-                of_file.map_err(|wrong| ServerEntryError::new(&FieldPath::Member(self.field, "envFile"), wrong))?;
+            let of_file = of_file
+                .map_err(|wrong| ServerEntryError::new(&FieldPath::Member(self.field, "envFile"), wrong))?;
             env.extend(of_file.into_iter().map(|(name, value)| (name, Some(value))));
         }
         self.for_each_member("env", |name, node, field| {
@@ -143,7 +154,10 @@ impl EntryReader<'_> {
                 Node::Number(number) => Some(number.clone()),
                 Node::String(_) => Some(self.os_string(node, field)?),
                 other => {
-                    return Err(ServerEntryError::new(field, EntryFieldError::wrong_type("a string, a number or null", other)));
+                    return Err(ServerEntryError::new(
+                        field,
+                        EntryFieldError::wrong_type("a string, a number or null", other),
+                    ));
                 }
             };
             env.insert(name.to_owned(), value);
@@ -154,7 +168,8 @@ impl EntryReader<'_> {
 
     fn env_file(&self, path: &Path) -> Result<Vec<(String, String)>, EntryFieldError> {
         let folders = self.context.folders.ok_or(EntryFieldError::EnvFileWithoutFolder)?;
-        let text = text_file::read(&folders.file.join(path)).map_err(|error| EntryFieldError::UnreadableEnvFile(error.to_string()))?;
+        let text = text_file::read(&folders.file.join(path))
+            .map_err(|error| EntryFieldError::UnreadableEnvFile(error.to_string()))?;
         env_file::parse(&text).map_err(EntryFieldError::InvalidEnvLine)
     }
 

@@ -21,10 +21,10 @@ use std::path::{self, Path, PathBuf};
 
 mod entry;
 mod env_file;
-mod servers_file_error;
 mod field_path;
 mod jsonc;
 mod server_list;
+mod servers_file_error;
 mod text_file;
 mod variables;
 

@@ -2,9 +2,9 @@
 
 use indexmap::IndexMap;
 
-use super::servers_file_error::{ServerEntryError, ServersFileError, EntryFieldError};
 use super::field_path::FieldPath;
 use super::jsonc::Node;
+use super::servers_file_error::{EntryFieldError, ServerEntryError, ServersFileError};
 
 /// The list of servers, as it stands in the file.
 pub(super) struct ServerList<'a> {
@@ -54,7 +54,11 @@ pub(super) fn members<'a>(node: &'a Node, field: &FieldPath<'_>) -> Result<Membe
     Ok(members)
 }
 
-fn unique_member<'a>(members: &Members<'a>, name: &str, field: &FieldPath<'_>) -> Result<Option<&'a Node>, ServerEntryError> {
+fn unique_member<'a>(
+    members: &Members<'a>,
+    name: &str,
+    field: &FieldPath<'_>,
+) -> Result<Option<&'a Node>, ServerEntryError> {
     match members.get(name) {
         Some(None) => Err(ServerEntryError::new(field, EntryFieldError::Duplicate)),
         Some(node) => Ok(*node),

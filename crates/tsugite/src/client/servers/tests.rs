@@ -122,7 +122,9 @@ fn a_file_of_claude_desktop_is_read() {
         }"#,
     );
     assert_eq!(names(&file), ["filesystem", "brave-search"]);
-    let Ok(ConnectionConfig::Command { program, args, env, unset, cwd }) = &file.servers[0].connection else { panic!() };
+    let Ok(ConnectionConfig::Command { program, args, env, unset, cwd }) = &file.servers[0].connection else {
+        panic!()
+    };
     assert_eq!((program.as_str(), args[2].as_str(), args.len()), ("npx", "/Users/ann/Desktop", 3));
     assert_eq!((env.len(), unset.len(), cwd), (0, 0, &None));
     let Ok(ConnectionConfig::Command { env, .. }) = &file.servers[1].connection else { panic!() };
@@ -185,7 +187,8 @@ fn a_file_of_cursor_is_read_with_its_env_file() {
         "remote": { "url": "https://example.com/mcp", "headers": { "X-Key": "${env:GITHUB_TOKEN}" } }
       }
     }"#;
-    let tree = TempTree::new().with("shop/.cursor/mcp.json", text).with("shop/.env", "A=1 # one\nexport B='2'\n");
+    let tree =
+        TempTree::new().with("shop/.cursor/mcp.json", text).with("shop/.env", "A=1 # one\nexport B='2'\n");
     let file = tree.read("shop/.cursor/mcp.json").unwrap();
     let ways: Vec<_> = file.servers.into_iter().map(|listed| listed.connection.unwrap()).collect();
     let local = ConnectionConfig::Command {
@@ -272,7 +275,9 @@ fn settings_of_vs_code_are_read() {
         }"#,
     );
     assert_eq!(names(&file), ["time", "web", "broken"]);
-    assert!(matches!(&file.servers[0].connection, Ok(ConnectionConfig::Command { args, .. }) if args[2] == "Asia/Tokyo"));
+    assert!(
+        matches!(&file.servers[0].connection, Ok(ConnectionConfig::Command { args, .. }) if args[2] == "Asia/Tokyo")
+    );
     assert_eq!(file.servers[1].connection, Ok(url("https://example.com/mcp", &[], UrlTransport::Auto)));
     assert_eq!(
         file.servers[2].connection.as_ref().unwrap_err().to_string(),
@@ -313,7 +318,11 @@ fn a_type_has_more_than_one_spelling() {
     assert_eq!(connection(r#"{ "type": "local", "command": "a", "tools": ["*"] }"#), command("a"));
     let streamable = url("http://a", &[], UrlTransport::StreamableHttp);
     for kind in ["http", "streamable-http", "streamableHttp"] {
-        assert_eq!(connection(&format!(r#"{{ "type": "{kind}", "url": "http://a" }}"#)), streamable, "{kind}");
+        assert_eq!(
+            connection(&format!(r#"{{ "type": "{kind}", "url": "http://a" }}"#)),
+            streamable,
+            "{kind}"
+        );
     }
 }
 
@@ -440,7 +449,9 @@ fn a_file_belongs_to_the_folder_it_lies_in() {
     let tree = TempTree::new().with("shop/.mcp.json", text).with("shop/.vscode/mcp.json", text);
     for path in ["shop/.mcp.json", "shop/.vscode/mcp.json"] {
         let file = tree.read(path).unwrap();
-        let Ok(ConnectionConfig::Command { program, cwd, .. }) = &file.servers[0].connection else { panic!() };
+        let Ok(ConnectionConfig::Command { program, cwd, .. }) = &file.servers[0].connection else {
+            panic!()
+        };
         assert_eq!(program, &tree.path("shop"));
         assert_eq!(cwd.as_deref(), Some(tree.0.join("shop/x").as_path()));
         assert!(
@@ -453,7 +464,9 @@ fn a_file_belongs_to_the_folder_it_lies_in() {
         file.servers[0].connection.as_ref().unwrap_err().to_string(),
         "mcpServers.a.command: the variable workspaceFolder is not set"
     );
-    let ConnectionConfig::Command { cwd, .. } = connection(r#"{ "command": "a", "cwd": "x" }"#) else { panic!() };
+    let ConnectionConfig::Command { cwd, .. } = connection(r#"{ "command": "a", "cwd": "x" }"#) else {
+        panic!()
+    };
     assert_eq!(cwd, Some(PathBuf::from("x")));
 }
 
@@ -686,7 +699,9 @@ fn what_is_no_variable_is_told_with_its_field() {
 #[test]
 fn names_and_members_have_no_variables() {
     let entry = r#"{ "command": "a", "env": { "${NONE}": "1" } }"#;
-    assert!(matches!(connection(entry), ConnectionConfig::Command { env, .. } if env == pairs(&[("${NONE}", "1")])));
+    assert!(
+        matches!(connection(entry), ConnectionConfig::Command { env, .. } if env == pairs(&[("${NONE}", "1")]))
+    );
     assert_eq!(names(&parse(r#"{"mcpServers":{"${NONE}":{"command":"a"}}}"#)), ["${NONE}"]);
     assert!(
         entry_error(r#"{ "type": "${NONE}", "url": "http://a" }"#)
@@ -716,7 +731,9 @@ fn an_env_file_that_is_wrong_harms_only_its_entry() {
         assert!(error.starts_with(&format!("mcpServers.{}.envFile: {expected}", listed.name)), "{error}");
         assert!(!error.contains(SECRET) && !error.contains("tsugite-servers"), "{error}");
     }
-    assert!(matches!(&file.servers[6].connection, Ok(ConnectionConfig::Command { env, .. }) if env == &pairs(&[("A", "1")])));
+    assert!(
+        matches!(&file.servers[6].connection, Ok(ConnectionConfig::Command { env, .. }) if env == &pairs(&[("A", "1")]))
+    );
 }
 
 #[test]

@@ -49,7 +49,9 @@ impl fmt::Display for TextFileError {
             TextFileError::Io(error) => write!(f, "cannot be read: {error}"),
             TextFileError::TooLarge => write!(f, "is larger than {} MiB", MAX_FILE_BYTES >> 20),
             TextFileError::NotUtf8 => f.write_str("is not in UTF-8"),
-            TextFileError::ByteOrderMark => f.write_str("begins with a byte order mark; it must be UTF-8 without one"),
+            TextFileError::ByteOrderMark => {
+                f.write_str("begins with a byte order mark; it must be UTF-8 without one")
+            }
         }
     }
 }

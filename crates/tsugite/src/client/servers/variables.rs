@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::{MAIN_SEPARATOR_STR, Path};
 
-use super::servers_file_error::EntryFieldError;
 use super::jsonc::Node;
+use super::servers_file_error::EntryFieldError;
 use super::text_file;
 
 /// Where the values come from.
@@ -39,10 +39,19 @@ impl<'a> Variables<'a> {
         while let Some((before, after)) = rest.split_once("${") {
             let (inside, behind) = after.split_once('}').ok_or(EntryFieldError::UnclosedVariable)?;
             if let Some((outer, _)) = inside.split_once("${") {
-                return Err(if outer.contains(":-") { EntryFieldError::NestedVariable } else { EntryFieldError::UnclosedVariable });
+                return Err(if outer.contains(":-") {
+                    EntryFieldError::NestedVariable
+                } else {
+                    EntryFieldError::UnclosedVariable
+                });
             }
             let value = self.value(inside)?;
-            self.remaining_bytes.set(self.remaining_bytes.get().checked_sub(value.len()).ok_or(EntryFieldError::VariablesTooLong)?);
+            self.remaining_bytes.set(
+                self.remaining_bytes
+                    .get()
+                    .checked_sub(value.len())
+                    .ok_or(EntryFieldError::VariablesTooLong)?,
+            );
             out.push_str(before);
             out.push_str(&value);
             rest = behind;
@@ -88,8 +97,8 @@ impl<'a> Variables<'a> {
         let letter =
             |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
         let variable: String = "MCP_INPUT_".chars().chain(id.chars().map(letter)).collect();
-        let value =
-            (self.lookup)(&variable).or_else(|| self.input_defaults.get(id).map(|default| (*default).to_owned()));
+        let value = (self.lookup)(&variable)
+            .or_else(|| self.input_defaults.get(id).map(|default| (*default).to_owned()));
         value.ok_or_else(|| EntryFieldError::UnsetVariable { variable, input: Some(id.to_owned()) })
     }
 }
@@ -97,7 +106,10 @@ impl<'a> Variables<'a> {
 /// An `inputs` of another shape has no defaults; nothing else in it concerns us.
 fn input_defaults(inputs: &Node) -> HashMap<&str, &str> {
     let Node::Array(inputs) = inputs else { return HashMap::new() };
-    inputs.iter().filter_map(|input| Some((string_member(input, "id")?, string_member(input, "default")?))).collect()
+    inputs
+        .iter()
+        .filter_map(|input| Some((string_member(input, "id")?, string_member(input, "default")?)))
+        .collect()
 }
 
 fn string_member<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
@@ -199,7 +211,10 @@ mod tests {
         assert_eq!(own.resolve(text).unwrap(), "/own/place place /own");
         let nowhere = Variables::new(&lookup, None, None);
         assert_eq!(nowhere.resolve("${workspaceFolder}"), Err(unset_error("workspaceFolder")));
-        assert_eq!(nowhere.resolve("${workspaceFolderBasename}"), Err(unset_error("workspaceFolderBasename")));
+        assert_eq!(
+            nowhere.resolve("${workspaceFolderBasename}"),
+            Err(unset_error("workspaceFolderBasename"))
+        );
         assert_eq!(resolve("${env:workspaceFolder}"), Err(unset_error("workspaceFolder")));
     }
 
@@ -270,7 +285,10 @@ mod tests {
             [("port", "MCP_INPUT_PORT"), ("key", "MCP_INPUT_KEY"), ("no é", "MCP_INPUT_NO__")]
         {
             let wrong = variables.resolve(&format!("${{input:{id}}}")).unwrap_err();
-            assert_eq!(wrong, EntryFieldError::UnsetVariable { variable: variable.to_owned(), input: Some(id.to_owned()) });
+            assert_eq!(
+                wrong,
+                EntryFieldError::UnsetVariable { variable: variable.to_owned(), input: Some(id.to_owned()) }
+            );
         }
         assert_eq!(
             variables.resolve("${input:key}").unwrap_err().to_string(),
@@ -289,6 +307,9 @@ mod tests {
         assert_eq!(variables.resolve("${A}").unwrap().len(), text_file::MAX_FILE_BYTES / 2);
         assert_eq!(variables.resolve("${A}").unwrap().len(), text_file::MAX_FILE_BYTES / 2);
         assert_eq!(variables.resolve("${A}"), Err(EntryFieldError::VariablesTooLong));
-        assert_eq!(Variables::new(&long, None, None).resolve("${A}${A}${A}"), Err(EntryFieldError::VariablesTooLong));
+        assert_eq!(
+            Variables::new(&long, None, None).resolve("${A}${A}${A}"),
+            Err(EntryFieldError::VariablesTooLong)
+        );
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use tsugite_core::jsonrpc::{JsonError, ErrorObject, RawJson};
+use tsugite_core::jsonrpc::{ErrorObject, JsonError, RawJson};
 use tsugite_core::protocol::ClientCapabilities;
-use tsugite_core::revision::{RpcError, Revision, UnsupportedByRevisionError};
+use tsugite_core::revision::{Revision, RpcError, UnsupportedByRevisionError};
 
 /// Why a question got no answer.
 ///
@@ -76,7 +76,9 @@ impl fmt::Display for AskError {
             AskError::Declined => f.write_str("the user declined"),
             AskError::Cancelled => f.write_str("the user dismissed the question"),
             AskError::TimedOut => f.write_str("there was no answer in time"),
-            AskError::ErrorResponse(error) => write!(f, "the client answered with an error: {}", error.message),
+            AskError::ErrorResponse(error) => {
+                write!(f, "the client answered with an error: {}", error.message)
+            }
             AskError::Malformed(text) => write!(f, "the answer does not fit the question: {text}"),
             AskError::UnsupportedByRevision(unsayable) => unsayable.fmt(f),
             AskError::Suspended => f.write_str("the round has ended"),

@@ -46,7 +46,15 @@ impl<S> HandlerDriver<S> {
         context: Context,
         round_timeout: Duration,
     ) -> Self {
-        Self { handler, context, round_timeout, wake_flag: None, yield_count: 0, yielded: false, divergence_timer: None }
+        Self {
+            handler,
+            context,
+            round_timeout,
+            wake_flag: None,
+            yield_count: 0,
+            yielded: false,
+            divergence_timer: None,
+        }
     }
 }
 
@@ -103,7 +111,8 @@ impl<S> HandlerDriver<S> {
                     || flag.woken.load(Ordering::Acquire)
                     || self.context.strong_count() > BASE_CONTEXT_REFS + round.open_count();
                 let patience = self.round_timeout;
-                let waiting = self.divergence_timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+                let waiting =
+                    self.divergence_timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
                 if can_wake && waiting.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
                 }

@@ -3,7 +3,7 @@
 use serde_json::Number;
 use tsugite_core::protocol::OrderedMap;
 use tsugite_core::protocol::elicitation::FieldValue;
-use tsugite_core::protocol::form::{Field, FieldKind, FormSchema, ChoiceOptions};
+use tsugite_core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
 
 /// A form as a type; `#[derive(Form)]` makes one of a struct.
 ///
@@ -162,7 +162,9 @@ impl<T: FormChoice> FormField for Vec<T> {
     }
 
     fn read(name: &str, value: Option<&FieldValue>) -> Result<Self, String> {
-        let Some(FieldValue::List(chosen)) = value else { return invalid_field(name, "several choices", value) };
+        let Some(FieldValue::List(chosen)) = value else {
+            return invalid_field(name, "several choices", value);
+        };
         let one =
             |value: &String| T::from_value(value).ok_or_else(|| format!("`{name}`: not one of the choices"));
         chosen.iter().map(one).collect()

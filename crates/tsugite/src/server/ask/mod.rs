@@ -4,8 +4,8 @@
 //! waited for (`questions`). On 2026-07-28 the question is noted down (`round`), the handler is dropped once it rests
 //! (`drive`), and what was learnt so far travels sealed to the client and back (`request_state`).
 
-mod driver;
 mod ask_error;
+mod driver;
 mod form;
 pub mod form_settings;
 mod outgoing_requests;
@@ -34,8 +34,8 @@ use tsugite_core::protocol::tasks::MaybeTask;
 use tsugite_core::protocol::{ClientCapabilities, Method, NoParams, Object, OrderedMap};
 use tsugite_core::revision::{InferResultType, Revision, Translate, read_input_response, read_result};
 
-pub(crate) use driver::{HandlerDriver, DriveOutcome};
 pub use ask_error::AskError;
+pub(crate) use driver::{DriveOutcome, HandlerDriver};
 pub use form::{Form, FormChoice, FormField, choice, read_choice};
 pub(crate) use outgoing_requests::{OutgoingRequests, send_raw_request};
 pub(crate) use request_state::{StateBinding, build_input_required, resume_round, seal_state, unseal_state};
@@ -44,7 +44,7 @@ pub use url_elicitation::UrlElicitation;
 
 use super::context::Context;
 use super::handler_error::HandlerError;
-use round::{OnceLookup, OnceFuture};
+use round::{OnceFuture, OnceLookup};
 
 impl Context {
     /// Asks the user to fill in a form.
@@ -299,7 +299,10 @@ impl AskRequest {
     }
 }
 
-fn missing_sampling_capability(params: &CreateMessageParams, can: &ClientCapabilities) -> Option<ClientCapabilities> {
+fn missing_sampling_capability(
+    params: &CreateMessageParams,
+    can: &ClientCapabilities,
+) -> Option<ClientCapabilities> {
     let (has, mut needs) = (can.sampling.as_ref(), SamplingCapability::new());
     if params.tools.is_some() || params.tool_choice.is_some() {
         needs.tools = Some(Object::new());
@@ -334,7 +337,11 @@ fn decode_answer<M: Method>(raw: &RawJson, revision: Revision) -> Result<M::Outp
 where
     M::Output: Translate + InferResultType,
 {
-    if revision.is_stateless() { read_input_response::<M>(raw) } else { read_result::<M>(Raw::from(raw), revision) }
+    if revision.is_stateless() {
+        read_input_response::<M>(raw)
+    } else {
+        read_result::<M>(Raw::from(raw), revision)
+    }
 }
 
 fn require_complete<T>(output: MaybeTask<T>) -> Result<T, AskError> {

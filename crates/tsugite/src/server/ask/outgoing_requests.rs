@@ -82,7 +82,13 @@ pub(crate) async fn send_raw_request(
     params: &RawJson,
 ) -> Option<Result<RawJson, ErrorObject>> {
     let (id, answer) = questions.begin(method)?;
-    let mut open = OutgoingRequestGuard { requests: questions.clone(), outbox: outbox.clone(), revision, id, sent: false };
+    let mut open = OutgoingRequestGuard {
+        requests: questions.clone(),
+        outbox: outbox.clone(),
+        revision,
+        id,
+        sent: false,
+    };
     outbox.wait_for_capacity().await;
     outbox.push(|out| drop(write::request(out, &open.id, method, Some(params))));
     open.sent = true;
@@ -97,7 +103,13 @@ pub(super) async fn send_request(
 ) -> Result<RawJson, AskError> {
     let (questions, outbox, revision) = (context.outgoing_requests(), context.outbox(), context.revision());
     let (id, answer) = questions.begin(request.method()).ok_or(AskError::Closed)?;
-    let mut open = OutgoingRequestGuard { requests: questions.clone(), outbox: outbox.clone(), revision, id, sent: false };
+    let mut open = OutgoingRequestGuard {
+        requests: questions.clone(),
+        outbox: outbox.clone(),
+        revision,
+        id,
+        sent: false,
+    };
     outbox.wait_for_capacity().await;
     let mut written = Ok(());
     outbox.push(|out| {

@@ -10,7 +10,7 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequests, InputRequired, InputResponses};
 use tsugite_core::revision::RpcError;
 
-use super::round::{RoundHistory, Round};
+use super::round::{Round, RoundHistory};
 use crate::server::Config;
 use crate::server::principal::Principal;
 use crate::server::seal::SealError;
@@ -88,7 +88,8 @@ pub(crate) fn resume_round(
     let Some(state) = state else {
         // None of them is fresh: a handler that does not come to their questions has not strayed.
         let answers: HashMap<String, RawJson> = answers.into_iter().collect();
-        return Ok((!answers.is_empty()).then(|| Round::with_history(RoundHistory { answers, ..RoundHistory::default() })));
+        return Ok((!answers.is_empty())
+            .then(|| Round::with_history(RoundHistory { answers, ..RoundHistory::default() })));
     };
     let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
     let plain = unseal_state(config, principal, binding, &state)?;
@@ -96,8 +97,12 @@ pub(crate) fn resume_round(
         .ok()
         .and_then(|plain| serde_json::from_str(plain).ok())
         .ok_or_else(|| bad("`requestState` is none of this request"))?;
-    let mut known =
-        RoundHistory { rounds: kept.rounds, answers: kept.answers, new_answers: HashSet::new(), once_results: kept.once };
+    let mut known = RoundHistory {
+        rounds: kept.rounds,
+        answers: kept.answers,
+        new_answers: HashSet::new(),
+        once_results: kept.once,
+    };
     for (key, answer) in answers {
         if kept.asked.contains(&key) {
             known.new_answers.insert(key.clone());
@@ -144,7 +149,8 @@ pub(crate) fn unseal_state(
 impl StateBinding {
     fn parts(&self, principal: Option<&Principal>) -> Vec<Vec<u8>> {
         let text = |text: Option<&str>| text.unwrap_or_default().as_bytes().to_vec();
-        let digest = ring::digest::digest(&ring::digest::SHA256, canonical_arguments(&self.arguments).as_bytes());
+        let digest =
+            ring::digest::digest(&ring::digest::SHA256, canonical_arguments(&self.arguments).as_bytes());
         vec![
             vec![u8::from(principal.is_some())],
             text(principal.map(Principal::issuer)),

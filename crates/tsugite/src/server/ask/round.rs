@@ -76,7 +76,11 @@ impl Round {
         if inner.open_requests.is_empty() || inner.once_running > 0 {
             return RoundState::Running;
         }
-        if inner.new_answer_used || inner.history.new_answers.is_empty() { RoundState::AwaitingInput } else { RoundState::Diverged }
+        if inner.new_answer_used || inner.history.new_answers.is_empty() {
+            RoundState::AwaitingInput
+        } else {
+            RoundState::Diverged
+        }
     }
 
     /// How many questions are open.

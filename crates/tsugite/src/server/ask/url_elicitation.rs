@@ -31,11 +31,20 @@ impl Context {
     /// secret.
     ///
     /// Fails when the URL is not one, or names a user.
-    pub fn url_elicitation(&self, message: impl Into<String>, url: impl Into<String>) -> Result<UrlElicitation, AskError> {
+    pub fn url_elicitation(
+        &self,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> Result<UrlElicitation, AskError> {
         let url = url.into();
         check_url(&url)?;
         let id = seal::random_id().ok_or_else(|| AskError::misused("the system has no randomness"))?;
-        Ok(UrlElicitation(Arc::new(UrlElicitationInner { context: self.clone(), id, message: message.into(), url })))
+        Ok(UrlElicitation(Arc::new(UrlElicitationInner {
+            context: self.clone(),
+            id,
+            message: message.into(),
+            url,
+        })))
     }
 }
 
@@ -43,7 +52,9 @@ impl UrlElicitation {
     /// Asks the user to go there. Done when they agree, which is before they are done there.
     pub fn ask(&self) -> Ask<()> {
         let request = InputRequest::Elicit(ElicitParams::Url(self.params()));
-        Ask::new(&self.0.context, request, |raw, asked| into_accepted_content(read_elicit_result(raw, asked)?).map(drop))
+        Ask::new(&self.0.context, request, |raw, asked| {
+            into_accepted_content(read_elicit_result(raw, asked)?).map(drop)
+        })
     }
 
     /// Refuses the call until the user was there: the client calls again then. 2025-11-25 has an error of its own for
@@ -51,7 +62,8 @@ impl UrlElicitation {
     pub fn required_error(&self) -> HandlerError {
         let UrlElicitationInner { context, message, url, .. } = &*self.0;
         let can = context.client_capabilities().elicitation.as_ref();
-        if !context.revision().has_url_elicitation() || !can.is_some_and(ElicitationCapability::supports_url) {
+        if !context.revision().has_url_elicitation() || !can.is_some_and(ElicitationCapability::supports_url)
+        {
             let pages = ElicitationCapability::new().url(Object::new());
             let required = Box::new(ClientCapabilities::new().elicitation(pages));
             return AskError::Unavailable { required }.into();

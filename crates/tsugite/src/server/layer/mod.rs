@@ -28,15 +28,15 @@ use tower_layer::Layer;
 use tower_service::Service;
 use tsugite_core::jsonrpc::{self, Id, Raw, RawJson};
 use tsugite_core::protocol::{Method, subscriptions};
-use tsugite_core::revision::{RpcError, Revision, canonical_method};
-use tsugite_core::session::{RequestMeta, ClientMetaPresence};
+use tsugite_core::revision::{Revision, RpcError, canonical_method};
+use tsugite_core::session::{ClientMetaPresence, RequestMeta};
 
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, Timeout, TimeoutService};
 
 use super::Server;
+use super::connection::{Caller, IncomingRequest, PendingRequest, ServerConnection, Tracking};
 use super::context::CancellationToken;
 use super::lifecycle::DeclaredCapabilities;
-use super::connection::{IncomingRequest, Caller, ServerConnection, Tracking, PendingRequest};
 use super::panic::{CatchPanic, PanicError};
 use super::principal::{Headers, Principal};
 use super::response_writer::ResponseWriter;
@@ -237,13 +237,25 @@ fn route_captured(request: &LayerRequest) -> (ResponseWriter, Option<PendingRequ
     let Ok(peek) = RequestMeta::from_params(message.params()) else { return (captured, None) };
     let (caller, tables) = (&job.caller, Tracking::Layer(&job.cancellation));
     let (revision, declared, reply) = (job.revision, job.declared, &captured);
-    let asked = IncomingRequest { request: &message, meta: &peek, revision, writer: reply, caller, declared, tracking: tables };
+    let asked = IncomingRequest {
+        request: &message,
+        meta: &peek,
+        revision,
+        writer: reply,
+        caller,
+        declared,
+        tracking: tables,
+    };
     let work = job.connection.route_request(asked);
     (captured, work)
 }
 
 /// Answers a request through the layers.
-pub(crate) fn serve(link: &Arc<ServerConnection>, layers: &Arc<dyn DynService>, asked: IncomingRequest<'_>) -> Option<PendingRequest> {
+pub(crate) fn serve(
+    link: &Arc<ServerConnection>,
+    layers: &Arc<dyn DynService>,
+    asked: IncomingRequest<'_>,
+) -> Option<PendingRequest> {
     let method = canonical_method(&asked.request.method);
     let cancelled = CancellationToken::default();
     let request = LayerRequest {
@@ -274,7 +286,12 @@ pub(crate) fn serve(link: &Arc<ServerConnection>, layers: &Arc<dyn DynService>, 
     })
 }
 
-fn send_response(reply: &ResponseWriter, id: &Id<'_>, revision: Revision, outcome: Result<Result<LayerResponse, RpcError>, PanicError>) {
+fn send_response(
+    reply: &ResponseWriter,
+    id: &Id<'_>,
+    revision: Revision,
+    outcome: Result<Result<LayerResponse, RpcError>, PanicError>,
+) {
     match outcome {
         Ok(Ok(response)) => reply.send_raw_result(id, &response.result, revision),
         Ok(Err(refusal)) => reply.send_error(Some(id), &refusal, revision),

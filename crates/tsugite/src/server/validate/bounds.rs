@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 use tsugite_core::protocol::Schema;
 
-use super::subschemas::{InstanceLocation, truncate, subschemas};
+use super::subschemas::{InstanceLocation, subschemas, truncate};
 
 /// A schema that is small enough, and what its references lead to.
 pub(super) struct BoundedSchema {
@@ -183,7 +183,11 @@ impl<'a> SchemaScan<'a> {
         let escapes = pattern.bytes().filter(|byte| *byte == b'\\').count();
         self.escapes += escapes;
         if pattern.len() > MAX_PATTERN_BYTES || escapes > MAX_ESCAPES {
-            return Err(format!("the pattern at `#{}` is too long: `{}`", truncate(place), truncate(pattern)));
+            return Err(format!(
+                "the pattern at `#{}` is too long: `{}`",
+                truncate(place),
+                truncate(pattern)
+            ));
         }
         if self.patterns.len() > MAX_PATTERNS || self.escapes > MAX_ESCAPES * MAX_ESCAPING_PATTERNS {
             return Err("there are too many patterns in the schema".to_owned());
@@ -227,8 +231,10 @@ impl<'a> CostAnalysis<'a> {
         };
         let mut reached = weighing.reachable();
         for schema in &reached {
-            let targets =
-                schema.as_object().into_iter().flat_map(|keywords| weighing.schema.reference_targets(keywords));
+            let targets = schema
+                .as_object()
+                .into_iter()
+                .flat_map(|keywords| weighing.schema.reference_targets(keywords));
             weighing.targets.extend(targets.map(std::ptr::from_ref));
         }
         let mut most = weighing.expand(&schema.root, 0)?.count.unwrap_or(0);
@@ -255,7 +261,8 @@ impl<'a> CostAnalysis<'a> {
         let (mut seen, mut reached) = (HashSet::from([std::ptr::from_ref(root)]), vec![root]);
         let mut at = 0;
         while let Some(schema) = reached.get(at).copied() {
-            reached.extend(self.successors(schema, false).filter(|next| seen.insert(std::ptr::from_ref(*next))));
+            reached
+                .extend(self.successors(schema, false).filter(|next| seen.insert(std::ptr::from_ref(*next))));
             at += 1;
         }
         reached

@@ -5,7 +5,7 @@ use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::paths::{Location, LocationSegment};
 use serde_json::Value;
 
-use super::subschemas::{truncate, is_bare_name, format_path, summarize};
+use super::subschemas::{format_path, is_bare_name, summarize, truncate};
 
 /// One sentence about one mistake. Never quotes more than a little of the value.
 pub(super) fn error_message(error: &ValidationError<'_>) -> String {
@@ -19,10 +19,16 @@ pub(super) fn error_message(error: &ValidationError<'_>) -> String {
 fn describe(error: &ValidationError<'_>) -> String {
     let came = summarize(error.instance());
     match error.kind() {
-        Kind::Required { property } => format!("{} is missing", quote_name(property.as_str().unwrap_or_default())),
+        Kind::Required { property } => {
+            format!("{} is missing", quote_name(property.as_str().unwrap_or_default()))
+        }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let names: Vec<_> = unexpected.iter().take(MAX_LISTED).map(|name| quote_name(name)).collect();
-            format!("unexpected {}{}", names.join(", "), if unexpected.len() > MAX_LISTED { ", …" } else { "" })
+            format!(
+                "unexpected {}{}",
+                names.join(", "),
+                if unexpected.len() > MAX_LISTED { ", …" } else { "" }
+            )
         }
         Kind::Enum { options } => {
             let options: Vec<_> = options.as_array().into_iter().flatten().map(summarize).collect();
@@ -40,7 +46,11 @@ fn describe(error: &ValidationError<'_>) -> String {
 }
 
 /// The alternative that came furthest before it failed, or else why each of them did.
-fn describe_alternatives(path_here: &Location, came: &str, context: &[Vec<ValidationError<'static>>]) -> String {
+fn describe_alternatives(
+    path_here: &Location,
+    came: &str,
+    context: &[Vec<ValidationError<'static>>],
+) -> String {
     let first: Vec<_> = context.iter().filter_map(|errors| errors.first()).collect();
     let depth = |location: &Location| location.into_iter().count();
     let here = depth(path_here);

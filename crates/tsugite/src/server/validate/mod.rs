@@ -9,27 +9,27 @@
 //! - `places`: where schemas stand inside a schema. `bounds`: how much work a schema may cause. `sentences`: what is
 //!   said about a value that does not fit.
 
-mod unenforced;
 #[cfg(feature = "validate")]
 mod bounds;
-mod subschemas;
-mod simple;
 #[cfg(feature = "validate")]
 mod messages;
-#[cfg(feature = "validate")]
-mod validator;
 #[cfg(not(feature = "validate"))]
 mod no_validator;
+mod simple;
+mod subschemas;
+mod unenforced;
+#[cfg(feature = "validate")]
+mod validator;
 
 use serde_json::Value;
 use tsugite_core::protocol::Schema;
 
-pub(crate) use unenforced::unenforced_keyword;
-pub(crate) use simple::SimpleValidator;
-#[cfg(feature = "validate")]
-pub(crate) use validator::{AVAILABLE, Validator};
 #[cfg(not(feature = "validate"))]
 pub(crate) use no_validator::{AVAILABLE, Validator};
+pub(crate) use simple::SimpleValidator;
+pub(crate) use unenforced::unenforced_keyword;
+#[cfg(feature = "validate")]
+pub(crate) use validator::{AVAILABLE, Validator};
 
 /// How a schema is compiled. Only what holds one keeps the validator in the executable.
 pub(crate) type CompileFn = fn(&Schema) -> Result<Validator, String>;

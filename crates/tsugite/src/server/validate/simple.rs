@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 use tsugite_core::protocol::Schema;
 
-use super::unenforced::{is_enforced, first_unenforced};
-use super::subschemas::{truncate, format_path, summarize};
+use super::subschemas::{format_path, summarize, truncate};
+use super::unenforced::{first_unenforced, is_enforced};
 
 /// A schema of a Rust type that says nothing more than the type does, but for keywords that count and compare.
 #[derive(Clone)]
@@ -41,11 +41,16 @@ fn first_unsupported(schema: &Value, place: &str) -> Option<String> {
         let found = match keyword.as_str() {
             "properties" => {
                 let members = value.as_object()?;
-                members.iter().find_map(|(name, schema)| first_unsupported(schema, &format!("{inner}/{name}")))
+                members
+                    .iter()
+                    .find_map(|(name, schema)| first_unsupported(schema, &format!("{inner}/{name}")))
             }
             "prefixItems" => {
                 let items = value.as_array()?;
-                items.iter().enumerate().find_map(|(at, schema)| first_unsupported(schema, &format!("{inner}/{at}")))
+                items
+                    .iter()
+                    .enumerate()
+                    .find_map(|(at, schema)| first_unsupported(schema, &format!("{inner}/{at}")))
             }
             "items" | "additionalProperties" => first_unsupported(value, &inner),
             _ if SUPPORTED_KEYWORDS.contains(&keyword.as_str()) => None,
@@ -62,7 +67,12 @@ fn first_unsupported(schema: &Value, place: &str) -> Option<String> {
     None
 }
 
-fn check_value<'a>(schema: &'a Value, value: &'a Value, path: &mut Vec<PathSegment<'a>>, told: &mut Vec<String>) {
+fn check_value<'a>(
+    schema: &'a Value,
+    value: &'a Value,
+    path: &mut Vec<PathSegment<'a>>,
+    told: &mut Vec<String>,
+) {
     let Value::Object(keywords) = schema else { return };
     for (keyword, bound) in keywords {
         if told.len() == MAX_ERRORS {
@@ -171,7 +181,9 @@ fn canonical_text(value: &Value) -> String {
             Some(float) if float.fract() == 0.0 && float.abs() < MAX_EXACT_INTEGER => format!("{float:.0}"),
             _ => number.to_string(),
         },
-        Value::Array(items) => format!("[{}]", items.iter().map(canonical_text).collect::<Vec<_>>().join(",")),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(canonical_text).collect::<Vec<_>>().join(","))
+        }
         Value::Object(members) => {
             let mut texts: Vec<_> = members
                 .iter()

@@ -63,7 +63,8 @@ pub(super) fn subschemas<'a>(schema: &'a Map<String, Value>) -> Vec<Subschema<'a
         match value {
             Value::Object(members) if named => {
                 for (name, schema) in members {
-                    let place = if keyword == "properties" { InstanceLocation::Property(name) } else { place };
+                    let place =
+                        if keyword == "properties" { InstanceLocation::Property(name) } else { place };
                     add(place, format!("/{keyword}/{}", escape_pointer(name)), schema);
                 }
             }

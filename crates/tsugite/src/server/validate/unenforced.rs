@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 use tsugite_core::protocol::Schema;
 
-use super::subschemas::{truncate, subschemas};
+use super::subschemas::{subschemas, truncate};
 
 /// The first keyword in the schema of a type that reading into the type does not enforce, and where it stands.
 pub(crate) fn unenforced_keyword(schema: &Schema) -> Option<String> {

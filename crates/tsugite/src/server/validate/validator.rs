@@ -9,8 +9,8 @@ use serde_json::Value;
 use tsugite_core::protocol::Schema;
 
 use super::bounds::BoundedSchema;
-use super::subschemas::{truncate, summarize};
 use super::messages::error_message;
+use super::subschemas::{summarize, truncate};
 
 /// Whether schemas can be compiled.
 pub(crate) const AVAILABLE: bool = true;
@@ -276,7 +276,9 @@ mod tests {
         let tuple = |dialect: &str| json!({"$schema": dialect, "items": [{"type": "string"}]});
         let validator = compile(tuple("http://json-schema.org/draft-07/schema#")).unwrap();
         assert!(validator.check(&json!([1])).is_err());
-        assert!(schema_error(json!({"items": [{"type": "string"}]})).starts_with("not a schema at `#/items`"));
+        assert!(
+            schema_error(json!({"items": [{"type": "string"}]})).starts_with("not a schema at `#/items`")
+        );
         let unknown = schema_error(tuple("https://example.com/dialect"));
         assert_eq!(unknown, "the dialect \"https://example.com/dialect\" is not known");
         assert_eq!(schema_error(json!({"$schema": 7})), "the dialect 7 is not known");
@@ -364,12 +366,20 @@ mod tests {
 
     #[test]
     fn patterns_that_take_long_to_compile_are_refused() {
-        assert!(run_within_limit(|| schema_error(json!({"pattern": "\\S".repeat(1_000)}))).contains("too long"));
+        assert!(
+            run_within_limit(|| schema_error(json!({"pattern": "\\S".repeat(1_000)}))).contains("too long")
+        );
         assert!(schema_error(json!({"patternProperties": {("a".repeat(3_000)): {}}})).contains("too long"));
         let many: Vec<_> = (0..1_000).map(|at| json!({"pattern": format!("^x{at}[^a]{{1,200}}$")})).collect();
-        assert_eq!(run_within_limit(|| schema_error(json!({"allOf": many}))), "there are too many patterns in the schema");
+        assert_eq!(
+            run_within_limit(|| schema_error(json!({"allOf": many}))),
+            "there are too many patterns in the schema"
+        );
         let escapes: Vec<_> = (0..50).map(|at| json!({"pattern": "\\S".repeat(50 + at)})).collect();
-        assert_eq!(run_within_limit(|| schema_error(json!({"allOf": escapes}))), "there are too many patterns in the schema");
+        assert_eq!(
+            run_within_limit(|| schema_error(json!({"allOf": escapes}))),
+            "there are too many patterns in the schema"
+        );
         // The same one many times is one.
         let same: Vec<_> = (0..500).map(|_| json!({"pattern": r"^\d+$"})).collect();
         compile(json!({"items": {"anyOf": same}})).unwrap();

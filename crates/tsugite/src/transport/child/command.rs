@@ -169,7 +169,8 @@ impl Command {
     }
 
     fn is_inherited(&self, name: &OsStr) -> bool {
-        let is_usual = || DEFAULT_ENV.iter().any(|usual| name == *usual) || name.as_bytes().starts_with(b"LC_");
+        let is_usual =
+            || DEFAULT_ENV.iter().any(|usual| name == *usual) || name.as_bytes().starts_with(b"LC_");
         match self.variables.get(name) {
             Some(EnvVar::Removed) => false,
             Some(EnvVar::Inherited) => true,

@@ -6,16 +6,16 @@
 
 mod command;
 mod exit_status;
-mod resolve_program;
 #[cfg(not(target_os = "linux"))]
 mod no_proc;
 #[cfg(target_os = "linux")]
 mod proc;
+mod reaper;
+mod resolve_program;
 mod stderr;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests;
-mod reaper;
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -29,13 +29,13 @@ use tokio::time::timeout;
 
 pub use command::{Command, Stderr};
 pub(crate) use exit_status::ChildExitStatus;
-pub(crate) use resolve_program::SpawnError;
 #[cfg(not(target_os = "linux"))]
 use no_proc::ProcessTree;
 #[cfg(target_os = "linux")]
 use proc::ProcessTree;
+use reaper::{Reaper, ReaperHandle};
+pub(crate) use resolve_program::SpawnError;
 use stderr::StderrCapture;
-use reaper::{ReaperHandle, Reaper};
 
 /// A child that has just begun, and the pipes to talk with it.
 pub(crate) struct SpawnedChild {
@@ -64,9 +64,11 @@ impl Command {
         if let Some(folder) = &self.current_dir {
             command.current_dir(folder);
         }
-        let mut process = command.spawn().map_err(|error| resolve_program::spawn_error(self, &program, &error))?;
+        let mut process =
+            command.spawn().map_err(|error| resolve_program::spawn_error(self, &program, &error))?;
         let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
-        let mut inner = ChildInner { reaper: watcher.watch(process), stderr: None, shutdown_grace: self.shutdown_grace };
+        let mut inner =
+            ChildInner { reaper: watcher.watch(process), stderr: None, shutdown_grace: self.shutdown_grace };
         let (Some(stdin), Some(stdout), stderr) = pipes else {
             return Err(SpawnError::new(self, "it has no pipes".into()));
         };

@@ -171,7 +171,8 @@ mod tests {
     fn a_name_may_look_like_anything() {
         let pid = pid_from_raw(7).unwrap();
         let line = b"7 (a) Z 1 (\xff) S 3 5 5 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 2 0 12345 0 0\n";
-        let expected = Process { pid, parent: pid_from_raw(3), group: pid_from_raw(5).unwrap(), start_time: 12345 };
+        let expected =
+            Process { pid, parent: pid_from_raw(3), group: pid_from_raw(5).unwrap(), start_time: 12345 };
         assert_eq!(parse_stat(pid, line), Some(expected));
         assert_eq!(parse_stat(pid, b"7 (a) S 3"), None);
         assert_eq!(parse_stat(pid, b""), None);

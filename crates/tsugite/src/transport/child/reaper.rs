@@ -88,7 +88,10 @@ impl ReaperHandle {
     }
 
     /// Does something that may read the whole process table. None if the child was reaped, or the runtime is ending.
-    pub(super) async fn with_process_tree<T: Send + 'static>(&self, work: fn(&mut ProcessTree) -> T) -> Option<T> {
+    pub(super) async fn with_process_tree<T: Send + 'static>(
+        &self,
+        work: fn(&mut ProcessTree) -> T,
+    ) -> Option<T> {
         self.with_unreaped(move |held| work(&mut held.process_tree)).await
     }
 
@@ -141,7 +144,10 @@ impl Reaper {
     pub(super) fn watch(self, process: Process) -> ReaperHandle {
         let pid = Pid::from_child(&process);
         let (hold, may_reap) = mpsc::channel();
-        let held = Arc::new(Mutex::new(Some(UnreapedChild { process_tree: ProcessTree::new(pid), reap_hold: Some(hold) })));
+        let held = Arc::new(Mutex::new(Some(UnreapedChild {
+            process_tree: ProcessTree::new(pid),
+            reap_hold: Some(hold),
+        })));
         let (life, lives) = watch::channel(ChildState::Running);
         // The thread waits for nothing else, so it is there.
         let _ = self.0.send(ReaperTask { process, unreaped: held.clone(), state: life, may_reap });

@@ -133,7 +133,10 @@ mod tests {
         tail.push(&[b'a'; MAX_CAPTURED_BYTES]);
         assert_eq!(tail.text(), "a".repeat(MAX_CAPTURED_BYTES));
         tail.push(b"b");
-        assert_eq!(tail.text(), format!("[1 bytes before this are not kept]\n{}b", "a".repeat(MAX_CAPTURED_BYTES - 1)));
+        assert_eq!(
+            tail.text(),
+            format!("[1 bytes before this are not kept]\n{}b", "a".repeat(MAX_CAPTURED_BYTES - 1))
+        );
     }
 
     #[test]
@@ -142,7 +145,8 @@ mod tests {
         tail.push("継".as_bytes());
         tail.push(&[b'a'; MAX_CAPTURED_BYTES - 2]);
         tail.push(b"\xff");
-        let expected = format!("[3 bytes before this are not kept]\n{}\u{fffd}", "a".repeat(MAX_CAPTURED_BYTES - 2));
+        let expected =
+            format!("[3 bytes before this are not kept]\n{}\u{fffd}", "a".repeat(MAX_CAPTURED_BYTES - 2));
         assert_eq!(tail.text(), expected);
     }
 

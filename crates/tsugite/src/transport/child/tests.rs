@@ -234,7 +234,10 @@ fn exported_functions_are_not_passed_on() {
         command.environment(ours()).into_keys().map(|name| name.into_string().unwrap()).collect()
     };
     assert_eq!(names(Command::new("x")), ["LC_TIME", "PATH"]);
-    assert_eq!(names(Command::new("x").pass_env("TOKEN").pass_env("F").pass_env("NONE")), ["LC_TIME", "PATH", "TOKEN"]);
+    assert_eq!(
+        names(Command::new("x").pass_env("TOKEN").pass_env("F").pass_env("NONE")),
+        ["LC_TIME", "PATH", "TOKEN"]
+    );
     assert_eq!(names(Command::new("x").inherit_env()), ["LC_TIME", "PATH", "TOKEN"]);
     assert_eq!(names(Command::new("x").envs([("F", "() { :; }")])), ["F", "LC_TIME", "PATH"]);
 }

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use tsugite_core::session::http::OptionalHeader;
 
-use super::responses::{StatusError, empty_with_headers};
-use super::response_body::HttpBody;
-use super::post::McpHeaders;
 use super::http_settings::Http;
+use super::post::McpHeaders;
+use super::response_body::HttpBody;
+use super::responses::{StatusError, empty_with_headers};
 
 /// The origin of a page, as browsers write it: scheme, host, and the port where it is not the usual one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +142,11 @@ impl<'h> RequestHead<'h> {
     }
 
     /// Checks the host and the origin. Gives the origin if a page asks.
-    pub(super) fn check_access(&self, http: &Http, own: Option<IpAddr>) -> Result<Option<&'h str>, StatusError> {
+    pub(super) fn check_access(
+        &self,
+        http: &Http,
+        own: Option<IpAddr>,
+    ) -> Result<Option<&'h str>, StatusError> {
         if !http.allow_any_host && !self.is_allowed_host(http, own) {
             let text = "Forbidden: this server does not serve the host that the request names; \
                         `Http::allow_host` allows one";

@@ -26,7 +26,12 @@ pub(super) struct Connections {
 
 impl Connections {
     pub(super) fn new(hub: Arc<HttpState>) -> Arc<Self> {
-        Arc::new(Self { state: hub, all: Mutex::default(), first_opened: Notify::new(), all_closed: Notify::new() })
+        Arc::new(Self {
+            state: hub,
+            all: Mutex::default(),
+            first_opened: Notify::new(),
+            all_closed: Notify::new(),
+        })
     }
 
     /// A connection was made.
@@ -185,7 +190,10 @@ impl ConnState {
     }
 
     /// Waits for something in the task that serves it. Gives nothing when it has to go.
-    pub(super) async fn run_until_closed<T>(&self, mut what: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+    pub(super) async fn run_until_closed<T>(
+        &self,
+        mut what: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Option<T> {
         poll_fn(|cx| {
             if self.waker.get().is_none() {
                 let _ = self.waker.set(cx.waker().clone());

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::error::Chain;
-use crate::store::{EventBatch, LogLimits, StoreFuture, Store};
+use crate::store::{EventBatch, LogLimits, Store, StoreFuture};
 
 /// The streams of a session that can be taken up again.
 pub(super) struct SessionStreams {
@@ -47,7 +47,8 @@ impl SessionStreams {
     }
 
     fn insert(&mut self, session: &str, number: u128) -> Arc<EventStream> {
-        let track = Arc::new(EventStream { log_key: log_key(session, number), id: number, state: Mutex::default() });
+        let track =
+            Arc::new(EventStream { log_key: log_key(session, number), id: number, state: Mutex::default() });
         self.streams.insert(number, track.clone());
         track
     }
@@ -211,7 +212,12 @@ impl EventStream {
         Bytes::from(text)
     }
 
-    fn append_to_log(&self, events: EventBatch, store: &Arc<dyn Store>, bounds: LogLimits) -> Option<AppendFuture> {
+    fn append_to_log(
+        &self,
+        events: EventBatch,
+        store: &Arc<dyn Store>,
+        bounds: LogLimits,
+    ) -> Option<AppendFuture> {
         match store.append(&self.log_key, events, bounds) {
             StoreFuture::Ready(kept) => {
                 log_append_error(kept);
@@ -275,7 +281,11 @@ pub(super) fn encode_events(lines: &[u8]) -> Bytes {
 }
 
 /// Waits for events to be kept, if that takes a while.
-pub(super) fn poll_append(appending: &mut Option<AppendFuture>, track: &EventStream, cx: &mut Context<'_>) -> Poll<()> {
+pub(super) fn poll_append(
+    appending: &mut Option<AppendFuture>,
+    track: &EventStream,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
     if let Some(kept) = appending {
         if kept.as_mut().poll(cx).is_pending() {
             return Poll::Pending;

@@ -6,13 +6,13 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use tsugite_core::session::http::{DeleteDecision, GetDecision, OptionalHeader, decide_delete, decide_get};
 
-use super::responses::{empty, http_error, sse, status_error};
-use super::response_body::HttpBody;
-use super::sse_body::{ResumedSseBody, StandaloneSseBody, concat_events};
+use super::event_stream::{log_key, parse_event_id};
 use super::http_state::HttpState;
 use super::post::McpHeaders;
+use super::response_body::HttpBody;
+use super::responses::{empty, http_error, sse, status_error};
 use super::sessions::SessionGuard;
-use super::event_stream::{parse_event_id, log_key};
+use super::sse_body::{ResumedSseBody, StandaloneSseBody, concat_events};
 use crate::server::Principal;
 
 /// Opens a stream, or takes one up again.
@@ -62,20 +62,25 @@ async fn resume(
     named: Option<(u128, u64)>,
     primes: bool,
 ) -> Response<HttpBody> {
-    let unknown =
-        || status_error(StatusCode::BAD_REQUEST, "`Last-Event-ID` names no event of this session that is kept");
+    let unknown = || {
+        status_error(StatusCode::BAD_REQUEST, "`Last-Event-ID` names no event of this session that is kept")
+    };
     let Some((number, after)) = named else { return unknown() };
-    let (track, standalone) = session.with_streams(|tracks, _| (tracks.find(number), tracks.is_standalone(number)));
+    let (track, standalone) =
+        session.with_streams(|tracks, _| (tracks.find(number), tracks.is_standalone(number)));
     let shared = hub.store.is_shared();
     let track = match track.filter(|track| after <= track.last_event()) {
         Some(track) => track,
         // The stream of another replica goes on as one of ours.
         None if standalone && shared => session.with_streams(|tracks, id| tracks.standalone(id)),
-        None if shared => return replay_from_store(hub, &session, number, after).await.unwrap_or_else(unknown),
+        None if shared => {
+            return replay_from_store(hub, &session, number, after).await.unwrap_or_else(unknown);
+        }
         None => return unknown(),
     };
     // So that a client that is cut off once more, before anything was said, still knows where it was.
-    let primed = primes.then(|| track.priming_event(after, hub.http.retry_interval)).filter(|_| track.id() == number);
+    let primed =
+        primes.then(|| track.priming_event(after, hub.http.retry_interval)).filter(|_| track.id() == number);
     let last = track.last_event();
     let missed = match hub.store.read(&log_key(session.id().as_str(), number), after).wait().await {
         Ok(Some(missed)) => missed,
@@ -99,7 +104,12 @@ async fn resume(
 }
 
 /// What another replica has said on a stream so far: the client comes back for more.
-async fn replay_from_store(hub: &HttpState, session: &SessionGuard, number: u128, after: u64) -> Option<Response<HttpBody>> {
+async fn replay_from_store(
+    hub: &HttpState,
+    session: &SessionGuard,
+    number: u128,
+    after: u64,
+) -> Option<Response<HttpBody>> {
     if !hub.store.is_shared() {
         return None;
     }
@@ -109,7 +119,8 @@ async fn replay_from_store(hub: &HttpState, session: &SessionGuard, number: u128
 
 /// Ends a session.
 pub(super) async fn delete(hub: &Arc<HttpState>, parts: Parts) -> Response<HttpBody> {
-    let (session, head) = McpHeaders::parse(&parts.headers).resolve_session(hub, parts.extensions.get::<Principal>());
+    let (session, head) =
+        McpHeaders::parse(&parts.headers).resolve_session(hub, parts.extensions.get::<Principal>());
     match (decide_delete(&hub.policy, &head), session) {
         (DeleteDecision::EndSession, Some(session)) => {
             hub.end_session(&session).await;
@@ -126,8 +137,11 @@ fn too_many_streams() -> Response<HttpBody> {
 
 /// What can be done at the endpoint.
 pub(super) fn allowed_methods(hub: &HttpState) -> &'static str {
-    match (hub.policy.sessions && !hub.policy.served.handshake().is_empty(), hub.policy.allow_delete, hub.http.cors)
-    {
+    match (
+        hub.policy.sessions && !hub.policy.served.handshake().is_empty(),
+        hub.policy.allow_delete,
+        hub.http.cors,
+    ) {
         (true, true, false) => "GET, POST, DELETE",
         (true, true, true) => "GET, POST, DELETE, OPTIONS",
         (true, false, false) => "GET, POST",

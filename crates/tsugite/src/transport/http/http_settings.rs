@@ -107,7 +107,8 @@ impl Http {
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
         if !self.path.starts_with('/') {
-            self.config_errors.push(format!("the path {:?} of the endpoint does not begin with `/`", self.path));
+            self.config_errors
+                .push(format!("the path {:?} of the endpoint does not begin with `/`", self.path));
         }
         self
     }

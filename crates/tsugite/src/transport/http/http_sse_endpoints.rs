@@ -13,11 +13,11 @@ use tsugite_core::base64;
 use tsugite_core::jsonrpc::parse;
 use tsugite_core::session::http::decide_http_sse;
 
-use super::responses::{empty, http_error, sse, parse_error, status_error};
-use super::response_body::HttpBody;
-use super::sse_body::{KeepAlive, SseBody};
 use super::http_state::HttpState;
 use super::post::read_body;
+use super::response_body::HttpBody;
+use super::responses::{empty, http_error, parse_error, sse, status_error};
+use super::sse_body::{KeepAlive, SseBody};
 use crate::lock::lock;
 use crate::server::Principal;
 use crate::server::connection::ServerConnection;
@@ -53,7 +53,10 @@ pub(super) fn open_stream(
         return http_error(&denied, None, "GET");
     }
     if !takes_events {
-        return status_error(StatusCode::NOT_ACCEPTABLE, "A stream is `text/event-stream`: `Accept` must say so");
+        return status_error(
+            StatusCode::NOT_ACCEPTABLE,
+            "A stream is `text/event-stream`: `Accept` must say so",
+        );
     }
     let full = || status_error(StatusCode::SERVICE_UNAVAILABLE, "Too many streams are open; try again later");
     let Some(open) = hub.open_stream() else { return full() };
@@ -63,7 +66,8 @@ pub(super) fn open_stream(
     }
     let id = base64::encode_url(&bits);
     let who = parts.extensions.get::<Principal>().cloned();
-    let link = ServerConnection::with_limits(&hub.server, hub.http_sse_config.clone(), who, &hub.handler_limits);
+    let link =
+        ServerConnection::with_limits(&hub.server, hub.http_sse_config.clone(), who, &hub.handler_limits);
     link.outbox();
     lock(&hub.http_sse_sessions.0).insert(id.clone(), link.clone());
     let first = Some(Bytes::from(format!("event: endpoint\ndata: {messages}?sessionId={id}\n\n")));
@@ -78,7 +82,11 @@ pub(super) fn open_stream(
 }
 
 /// Takes a message. Its answer comes on the stream.
-pub(super) async fn handle_message<B: Body + Unpin>(hub: &Arc<HttpState>, parts: Parts, body: B) -> Response<HttpBody> {
+pub(super) async fn handle_message<B: Body + Unpin>(
+    hub: &Arc<HttpState>,
+    parts: Parts,
+    body: B,
+) -> Response<HttpBody> {
     if let Err(denied) = decide_http_sse(&hub.policy) {
         return http_error(&denied, None, "POST");
     }

@@ -14,16 +14,16 @@ use tsugite_core::jsonrpc::{Incoming, Message, RawJson, parse};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::session::http::HttpPolicy;
 
-use super::sessions::{HttpSession, SessionId, Sessions};
+use super::event_stream::EventStream;
 use super::http_settings::Http;
 use super::http_sse_endpoints::HttpSseSessions;
-use super::event_stream::EventStream;
+use super::sessions::{HttpSession, SessionId, Sessions};
 use crate::bus::BusEvent;
 use crate::error::Chain;
-use crate::server::connection::{ServerConnection, ConnectionScope};
-use crate::server::handler_limits::{StreamPermit, HandlerLimits};
+use crate::server::connection::{ConnectionScope, ServerConnection};
+use crate::server::handler_limits::{HandlerLimits, StreamPermit};
 use crate::server::{Config, Principal, ResponseWriter, Server};
-use crate::store::{Precondition, LogLimits, StoreFuture, Store, StoreError};
+use crate::store::{LogLimits, Precondition, Store, StoreError, StoreFuture};
 
 pub(crate) struct HttpState {
     pub(super) server: Server,
@@ -60,9 +60,11 @@ impl HttpState {
         policy.sessions = http.sessions;
         policy.allow_delete = http.allow_delete;
         policy.http_sse = http.http_sse_paths.is_some();
-        let lone = ServerConnection::with_scope(ConnectionScope::Stateless, server, config.clone(), None, &room);
+        let lone =
+            ServerConnection::with_scope(ConnectionScope::Stateless, server, config.clone(), None, &room);
         let store = config.http.store.clone();
-        let old_config = Arc::new(Config { revisions: config.revisions.handshake(), ..Config::clone(&config) });
+        let old_config =
+            Arc::new(Config { revisions: config.revisions.handshake(), ..Config::clone(&config) });
         let hub = Arc::new(Self {
             server: server.clone(),
             http_sse_config: old_config,
@@ -121,7 +123,9 @@ impl HttpState {
 
     /// Keeps a session where other replicas find it.
     pub(super) fn persist_session(&self, session: &HttpSession) -> StoreFuture<()> {
-        let Some((revision, hello, level)) = session.connection.snapshot() else { return StoreFuture::Ready(()) };
+        let Some((revision, hello, level)) = session.connection.snapshot() else {
+            return StoreFuture::Ready(());
+        };
         let who = session.connection.caller.principal.as_ref();
         let kept = SessionRecord {
             revision: revision.as_str().to_owned(),
@@ -136,7 +140,12 @@ impl HttpState {
                 tracing::error!(error = %Chain(&*error), "a session could not be kept");
             }
         };
-        match self.store.put(&session_key(session.id()), kept.text().to_owned().into(), Precondition::Any, age) {
+        match self.store.put(
+            &session_key(session.id()),
+            kept.text().to_owned().into(),
+            Precondition::Any,
+            age,
+        ) {
             StoreFuture::Ready(kept) => {
                 noted(kept);
                 StoreFuture::Ready(())
@@ -170,7 +179,12 @@ impl HttpState {
             _ => false,
         };
         let (Ok(revision), true) = (kept.revision.parse(), same) else { return };
-        let link = ServerConnection::with_limits(&self.server, self.config.clone(), who.cloned(), &self.handler_limits);
+        let link = ServerConnection::with_limits(
+            &self.server,
+            self.config.clone(),
+            who.cloned(),
+            &self.handler_limits,
+        );
         link.restore(revision, kept.initialize_params, kept.level);
         match self.sessions.insert_restored(id, link, self.http.max_sessions) {
             true => self.start_sweeper(),

@@ -16,10 +16,10 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
-use super::hyper_connection::{HyperConnection, ALPN_PROTOCOLS};
-use super::connections::{ConnState, Connections, ConnGuard, RequestGuard};
+use super::connections::{ConnGuard, ConnState, Connections, RequestGuard};
 use super::http_state::HttpState;
-use super::service::{HttpResponseFuture, RequestSource, HttpService};
+use super::hyper_connection::{ALPN_PROTOCOLS, HyperConnection};
+use super::service::{HttpResponseFuture, HttpService, RequestSource};
 use super::tls;
 use crate::server::Server;
 
@@ -176,7 +176,8 @@ async fn serve_connection(
     }
     let Some(tls) = tls else {
         // Who says nothing costs no buffers. A new socket is taken for readable until somebody has looked.
-        let first = seat.connection.run_until_shutdown(|cx| socket.poll_peek(cx, &mut ReadBuf::new(&mut [0])));
+        let first =
+            seat.connection.run_until_shutdown(|cx| socket.poll_peek(cx, &mut ReadBuf::new(&mut [0])));
         if matches!(first.await, Some(Ok(_))) {
             serve_requests(seat.connection.clone(), socket).await;
         }
@@ -221,7 +222,11 @@ struct WriteTimeoutStream<T> {
 }
 
 impl<T> WriteTimeoutStream<T> {
-    fn apply_timeout<R>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+    fn apply_timeout<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
         if written.is_ready() {
             if self.write_deadline.take().is_some() {
                 self.connection.set_stalled(false);
@@ -313,7 +318,11 @@ mod tests {
         let guests = Connections::new(HttpState::new(&Server::new("s", "1").http(http)));
         let seat = guests.register();
         drop(RequestGuard::begin(seat.connection.clone(), http::Version::HTTP_11));
-        let mut socket = WriteTimeoutStream { io: NeverFlushes, connection: seat.connection.clone(), write_deadline: None };
+        let mut socket = WriteTimeoutStream {
+            io: NeverFlushes,
+            connection: seat.connection.clone(),
+            write_deadline: None,
+        };
         let began = Instant::now();
         let flush = seat.connection.run_until_closed(|cx| Pin::new(&mut socket).poll_flush(cx));
         let flushed = tokio::select! { never = guests.enforce_idle_timeout() => match never {}, flushed = flush => flushed };

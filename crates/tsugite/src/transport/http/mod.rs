@@ -7,12 +7,12 @@
 //! - `only_http1` or `with_http2`, and `tls` or `no_tls`: what a connection speaks, by cargo feature.
 //! - `guests`: the connections of a listener. `session`: who was here before. `hub`: what all connections share.
 
-mod responses;
-mod response_body;
 mod access;
-mod sse_body;
-mod get;
 mod connections;
+mod event_stream;
+mod get;
+mod http_settings;
+mod http_sse_endpoints;
 mod http_state;
 mod listener;
 #[cfg(not(feature = "tls"))]
@@ -20,13 +20,13 @@ mod no_tls;
 #[cfg(not(feature = "http2"))]
 mod only_http1;
 mod post;
+mod response_body;
+mod responses;
 mod service;
 mod sessions;
-mod http_settings;
-mod http_sse_endpoints;
+mod sse_body;
 #[cfg(feature = "tls")]
 mod tls;
-mod event_stream;
 #[cfg(feature = "http2")]
 mod with_http2;
 
@@ -37,10 +37,10 @@ use only_http1 as hyper_connection;
 #[cfg(feature = "http2")]
 use with_http2 as hyper_connection;
 
-pub use response_body::HttpBody;
-pub use listener::HttpListener;
-pub use service::HttpService;
 pub use http_settings::Http;
+pub use listener::HttpListener;
+pub use response_body::HttpBody;
+pub use service::HttpService;
 
 use std::sync::Arc;
 

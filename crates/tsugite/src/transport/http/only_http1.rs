@@ -12,8 +12,8 @@ use hyper::service::Service;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::response_body::HttpBody;
 use super::http_settings::Http;
+use super::response_body::HttpBody;
 
 /// What is spoken, for a handshake that offers a choice.
 pub(super) const ALPN_PROTOCOLS: &[&[u8]] = &[b"http/1.1"];

@@ -10,23 +10,25 @@ use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
 use tsugite_core::jsonrpc::{Incoming, Message, Request};
-use tsugite_core::revision::{RpcError, Revision};
+use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::http::{
-    HttpError, RequestHeaders, OptionalHeader, MirrorHeaders, PostDecision, SessionHeader, check_stateless_headers, decide_post, decide_post_request,
-    status_for_code,
+    HttpError, MirrorHeaders, OptionalHeader, PostDecision, RequestHeaders, SessionHeader,
+    check_stateless_headers, decide_post, decide_post_request, status_for_code,
 };
 use tsugite_core::session::request_meta::{RequestMeta, ScannedMeta, parse_with_meta};
 
-use super::responses::{StatusError, empty, http_error, sse, parse_error, json, status_error};
-use super::response_body::{HttpBody, RequestBodyReader, RequestBodyError};
 use super::access::{SingleHeader, add_single_value};
-use super::sse_body::{FirstOutput, Exchange, HttpHandlerFuture, Resumable};
 use super::http_state::HttpState;
+use super::response_body::{HttpBody, RequestBodyError, RequestBodyReader};
+use super::responses::{StatusError, empty, http_error, json, parse_error, sse, status_error};
 use super::service::BoxHttpResponseFuture;
-use super::sessions::{SessionGuard, OpenSessionError, HttpSession, SessionId};
+use super::sessions::{HttpSession, OpenSessionError, SessionGuard, SessionId};
+use super::sse_body::{Exchange, FirstOutput, HttpHandlerFuture, Resumable};
 use crate::bus::BusEvent;
-use crate::server::connection::{IncomingRequest, Caller, ServerConnection, ConnectionScope, Tracking, PendingRequest};
-use crate::server::{DeclaredCapabilities, Headers, HeaderSource, Principal, ResponseWriter};
+use crate::server::connection::{
+    Caller, ConnectionScope, IncomingRequest, PendingRequest, ServerConnection, Tracking,
+};
+use crate::server::{DeclaredCapabilities, HeaderSource, Headers, Principal, ResponseWriter};
 use crate::transport::outbound_queue::OutboundQueue;
 
 const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -82,7 +84,8 @@ where
 
 /// Reads a body within its limits.
 pub(super) async fn read_body<B: Body + Unpin>(hub: &HttpState, body: B) -> Result<Bytes, StatusError> {
-    let reading = RequestBodyReader::new(&body, hub.config.limits.max_message_bytes).map_err(body_status_error)?;
+    let reading =
+        RequestBodyReader::new(&body, hub.config.limits.max_message_bytes).map_err(body_status_error)?;
     reading.read_to_end(body, hub.http.body_read_timeout).await.map_err(body_status_error)
 }
 
@@ -92,8 +95,12 @@ fn body_status_error(unread: RequestBodyError) -> StatusError {
             StatusCode::PAYLOAD_TOO_LARGE,
             "Content too large: the body is over the limit of this server",
         ),
-        RequestBodyError::Timeout => StatusError(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"),
-        RequestBodyError::Incomplete => StatusError(StatusCode::BAD_REQUEST, "The body ended before it was whole"),
+        RequestBodyError::Timeout => {
+            StatusError(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive")
+        }
+        RequestBodyError::Incomplete => {
+            StatusError(StatusCode::BAD_REQUEST, "The body ended before it was whole")
+        }
     }
 }
 
@@ -150,7 +157,11 @@ impl PendingResponse {
     }
 
     /// The response, and the session that it opens.
-    fn respond(self, hub: &Arc<HttpState>, come: FirstOutput) -> (Response<HttpBody>, Option<Arc<HttpSession>>) {
+    fn respond(
+        self,
+        hub: &Arc<HttpState>,
+        come: FirstOutput,
+    ) -> (Response<HttpBody>, Option<Arc<HttpSession>>) {
         let PendingResponse { exchange, mode: kind } = self;
         let mut said = match come {
             FirstOutput::Complete(said) => said,
@@ -168,14 +179,20 @@ impl PendingResponse {
         said.pop();
         let refused = exchange.outbox.error_code();
         match kind {
-            ResponseMode::NewSession(link) if refused.is_none() && hub.http.sessions => open_session(hub, link, said),
+            ResponseMode::NewSession(link) if refused.is_none() && hub.http.sessions => {
+                open_session(hub, link, said)
+            }
             kind => (json(kind.status(refused), said), None),
         }
     }
 }
 
 /// Opens the session that was agreed on.
-fn open_session(hub: &Arc<HttpState>, link: Arc<ServerConnection>, said: Vec<u8>) -> (Response<HttpBody>, Option<Arc<HttpSession>>) {
+fn open_session(
+    hub: &Arc<HttpState>,
+    link: Arc<ServerConnection>,
+    said: Vec<u8>,
+) -> (Response<HttpBody>, Option<Arc<HttpSession>>) {
     let opened = hub.sessions.open(link, hub.http.max_sessions, hub.http.max_sessions_per_caller);
     let session = match opened {
         Ok(session) => session,
@@ -212,7 +229,13 @@ pub(super) struct McpHeaders<'h> {
 impl Default for McpHeaders<'_> {
     fn default() -> Self {
         let [version, method, name, last_event] = [OptionalHeader::Absent; 4];
-        Self { session_id: SingleHeader::Absent, protocol_version: version, method, name, last_event_id: last_event }
+        Self {
+            session_id: SingleHeader::Absent,
+            protocol_version: version,
+            method,
+            name,
+            last_event_id: last_event,
+        }
     }
 }
 
@@ -236,7 +259,11 @@ impl<'h> McpHeaders<'h> {
     }
 
     /// The session that is named, if it is there; and what decisions look at.
-    pub(super) fn resolve_session(&self, hub: &HttpState, who: Option<&Principal>) -> (Option<SessionGuard>, RequestHeaders<'h>) {
+    pub(super) fn resolve_session(
+        &self,
+        hub: &HttpState,
+        who: Option<&Principal>,
+    ) -> (Option<SessionGuard>, RequestHeaders<'h>) {
         let (session, known) = match self.session_id {
             SingleHeader::Absent => (None, SessionHeader::Absent),
             SingleHeader::Repeated => (None, SessionHeader::Unknown),
@@ -303,14 +330,28 @@ impl IncomingPost<'_> {
                     return deny(&denied);
                 }
                 let reply = self.new_reply(false);
-                let work = self.state.stateless.dispatch(self.incoming_request(request, peek, revision, &reply, None));
+                let work = self
+                    .state
+                    .stateless
+                    .dispatch(self.incoming_request(request, peek, revision, &reply, None));
                 self.outcome(reply, work, None, ResponseMode::Stateless)
             }
             PostDecision::Initialize(revision) => {
                 let (hub, who) = (self.state, self.caller.principal.clone());
                 let link = match hub.http.sessions {
-                    true => ServerConnection::with_limits(&hub.server, hub.config.clone(), who, &hub.handler_limits),
-                    false => ServerConnection::with_scope(ConnectionScope::SingleRequest, &hub.server, hub.config.clone(), who, &hub.handler_limits),
+                    true => ServerConnection::with_limits(
+                        &hub.server,
+                        hub.config.clone(),
+                        who,
+                        &hub.handler_limits,
+                    ),
+                    false => ServerConnection::with_scope(
+                        ConnectionScope::SingleRequest,
+                        &hub.server,
+                        hub.config.clone(),
+                        who,
+                        &hub.handler_limits,
+                    ),
                 };
                 let reply = self.new_reply(false);
                 let work = link.dispatch(self.incoming_request(request, peek, revision, &reply, None));
@@ -322,12 +363,20 @@ impl IncomingPost<'_> {
                 };
                 // Without an id to come back with, what is cut is lost.
                 let reply = self.new_reply(revision.primes_streams());
-                let work = session.connection.receive_http_request(self.incoming_request(request, peek, revision, &reply, Some(&session)));
+                let work = session.connection.receive_http_request(self.incoming_request(
+                    request,
+                    peek,
+                    revision,
+                    &reply,
+                    Some(&session),
+                ));
                 self.outcome(reply, work, Some(session), ResponseMode::Handshake(revision))
             }
             PostDecision::Sessionless(revision) => {
                 let reply = self.new_reply(false);
-                let work = self.single_request_connection(revision).receive_http_request(self.incoming_request(request, peek, revision, &reply, None));
+                let work = self
+                    .single_request_connection(revision)
+                    .receive_http_request(self.incoming_request(request, peek, revision, &reply, None));
                 self.outcome(reply, work, None, ResponseMode::Handshake(revision))
             }
             PostDecision::Reject(denied) => deny(&denied),
@@ -353,11 +402,25 @@ impl IncomingPost<'_> {
         session: Option<&SessionGuard>,
     ) -> IncomingRequest<'a> {
         let tables = if session.is_some() { Tracking::Connection } else { Tracking::Untracked };
-        IncomingRequest { request, meta: peek, revision, writer: reply, caller: &self.caller, declared: DeclaredCapabilities::default(), tracking: tables }
+        IncomingRequest {
+            request,
+            meta: peek,
+            revision,
+            writer: reply,
+            caller: &self.caller,
+            declared: DeclaredCapabilities::default(),
+            tracking: tables,
+        }
     }
 
     /// What was answered at once is a response. What was not goes on in an exchange.
-    fn outcome(&self, reply: ResponseWriter, work: Option<PendingRequest>, session: Option<SessionGuard>, kind: ResponseMode) -> PostOutcome {
+    fn outcome(
+        &self,
+        reply: ResponseWriter,
+        work: Option<PendingRequest>,
+        session: Option<SessionGuard>,
+        kind: ResponseMode,
+    ) -> PostOutcome {
         let ResponseWriter { mut outbox, .. } = reply;
         if work.is_none()
             && !matches!(kind, ResponseMode::NewSession(_))
@@ -367,7 +430,10 @@ impl IncomingPost<'_> {
             return PostOutcome::Complete(json(kind.status(outbox.error_code()), answer));
         }
         let survival = session.map(|session| Resumable::new(self.state.clone(), session));
-        PostOutcome::Pending(PendingResponse { exchange: Exchange::new(outbox, work.map(cancellable), survival), mode: kind })
+        PostOutcome::Pending(PendingResponse {
+            exchange: Exchange::new(outbox, work.map(cancellable), survival),
+            mode: kind,
+        })
     }
 
     /// A link for one request of the handshake era that belongs to no session.
@@ -396,7 +462,9 @@ impl IncomingPost<'_> {
             (PostDecision::InSession(_), Incoming::Single(message)) => {
                 if let Some(session) = &self.session {
                     // Nothing that is no request is answered.
-                    session.connection.receive_notification_or_response(Ok(message), &self.state.discard_reply);
+                    session
+                        .connection
+                        .receive_notification_or_response(Ok(message), &self.state.discard_reply);
                 }
                 accepted()
             }
@@ -432,7 +500,10 @@ impl IncomingPost<'_> {
     ) -> PostOutcome {
         let session = self.session.take();
         let outbox = Arc::new(OutboundQueue::new(self.state.config.max_write_buffer_bytes));
-        let together = ResponseWriter::batch(outbox.clone(), self.state.config.limits.max_message_bytes.saturating_mul(2));
+        let together = ResponseWriter::batch(
+            outbox.clone(),
+            self.state.config.limits.max_message_bytes.saturating_mul(2),
+        );
         let mut works = Vec::new();
         let mut asks = false;
         for message in messages {
@@ -458,7 +529,10 @@ impl IncomingPost<'_> {
         }
         let work = (!works.is_empty()).then(|| join_all(works));
         let survival = session.map(|session| Resumable::new(self.state.clone(), session));
-        PostOutcome::Pending(PendingResponse { exchange: Exchange::new(outbox, work, survival), mode: ResponseMode::Handshake(revision) })
+        PostOutcome::Pending(PendingResponse {
+            exchange: Exchange::new(outbox, work, survival),
+            mode: ResponseMode::Handshake(revision),
+        })
     }
 }
 

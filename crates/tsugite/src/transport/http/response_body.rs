@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
-use super::sse_body::SseBody;
 use super::connections::RequestGuard;
+use super::sse_body::SseBody;
 
 /// The body of a response.
 pub struct HttpBody(BodyKind);

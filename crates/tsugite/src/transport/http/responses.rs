@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::response::Builder;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use tsugite_core::jsonrpc::{ParseError, Id, write};
-use tsugite_core::revision::{RpcError, Revision};
+use tsugite_core::jsonrpc::{Id, ParseError, write};
+use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::http::{HttpError, status_for_code};
 
 use super::response_body::HttpBody;
@@ -69,7 +69,10 @@ pub(super) fn status_error(status: StatusCode, text: &'static str) -> Response<H
 }
 
 /// A response with headers of its own and no body.
-pub(super) fn empty_with_headers(status: StatusCode, set: impl FnOnce(Builder) -> Builder) -> Response<HttpBody> {
+pub(super) fn empty_with_headers(
+    status: StatusCode,
+    set: impl FnOnce(Builder) -> Builder,
+) -> Response<HttpBody> {
     set(Response::builder().status(status)).body(HttpBody::empty()).unwrap_or_else(|_| empty(status))
 }
 

@@ -12,12 +12,12 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tower_service::Service;
 
-use super::responses::{StatusError, empty, html, json, method_not_allowed, status_error};
-use super::response_body::HttpBody;
 use super::connections::RequestGuard;
-use super::http_state::HttpState;
 use super::http_settings::Page;
-use super::{access, get, post, http_sse_endpoints};
+use super::http_state::HttpState;
+use super::response_body::HttpBody;
+use super::responses::{StatusError, empty, html, json, method_not_allowed, status_error};
+use super::{access, get, http_sse_endpoints, post};
 use crate::server::Principal;
 
 /// A server as a `tower` service, for axum, hyper or anything else that mounts one. Cheap to clone; clones share their
@@ -113,8 +113,12 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let begun = match (this.request.take(), &this.source) {
-            (Some(request), Some(RequestSource::Service(hub))) => dispatch(hub, request, RoutingMode::Mounted, cx),
-            (Some(request), Some(RequestSource::Listener(visit))) => dispatch(&visit.0.state, request, RoutingMode::Listener, cx),
+            (Some(request), Some(RequestSource::Service(hub))) => {
+                dispatch(hub, request, RoutingMode::Mounted, cx)
+            }
+            (Some(request), Some(RequestSource::Listener(visit))) => {
+                dispatch(&visit.0.state, request, RoutingMode::Listener, cx)
+            }
             (Some(_), None) => return Poll::Pending,
             (None, _) => match this.pending.take() {
                 Some(rest) => Err(rest),
@@ -229,7 +233,9 @@ where
             let (headers, mut body) = (Arc::new(parts.headers), Some(body));
             let (said, who) = (post::McpHeaders::parse(&headers), parts.extensions.get::<Principal>());
             let begun = poll_fn(|cx| {
-                Poll::Ready(body.take().map(|body| post::handle(hub, who.cloned(), &headers, &said, body, cx)))
+                Poll::Ready(
+                    body.take().map(|body| post::handle(hub, who.cloned(), &headers, &said, body, cx)),
+                )
             });
             match begun.await {
                 Some(Ok(response)) => response,
@@ -241,7 +247,9 @@ where
         (HttpRoute::Endpoint, Method::DELETE) => get::delete(hub, parts).await,
         (HttpRoute::Endpoint, Method::OPTIONS) if hub.http.cors => access::preflight(&parts.headers),
         (HttpRoute::Endpoint, _) => method_not_allowed(get::allowed_methods(hub)),
-        (HttpRoute::HttpSseStream(messages), Method::GET) => http_sse_endpoints::open_stream(hub, &parts, messages, events_taken),
+        (HttpRoute::HttpSseStream(messages), Method::GET) => {
+            http_sse_endpoints::open_stream(hub, &parts, messages, events_taken)
+        }
         (HttpRoute::HttpSseStream(_), Method::OPTIONS) if hub.http.cors => access::preflight(&parts.headers),
         (HttpRoute::HttpSseStream(_), _) => method_not_allowed("GET"),
         (HttpRoute::HttpSseMessages, Method::POST) => match json_brought {

@@ -69,7 +69,8 @@ impl HttpSession {
 
     pub(super) fn with_streams<T>(&self, look: impl FnOnce(&mut SessionStreams, &str) -> T) -> T {
         let mut tracks = lock(&self.streams);
-        let tracks = tracks.get_or_insert_with(|| Box::new(SessionStreams::new(fingerprint(&self.id), self.replica_id)));
+        let tracks = tracks
+            .get_or_insert_with(|| Box::new(SessionStreams::new(fingerprint(&self.id), self.replica_id)));
         look(tracks, self.id.as_str())
     }
 
@@ -268,7 +269,10 @@ impl Sessions {
         self.sweep_count.load(Ordering::Acquire)
     }
 
-    fn shard(&self, id: &SessionId) -> MutexGuard<'_, HashMap<SessionId, Arc<HttpSession>, BuildSessionIdHasher>> {
+    fn shard(
+        &self,
+        id: &SessionId,
+    ) -> MutexGuard<'_, HashMap<SessionId, Arc<HttpSession>, BuildSessionIdHasher>> {
         let [first, ..] = &self.shards;
         let [.., last] = id.0;
         lock(self.shards.get(usize::from(last) % SHARDS).unwrap_or(first))

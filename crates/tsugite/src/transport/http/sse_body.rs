@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::time::{Instant, Sleep};
 
+use super::event_stream::{AppendFuture, EventStream, encode_events, poll_append};
 use super::http_state::HttpState;
 use super::sessions::SessionGuard;
-use super::event_stream::{AppendFuture, EventStream, encode_events, poll_append};
 use crate::server::handler_limits::StreamPermit;
 use crate::store::{self, StoreFuture};
 use crate::transport::outbound_queue::OutboundQueue;
@@ -61,7 +61,8 @@ impl Resumable {
     }
 
     fn append_messages(&mut self, lines: &[u8]) -> Bytes {
-        let (events, appending) = self.stream().append_messages(lines, &self.state.store, self.state.log_limits());
+        let (events, appending) =
+            self.stream().append_messages(lines, &self.state.store, self.state.log_limits());
         self.pending_append = appending;
         events.text
     }
@@ -86,7 +87,11 @@ pub(super) enum FirstOutput {
 }
 
 impl Exchange {
-    pub(super) fn new(outbox: Arc<OutboundQueue>, handler: Option<HttpHandlerFuture>, resumable: Option<Resumable>) -> Self {
+    pub(super) fn new(
+        outbox: Arc<OutboundQueue>,
+        handler: Option<HttpHandlerFuture>,
+        resumable: Option<Resumable>,
+    ) -> Self {
         Self { outbox, handler, drained: false, must_flush: false, resumable }
     }
 
@@ -177,7 +182,10 @@ impl Drop for Exchange {
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let hub = survival.state.clone();
-        hub.spawn_detached(&runtime, DetachedRequest { outbox: self.outbox.clone(), handler: work, resumable: survival });
+        hub.spawn_detached(
+            &runtime,
+            DetachedRequest { outbox: self.outbox.clone(), handler: work, resumable: survival },
+        );
     }
 }
 
@@ -314,7 +322,8 @@ impl StandaloneSseBody {
         last_delivered: Option<u64>,
         open: StreamPermit,
     ) -> Self {
-        let (reader_id, outbox, keep_alive) = (stream.attach_reader(), session.connection.outbox().clone(), KeepAlive::new(&state));
+        let (reader_id, outbox, keep_alive) =
+            (stream.attach_reader(), session.connection.outbox().clone(), KeepAlive::new(&state));
         let (log_read, pending_append) = (None, None);
         Self {
             state,
@@ -349,7 +358,8 @@ impl StandaloneSseBody {
 impl Drop for StandaloneSseBody {
     fn drop(&mut self) {
         // What was taken from the session must be kept, though this client will not see it here.
-        if let (Some(appending), Ok(runtime)) = (self.pending_append.take(), tokio::runtime::Handle::try_current())
+        if let (Some(appending), Ok(runtime)) =
+            (self.pending_append.take(), tokio::runtime::Handle::try_current())
         {
             let track = self.stream.clone();
             self.state.spawn_detached(&runtime, async move {
@@ -372,7 +382,10 @@ impl SseBody for StandaloneSseBody {
                 return Poll::Ready(Some(first));
             }
             // The newest stream of a session hears the news, and the session may have ended.
-            if !self.stream.is_current_reader(self.reader_id, cx) || self.outbox.is_closed() || self.state.is_closing() {
+            if !self.stream.is_current_reader(self.reader_id, cx)
+                || self.outbox.is_closed()
+                || self.state.is_closing()
+            {
                 // The next one waits for news as well, and only one can.
                 self.outbox.clear_waker();
                 self.stream.wake_reader();
@@ -386,7 +399,8 @@ impl SseBody for StandaloneSseBody {
             }
             let mut said = Vec::new();
             if self.outbox.take_all(&mut said) {
-                let (events, appending) = self.stream.append_messages(&said, &self.state.store, self.state.log_limits());
+                let (events, appending) =
+                    self.stream.append_messages(&said, &self.state.store, self.state.log_limits());
                 self.pending_append = appending;
                 // Else something was said in between, and all of it is read from the log.
                 if self.last_delivered.is_none_or(|after| events.first == after + 1) {
@@ -427,7 +441,16 @@ impl ResumedSseBody {
         buffered: Option<Bytes>,
     ) -> Self {
         let (reader_id, keep_alive) = (stream.attach_reader(), KeepAlive::new(&state));
-        Self { state, _session: session, stream, reader_id, last_delivered, buffered, log_read: None, keep_alive }
+        Self {
+            state,
+            _session: session,
+            stream,
+            reader_id,
+            last_delivered,
+            buffered,
+            log_read: None,
+            keep_alive,
+        }
     }
 }
 
@@ -442,7 +465,8 @@ impl SseBody for ResumedSseBody {
         }
         let (done, last) = (self.stream.is_finished(), self.stream.last_event());
         if last > self.last_delivered || self.log_read.is_some() {
-            let read = ready!(poll_log_read(&mut self.log_read, &self.state, &self.stream, self.last_delivered, cx));
+            let read =
+                ready!(poll_log_read(&mut self.log_read, &self.state, &self.stream, self.last_delivered, cx));
             // What is gone cannot be made up for: the client sees the stream end.
             let Ok(Some(events)) = read else { return Poll::Ready(None) };
             if let Some(last) = events.last() {
@@ -539,7 +563,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_said_between_two_steps_aside_leaves_together() {
         let outbox = Arc::new(OutboundQueue::new(1 << 20));
-        let mut exchange = Exchange::new(outbox.clone(), Some(Box::pin(push_and_yield(outbox.clone(), 100))), None);
+        let mut exchange =
+            Exchange::new(outbox.clone(), Some(Box::pin(push_and_yield(outbox.clone(), 100))), None);
         let mut cx = Context::from_waker(Waker::noop());
         exchange.poll_handler(&mut cx);
         assert_eq!(outbox.len(), 100 * b"{}\n".len());
@@ -549,7 +574,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_does_not_read_stops_whoever_speaks() {
         let outbox = Arc::new(OutboundQueue::new(10));
-        let mut exchange = Exchange::new(outbox.clone(), Some(Box::pin(push_and_yield(outbox.clone(), 100))), None);
+        let mut exchange =
+            Exchange::new(outbox.clone(), Some(Box::pin(push_and_yield(outbox.clone(), 100))), None);
         let mut cx = Context::from_waker(Waker::noop());
         exchange.poll_handler(&mut cx);
         assert!(outbox.is_full() && outbox.len() < 20, "{}", outbox.len());

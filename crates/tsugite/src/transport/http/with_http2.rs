@@ -13,8 +13,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::response_body::HttpBody;
 use super::http_settings::Http;
+use super::response_body::HttpBody;
 
 /// What is spoken, for a handshake that offers a choice.
 pub(super) const ALPN_PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];

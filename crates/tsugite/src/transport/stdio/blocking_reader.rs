@@ -34,7 +34,8 @@ impl StdioServer {
         reading: InputBuffer,
     ) -> io::Result<Option<(StdinPipe, InputBuffer)>> {
         // Kept here as well, in case there can be no thread.
-        let reader = Arc::new(Mutex::new(Some(BlockingReader { input: input.into_blocking_fd()?, buffer: reading })));
+        let reader =
+            Arc::new(Mutex::new(Some(BlockingReader { input: input.into_blocking_fd()?, buffer: reading })));
         let (back, mut returned) = oneshot::channel();
         let (wire, taken, runtime) = (self.clone(), reader.clone(), Handle::current());
         let started = thread::Builder::new().name("tsugite-stdin".into()).spawn(move || {
@@ -83,12 +84,12 @@ impl BlockingReader {
     fn run(mut self, wire: &StdioServer) -> io::Result<Option<Self>> {
         let outbox = wire.connection.outbox();
         loop {
-            let length =
-                match rustix::io::read(&self.input, &mut *self.buffer.chunk).map_err(io::Error::from) {
-                    Ok(length) => length,
-                    Err(error) if is_transient(&error) => return Ok(Some(self)),
-                    Err(error) => return Err(error),
-                };
+            let length = match rustix::io::read(&self.input, &mut *self.buffer.chunk).map_err(io::Error::from)
+            {
+                Ok(length) => length,
+                Err(error) if is_transient(&error) => return Ok(Some(self)),
+                Err(error) => return Err(error),
+            };
             if wire.connection.is_closing() {
                 return Ok(None);
             }

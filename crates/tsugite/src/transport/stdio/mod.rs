@@ -16,7 +16,7 @@ use tsugite_core::jsonrpc::LineReader;
 
 use crate::lock::lock;
 use crate::server::Server;
-use crate::server::connection::{ServerConnection, PendingRequest};
+use crate::server::connection::{PendingRequest, ServerConnection};
 use crate::transport::outbound_queue::OutboundQueue;
 
 use pipes::{StdinPipe, StdoutPipe};
@@ -47,7 +47,11 @@ impl Server {
         super::stderr_log::fall_back_to_stderr();
         let (stdin, stdout) = pipes::take_stdio()?;
         let (input, (output, copier)) = (StdinPipe::new(stdin)?, StdoutPipe::new(stdout)?);
-        let wire = Arc::new(StdioServer { connection: ServerConnection::new(&self, None), output, write_buffer: Mutex::default() });
+        let wire = Arc::new(StdioServer {
+            connection: ServerConnection::new(&self, None),
+            output,
+            write_buffer: Mutex::default(),
+        });
         // Also if nobody waits for the end: the thread that may read must not answer then.
         let over = StopOnDrop(&wire.connection);
         // A task of its own, so that not every message asks whether there was a signal.
@@ -224,7 +228,13 @@ impl StdioServer {
     }
 
     /// Waits for something to read if anybody `listens`, and for what was `blocked` to be written or for more to write.
-    async fn next_event(&self, input: &mut StdinPipe, chunk: &mut [u8], listens: bool, blocked: bool) -> IoEvent {
+    async fn next_event(
+        &self,
+        input: &mut StdinPipe,
+        chunk: &mut [u8],
+        listens: bool,
+        blocked: bool,
+    ) -> IoEvent {
         let mut read = pin!(input.read(chunk));
         let mut written = pin!(self.output.writable());
         let mut filled = pin!(self.connection.outbox().readable());

@@ -87,20 +87,29 @@ fn a_result_naming_a_stateless_revision_we_speak_settles_it() {
     let settled = probe.result(200, &discover_result(&["2030-01-01", "2025-11-25", "2026-07-28"]));
     assert_eq!(stateless_outcome(settled.expect_done()), Some((V2026_07_28, true)));
     settled.expect_record(V2026_07_28, TransportKind::StreamableHttp);
-    let ProbeOutcome::Stateless { discover_result: Some(found), .. } = settled.expect_done() else { panic!() };
+    let ProbeOutcome::Stateless { discover_result: Some(found), .. } = settled.expect_done() else {
+        panic!()
+    };
     assert!(found.capabilities.tools.is_some());
 }
 
 #[test]
 fn a_result_naming_only_handshake_revisions_of_ours_leads_to_initialize_with_the_newest_of_them() {
     let list = ["2024-11-05", "2025-06-18", "2030-01-01"];
-    let probe = HttpScript::new(auto_policy()).result(200, &discover_result(&list)).expect_request(ProbeRequest::Initialize(V2025_06_18));
-    assert_eq!(handshake_outcome(probe.result(200, &initialize_result("2025-06-18")).expect_done()), Some(V2025_06_18));
+    let probe = HttpScript::new(auto_policy())
+        .result(200, &discover_result(&list))
+        .expect_request(ProbeRequest::Initialize(V2025_06_18));
+    assert_eq!(
+        handshake_outcome(probe.result(200, &initialize_result("2025-06-18")).expect_done()),
+        Some(V2025_06_18)
+    );
     // Nothing of ours.
     HttpScript::new(auto_policy())
         .result(200, &discover_result(&["2030-01-01"]))
         .expect_error(no_common(&["2030-01-01"], Revisions::ALL));
-    HttpScript::new(auto_policy()).result(200, &discover_result(&[])).expect_error(no_common(&[], Revisions::ALL));
+    HttpScript::new(auto_policy())
+        .result(200, &discover_result(&[]))
+        .expect_error(no_common(&[], Revisions::ALL));
 }
 
 #[test]
@@ -136,7 +145,9 @@ fn unsupported_version_naming_only_stateless_revisions_we_do_not_speak_is_a_fail
     // VER-011 the failure, VER-029: never `initialize`.
     let stateless = Revisions::ALL.stateless();
     for list in [&["2030-01-01"][..], &["2030-01-01", "draft"], &["2030-01-01", "2025-11-25"]] {
-        HttpScript::new(auto_policy()).error(400, &unsupported(list)).expect_error(no_common(list, stateless));
+        HttpScript::new(auto_policy())
+            .error(400, &unsupported(list))
+            .expect_error(no_common(list, stateless));
     }
     HttpScript::new(auto_policy()).error(400, &unsupported(&[])).expect_error(no_common(&[], Revisions::ALL));
 }
@@ -151,7 +162,11 @@ fn unsupported_version_without_a_list_that_can_be_read_is_a_failure() {
 #[test]
 fn unsupported_version_naming_one_we_speak_is_tried_again_once_even_if_it_is_what_we_sent() {
     // VER-011, VER-029, HTTP-092
-    let again = || HttpScript::new(auto_policy()).error(400, &unsupported(&["2025-11-25", "2026-07-28"])).expect_request(DISCOVER);
+    let again = || {
+        HttpScript::new(auto_policy())
+            .error(400, &unsupported(&["2025-11-25", "2026-07-28"]))
+            .expect_request(DISCOVER)
+    };
     let settled = again().result(200, &discover_result(&["2026-07-28"]));
     assert_eq!(stateless_outcome(settled.expect_done()), Some((V2026_07_28, true)));
     let error = unsupported(&["2026-07-28"]);
@@ -163,7 +178,9 @@ fn unsupported_version_naming_one_we_speak_is_tried_again_once_even_if_it_is_wha
 #[test]
 fn unsupported_version_naming_only_handshake_revisions_leads_to_initialize() {
     let list = ["2024-11-05", "2025-03-26"];
-    HttpScript::new(auto_policy()).error(400, &unsupported(&list)).expect_request(ProbeRequest::Initialize(V2025_03_26));
+    HttpScript::new(auto_policy())
+        .error(400, &unsupported(&list))
+        .expect_request(ProbeRequest::Initialize(V2025_03_26));
     let ours = Revisions::ALL.without(V2024_11_05);
     HttpScript::new(ProbePolicy::new(ours))
         .error(400, &unsupported(&["2024-11-05"]))
@@ -176,7 +193,10 @@ fn header_mismatch_or_a_missing_capability_is_corrected_once_and_then_surfaced()
     for code in [-32020, -32021] {
         let wrong = error(code).data(&json!({"requiredCapabilities": {"sampling": {}}}));
         let corrected = || HttpScript::new(auto_policy()).error(400, &wrong).expect_request(DISCOVER);
-        assert!(stateless_outcome(corrected().result(200, &discover_result(&["2026-07-28"])).expect_done()).is_some());
+        assert!(
+            stateless_outcome(corrected().result(200, &discover_result(&["2026-07-28"])).expect_done())
+                .is_some()
+        );
         corrected().error(400, &wrong).expect_error(rejected(&wrong));
         corrected().status(404).expect_error(ProbeError::HttpStatus(404));
         // A version is another matter than what was corrected.
@@ -188,13 +208,18 @@ fn header_mismatch_or_a_missing_capability_is_corrected_once_and_then_surfaced()
 #[test]
 fn once_a_server_has_shown_that_it_is_stateless_nothing_leads_to_initialize() {
     // VER-029
-    let known = || HttpScript::new(auto_policy()).error(400, &unsupported(&["2026-07-28"])).expect_request(DISCOVER);
+    let known =
+        || HttpScript::new(auto_policy()).error(400, &unsupported(&["2026-07-28"])).expect_request(DISCOVER);
     for (status, code) in [(404, -32601), (400, -32602), (200, -32000)] {
         known().error(status, &error(code)).expect_error(rejected(&error(code)));
     }
     known().status(404).expect_error(ProbeError::HttpStatus(404));
     for mut probe in [known().status(200), known().result(200, &json!({}))] {
-        assert!(matches!(probe.next, HttpProbeStep::Fail(ProbeError::InvalidResponse(_))), "{:?}", probe.next);
+        assert!(
+            matches!(probe.next, HttpProbeStep::Fail(ProbeError::InvalidResponse(_))),
+            "{:?}",
+            probe.next
+        );
         // Nor after it is settled.
         probe = probe.result(200, &discover_result(&["2026-07-28"]));
         probe.expect_done();
@@ -239,7 +264,9 @@ fn a_4xx_that_says_nothing_leads_to_initialize_and_then_to_http_sse() {
     for status in [400, 402, 404, 405, 406, 410, 415, 418, 499] {
         HttpScript::new(auto_policy()).status(status).expect_request(INITIALIZE);
         HttpScript::new(auto_policy()).error(status, &error(-32000)).expect_request(INITIALIZE);
-        HttpScript::new(auto_policy()).result(status, &discover_result(&["2026-07-28"])).expect_request(INITIALIZE);
+        HttpScript::new(auto_policy())
+            .result(status, &discover_result(&["2026-07-28"]))
+            .expect_request(INITIALIZE);
     }
     let probe = || HttpScript::new(auto_policy()).status(404).expect_request(INITIALIZE);
     let streamable = probe().result(200, &initialize_result("2025-06-18"));
@@ -247,7 +274,8 @@ fn a_4xx_that_says_nothing_leads_to_initialize_and_then_to_http_sse() {
     streamable.expect_record(V2025_06_18, TransportKind::StreamableHttp);
     assert_eq!({ streamable }.probe.invalidate_record(), None);
     for status in [400, 404, 405] {
-        let old = probe().status(status).expect_open_sse(V2025_11_25).result(200, &initialize_result("2024-11-05"));
+        let old =
+            probe().status(status).expect_open_sse(V2025_11_25).result(200, &initialize_result("2024-11-05"));
         assert_eq!(handshake_outcome(old.expect_done()), Some(V2024_11_05));
         old.expect_record(V2024_11_05, TransportKind::HttpSse);
         probe().error(status, &error(-32000)).expect_open_sse(V2025_11_25);
@@ -268,7 +296,8 @@ fn a_4xx_that_says_nothing_leads_to_initialize_and_then_to_http_sse() {
 fn without_http_sse_the_failure_is_what_was_said_to_initialize() {
     let wrong = error(-32000);
     for status in [200, 400, 404, 405, 406] {
-        let opened = HttpScript::new(auto_policy()).status(404).error(400, &wrong).expect_open_sse(V2025_11_25);
+        let opened =
+            HttpScript::new(auto_policy()).status(404).error(400, &wrong).expect_open_sse(V2025_11_25);
         opened.status(status).expect_error(rejected(&wrong));
     }
     let opened = || HttpScript::new(auto_policy()).status(404).status(405).expect_open_sse(V2025_11_25);
@@ -276,7 +305,9 @@ fn without_http_sse_the_failure_is_what_was_said_to_initialize() {
     opened().status(502).expect_error(ProbeError::HttpStatus(502));
     // The stream is there, but not what we need.
     opened().error(200, &error(-32603)).expect_error(rejected(&error(-32603)));
-    opened().result(200, &initialize_result("1.0")).expect_error(no_common(&["1.0"], Revisions::ALL.handshake()));
+    opened()
+        .result(200, &initialize_result("1.0"))
+        .expect_error(no_common(&["1.0"], Revisions::ALL.handshake()));
     opened().error(200, &unsupported(&["2024-11-05"])).expect_open_sse(V2024_11_05);
 }
 
@@ -323,8 +354,13 @@ fn too_many_requests_say_nothing_of_the_era_and_are_waited_out_three_times() {
 fn a_server_error_silence_or_a_redirect_is_a_failure_and_never_a_handshake() {
     for status in [500, 502, 503, 504, 599, 301, 304, 307, 308, 100, 0, 600] {
         HttpScript::new(auto_policy()).status(status).expect_error(ProbeError::HttpStatus(status));
-        HttpScript::new(auto_policy()).error(status, &error(-32601)).expect_error(ProbeError::HttpStatus(status));
-        HttpScript::new(auto_policy()).status(400).status(status).expect_error(ProbeError::HttpStatus(status));
+        HttpScript::new(auto_policy())
+            .error(status, &error(-32601))
+            .expect_error(ProbeError::HttpStatus(status));
+        HttpScript::new(auto_policy())
+            .status(400)
+            .status(status)
+            .expect_error(ProbeError::HttpStatus(status));
     }
     for mut probe in [HttpScript::new(auto_policy()), HttpScript::new(auto_policy()).status(400)] {
         assert_eq!(probe.probe.receive(HttpOutcome::NoResponse), HttpProbeStep::Fail(ProbeError::NoResponse));
@@ -335,14 +371,19 @@ fn a_server_error_silence_or_a_redirect_is_a_failure_and_never_a_handshake() {
 fn initialize_answered_with_a_revision_we_do_not_speak_is_a_failure_naming_both() {
     let ours = Revisions::ALL.without(V2024_11_05);
     for version in ["2024-11-05", "2026-07-28", "1.0", ""] {
-        let probe = HttpScript::new(ProbePolicy::new(ours)).status(400).result(200, &initialize_result(version));
+        let probe =
+            HttpScript::new(ProbePolicy::new(ours)).status(400).result(200, &initialize_result(version));
         probe.expect_error(no_common(&[version], ours.handshake()));
     }
     for unreadable in
         [json!({}), json!({"protocolVersion": 1}), json!({"protocolVersion": "2025-11-25"}), json!(7)]
     {
         let probe = HttpScript::new(auto_policy()).status(400).result(200, &unreadable);
-        assert!(matches!(probe.next, HttpProbeStep::Fail(ProbeError::InvalidResponse(_))), "{:?}", probe.next);
+        assert!(
+            matches!(probe.next, HttpProbeStep::Fail(ProbeError::InvalidResponse(_))),
+            "{:?}",
+            probe.next
+        );
     }
     let probe = HttpScript::new(auto_policy()).status(400).status(202);
     assert!(matches!(probe.next, HttpProbeStep::Fail(ProbeError::InvalidResponse(_))), "{:?}", probe.next);
@@ -351,11 +392,22 @@ fn initialize_answered_with_a_revision_we_do_not_speak_is_a_failure_naming_both(
 #[test]
 fn initialize_refused_with_a_list_is_sent_again_with_one_of_it_once() {
     let wrong = error(-32602).data(&json!({"supported": ["2024-11-05", "2030-01-01"]}));
-    let again = || HttpScript::new(auto_policy()).status(400).error(200, &wrong).expect_request(ProbeRequest::Initialize(V2024_11_05));
-    assert_eq!(handshake_outcome(again().result(200, &initialize_result("2024-11-05")).expect_done()), Some(V2024_11_05));
+    let again = || {
+        HttpScript::new(auto_policy())
+            .status(400)
+            .error(200, &wrong)
+            .expect_request(ProbeRequest::Initialize(V2024_11_05))
+    };
+    assert_eq!(
+        handshake_outcome(again().result(200, &initialize_result("2024-11-05")).expect_done()),
+        Some(V2024_11_05)
+    );
     again().error(200, &wrong).expect_error(rejected(&wrong));
     let strange = error(-32602).data(&json!({"supported": ["1.0"]}));
-    HttpScript::new(auto_policy()).status(400).error(400, &strange).expect_error(no_common(&["1.0"], Revisions::ALL));
+    HttpScript::new(auto_policy())
+        .status(400)
+        .error(400, &strange)
+        .expect_error(no_common(&["1.0"], Revisions::ALL));
 }
 
 #[test]
@@ -363,7 +415,9 @@ fn stateless_only_asks_but_never_sends_initialize() {
     let policy = auto_policy().mode(ProbeMode::StatelessOnly);
     let ours = Revisions::ALL.stateless();
     let probe = || HttpScript::new(policy).expect_request(DISCOVER);
-    assert!(stateless_outcome(probe().result(200, &discover_result(&["2026-07-28"])).expect_done()).is_some());
+    assert!(
+        stateless_outcome(probe().result(200, &discover_result(&["2026-07-28"])).expect_done()).is_some()
+    );
     let wants = || ProbeError::HandshakeRequired { ours };
     probe().status(400).expect_error(wants());
     probe().error(404, &error(-32601)).expect_error(wants());
@@ -396,11 +450,19 @@ fn a_pinned_revision_is_never_asked_for() {
     assert_eq!(stateless_outcome(probe.expect_done()), Some((V2026_07_28, false)));
     assert_eq!(probe.probe.record(), None);
     for revision in Revisions::ALL.handshake().newest_first() {
-        let probe = || HttpScript::new(auto_policy().mode(ProbeMode::Pin(revision))).expect_request(ProbeRequest::Initialize(revision));
-        assert_eq!(handshake_outcome(probe().result(200, &initialize_result(revision.as_str())).expect_done()), Some(revision));
+        let probe = || {
+            HttpScript::new(auto_policy().mode(ProbeMode::Pin(revision)))
+                .expect_request(ProbeRequest::Initialize(revision))
+        };
+        assert_eq!(
+            handshake_outcome(probe().result(200, &initialize_result(revision.as_str())).expect_done()),
+            Some(revision)
+        );
         for other in Revisions::ALL.without(revision).newest_first() {
             let only = Revisions::NONE.with(revision);
-            probe().result(200, &initialize_result(other.as_str())).expect_error(no_common(&[other.as_str()], only));
+            probe()
+                .result(200, &initialize_result(other.as_str()))
+                .expect_error(no_common(&[other.as_str()], only));
         }
     }
 }
@@ -423,12 +485,13 @@ fn a_verdict_spares_the_probe() {
     let probe = HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::StreamableHttp);
     assert_eq!(stateless_outcome(probe.expect_done()), Some((V2026_07_28, false)));
     probe.expect_record(V2026_07_28, TransportKind::StreamableHttp);
-    let probe =
-        HttpScript::with_record(auto_policy(), V2025_06_18, TransportKind::StreamableHttp).expect_request(ProbeRequest::Initialize(V2025_06_18));
+    let probe = HttpScript::with_record(auto_policy(), V2025_06_18, TransportKind::StreamableHttp)
+        .expect_request(ProbeRequest::Initialize(V2025_06_18));
     let mut settled = probe.result(200, &initialize_result("2025-06-18"));
     settled.expect_record(V2025_06_18, TransportKind::StreamableHttp);
     assert_eq!(settled.probe.invalidate_record(), None);
-    let probe = HttpScript::with_record(auto_policy(), V2024_11_05, TransportKind::HttpSse).expect_open_sse(V2024_11_05);
+    let probe = HttpScript::with_record(auto_policy(), V2024_11_05, TransportKind::HttpSse)
+        .expect_open_sse(V2024_11_05);
     probe.result(200, &initialize_result("2024-11-05")).expect_record(V2024_11_05, TransportKind::HttpSse);
 }
 
@@ -440,8 +503,12 @@ fn a_verdict_that_cannot_be_does_not_count() {
     let older = ProbePolicy::new(Revisions::ALL.without(V2026_07_28));
     HttpScript::with_record(older, V2026_07_28, TransportKind::StreamableHttp).expect_request(INITIALIZE);
     let pinned = auto_policy().mode(ProbeMode::Pin(V2025_06_18));
-    HttpScript::with_record(pinned, V2025_11_25, TransportKind::StreamableHttp).expect_request(ProbeRequest::Initialize(V2025_06_18));
-    assert_eq!(HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::HttpSse).probe.invalidate_record(), None);
+    HttpScript::with_record(pinned, V2025_11_25, TransportKind::StreamableHttp)
+        .expect_request(ProbeRequest::Initialize(V2025_06_18));
+    assert_eq!(
+        HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::HttpSse).probe.invalidate_record(),
+        None
+    );
 }
 
 #[test]
@@ -450,17 +517,24 @@ fn a_stale_stateless_verdict_is_probed_anew_once() {
     let mut probe = HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::StreamableHttp);
     assert_eq!(probe.probe.invalidate_record(), Some(HttpProbeStep::Send(DISCOVER)));
     assert_eq!((probe.probe.invalidate_record(), probe.probe.record()), (None, None));
-    let mut settled = probe.status(400).expect_request(INITIALIZE).result(200, &initialize_result("2025-11-25"));
+    let mut settled =
+        probe.status(400).expect_request(INITIALIZE).result(200, &initialize_result("2025-11-25"));
     settled.expect_record(V2025_11_25, TransportKind::StreamableHttp);
     assert_eq!(settled.probe.invalidate_record(), None);
     // What was pinned is not to be found out.
     let pinned = auto_policy().mode(ProbeMode::Pin(V2026_07_28));
-    assert_eq!(HttpScript::with_record(pinned, V2026_07_28, TransportKind::StreamableHttp).probe.invalidate_record(), None);
+    assert_eq!(
+        HttpScript::with_record(pinned, V2026_07_28, TransportKind::StreamableHttp).probe.invalidate_record(),
+        None
+    );
 }
 
 #[test]
 fn a_stale_handshake_verdict_is_probed_anew_once() {
-    let trusting = || HttpScript::with_record(auto_policy(), V2025_11_25, TransportKind::StreamableHttp).expect_request(INITIALIZE);
+    let trusting = || {
+        HttpScript::with_record(auto_policy(), V2025_11_25, TransportKind::StreamableHttp)
+            .expect_request(INITIALIZE)
+    };
     for probe in [
         trusting().error(404, &error(-32601)),
         trusting().error(400, &unsupported(&["2026-07-28"])),
@@ -472,8 +546,14 @@ fn a_stale_handshake_verdict_is_probed_anew_once() {
     }
     trusting().status(503).expect_error(ProbeError::HttpStatus(503));
     // The old transport may have made way for the new one.
-    let trusting = |policy| HttpScript::with_record(policy, V2024_11_05, TransportKind::HttpSse).expect_open_sse(V2024_11_05);
-    trusting(auto_policy()).status(404).expect_request(DISCOVER).result(200, &discover_result(&["2026-07-28"])).expect_done();
+    let trusting = |policy| {
+        HttpScript::with_record(policy, V2024_11_05, TransportKind::HttpSse).expect_open_sse(V2024_11_05)
+    };
+    trusting(auto_policy())
+        .status(404)
+        .expect_request(DISCOVER)
+        .result(200, &discover_result(&["2026-07-28"]))
+        .expect_done();
     trusting(auto_policy())
         .status(404)
         .expect_request(DISCOVER)

@@ -59,7 +59,9 @@ fn no_common(theirs: &[&str], ours: Revisions) -> ProbeError {
 /// Which revision was settled upon, and whether the server was heard about it.
 fn stateless_outcome(settled: &ProbeOutcome) -> Option<(Revision, bool)> {
     match settled {
-        ProbeOutcome::Stateless { revision, discover_result: discovered } => Some((*revision, discovered.is_some())),
+        ProbeOutcome::Stateless { revision, discover_result: discovered } => {
+            Some((*revision, discovered.is_some()))
+        }
         ProbeOutcome::Handshake { .. } => None,
     }
 }

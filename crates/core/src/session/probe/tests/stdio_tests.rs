@@ -86,7 +86,9 @@ fn a_handshake_offers_the_newest_and_takes_any_we_speak() {
     // LIFE-007, LIFE-009, LIFE-010: nothing else is asked before the answer.
     let spoken = ProbePolicy::new(Revisions::ALL.handshake().without(V2025_11_25));
     for version in ["2025-06-18", "2024-11-05"] {
-        let script = StdioScript::new(spoken).expect_request(ProbeRequest::Initialize(V2025_06_18)).result(&initialize_result(version));
+        let script = StdioScript::new(spoken)
+            .expect_request(ProbeRequest::Initialize(V2025_06_18))
+            .result(&initialize_result(version));
         assert_eq!(handshake_outcome(script.expect_done()).unwrap().as_str(), version);
     }
 }
@@ -95,7 +97,8 @@ fn a_handshake_offers_the_newest_and_takes_any_we_speak() {
 fn a_handshake_ends_at_a_revision_we_do_not_speak() {
     // LIFE-014
     for version in ["1.0", "2026-07-28", ""] {
-        let script = StdioScript::new(auto_policy().mode(ProbeMode::HandshakeOnly)).result(&initialize_result(version));
+        let script = StdioScript::new(auto_policy().mode(ProbeMode::HandshakeOnly))
+            .result(&initialize_result(version));
         script.expect_error(no_common(&[version], Revisions::ALL.handshake()));
     }
 }
@@ -106,14 +109,20 @@ fn a_result_settles_it() {
     let settled = StdioScript::new(auto_policy()).result(&discover_result(&["2025-11-25", "2026-07-28"]));
     assert_eq!(stateless_outcome(settled.expect_done()), Some((V2026_07_28, true)));
     assert_eq!(settled.probe.record(), Some(ProbeRecord::new(V2026_07_28, TransportKind::Stdio)));
-    StdioScript::new(auto_policy()).result(&discover_result(&["2025-06-18"])).expect_request(ProbeRequest::Initialize(V2025_06_18));
+    StdioScript::new(auto_policy())
+        .result(&discover_result(&["2025-06-18"]))
+        .expect_request(ProbeRequest::Initialize(V2025_06_18));
     StdioScript::new(auto_policy()).result(&json!({})).expect_request(INITIALIZE);
 }
 
 #[test]
 fn unsupported_version_with_a_list_is_answered_with_a_listed_one() {
     // STDIO-023
-    let again = || StdioScript::new(auto_policy()).error(&unsupported(&["2026-07-28", "2025-11-25"])).expect_request(DISCOVER);
+    let again = || {
+        StdioScript::new(auto_policy())
+            .error(&unsupported(&["2026-07-28", "2025-11-25"]))
+            .expect_request(DISCOVER)
+    };
     again().result(&discover_result(&["2026-07-28"])).expect_done();
     let wrong = unsupported(&["2026-07-28"]);
     again().error(&wrong).expect_error(rejected(&wrong));
@@ -121,12 +130,16 @@ fn unsupported_version_with_a_list_is_answered_with_a_listed_one() {
     again().timeout().expect_error(ProbeError::NoResponse);
     again().exit().expect_error(ProbeError::Exited);
     let mixed = ["2030-01-01", "2025-11-25"];
-    StdioScript::new(auto_policy()).error(&unsupported(&mixed)).expect_error(no_common(&mixed, Revisions::ALL.stateless()));
+    StdioScript::new(auto_policy())
+        .error(&unsupported(&mixed))
+        .expect_error(no_common(&mixed, Revisions::ALL.stateless()));
     for error in unsupported_without_list() {
         StdioScript::new(auto_policy()).error(&error).expect_error(rejected(&error));
     }
     // Only a list with nothing else in it leads to a handshake.
-    StdioScript::new(auto_policy()).error(&unsupported(&["2025-03-26"])).expect_request(ProbeRequest::Initialize(V2025_03_26));
+    StdioScript::new(auto_policy())
+        .error(&unsupported(&["2025-03-26"]))
+        .expect_request(ProbeRequest::Initialize(V2025_03_26));
 }
 
 #[test]
@@ -160,7 +173,12 @@ fn silence_leads_to_initialize_in_the_same_process() {
 
 #[test]
 fn a_stateless_server_that_was_slow_to_start_is_asked_again() {
-    let probe = || StdioScript::new(auto_policy()).timeout().error(&unsupported(&["2026-07-28"])).expect_request(DISCOVER);
+    let probe = || {
+        StdioScript::new(auto_policy())
+            .timeout()
+            .error(&unsupported(&["2026-07-28"]))
+            .expect_request(DISCOVER)
+    };
     probe().result(&discover_result(&["2026-07-28"])).expect_done();
     probe().timeout().expect_error(ProbeError::NoResponse);
     probe().error(&error(-32601)).expect_error(rejected(&error(-32601)));
@@ -177,8 +195,15 @@ fn a_process_that_ends_is_started_again_once_and_hears_initialize_alone() {
     probe().result(&initialize_result("2025-11-25")).expect_done();
     probe().exit().expect_error(ProbeError::Exited);
     // What the question broke may break late.
-    for asked in [StdioScript::new(auto_policy()).timeout(), StdioScript::new(auto_policy()).error(&error(-32601))] {
-        asked.expect_request(INITIALIZE).exit().expect_restart(INITIALIZE).exit().expect_error(ProbeError::Exited);
+    for asked in
+        [StdioScript::new(auto_policy()).timeout(), StdioScript::new(auto_policy()).error(&error(-32601))]
+    {
+        asked
+            .expect_request(INITIALIZE)
+            .exit()
+            .expect_restart(INITIALIZE)
+            .exit()
+            .expect_error(ProbeError::Exited);
     }
     // Where nothing was asked, the question is not to blame.
     StdioScript::new(auto_policy().mode(ProbeMode::HandshakeOnly)).exit().expect_error(ProbeError::Exited);
@@ -221,7 +246,10 @@ fn neither_a_handshake_alone_nor_a_pinned_revision_is_asked_for() {
     StdioScript::new(auto_policy().mode(ProbeMode::HandshakeOnly)).expect_request(INITIALIZE);
     let pinned = StdioScript::new(auto_policy().mode(ProbeMode::Pin(V2026_07_28)));
     assert_eq!(stateless_outcome(pinned.expect_done()), Some((V2026_07_28, false)));
-    let pinned = || StdioScript::new(auto_policy().mode(ProbeMode::Pin(V2024_11_05))).expect_request(ProbeRequest::Initialize(V2024_11_05));
+    let pinned = || {
+        StdioScript::new(auto_policy().mode(ProbeMode::Pin(V2024_11_05)))
+            .expect_request(ProbeRequest::Initialize(V2024_11_05))
+    };
     pinned().result(&initialize_result("2024-11-05")).expect_done();
     let other = pinned().result(&initialize_result("2025-11-25"));
     other.expect_error(no_common(&["2025-11-25"], Revisions::NONE.with(V2024_11_05)));
@@ -237,20 +265,30 @@ fn a_verdict_spares_the_probe_and_a_stale_one_is_probed_anew_once() {
     assert_eq!((probe.probe.invalidate_record(), probe.probe.record()), (None, None));
     probe.timeout().expect_request(INITIALIZE);
 
-    let trusting = || StdioScript::with_record(auto_policy(), V2025_06_18).expect_request(ProbeRequest::Initialize(V2025_06_18));
+    let trusting = || {
+        StdioScript::with_record(auto_policy(), V2025_06_18)
+            .expect_request(ProbeRequest::Initialize(V2025_06_18))
+    };
     let mut settled = trusting().result(&initialize_result("2025-06-18"));
     settled.expect_done();
     assert_eq!(settled.probe.invalidate_record(), None);
-    trusting().error(&error(-32601)).expect_request(DISCOVER).error(&error(-32601)).expect_request(INITIALIZE);
+    trusting()
+        .error(&error(-32601))
+        .expect_request(DISCOVER)
+        .error(&error(-32601))
+        .expect_request(INITIALIZE);
     trusting().timeout().expect_request(DISCOVER);
     trusting().exit().expect_restart(DISCOVER).exit().expect_error(ProbeError::Exited);
 
     let pinned = auto_policy().mode(ProbeMode::Pin(V2026_07_28));
     assert_eq!(StdioScript::with_record(pinned, V2026_07_28).probe.invalidate_record(), None);
-    let only = StdioScript::with_record(auto_policy().mode(ProbeMode::HandshakeOnly), V2025_11_25).expect_request(INITIALIZE);
+    let only = StdioScript::with_record(auto_policy().mode(ProbeMode::HandshakeOnly), V2025_11_25)
+        .expect_request(INITIALIZE);
     only.error(&error(-32603)).expect_error(rejected(&error(-32603)));
-    StdioScript::with_record(ProbePolicy::new(Revisions::ALL.handshake()), V2026_07_28).expect_request(INITIALIZE);
-    let (_, next) = StdioProbe::with_record(auto_policy(), ProbeRecord::new(V2025_11_25, TransportKind::StreamableHttp));
+    StdioScript::with_record(ProbePolicy::new(Revisions::ALL.handshake()), V2026_07_28)
+        .expect_request(INITIALIZE);
+    let (_, next) =
+        StdioProbe::with_record(auto_policy(), ProbeRecord::new(V2025_11_25, TransportKind::StreamableHttp));
     assert_eq!(next, StdioProbeStep::Send(DISCOVER));
 }
 
