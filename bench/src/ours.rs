@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tsugite::client::{Client, Command, Connecting};
-use tsugite::core::revision::Revision;
+use tsugite::revision::Revision;
 
 use crate::worker::Caller;
 use crate::{Era, Failed};

@@ -5,9 +5,9 @@ use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
-use tsugite::core::jsonrpc::RawJson;
-use tsugite::core::protocol::OrderedMap;
-use tsugite::core::protocol::prompts::PromptArgument;
+use tsugite::jsonrpc::RawJson;
+use tsugite::protocol::OrderedMap;
+use tsugite::protocol::prompts::PromptArgument;
 
 use crate::error::{CliError, Result};
 use crate::schema;

@@ -3,10 +3,10 @@
 use serde::Serialize;
 use serde_json::Value;
 use tsugite::client::{Client, ClientError, Paginated, Paginator};
-use tsugite::core::protocol::ServerCapabilities;
-use tsugite::core::protocol::prompts::Prompt;
-use tsugite::core::protocol::resources::{Resource, ResourceTemplate};
-use tsugite::core::protocol::tools::Tool;
+use tsugite::protocol::ServerCapabilities;
+use tsugite::protocol::prompts::Prompt;
+use tsugite::protocol::resources::{Resource, ResourceTemplate};
+use tsugite::protocol::tools::Tool;
 
 use crate::connection::is_method_not_found;
 use crate::error::{CliError, Result};

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tsugite::client::servers::{ConnectionConfig, UrlTransport};
 use tsugite::client::{Client, ClientBuilder, Command, ErrorKind, Stderr};
-use tsugite::core::jsonrpc::code;
-use tsugite::core::protocol::logging::Level;
-use tsugite::core::protocol::{Implementation, ServerCapabilities};
+use tsugite::jsonrpc::code;
+use tsugite::protocol::logging::Level;
+use tsugite::protocol::{Implementation, ServerCapabilities};
 
 use crate::console::Console;
 use crate::demo;

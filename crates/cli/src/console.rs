@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tsugite::core::protocol::progress::ProgressParams;
+use tsugite::protocol::progress::ProgressParams;
 
 use crate::error::{CliError, ExitStatus, Result};
 

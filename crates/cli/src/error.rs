@@ -4,9 +4,9 @@ use std::io;
 
 use serde::Serialize;
 use tsugite::client::{Challenge, ClientError, ConnectStep, ErrorKind};
-use tsugite::core::jsonrpc::{ErrorObject, code};
-use tsugite::core::protocol::ClientCapabilities;
-use tsugite::core::revision::RpcError;
+use tsugite::jsonrpc::{ErrorObject, code};
+use tsugite::protocol::ClientCapabilities;
+use tsugite::revision::RpcError;
 
 pub(crate) type Result<T, E = CliError> = std::result::Result<T, E>;
 

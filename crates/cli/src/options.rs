@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tsugite::core::revision::Revision;
+use tsugite::revision::Revision;
 
 use crate::suggest::did_you_mean;
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tsugite::core::base64;
-use tsugite::core::protocol::ContentBlock;
-use tsugite::core::protocol::content::{ResourceBody, ResourceContents};
+use tsugite::base64;
+use tsugite::protocol::ContentBlock;
+use tsugite::protocol::content::{ResourceBody, ResourceContents};
 
 use crate::console::{Console, Style};
 use crate::error::{CliError, ExitStatus, Result};

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tsugite::client::Direction;
-use tsugite::core::jsonrpc::RawJson;
+use tsugite::jsonrpc::RawJson;
 
 use crate::error::{CliError, Result};
 

@@ -70,14 +70,14 @@ fn expand_struct(mut item: ItemStruct, mistakes: &mut Diagnostics) -> TokenStrea
     quote! {
         #[automatically_derived]
         impl #generics ::tsugite::server::Form for #ident #names #bounds {
-            fn schema() -> ::tsugite::core::protocol::form::FormSchema {
-                let __form = ::tsugite::core::protocol::form::FormSchema::new();
+            fn schema() -> ::tsugite::protocol::form::FormSchema {
+                let __form = ::tsugite::protocol::form::FormSchema::new();
                 #(#described)*
                 __form
             }
 
             fn read(
-                __content: &::tsugite::core::protocol::OrderedMap<::tsugite::server::FieldValue>,
+                __content: &::tsugite::protocol::OrderedMap<::tsugite::server::FieldValue>,
             ) -> ::core::result::Result<Self, ::std::string::String> {
                 #read
             }
@@ -188,7 +188,7 @@ fn expand_enum(mut item: ItemEnum, mistakes: &mut Diagnostics) -> TokenStream {
             Some(title) => title.clone(),
             None => quote!(::std::string::String::from(#value)),
         });
-        quote!(Titled(::std::vec![#(::tsugite::core::protocol::form::TitledOption {
+        quote!(Titled(::std::vec![#(::tsugite::protocol::form::TitledOption {
             value: ::std::string::String::from(#values),
             title: #titles,
         }),*]))
@@ -199,8 +199,8 @@ fn expand_enum(mut item: ItemEnum, mistakes: &mut Diagnostics) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #generics ::tsugite::server::FormChoice for #ident #names #bounds {
-            fn options() -> ::tsugite::core::protocol::form::ChoiceOptions {
-                ::tsugite::core::protocol::form::ChoiceOptions::#options
+            fn options() -> ::tsugite::protocol::form::ChoiceOptions {
+                ::tsugite::protocol::form::ChoiceOptions::#options
             }
 
             fn from_value(__value: &str) -> ::core::option::Option<Self> {
@@ -211,7 +211,7 @@ fn expand_enum(mut item: ItemEnum, mistakes: &mut Diagnostics) -> TokenStream {
 
         #[automatically_derived]
         impl #generics ::tsugite::server::FormField for #ident #names #bounds {
-            fn field() -> ::tsugite::core::protocol::form::Field {
+            fn field() -> ::tsugite::protocol::form::Field {
                 ::tsugite::server::macro_support::choice::<Self>()
             }
 
@@ -282,5 +282,5 @@ fn text_format(format: &Expr) -> Option<TokenStream> {
     let text = string_literal(format)?;
     let (_, variant) = FORMATS.into_iter().find(|(word, _)| *word == text)?;
     let variant = Ident::new(variant, proc_macro2::Span::call_site());
-    Some(quote!(::tsugite::core::protocol::form::TextFormat::#variant))
+    Some(quote!(::tsugite::protocol::form::TextFormat::#variant))
 }

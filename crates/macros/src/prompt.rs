@@ -25,7 +25,7 @@ pub(crate) fn expression(
         .map_or_else(|| given.name.to_token_stream(), ToTokens::into_token_stream);
     let calls = given.common_setters(&mut settings, mistakes);
     let output = &given.output;
-    let result = quote!(::tsugite::core::protocol::prompts::GetResult);
+    let result = quote!(::tsugite::protocol::prompts::GetResult);
     let give =
         quote_spanned!(span_at(output)=> <#output as ::tsugite::server::IntoOutput<#result>>::into_output);
     let (schema, handler, completed) =

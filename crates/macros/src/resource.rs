@@ -55,7 +55,7 @@ pub(crate) fn expression(
     }
 
     let output = &given.output;
-    let result = quote!(::tsugite::core::protocol::resources::ReadResult);
+    let result = quote!(::tsugite::protocol::resources::ReadResult);
     let give =
         quote_spanned!(span_at(output)=> <#output as ::tsugite::server::IntoOutput<#result>>::into_output);
     let (handler, completed, traits) =

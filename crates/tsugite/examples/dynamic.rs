@@ -4,8 +4,8 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
+use tsugite::protocol::Schema;
 
 #[derive(Deserialize)]
 struct Greet {

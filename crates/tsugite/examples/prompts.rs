@@ -2,9 +2,9 @@
 //!
 //! Run: `cargo run -p tsugite --example prompts`
 
-use tsugite::core::protocol::Role;
-use tsugite::core::protocol::prompts::PromptMessage;
 use tsugite::prelude::*;
+use tsugite::protocol::Role;
+use tsugite::protocol::prompts::PromptMessage;
 
 /// Asks for a review of code.
 #[prompt(title = "Review code")]

@@ -2,10 +2,10 @@
 //!
 //! Run: `cargo run -p tsugite --example sampling`
 
-use tsugite::core::protocol::Role;
-use tsugite::core::protocol::content::SamplingBlock;
-use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
 use tsugite::prelude::*;
+use tsugite::protocol::Role;
+use tsugite::protocol::content::SamplingBlock;
+use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
 
 /// Says in one sentence what a text says.
 #[tool(read_only)]

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tsugite::core::protocol::content::Image;
 use tsugite::prelude::*;
+use tsugite::protocol::content::Image;
 
 #[derive(Clone)]
 struct Shop {

@@ -13,12 +13,12 @@
 //! }
 //!
 //! let add = Tool::new("add").description("Add two numbers.").handler(|Args(add): Args<Add>| async move { add.a + add.b });
-//! let server = Server::new("calculator", "1.0.0").find_tool(add);
+//! let server = Server::new("calculator", "1.0.0").tool(add);
 //! # let _ = server; // .serve_stdio().await
 //! ```
 //!
 //! [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile. [`Client`]
-//! talks to servers, wherever they are. [`transport`] carries the messages. What a message is stands in [`core`].
+//! talks to servers, wherever they are. [`transport`] carries the messages. [`protocol`] has the types of the messages.
 
 #[cfg(feature = "client")]
 pub mod bridge;
@@ -43,7 +43,7 @@ pub mod store;
 pub mod transport;
 
 pub use schemars;
-pub use tsugite_core as core;
+pub use tsugite_core::{base64, jsonrpc, protocol, revision};
 
 #[cfg(feature = "client")]
 pub use client::Client;
@@ -59,12 +59,12 @@ pub mod prelude {
     #[cfg(feature = "client")]
     pub use crate::Client;
     pub use crate::Server;
-    pub use crate::core::protocol::ContentBlock;
-    pub use crate::core::protocol::logging::Level;
-    pub use crate::core::protocol::tools::CallResult;
-    pub use crate::core::revision::{Revision, Revisions};
     #[cfg(feature = "macros")]
     pub use crate::macros::{Form, handlers, prompt, resource, tool};
+    pub use crate::protocol::ContentBlock;
+    pub use crate::protocol::logging::Level;
+    pub use crate::protocol::tools::CallResult;
+    pub use crate::revision::{Revision, Revisions};
     pub use crate::server::{
         Args, AskError, Context, Form, HandlerError, Headers, Json, ListKind, Principal, Prompt, Resource,
         State, Tool,

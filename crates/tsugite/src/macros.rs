@@ -18,7 +18,7 @@
 ///     a + b
 /// }
 ///
-/// let server = Server::new("calculator", "1.0.0").find_tool(add);
+/// let server = Server::new("calculator", "1.0.0").tool(add);
 /// # let _ = server;
 /// ```
 pub use tsugite_macros::tool;

@@ -7,8 +7,8 @@ mod tools;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tsugite::core::protocol::Implementation;
 use tsugite::prelude::*;
+use tsugite::protocol::Implementation;
 
 /// What `touch` counts up and `demo://counter` shows.
 type Counter = Arc<AtomicU64>;

@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::Serialize;
-use tsugite::core::protocol::Role;
-use tsugite::core::protocol::content::{
+use tsugite::prelude::*;
+use tsugite::protocol::Role;
+use tsugite::protocol::content::{
     Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, SamplingBlock,
 };
-use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
-use tsugite::prelude::*;
+use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
 
 use super::{COUNTER, Counter, LOGO, MOTTO, media};
 

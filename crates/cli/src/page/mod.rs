@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tsugite::core::revision::Revision;
+use tsugite::revision::Revision;
 
 use crate::catalog::Catalog;
 

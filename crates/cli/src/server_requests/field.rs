@@ -1,9 +1,9 @@
 //! From what a person typed to the value of a field.
 
 use serde_json::Number;
-use tsugite::core::protocol::OrderedMap;
-use tsugite::core::protocol::elicitation::FieldValue;
-use tsugite::core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
+use tsugite::protocol::OrderedMap;
+use tsugite::protocol::elicitation::FieldValue;
+use tsugite::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
 
 /// What was typed, as a value that fits the field. Choices are named by their value, their title or their number.
 pub(super) fn parse(name: &str, field: &Field, text: &str) -> Result<FieldValue, String> {

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use tsugite::client::FormResponse;
-use tsugite::core::protocol::OrderedMap;
-use tsugite::core::protocol::elicitation::{FieldValue, FormParams};
-use tsugite::core::protocol::form::{Field, FieldKind, FormSchema};
+use tsugite::protocol::OrderedMap;
+use tsugite::protocol::elicitation::{FieldValue, FormParams};
+use tsugite::protocol::form::{Field, FieldKind, FormSchema};
 
 use super::{Prompter, field};
 
@@ -97,7 +97,7 @@ fn prompt(name: &str, asked: &Field) -> String {
 mod tests {
     use std::sync::Mutex;
 
-    use tsugite::core::protocol::form::{ChoiceOptions, TitledOption};
+    use tsugite::protocol::form::{ChoiceOptions, TitledOption};
 
     use super::*;
 

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::Args;
 use tsugite::client::{ClientBuilder, FormResponse, UrlResponse};
-use tsugite::core::protocol::Role;
-use tsugite::core::protocol::content::SamplingBlock;
-use tsugite::core::protocol::elicitation::{FormParams, UrlParams};
-use tsugite::core::protocol::logging::LogParams;
-use tsugite::core::protocol::roots::Root;
-use tsugite::core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
-use tsugite::core::revision::RpcError;
+use tsugite::protocol::Role;
+use tsugite::protocol::content::SamplingBlock;
+use tsugite::protocol::elicitation::{FormParams, UrlParams};
+use tsugite::protocol::logging::LogParams;
+use tsugite::protocol::roots::Root;
+use tsugite::protocol::sampling::{CreateMessageParams, CreateMessageResult};
+use tsugite::revision::RpcError;
 
 use crate::console::Console;
 use crate::error::{CliError, Result};

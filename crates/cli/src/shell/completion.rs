@@ -1,8 +1,8 @@
 //! What could be typed next: names, arguments and values, from what the server offers and from what it says when asked.
 
 use serde_json::Value;
-use tsugite::core::protocol::OrderedMap;
-use tsugite::core::protocol::completion::{Argument, CompleteParams, CompletionContext, Reference};
+use tsugite::protocol::OrderedMap;
+use tsugite::protocol::completion::{Argument, CompleteParams, CompletionContext, Reference};
 
 use super::uri_template::{self, TemplatePosition};
 use super::words::{self, PartialLine};

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tsugite::client::Client;
-use tsugite::core::protocol::completion::CompleteParams;
+use tsugite::protocol::completion::CompleteParams;
 
 use crate::connection::Connection;
 use crate::console::Console;

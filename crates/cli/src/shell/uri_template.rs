@@ -1,6 +1,6 @@
 //! How far a URI has come along a template, and what could come next.
 
-use tsugite::core::protocol::OrderedMap;
+use tsugite::protocol::OrderedMap;
 
 /// Where somebody is who types a URI of a template.
 #[derive(Debug, PartialEq)]

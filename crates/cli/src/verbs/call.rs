@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::Value;
-use tsugite::core::protocol::tools::{self, CallResult, Tool};
+use tsugite::protocol::tools::{self, CallResult, Tool};
 
 use super::take_first;
 use crate::arguments;

@@ -1,7 +1,7 @@
 //! `tsugite complete`: what could stand in an argument.
 
 use clap::Args;
-use tsugite::core::protocol::completion::{Argument, CompleteParams, CompletionContext, Reference};
+use tsugite::protocol::completion::{Argument, CompleteParams, CompletionContext, Reference};
 
 use super::take_first;
 use crate::arguments;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use tsugite::core::session::probe::TransportKind;
+use tsugite::client::TransportKind;
 
 use super::expect_no_more;
 use super::ping::milliseconds;

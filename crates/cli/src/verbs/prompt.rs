@@ -1,7 +1,7 @@
 //! `tsugite prompt`: a prompt, filled in.
 
 use clap::Args;
-use tsugite::core::protocol::{Role, prompts};
+use tsugite::protocol::{Role, prompts};
 
 use super::take_first;
 use crate::arguments;

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Deserialize;
 use tsugite::client::{ClientError, ErrorKind};
-use tsugite::core::jsonrpc::RawJson;
+use tsugite::jsonrpc::RawJson;
 
 use super::{expect_no_more, take_first};
 use crate::arguments;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tsugite::core::protocol::content::{ResourceBody, ResourceContents};
+use tsugite::protocol::content::{ResourceBody, ResourceContents};
 
 use super::{expect_no_more, take_first};
 use crate::connection::Connection;
@@ -95,7 +95,7 @@ fn save(contents: &[ResourceContents], to: &Path, uri: &str) -> Result<()> {
                 .map(|contents| match &contents.body {
                     ResourceBody::Text(text) => {
                         let mime_type = contents.mime_type.clone().unwrap_or_default();
-                        let base64 = tsugite::core::base64::encode(text.as_bytes());
+                        let base64 = tsugite::base64::encode(text.as_bytes());
                         output::OutputPart::Blob { kind: "text", mime_type, base64 }
                     }
                     ResourceBody::Blob(_) => output::part_from_contents(contents),

@@ -6,7 +6,7 @@ use clap::Args;
 use tsugite::Server;
 use tsugite::bridge::Bridge;
 use tsugite::client::{ChangeFilter, Client};
-use tsugite::core::protocol::Implementation;
+use tsugite::protocol::Implementation;
 
 use crate::catalog::Catalog;
 use crate::connection;

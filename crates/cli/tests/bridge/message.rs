@@ -35,7 +35,7 @@ impl Rev {
         self == Self::Jul26
     }
 
-    fn official(self) -> Result<tsugite::core::revision::Revision, String> {
+    fn official(self) -> Result<tsugite::revision::Revision, String> {
         self.name().parse().map_err(|_| format!("nobody knows {self}"))
     }
 }

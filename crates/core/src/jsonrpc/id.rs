@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::serializer;
+use super::json_serializer;
 
 /// A request id: a string or an integer, never null and never a fraction.
 ///
@@ -78,7 +78,7 @@ impl<'a> Id<'a> {
             IdRepr::Digits(digits) => out.extend_from_slice(digits.as_bytes()),
             // Writing an integer into memory cannot fail.
             IdRepr::Integer(value) => drop(serde_json::to_writer(out, value)),
-            IdRepr::Text(text) => serializer::write_string(out, text),
+            IdRepr::Text(text) => json_serializer::write_string(out, text),
         }
     }
 }

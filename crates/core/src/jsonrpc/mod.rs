@@ -8,6 +8,7 @@ mod batch;
 mod error;
 mod escape_scan;
 mod id;
+mod json_serializer;
 mod line;
 mod message;
 mod parse;
@@ -18,7 +19,6 @@ mod raw;
 )]
 pub(crate) mod raw_members;
 mod scan;
-mod serializer;
 pub mod write;
 
 pub use batch::{Batch, BatchResponse};

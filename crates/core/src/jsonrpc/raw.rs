@@ -8,8 +8,8 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::json_serializer;
 use super::scan::{self, JsonSyntaxError, MAX_DEPTH, Scanner};
-use super::serializer;
 
 /// JSON text borrowed from a message: valid by grammar, its meaning still open.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,8 +77,8 @@ impl fmt::Debug for Raw<'_> {
 /// As `serde_json` writes its own [`RawValue`]. To make one of these it would look through all of the text again.
 impl Serialize for Raw<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut as_it_is = serializer.serialize_struct(serializer::RAW_VALUE_TOKEN, 1)?;
-        as_it_is.serialize_field(serializer::RAW_VALUE_TOKEN, self.0)?;
+        let mut as_it_is = serializer.serialize_struct(json_serializer::RAW_VALUE_TOKEN, 1)?;
+        as_it_is.serialize_field(json_serializer::RAW_VALUE_TOKEN, self.0)?;
         as_it_is.end()
     }
 }
@@ -112,7 +112,7 @@ impl RawJson {
     /// Writes `value` as JSON. Fails when the value itself refuses, as a map with keys that are not strings does.
     pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Result<Self, JsonError> {
         let mut out = Vec::new();
-        serializer::write_value(&mut out, value)?;
+        json_serializer::write_value(&mut out, value)?;
         let text = String::from_utf8(out).map_err(|_| JsonError::new("JSON is UTF-8"))?;
         Ok(RawJson(text.into()))
     }

@@ -5,7 +5,8 @@
 use serde::Serialize;
 
 use super::{
-    ErrorObject, Id, Incoming, JsonError, Message, Notification, Raw, RawJson, Request, Response, serializer,
+    ErrorObject, Id, Incoming, JsonError, Message, Notification, Raw, RawJson, Request, Response,
+    json_serializer,
 };
 
 /// Writes a value. What stands around it is the same for all and so built once.
@@ -20,7 +21,7 @@ pub fn request<P: Serialize + ?Sized>(
 ) -> Result<(), JsonError> {
     match params {
         Some(params) => {
-            write_call(out, Some(id), method, Some(&mut |out| Ok(serializer::write_value(out, params)?)))
+            write_call(out, Some(id), method, Some(&mut |out| Ok(json_serializer::write_value(out, params)?)))
         }
         None => write_call(out, Some(id), method, None),
     }
@@ -34,7 +35,7 @@ pub fn request_with_members<P: Serialize + ?Sized>(
     members: &[&str],
     params: &P,
 ) -> Result<(), JsonError> {
-    request_with_writer(out, id, method, members, &mut |out| Ok(serializer::write_value(out, params)?))
+    request_with_writer(out, id, method, members, &mut |out| Ok(json_serializer::write_value(out, params)?))
 }
 
 /// Appends a request whose params are written already, with `members` at their front. Fails when they are no object.
@@ -61,7 +62,7 @@ fn request_with_writer(
     write_or_truncate(out, &mut |out| {
         begin_message(out, id);
         out.extend_from_slice(b",\"method\":");
-        serializer::write_string(out, method);
+        json_serializer::write_string(out, method);
         out.extend_from_slice(b",\"params\":");
         write_object_with_members(out, members, params)?;
         out.push(b'}');
@@ -77,7 +78,7 @@ pub fn notification<P: Serialize + ?Sized>(
 ) -> Result<(), JsonError> {
     match params {
         Some(params) => {
-            write_call(out, None, method, Some(&mut |out| Ok(serializer::write_value(out, params)?)))
+            write_call(out, None, method, Some(&mut |out| Ok(json_serializer::write_value(out, params)?)))
         }
         None => write_call(out, None, method, None),
     }
@@ -97,7 +98,7 @@ pub fn result_with_members<R: Serialize + ?Sized>(
     members: &[&str],
     result: &R,
 ) -> Result<(), JsonError> {
-    result_with_writer(out, id, members, &mut |out| Ok(serializer::write_value(out, result)?))
+    result_with_writer(out, id, members, &mut |out| Ok(json_serializer::write_value(out, result)?))
 }
 
 fn result_with_writer(
@@ -132,7 +133,7 @@ pub fn error(out: &mut Vec<u8>, id: Option<&Id<'_>>, null_if_unknown: bool, erro
     }
     out.extend_from_slice(b",\"error\":");
     // An integer, a string and JSON text: this cannot fail.
-    drop(serializer::write_value(out, error));
+    drop(json_serializer::write_value(out, error));
     out.push(b'}');
 }
 
@@ -209,7 +210,7 @@ fn write_call(
             None => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\""),
         }
         out.extend_from_slice(b",\"method\":");
-        serializer::write_string(out, method);
+        json_serializer::write_string(out, method);
         if let Some(params) = &mut params {
             out.extend_from_slice(b",\"params\":");
             write_object_with_members(out, &[], params)?;

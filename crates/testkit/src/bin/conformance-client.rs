@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tsugite::client::{Client, ClientBuilder, FormResponse};
-use tsugite::core::protocol::Implementation;
-use tsugite::core::protocol::roots::Root;
-use tsugite::core::revision::RpcError;
 use tsugite::prelude::*;
+use tsugite::protocol::Implementation;
+use tsugite::protocol::roots::Root;
+use tsugite::revision::RpcError;
 
 type ScenarioResult = Result<(), Box<dyn std::error::Error>>;
 

@@ -10,14 +10,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tsugite::client::{Change, ChangeFilter, Client, ClientBuilder, FormResponse};
-use tsugite::core::jsonrpc::RawJson;
-use tsugite::core::protocol::completion::{Argument, CompleteParams, Reference};
-use tsugite::core::protocol::content::SamplingBlock;
-use tsugite::core::protocol::pagination::PageParams;
-use tsugite::core::protocol::roots::Root;
-use tsugite::core::protocol::sampling::CreateMessageResult;
-use tsugite::core::protocol::{Role, resources};
+use tsugite::jsonrpc::RawJson;
 use tsugite::prelude::*;
+use tsugite::protocol::completion::{Argument, CompleteParams, Reference};
+use tsugite::protocol::content::SamplingBlock;
+use tsugite::protocol::pagination::PageParams;
+use tsugite::protocol::roots::Root;
+use tsugite::protocol::sampling::CreateMessageResult;
+use tsugite::protocol::{Role, resources};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type FeatureResult = Result<(), BoxError>;
@@ -444,7 +444,7 @@ impl PeerSession {
 struct ProgressLog(Arc<Mutex<Vec<f64>>>);
 
 impl ProgressLog {
-    fn listener(&self) -> impl Fn(tsugite::core::protocol::progress::ProgressParams) + Send + Sync + 'static {
+    fn listener(&self) -> impl Fn(tsugite::protocol::progress::ProgressParams) + Send + Sync + 'static {
         let seen = self.clone();
         move |progress| {
             if let Ok(mut values) = seen.0.lock() {

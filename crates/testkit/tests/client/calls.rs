@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tsugite::client::TransportKind;
 use tsugite::client::{
     Caching, Change, ChangeFilter, Client, Command, Direction, ErrorKind, FormResponse, ProbeRecord,
 };
-use tsugite::core::protocol::caching::CacheScope;
-use tsugite::core::session::probe::TransportKind;
 use tsugite::prelude::*;
+use tsugite::protocol::caching::CacheScope;
 use tsugite_testkit::fixture;
 use tsugite_testkit::http::TestServer;
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
+use tsugite::protocol::Schema;
 use tsugite::server::UrlElicitation;
 use tsugite::server::layer::ConcurrencyLimit;
 use tsugite::transport::http::Http;

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::core::jsonrpc::ErrorObject;
-use tsugite::core::protocol::Schema;
-use tsugite::core::revision::RpcError;
+use tsugite::jsonrpc::ErrorObject;
 use tsugite::prelude::*;
+use tsugite::protocol::Schema;
+use tsugite::revision::RpcError;
 use tsugite::server::UrlElicitation;
 use tsugite_testkit::raw_client::RawClient;
 

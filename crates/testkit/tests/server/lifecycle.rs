@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::core::protocol::Role;
-use tsugite::core::protocol::content::SamplingBlock;
-use tsugite::core::protocol::form::{Field, FormSchema};
-use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
 use tsugite::prelude::*;
+use tsugite::protocol::Role;
+use tsugite::protocol::content::SamplingBlock;
+use tsugite::protocol::form::{Field, FormSchema};
+use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
 use tsugite::transport::memory::{self, MemoryConnection};
 use tsugite_testkit::raw_client::RawClient;
 

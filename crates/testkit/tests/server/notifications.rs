@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::core::protocol::form::{Field, FormSchema};
 use tsugite::prelude::*;
+use tsugite::protocol::form::{Field, FormSchema};
 use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;

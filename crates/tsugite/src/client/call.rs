@@ -49,8 +49,8 @@ impl<M> ClientMethod for M where
 /// use tsugite::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-/// # let server = Server::new("s", "1").find_tool(Tool::new("slow").handler(async || "done"));
-/// let client = Client::of(&server).await?;
+/// # let server = Server::new("s", "1").tool(Tool::new("slow").handler(async || "done"));
+/// let client = Client::in_process(&server).await?;
 /// let text: String = client
 ///     .call("slow", serde_json::json!({}))
 ///     .timeout(Duration::from_secs(120))

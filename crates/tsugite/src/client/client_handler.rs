@@ -22,7 +22,7 @@ use tsugite_core::revision::RpcError;
 ///
 /// ```
 /// use tsugite::client::{FormResponse, ClientHandler, HandlerCapabilities};
-/// use tsugite::core::protocol::elicitation::FormParams;
+/// use tsugite::protocol::elicitation::FormParams;
 ///
 /// struct Terminal;
 ///

@@ -7,7 +7,7 @@
 //! use tsugite::prelude::*;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-//! let server = Server::new("greeter", "1.0.0").find_tool(Tool::new("greet").handler(async || "hello"));
+//! let server = Server::new("greeter", "1.0.0").tool(Tool::new("greet").handler(async || "hello"));
 //! let client = Client::in_process(&server).await?; // or Client::connect("https://…"), or Client::spawn(["command", "argument"])
 //! let text: String = client.call("greet", json!({})).await?;
 //! assert_eq!(text, "hello");
@@ -70,7 +70,7 @@ pub use host::{Host, Permissions};
 pub use http::Authorizer;
 pub use paginator::{Paginated, Paginator};
 pub use subscription::{ChangeFilter, Subscription};
-pub use tsugite_core::session::probe::ProbeRecord;
+pub use tsugite_core::session::probe::{ProbeRecord, TransportKind};
 
 use call::TypedRequest;
 use client_handler::ClientHandlers;

@@ -9,7 +9,7 @@ use tsugite_core::protocol::logging::{SetLevel, SetLevelParams};
 use tsugite_core::protocol::{Meta, Method, NoParams};
 use tsugite_core::revision::{Revision, Revisions, write_request};
 use tsugite_core::session::probe::{
-    ProbeError, ProbeMode, ProbeOutcome, ProbePolicy, ProbeRecord, ProbeRequest, StdioOutcome, StdioProbe,
+    ProbeError, ProbeMode, ProbeOutcome, ProbePolicy, ProbeRecord, ProbeRequest, StdioProbe, StdioProbeEvent,
     StdioProbeStep,
 };
 
@@ -112,11 +112,11 @@ async fn send_probe(
     Ok(match link.call(&request, &options).await {
         Ok(Ok(result)) => {
             link.set_handshake_result(&result);
-            probe.receive(StdioOutcome::Result((&result).into()))
+            probe.receive(StdioProbeEvent::Result((&result).into()))
         }
-        Ok(Err(error)) => probe.receive(StdioOutcome::Error(&error)),
-        Err(CallError::Disconnected { .. }) => probe.receive(StdioOutcome::Exited),
-        Err(CallError::Fatal(error)) if error.is_timeout() => probe.receive(StdioOutcome::Timeout),
+        Ok(Err(error)) => probe.receive(StdioProbeEvent::Error(&error)),
+        Err(CallError::Disconnected { .. }) => probe.receive(StdioProbeEvent::Exited),
+        Err(CallError::Fatal(error)) if error.is_timeout() => probe.receive(StdioProbeEvent::Timeout),
         Err(CallError::Fatal(error)) => return Err(error),
     })
 }

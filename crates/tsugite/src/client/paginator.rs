@@ -25,8 +25,8 @@ use super::options::Options;
 /// use tsugite::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-/// # let server = Server::new("s", "1").find_tool(Tool::new("one").handler(async || 1));
-/// let client = Client::of(&server).await?;
+/// # let server = Server::new("s", "1").tool(Tool::new("one").handler(async || 1));
+/// let client = Client::in_process(&server).await?;
 /// let all = client.list_tools().await?;
 /// assert_eq!(all[0].mcp_name, "one");
 ///

@@ -64,7 +64,7 @@ impl Client {
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-    /// let client = Client::of(&Server::new("calculator", "1.0.0").find_tool(add)).await?;
+    /// let client = Client::in_process(&Server::new("calculator", "1.0.0").tool(add)).await?;
     /// let sum: i64 = client.call("add", json!({"a": 1, "b": 2})).await?;
     /// assert_eq!(sum, 3);
     /// # Ok(()) }

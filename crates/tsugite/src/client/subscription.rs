@@ -194,8 +194,8 @@ impl Client {
     /// use tsugite::prelude::*;
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-    /// let server = Server::new("growing", "1.0.0").find_tool(Tool::new("one").handler(async || 1));
-    /// let client = Client::of(&server).await?;
+    /// let server = Server::new("growing", "1.0.0").tool(Tool::new("one").handler(async || 1));
+    /// let client = Client::in_process(&server).await?;
     /// let mut changes = client.listen(ChangeFilter::new().tools()).await?;
     /// server.add(Tool::new("two").handler(async || 2))?;
     /// assert_eq!(changes.next().await.unwrap()?, Change::Tools);

@@ -42,7 +42,7 @@ impl Server {
     /// ```
     /// use tsugite::prelude::*;
     ///
-    /// let server = Server::new("shop", "1.0.0").find_tool(Tool::new("buy").handler(|| async { "bought" }));
+    /// let server = Server::new("shop", "1.0.0").tool(Tool::new("buy").handler(|| async { "bought" }));
     /// server.change(|changes| {
     ///     changes.disable(Kind::ClientHandler, "buy");
     ///     changes.add(Tool::new("browse").handler(|| async { "a hat" }))

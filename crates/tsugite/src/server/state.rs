@@ -16,7 +16,7 @@ use super::handler_error::InvocationError;
 /// struct Greeting(String);
 ///
 /// let hello = Tool::new("hello").handler(|State(greeting): State<Greeting>| async move { greeting.0 });
-/// let server = Server::new("greeter", "1.0.0").state(Greeting("Hello".into())).find_tool(hello);
+/// let server = Server::new("greeter", "1.0.0").state(Greeting("Hello".into())).tool(hello);
 /// # let _ = server;
 /// ```
 #[derive(Debug, Clone, Copy)]

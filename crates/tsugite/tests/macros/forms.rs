@@ -1,9 +1,9 @@
 //! `#[derive(Form)]`.
 
 use serde_json::{Value, json};
-use tsugite::core::protocol::OrderedMap;
-use tsugite::core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat, TitledOption};
 use tsugite::prelude::*;
+use tsugite::protocol::OrderedMap;
+use tsugite::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat, TitledOption};
 use tsugite::server::{FieldValue, FormField};
 
 fn schema<F: Form>() -> Value {

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tsugite::core::protocol::prompts::PromptMessage;
-use tsugite::core::protocol::{ContentBlock, Icon, Role};
 use tsugite::prelude::*;
+use tsugite::protocol::prompts::PromptMessage;
+use tsugite::protocol::{ContentBlock, Icon, Role};
 use tsugite::server::CompletionRequest;
 
 use crate::{Request, assert_twins};

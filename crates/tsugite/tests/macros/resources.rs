@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use tsugite::core::protocol::{Annotations, Icon};
 use tsugite::prelude::*;
+use tsugite::protocol::{Annotations, Icon};
 use tsugite::server::CompletionRequest;
 
 use crate::{Request, answer, assert_twins};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tsugite::core::protocol::Icon;
-use tsugite::core::protocol::content::Image;
 use tsugite::prelude::*;
+use tsugite::protocol::Icon;
+use tsugite::protocol::content::Image;
 use tsugite::transport::memory;
 
 use crate::{answer, assert_twins, call};

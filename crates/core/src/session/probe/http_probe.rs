@@ -47,7 +47,7 @@ enum Stage {
 /// What came of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub enum HttpOutcome<'a> {
+pub enum HttpProbeEvent<'a> {
     /// The server answered. Redirects within its origin have been followed.
     ///
     /// If the old transport was opened: what its stream brought as the answer to `initialize`, with the status of the
@@ -138,8 +138,8 @@ impl HttpProbe {
     }
 
     /// What was asked has come to this. Gives what to do next.
-    pub fn receive(&mut self, outcome: HttpOutcome<'_>) -> HttpProbeStep {
-        let HttpOutcome::Response { status, body } = outcome else {
+    pub fn receive(&mut self, outcome: HttpProbeEvent<'_>) -> HttpProbeStep {
+        let HttpProbeEvent::Response { status, body } = outcome else {
             return HttpProbeStep::Fail(ProbeError::NoResponse);
         };
         match status {

@@ -36,10 +36,10 @@ mod stdio_probe;
 #[cfg(test)]
 mod tests;
 
-pub use http_probe::{HttpOutcome, HttpProbe, HttpProbeStep, ProbeBody};
+pub use http_probe::{HttpProbe, HttpProbeEvent, HttpProbeStep, ProbeBody};
 pub use probe_error::ProbeError;
 pub use probe_record::{ProbeRecord, TransportKind};
-pub use stdio_probe::{StdioOutcome, StdioProbe, StdioProbeStep};
+pub use stdio_probe::{StdioProbe, StdioProbeEvent, StdioProbeStep};
 
 use crate::protocol::discover::DiscoverResult;
 use crate::protocol::lifecycle::InitializeResult;

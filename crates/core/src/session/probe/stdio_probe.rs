@@ -30,7 +30,7 @@ pub struct StdioProbe {
 /// What came of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub enum StdioOutcome<'a> {
+pub enum StdioProbeEvent<'a> {
     /// The result of the request.
     Result(Raw<'a>),
     /// Its error.
@@ -98,33 +98,33 @@ impl StdioProbe {
     }
 
     /// What was asked has come to this. Gives what to do next.
-    pub fn receive(&mut self, outcome: StdioOutcome<'_>) -> StdioProbeStep {
-        let exited = matches!(outcome, StdioOutcome::Exited);
+    pub fn receive(&mut self, outcome: StdioProbeEvent<'_>) -> StdioProbeStep {
+        let exited = matches!(outcome, StdioProbeEvent::Exited);
         let found = match (self.sent, outcome) {
-            (_, StdioOutcome::NotAMessage) => return StdioProbeStep::KeepWaiting,
-            (ProbeRequest::Discover(_), StdioOutcome::Result(result)) => {
+            (_, StdioProbeEvent::NotAMessage) => return StdioProbeStep::KeepWaiting,
+            (ProbeRequest::Discover(_), StdioProbeEvent::Result(result)) => {
                 self.state.on_discover_result(result)
             }
-            (ProbeRequest::Discover(asked), StdioOutcome::Error(error)) => {
+            (ProbeRequest::Discover(asked), StdioProbeEvent::Error(error)) => {
                 self.state.on_discover_error(asked, error)
             }
-            (ProbeRequest::Discover(_), StdioOutcome::Timeout) => {
+            (ProbeRequest::Discover(_), StdioProbeEvent::Timeout) => {
                 self.state.fall_back_to_initialize(ProbeError::NoResponse)
             }
-            (ProbeRequest::Discover(_), StdioOutcome::Exited) => {
+            (ProbeRequest::Discover(_), StdioProbeEvent::Exited) => {
                 self.state.fall_back_to_initialize(ProbeError::Exited)
             }
-            (ProbeRequest::Initialize(_), StdioOutcome::Result(result)) => {
+            (ProbeRequest::Initialize(_), StdioProbeEvent::Result(result)) => {
                 self.state.on_initialize_result(result)
             }
-            (ProbeRequest::Initialize(_), StdioOutcome::Error(error)) => {
+            (ProbeRequest::Initialize(_), StdioProbeEvent::Error(error)) => {
                 self.state.on_initialize_error(error, is_stateless_error(error))
             }
-            (ProbeRequest::Initialize(_), StdioOutcome::Timeout) => NextStep::Fail(ProbeError::NoResponse),
-            (ProbeRequest::Initialize(offered), StdioOutcome::Exited) if self.discover_sent => {
+            (ProbeRequest::Initialize(_), StdioProbeEvent::Timeout) => NextStep::Fail(ProbeError::NoResponse),
+            (ProbeRequest::Initialize(offered), StdioProbeEvent::Exited) if self.discover_sent => {
                 NextStep::Send(ProbeRequest::Initialize(offered))
             }
-            (ProbeRequest::Initialize(_), StdioOutcome::Exited) => NextStep::Fail(ProbeError::Exited),
+            (ProbeRequest::Initialize(_), StdioProbeEvent::Exited) => NextStep::Fail(ProbeError::Exited),
         };
         let found = match found {
             NextStep::Fail(failure) if take(&mut self.using_record) => match self.state.first_step() {

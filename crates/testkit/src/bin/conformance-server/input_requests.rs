@@ -1,11 +1,11 @@
 //! Tools that ask: the user, the client's model, for its directories. In one round, in several, under given keys.
 
-use tsugite::core::protocol::Role;
-use tsugite::core::protocol::content::SamplingBlock;
-use tsugite::core::protocol::form::{ChoiceOptions, Field, FormSchema, TitledOption};
-use tsugite::core::protocol::roots::Root;
-use tsugite::core::protocol::sampling::{CreateMessageParams, CreateMessageResult, SamplingMessage};
 use tsugite::prelude::*;
+use tsugite::protocol::Role;
+use tsugite::protocol::content::SamplingBlock;
+use tsugite::protocol::form::{ChoiceOptions, Field, FormSchema, TitledOption};
+use tsugite::protocol::roots::Root;
+use tsugite::protocol::sampling::{CreateMessageParams, CreateMessageResult, SamplingMessage};
 
 pub(crate) fn register(server: Server) -> Server {
     server

@@ -1,9 +1,9 @@
 //! Prompts: with arguments, a resource, a picture, and one that asks.
 
-use tsugite::core::protocol::Role;
-use tsugite::core::protocol::content::{EmbeddedResource, Image, ResourceContents};
-use tsugite::core::protocol::prompts::PromptMessage;
 use tsugite::prelude::*;
+use tsugite::protocol::Role;
+use tsugite::protocol::content::{EmbeddedResource, Image, ResourceContents};
+use tsugite::protocol::prompts::PromptMessage;
 
 use crate::RED_DOT_PNG;
 

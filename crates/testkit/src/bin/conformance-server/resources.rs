@@ -1,8 +1,8 @@
 //! Resources: text, bytes, a family by template, one to subscribe to.
 
 use serde::Serialize;
-use tsugite::core::protocol::content::ResourceContents;
 use tsugite::prelude::*;
+use tsugite::protocol::content::ResourceContents;
 
 use crate::RED_DOT_PNG;
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tsugite::core::protocol::Schema;
-use tsugite::core::protocol::content::{Audio, EmbeddedResource, Image, ResourceContents};
 use tsugite::prelude::*;
+use tsugite::protocol::Schema;
+use tsugite::protocol::content::{Audio, EmbeddedResource, Image, ResourceContents};
 
 use crate::{RED_DOT_PNG, SILENCE_WAV};
 

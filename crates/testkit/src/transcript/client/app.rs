@@ -10,12 +10,12 @@ use tokio::task::JoinHandle;
 use tsugite::client::{
     Change, ChangeFilter, Client, ClientBuilder, ClientError, ErrorKind, FormResponse, UrlResponse,
 };
-use tsugite::core::jsonrpc::RawJson;
-use tsugite::core::protocol::Implementation;
-use tsugite::core::protocol::completion::CompleteParams;
-use tsugite::core::protocol::roots::Root;
-use tsugite::core::protocol::sampling::CreateMessageResult;
-use tsugite::core::revision::{Revision, Revisions, RpcError};
+use tsugite::jsonrpc::RawJson;
+use tsugite::protocol::Implementation;
+use tsugite::protocol::completion::CompleteParams;
+use tsugite::protocol::roots::Root;
+use tsugite::protocol::sampling::CreateMessageResult;
+use tsugite::revision::{Revision, Revisions, RpcError};
 
 /// What came of something: a value, or what kind of failure.
 pub(super) type ActionResult = Result<Value, String>;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
-use tsugite::core::protocol::form::FormSchema;
 use tsugite::prelude::*;
+use tsugite::protocol::form::FormSchema;
 use tsugite::server::{FormField, Principal};
 use tsugite_testkit::raw_client::RawClient;
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tsugite::client::{Client, ErrorKind, FormResponse};
-use tsugite::core::protocol::OrderedMap;
-use tsugite::core::protocol::form::FormSchema;
 use tsugite::prelude::*;
+use tsugite::protocol::OrderedMap;
+use tsugite::protocol::form::FormSchema;
 use tsugite::server::FieldValue;
 
 use super::{HANDSHAKE, kind};

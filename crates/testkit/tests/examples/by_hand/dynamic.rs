@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
+use tsugite::protocol::Schema;
 
 #[derive(Deserialize, JsonSchema)]
 struct Learn {

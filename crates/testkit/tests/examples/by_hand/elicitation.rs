@@ -3,9 +3,9 @@
 use std::io;
 
 use serde::Deserialize;
-use tsugite::core::protocol::OrderedMap;
-use tsugite::core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat, TitledOption};
 use tsugite::prelude::*;
+use tsugite::protocol::OrderedMap;
+use tsugite::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat, TitledOption};
 use tsugite::server::{FieldValue, FormField};
 
 struct Confirm {

@@ -1,9 +1,9 @@
 //! `prompts`, by hand.
 
 use serde::Deserialize;
-use tsugite::core::protocol::Role;
-use tsugite::core::protocol::prompts::PromptMessage;
 use tsugite::prelude::*;
+use tsugite::protocol::Role;
+use tsugite::protocol::prompts::PromptMessage;
 
 #[derive(Deserialize, JsonSchema)]
 struct Review {

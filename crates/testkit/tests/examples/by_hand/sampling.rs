@@ -1,10 +1,10 @@
 //! `sampling`, by hand.
 
 use serde::Deserialize;
-use tsugite::core::protocol::Role;
-use tsugite::core::protocol::content::SamplingBlock;
-use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
 use tsugite::prelude::*;
+use tsugite::protocol::Role;
+use tsugite::protocol::content::SamplingBlock;
+use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
 
 #[derive(Deserialize, JsonSchema)]
 struct Summarize {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
-use tsugite::core::jsonrpc::MessageLimits;
+use tsugite::jsonrpc::MessageLimits;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request, open_session};

@@ -1,7 +1,7 @@
 //! Bodies that are too deep, too many, or no message at all.
 
 use serde_json::{Value, json};
-use tsugite::core::jsonrpc::MessageLimits;
+use tsugite::jsonrpc::MessageLimits;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, TestServer, open_session};

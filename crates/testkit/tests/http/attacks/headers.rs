@@ -1,8 +1,8 @@
 //! Headers that say something else than the body, on 2026-07-28.
 
 use serde_json::{Value, json};
-use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
+use tsugite::protocol::Schema;
 use tsugite_testkit::http::{Request, TestServer, open_session};
 
 use super::guard::{Guarded, by};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::core::protocol::caching::CacheScope;
 use tsugite::prelude::*;
+use tsugite::protocol::caching::CacheScope;
 use tsugite_testkit::http::Request;
 
 use super::guard::{Guarded, by};

@@ -1,7 +1,7 @@
 //! What is looked at before any message: host and origin, method, size, what is sent and what is accepted.
 
 use serde_json::json;
-use tsugite::core::jsonrpc::MessageLimits;
+use tsugite::jsonrpc::MessageLimits;
 use tsugite_testkit::http::Request;
 
 use super::{Counted, call, refused_without_id};

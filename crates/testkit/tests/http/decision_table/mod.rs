@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use tsugite::core::protocol::Schema;
 use tsugite::prelude::*;
+use tsugite::protocol::Schema;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, Response, TestServer};
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tsugite::core::protocol::OrderedMap;
-use tsugite::core::protocol::Role;
-use tsugite::core::protocol::content::SamplingBlock;
-use tsugite::core::protocol::form::FormSchema;
-use tsugite::core::protocol::sampling::{CreateMessageParams, SamplingMessage};
 use tsugite::prelude::*;
+use tsugite::protocol::OrderedMap;
+use tsugite::protocol::Role;
+use tsugite::protocol::content::SamplingBlock;
+use tsugite::protocol::form::FormSchema;
+use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
 use tsugite::server::{FieldValue, FormField, SealKey};
 use tsugite_testkit::raw_client::RawClient;
 

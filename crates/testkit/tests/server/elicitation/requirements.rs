@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::core::jsonrpc::RawJson;
-use tsugite::core::protocol::content::{SamplingBlock, ToolResult, ToolUse};
-use tsugite::core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat};
-use tsugite::core::protocol::sampling::{
+use tsugite::jsonrpc::RawJson;
+use tsugite::prelude::*;
+use tsugite::protocol::content::{SamplingBlock, ToolResult, ToolUse};
+use tsugite::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat};
+use tsugite::protocol::sampling::{
     CreateMessageParams, IncludeContext, ModelPreferences, SamplingMessage, ToolChoice,
 };
-use tsugite::core::protocol::{Role, Schema, tools};
-use tsugite::prelude::*;
+use tsugite::protocol::{Role, Schema, tools};
 use tsugite::server::UrlElicitation;
 use tsugite_testkit::raw_client::RawClient;
 

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tower_layer::layer_fn;
 use tower_service::Service;
-use tsugite::core::protocol::caching::CacheScope;
-use tsugite::core::revision::RpcError;
 use tsugite::prelude::*;
+use tsugite::protocol::caching::CacheScope;
+use tsugite::revision::RpcError;
 use tsugite::server::CompletionRequest;
 use tsugite::server::layer::{self, ConcurrencyLimit, Next, RateLimit, Timeout};
 use tsugite::transport::memory;
@@ -777,13 +777,11 @@ async fn concurrent_calls_wait_for_their_turn() {
 async fn a_tool_with_a_time_limit_is_ended_and_says_so_but_not_while_somebody_thinks() {
     struct Name;
     impl Form for Name {
-        fn schema() -> tsugite::core::protocol::form::FormSchema {
+        fn schema() -> tsugite::protocol::form::FormSchema {
             Default::default()
         }
 
-        fn read(
-            _: &tsugite::core::protocol::OrderedMap<tsugite::server::FieldValue>,
-        ) -> Result<Self, String> {
+        fn read(_: &tsugite::protocol::OrderedMap<tsugite::server::FieldValue>) -> Result<Self, String> {
             Ok(Self)
         }
     }

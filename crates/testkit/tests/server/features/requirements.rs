@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tsugite::core::protocol::Schema;
-use tsugite::core::protocol::caching::CacheScope;
-use tsugite::core::protocol::content::ResourceContents;
-use tsugite::core::protocol::prompts::PromptArgument;
 use tsugite::prelude::*;
+use tsugite::protocol::Schema;
+use tsugite::protocol::caching::CacheScope;
+use tsugite::protocol::content::ResourceContents;
+use tsugite::protocol::prompts::PromptArgument;
 use tsugite::server::CompletionRequest;
 use tsugite::server::layer::RateLimit;
 use tsugite::transport::memory;
@@ -703,8 +703,8 @@ async fn what_differs_from_user_to_user_is_never_for_everybody() {
     let server = Server::new("s", "1")
         .resource(Resource::new("x:mine").handler(|who: Principal| async move { who.subject().to_owned() }))
         .resource(Resource::new("x:told").handler(|cx: Context| async move {
-            let form = tsugite::core::protocol::form::FormSchema::new()
-                .required_field("word", tsugite::core::protocol::form::Field::text());
+            let form = tsugite::protocol::form::FormSchema::new()
+                .required_field("word", tsugite::protocol::form::Field::text());
             cx.ask_form(form, "?").await.map(|said| format!("{:?}", said.get("word")))
         }))
         .cache(Duration::from_secs(60), CacheScope::Public);

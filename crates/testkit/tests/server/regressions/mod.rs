@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tsugite::core::jsonrpc::{MessageLimits, RawJson};
-use tsugite::core::protocol::caching::CacheScope;
-use tsugite::core::protocol::form::FormSchema;
-use tsugite::core::protocol::{OrderedMap, Schema};
+use tsugite::jsonrpc::{MessageLimits, RawJson};
 use tsugite::prelude::*;
+use tsugite::protocol::caching::CacheScope;
+use tsugite::protocol::form::FormSchema;
+use tsugite::protocol::{OrderedMap, Schema};
 use tsugite::server::layer::{ConcurrencyLimit, RateLimit, Timeout};
 use tsugite::server::{CallParts, FieldValue, FormField, FromCall, InvocationError};
 use tsugite::transport::memory;

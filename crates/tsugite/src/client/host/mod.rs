@@ -37,11 +37,11 @@ use changes::HostChangeFeed;
 /// use tsugite::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
-/// # let calculator = Server::new("c", "1").find_tool(Tool::new("one").handler(async || 1));
-/// # let weather = Server::new("w", "1").find_tool(Tool::new("forecast").handler(async || "rain"));
+/// # let calculator = Server::new("c", "1").tool(Tool::new("one").handler(async || 1));
+/// # let weather = Server::new("w", "1").tool(Tool::new("forecast").handler(async || "rain"));
 /// let host = Host::builder()
-///     .server("calculator", Client::of(&calculator))
-///     .server_with("weather", Client::of(&weather), Permissions::new().only_tools(["forecast"]))
+///     .server("calculator", Client::in_process(&calculator))
+///     .server_with("weather", Client::in_process(&weather), Permissions::new().only_tools(["forecast"]))
 ///     .connect()
 ///     .await;
 /// for tool in host.list_tools().await.items {
@@ -616,7 +616,7 @@ mod tests {
         let (first, second) = (server("one", "1"), server("one", "2"));
         let host = Host::builder()
             .server("a", Client::in_process(&first))
-            .server("b", Client::in_process(&second).revision(crate::core::revision::Revision::V2025_06_18))
+            .server("b", Client::in_process(&second).revision(crate::revision::Revision::V2025_06_18))
             .connect()
             .await;
         let mut changes = host.changes();

@@ -8,7 +8,7 @@ use tsugite_core::protocol::Method;
 use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::revision::Revision;
 use tsugite_core::session::probe::{
-    HttpOutcome, HttpProbe, HttpProbeStep, ProbeBody, ProbeError, ProbeRecord, ProbeRequest, TransportKind,
+    HttpProbe, HttpProbeEvent, HttpProbeStep, ProbeBody, ProbeError, ProbeRecord, ProbeRequest, TransportKind,
 };
 
 use super::{HttpConfig, HttpSse, StreamableHttp, excerpt, standalone_stream};
@@ -170,11 +170,11 @@ async fn open_http_sse(
     opening.0.take().map(|link| (link, answer)).ok_or_else(|| ErrorKind::Closed.into())
 }
 
-fn probe_outcome(status: u16, answer: Option<&ServerReply>) -> HttpOutcome<'_> {
+fn probe_outcome(status: u16, answer: Option<&ServerReply>) -> HttpProbeEvent<'_> {
     let body = match answer {
         Some(Ok(result)) => ProbeBody::Result(result.into()),
         Some(Err(error)) => ProbeBody::Error(error),
         None => ProbeBody::Other,
     };
-    HttpOutcome::Response { status, body }
+    HttpProbeEvent::Response { status, body }
 }

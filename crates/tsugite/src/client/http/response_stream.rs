@@ -149,7 +149,10 @@ pub(super) async fn read_events(
     loop {
         let chunk = match reply.chunk().await {
             None => {
-                return Ok(StreamEnd::Ended { received_events: heard, reason: "the stream ended".to_owned() });
+                return Ok(StreamEnd::Ended {
+                    received_events: heard,
+                    reason: "the stream ended".to_owned(),
+                });
             }
             Some(Err(error)) => {
                 return Ok(StreamEnd::Ended {

@@ -8,8 +8,8 @@ use tsugite_core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
 /// A form as a type; `#[derive(Form)]` makes one of a struct.
 ///
 /// ```
-/// use tsugite::core::protocol::OrderedMap;
-/// use tsugite::core::protocol::form::FormSchema;
+/// use tsugite::protocol::OrderedMap;
+/// use tsugite::protocol::form::FormSchema;
 /// use tsugite::server::{FieldValue, Form, FormField};
 ///
 /// struct Confirm {

@@ -25,18 +25,18 @@ impl HttpScript {
     fn result(mut self, status: u16, result: &Value) -> Self {
         let result = RawJson::from(result.clone());
         let body = ProbeBody::Result((&result).into());
-        self.next = self.probe.receive(HttpOutcome::Response { status, body });
+        self.next = self.probe.receive(HttpProbeEvent::Response { status, body });
         self
     }
 
     fn error(mut self, status: u16, error: &ErrorObject) -> Self {
-        self.next = self.probe.receive(HttpOutcome::Response { status, body: ProbeBody::Error(error) });
+        self.next = self.probe.receive(HttpProbeEvent::Response { status, body: ProbeBody::Error(error) });
         self
     }
 
     /// An answer in which nothing can be read.
     fn status(mut self, status: u16) -> Self {
-        self.next = self.probe.receive(HttpOutcome::Response { status, body: ProbeBody::Other });
+        self.next = self.probe.receive(HttpProbeEvent::Response { status, body: ProbeBody::Other });
         self
     }
 
@@ -363,7 +363,10 @@ fn a_server_error_silence_or_a_redirect_is_a_failure_and_never_a_handshake() {
             .expect_error(ProbeError::HttpStatus(status));
     }
     for mut probe in [HttpScript::new(auto_policy()), HttpScript::new(auto_policy()).status(400)] {
-        assert_eq!(probe.probe.receive(HttpOutcome::NoResponse), HttpProbeStep::Fail(ProbeError::NoResponse));
+        assert_eq!(
+            probe.probe.receive(HttpProbeEvent::NoResponse),
+            HttpProbeStep::Fail(ProbeError::NoResponse)
+        );
     }
 }
 

@@ -22,26 +22,26 @@ impl StdioScript {
         Self { probe, next }
     }
 
-    fn receive(mut self, outcome: StdioOutcome<'_>) -> Self {
+    fn receive(mut self, outcome: StdioProbeEvent<'_>) -> Self {
         self.next = self.probe.receive(outcome);
         self
     }
 
     fn result(self, result: &Value) -> Self {
         let result = RawJson::from(result.clone());
-        self.receive(StdioOutcome::Result((&result).into()))
+        self.receive(StdioProbeEvent::Result((&result).into()))
     }
 
     fn error(self, error: &ErrorObject) -> Self {
-        self.receive(StdioOutcome::Error(error))
+        self.receive(StdioProbeEvent::Error(error))
     }
 
     fn timeout(self) -> Self {
-        self.receive(StdioOutcome::Timeout)
+        self.receive(StdioProbeEvent::Timeout)
     }
 
     fn exit(self) -> Self {
-        self.receive(StdioOutcome::Exited)
+        self.receive(StdioProbeEvent::Exited)
     }
 
     #[track_caller]
@@ -213,10 +213,10 @@ fn a_process_that_ends_is_started_again_once_and_hears_initialize_alone() {
 fn a_line_that_is_no_message_is_passed_over() {
     let mut probe = StdioScript::new(auto_policy());
     for _ in 0..100 {
-        probe = probe.receive(StdioOutcome::NotAMessage);
+        probe = probe.receive(StdioProbeEvent::NotAMessage);
         assert_eq!(probe.next, StdioProbeStep::KeepWaiting);
     }
-    let probe = probe.timeout().expect_request(INITIALIZE).receive(StdioOutcome::NotAMessage);
+    let probe = probe.timeout().expect_request(INITIALIZE).receive(StdioProbeEvent::NotAMessage);
     assert_eq!(probe.next, StdioProbeStep::KeepWaiting);
     probe.result(&initialize_result("2025-11-25")).expect_done();
 }
