@@ -1,7 +1,7 @@
 //! Our client, used as its documentation shows.
 
 use serde_json::json;
-use tsugite::client::{Client, Command, Connecting};
+use tsugite::client::{Client, ClientBuilder, Command};
 use tsugite::revision::Revision;
 
 use crate::worker::Caller;
@@ -16,7 +16,7 @@ pub(crate) async fn over_pipes(delay: &str, era: Era) -> Result<Client, Failed> 
     connect(Client::spawn(server), era).await
 }
 
-async fn connect(connecting: Connecting, era: Era) -> Result<Client, Failed> {
+async fn connect(connecting: ClientBuilder, era: Era) -> Result<Client, Failed> {
     let revision = match era {
         Era::Handshake => Revision::V2025_11_25,
         Era::Stateless => Revision::V2026_07_28,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use tsugite_core::sse::{SseReader, TooLong};
+use tsugite_core::sse::{EventTooLongError, SseReader};
 
 fuzz_target!(|input: &[u8]| {
     // The limit of an event, the sizes of the reads in turn, the stream.
@@ -29,7 +29,10 @@ fn reads<'a>(mut stream: &'a [u8], sizes: &[u8; 4]) -> Vec<&'a [u8]> {
 /// Id, name and data.
 type Told = (Option<String>, String, Vec<u8>);
 
-fn heard(limit: u8, reads: Vec<&[u8]>) -> (Vec<Result<Told, TooLong>>, Option<String>, Option<Duration>) {
+fn heard(
+    limit: u8,
+    reads: Vec<&[u8]>,
+) -> (Vec<Result<Told, EventTooLongError>>, Option<String>, Option<Duration>) {
     let mut reader = SseReader::new(limit.into());
     let mut events = Vec::new();
     for read in reads {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tsugite_core::jsonrpc::{LineReader, LineTooLong};
+use tsugite_core::jsonrpc::{LineReader, LineTooLongError};
 
 fuzz_target!(|input: &[u8]| {
     // The limit of a line, the sizes of the reads in turn, the stream.
@@ -24,7 +24,7 @@ fn reads<'a>(mut stream: &'a [u8], sizes: &[u8; 4]) -> Vec<&'a [u8]> {
     reads
 }
 
-fn lines(limit: u8, reads: Vec<&[u8]>) -> Vec<Result<Vec<u8>, LineTooLong>> {
+fn lines(limit: u8, reads: Vec<&[u8]>) -> Vec<Result<Vec<u8>, LineTooLongError>> {
     let mut reader = LineReader::new(limit.into());
     let mut lines = Vec::new();
     for read in reads {

@@ -4,10 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tsugite_core::jsonrpc::{Incoming, Limits, parse};
+use tsugite_core::jsonrpc::{Incoming, MessageLimits, parse};
 
 fuzz_target!(|bytes: &[u8]| {
-    let limits = Limits::default();
+    let limits = MessageLimits::default();
     let Ok(incoming) = parse(bytes, &limits) else { return };
     // The faulty elements of a batch keep no text that could be written back.
     if matches!(&incoming, Incoming::Batch(batch) if batch.messages().iter().any(Result::is_err)) {

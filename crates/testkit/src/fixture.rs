@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use tsugite::prelude::*;
+use tsugite::server::ListKind;
 
 #[derive(Deserialize, JsonSchema)]
 struct Add {

@@ -66,7 +66,6 @@ pub mod prelude {
     pub use crate::protocol::tools::CallResult;
     pub use crate::revision::{Revision, Revisions};
     pub use crate::server::{
-        Args, AskError, Context, Form, HandlerError, Headers, Json, ListKind, Principal, Prompt, Resource,
-        State, Tool,
+        Args, AskError, Context, Form, HandlerError, Headers, Json, Principal, Prompt, Resource, State, Tool,
     };
 }

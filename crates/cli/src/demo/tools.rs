@@ -10,6 +10,7 @@ use tsugite::protocol::content::{
     Audio, EmbeddedResource, Image, ResourceContents, ResourceLink, SamplingBlock,
 };
 use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
+use tsugite::server::ListKind;
 
 use super::{COUNTER, Counter, LOGO, MOTTO, media};
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use tsugite::prelude::*;
+use tsugite::server::ListKind;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> tsugite::Result<()> {

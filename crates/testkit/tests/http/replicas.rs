@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tsugite::bus::MemoryBus;
 use tsugite::prelude::*;
+use tsugite::server::ListKind;
 use tsugite::store::MemoryStore;
 use tsugite_testkit::http::{Request, TestServer, open_session};
 

@@ -10,6 +10,7 @@ use tsugite::protocol::Role;
 use tsugite::protocol::content::SamplingBlock;
 use tsugite::protocol::form::{Field, FormSchema};
 use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
+use tsugite::server::ListKind;
 use tsugite::transport::memory::{self, MemoryConnection};
 use tsugite_testkit::raw_client::RawClient;
 

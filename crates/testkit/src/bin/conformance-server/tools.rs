@@ -6,6 +6,7 @@ use serde_json::json;
 use tsugite::prelude::*;
 use tsugite::protocol::Schema;
 use tsugite::protocol::content::{Audio, EmbeddedResource, Image, ResourceContents};
+use tsugite::server::ListKind;
 
 use crate::{RED_DOT_PNG, SILENCE_WAV};
 

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tsugite::prelude::*;
 use tsugite::protocol::Schema;
+use tsugite::server::ListKind;
 
 #[derive(Deserialize, JsonSchema)]
 struct Learn {

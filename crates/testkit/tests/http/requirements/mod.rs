@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tsugite::prelude::*;
+use tsugite::server::ListKind;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Connection, Request, Response, TestServer};
 

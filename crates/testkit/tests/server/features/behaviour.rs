@@ -13,6 +13,7 @@ use tsugite::prelude::*;
 use tsugite::protocol::caching::CacheScope;
 use tsugite::revision::RpcError;
 use tsugite::server::CompletionRequest;
+use tsugite::server::ListKind;
 use tsugite::server::layer::{self, ConcurrencyLimit, Next, RateLimit, Timeout};
 use tsugite::transport::memory;
 use tsugite_testkit::raw_client::RawClient;

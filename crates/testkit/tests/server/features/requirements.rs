@@ -12,6 +12,7 @@ use tsugite::protocol::caching::CacheScope;
 use tsugite::protocol::content::ResourceContents;
 use tsugite::protocol::prompts::PromptArgument;
 use tsugite::server::CompletionRequest;
+use tsugite::server::ListKind;
 use tsugite::server::layer::RateLimit;
 use tsugite::transport::memory;
 use tsugite_testkit::raw_client::RawClient;

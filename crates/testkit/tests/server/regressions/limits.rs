@@ -1,6 +1,7 @@
 //! Locks that are not held, and memory that stays bounded.
 
 use super::*;
+use tsugite::server::ListKind;
 
 fn ends(work: impl FnOnce() + Send + 'static) -> bool {
     let (done, heard) = std::sync::mpsc::channel();
