@@ -269,12 +269,28 @@ impl Http {
         self
     }
 
-    /// How long the head of a request may take to arrive, its body, and a peer to read on; 30 seconds each unless told. The
-    /// first and the last hold where the server listens itself. The time of a head begins with the connection, or with the end
-    /// of the answer before it, so a connection may be idle for as long; one of HTTP/2 for longer, once it has asked something.
+    /// Limits how long the head of a request may take to arrive, for a server that listens itself; 30 seconds unless set.
+    ///
+    /// The time starts with the connection, or with the end of the previous response, so it also limits how long a
+    /// connection may be idle. A connection of HTTP/2 may be idle for longer once it has sent a request.
     #[must_use]
-    pub fn time_limits(mut self, head: Duration, body: Duration, write: Duration) -> Self {
-        (self.header_read_timeout, self.body_read_timeout, self.write_timeout) = (head, body, write);
+    pub fn header_read_timeout(mut self, timeout: Duration) -> Self {
+        self.header_read_timeout = timeout;
+        self
+    }
+
+    /// Limits how long the body of a request may take to arrive; 30 seconds unless set. A slower request gets 408.
+    #[must_use]
+    pub fn body_read_timeout(mut self, timeout: Duration) -> Self {
+        self.body_read_timeout = timeout;
+        self
+    }
+
+    /// Limits how long a write may wait for a peer that does not read, for a server that listens itself; 30 seconds unless
+    /// set. The connection is closed then.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write_timeout = timeout;
         self
     }
 
