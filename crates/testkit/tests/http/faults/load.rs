@@ -19,7 +19,7 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
             .header_read_timeout(long)
             .body_read_timeout(long)
             .write_timeout(long);
-        let stage = Stage::new(http.max_sessions(SESSIONS, SESSIONS));
+        let stage = Stage::new(http.max_sessions(SESSIONS).max_sessions_per_caller(SESSIONS));
         let serving = stage.serve().await;
         let mut connections = Vec::new();
         for _ in 0..4 {

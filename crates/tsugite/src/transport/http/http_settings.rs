@@ -218,11 +218,18 @@ impl Http {
         self
     }
 
-    /// How many sessions there may be, in all (100,000 unless told) and for one authenticated caller (1,000). One more is
-    /// refused; none is taken from anybody.
+    /// Limits the sessions of all callers together; 100,000 unless set. A further one gets 503, and no session is ended
+    /// to make room for it.
     #[must_use]
-    pub fn max_sessions(mut self, all: usize, each: usize) -> Self {
-        (self.max_sessions, self.max_sessions_per_caller) = (all, each);
+    pub fn max_sessions(mut self, sessions: usize) -> Self {
+        self.max_sessions = sessions;
+        self
+    }
+
+    /// Limits the sessions of one authenticated caller; 1,000 unless set. A further one gets 429.
+    #[must_use]
+    pub fn max_sessions_per_caller(mut self, sessions: usize) -> Self {
+        self.max_sessions_per_caller = sessions;
         self
     }
 
