@@ -175,11 +175,7 @@ fn nobody_is_served_on_when_the_listener_is_dropped() {
 fn a_reader_that_stops_loses_its_connection_and_nobody_else_does() {
     run(async || {
         let mut stage = Stage::new(
-            Http::new().header_read_timeout(LONG).body_read_timeout(LONG).write_timeout(SHORT).event_log(
-                1_000,
-                1 << 20,
-                LONG,
-            ),
+            Http::new().header_read_timeout(LONG).body_read_timeout(LONG).write_timeout(SHORT).log_ttl(LONG),
         );
         let serving = stage.serve().await;
         let [stateless, session] = Client::both(&serving).await;

@@ -247,11 +247,24 @@ impl Http {
         self
     }
 
-    /// What is kept of one stream, for clients that come back: events, bytes and for how long after the stream is done;
-    /// 1,000, 1 MiB and 5 minutes unless told.
+    /// Limits the events kept of one stream, for clients that resume it; 1,000 unless set. The oldest are dropped first.
     #[must_use]
-    pub fn event_log(mut self, events: usize, bytes: usize, age: Duration) -> Self {
-        (self.max_log_events, self.max_log_bytes, self.log_ttl) = (events, bytes, age);
+    pub fn max_log_events(mut self, events: usize) -> Self {
+        self.max_log_events = events;
+        self
+    }
+
+    /// Limits the bytes of events kept of one stream; 1 MiB unless set. The oldest events are dropped first.
+    #[must_use]
+    pub fn max_log_bytes(mut self, bytes: usize) -> Self {
+        self.max_log_bytes = bytes;
+        self
+    }
+
+    /// Sets how long the events of a stream are kept after its end; 5 minutes unless set.
+    #[must_use]
+    pub fn log_ttl(mut self, ttl: Duration) -> Self {
+        self.log_ttl = ttl;
         self
     }
 
