@@ -10,7 +10,7 @@ use super::access::WebOrigin;
 ///
 /// ```
 /// use tsugite::prelude::*;
-/// use tsugite::transport::http::StreamableHttp;
+/// use tsugite::transport::http::Http;
 ///
 /// let server = Server::new("shop", "1.0.0")
 ///     .http(Http::new().allow_host("shop.example").allow_origin("https://shop.example"));
@@ -28,7 +28,7 @@ pub struct Http {
     pub(super) cors: bool,
     pub(super) sessions: bool,
     pub(super) allow_delete: bool,
-    pub(super) http_sse_paths: Option<(String, String)>,
+    pub(super) http_sse_paths: Option<HttpSsePaths>,
     pub(super) session_idle_timeout: Duration,
     pub(super) max_sessions: usize,
     pub(super) max_sessions_per_caller: usize,
@@ -46,6 +46,29 @@ pub struct Http {
     pub(super) max_connections: usize,
     pub(super) tls: Option<(PathBuf, PathBuf)>,
     pub(super) config_errors: Vec<String>,
+}
+
+/// The two paths of the HTTP+SSE transport, for [`Http::http_sse_at`]; `/sse` and `/messages` by default.
+///
+/// ```
+/// use tsugite::transport::http::{Http, HttpSsePaths};
+///
+/// let paths = HttpSsePaths { stream: "/events".to_owned(), ..HttpSsePaths::default() };
+/// let http = Http::new().http_sse_at(paths);
+/// # let _ = http;
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpSsePaths {
+    /// The path where clients open the event stream.
+    pub stream: String,
+    /// The path where clients post messages. The server sends it to clients as it stands here.
+    pub messages: String,
+}
+
+impl Default for HttpSsePaths {
+    fn default() -> Self {
+        Self { stream: "/sse".to_owned(), messages: "/messages".to_owned() }
+    }
 }
 
 /// A page for people.
@@ -126,7 +149,7 @@ impl Http {
     /// told.
     ///
     /// ```
-    /// use tsugite::transport::http::StreamableHttp;
+    /// use tsugite::transport::http::Http;
     ///
     /// let http = Http::new().page("/", |host| format!("<!doctype html><p>Connect to http://{host}/mcp"));
     /// # let _ = http;
@@ -201,13 +224,13 @@ impl Http {
     /// Serves the HTTP+SSE transport of 2024-11-05 as well, at `/sse` and `/messages`.
     #[must_use]
     pub fn http_sse(self) -> Self {
-        self.http_sse_at("/sse", "/messages")
+        self.http_sse_at(HttpSsePaths::default())
     }
 
-    /// The same at other paths. Clients are told the second as it stands here.
+    /// Serves the HTTP+SSE transport of 2024-11-05 as well, at these paths.
     #[must_use]
-    pub fn http_sse_at(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
-        self.http_sse_paths = Some((stream.into(), messages.into()));
+    pub fn http_sse_at(mut self, paths: HttpSsePaths) -> Self {
+        self.http_sse_paths = Some(paths);
         self
     }
 
