@@ -110,11 +110,19 @@ impl Bridge {
         self
     }
 
-    /// How many calls may wait for a client of 2026-07-28 to come back with an answer, and for how long; 256 and 10
-    /// minutes, unless told otherwise.
+    /// Limits the calls that wait for a client of 2026-07-28 to call again with an answer; 256 unless set. A further call
+    /// fails.
     #[must_use]
-    pub fn park(mut self, calls: usize, time: Duration) -> Self {
-        (self.settings.max_suspended_calls, self.settings.suspended_call_ttl) = (calls, time);
+    pub fn max_suspended_calls(mut self, calls: usize) -> Self {
+        self.settings.max_suspended_calls = calls;
+        self
+    }
+
+    /// Sets how long a suspended call waits for its client; 10 minutes unless set. Then the bridge cancels it at the
+    /// server.
+    #[must_use]
+    pub fn suspended_call_ttl(mut self, ttl: Duration) -> Self {
+        self.settings.suspended_call_ttl = ttl;
         self
     }
 

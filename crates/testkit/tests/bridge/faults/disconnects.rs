@@ -137,8 +137,9 @@ async fn nothing_is_left_of_clients_that_are_gone() {
             let (server, _over) = asks();
             let server = server.tool(Tool::new("one").handler(async || 1)).layer(Mute(mute));
             // What nobody comes back for is over soon.
-            let bridge =
-                Bridge::to(Client::in_process(&server).revision(far)).park(8, Duration::from_millis(500));
+            let bridge = Bridge::to(Client::in_process(&server).revision(far))
+                .max_suspended_calls(8)
+                .suspended_call_ttl(Duration::from_millis(500));
             let server = bridge.server();
             let mut left = Vec::new();
             for _ in 0..3 {
