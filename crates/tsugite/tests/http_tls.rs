@@ -37,7 +37,7 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
 fn server() -> Server {
     let count = Tool::new("count").handler(|cx: Context| async move {
         for step in 1..=3 {
-            cx.progress(f64::from(step), None, None).await;
+            cx.progress(step).await;
             tokio::task::yield_now().await;
         }
         "counted"

@@ -59,7 +59,7 @@ pub(super) async fn count(
         return Err(HandlerError::new("that is too far: 1,000 at most"));
     }
     for step in 1..=to {
-        cx.progress(f64::from(step), Some(f64::from(to)), Some(&format!("step {step} of {to}"))).await;
+        cx.progress(step).total(to).message(format!("step {step} of {to}")).await;
         // Also after the last: some clients lose what is said just before the answer, or end the connection over it.
         if pause_ms > 0 {
             tokio::time::sleep(Duration::from_millis(pause_ms.min(10_000))).await;

@@ -116,7 +116,7 @@ async fn nothing_is_said_about_a_request_that_is_answered() {
     let late = Tool::new("late").handler(|cx: Context| async move {
         tokio::spawn(async move {
             tokio::task::yield_now().await;
-            cx.progress(2.0, None, None).await;
+            cx.progress(2).await;
             cx.log(Level::Error, "late").await;
         });
         cx_done().await

@@ -22,14 +22,14 @@ fn server() -> Server {
     let silent = Tool::new("silent").handler(async || std::future::pending::<String>().await);
     let rises = Tool::new("rises").handler(|cx: Context| async move {
         for step in 0.. {
-            cx.progress(f64::from(step), None, None).await;
+            cx.progress(step).await;
             sleep(20 * SECOND).await;
         }
         "never"
     });
     let done = Tool::new("done").handler(|cx: Context| async move {
         for step in 0..5 {
-            cx.progress(f64::from(step), None, None).await;
+            cx.progress(step).await;
             sleep(20 * SECOND).await;
         }
         "done"

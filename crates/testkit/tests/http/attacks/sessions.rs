@@ -136,7 +136,7 @@ async fn a_session_that_was_ended_is_gone_with_all_it_had() {
     let waits = Tool::new("waits").handler(move |cx: Context| {
         let (begins, stops) = (begins.clone(), Stops(stops.clone()));
         async move {
-            cx.progress(1.0, None, None).await;
+            cx.progress(1).await;
             begins.notify_one();
             std::future::pending::<()>().await;
             drop(stops);
@@ -361,7 +361,7 @@ async fn users_of_one_connection_do_not_hear_of_each_other() {
     let says = Tool::new("says").handler(|who: Option<Principal>, cx: Context| async move {
         let who = who.map_or_else(|| "nobody".to_owned(), |who| who.subject().to_owned());
         cx.log(Level::Error, &who).await;
-        cx.progress(1.0, None, Some(&who)).await;
+        cx.progress(1).message(&who).await;
         tokio::task::yield_now().await;
         who
     });

@@ -228,7 +228,7 @@ async fn a_listener_hears_what_it_asked_for_and_nothing_else() {
     // F-23, F-24
     let logs = Tool::new("logs").handler(|cx: Context| async move {
         cx.log(Level::Error, "secret").await;
-        cx.progress(1.0, None, None).await;
+        cx.progress(1).await;
         tokio::task::yield_now().await;
         "done"
     });
@@ -276,7 +276,7 @@ async fn a_stateless_stream_is_never_taken_up_again() {
     let waits = Tool::new("waits").handler(move |cx: Context| {
         let stops = Stops(stops.clone());
         async move {
-            cx.progress(1.0, None, None).await;
+            cx.progress(1).await;
             std::future::pending::<()>().await;
             drop(stops);
         }

@@ -8,7 +8,7 @@ async fn nothing_is_said_about_a_request_that_was_cancelled_or_timed_out() {
         let inner = cx.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            inner.progress(1.0, None, Some("still here")).await;
+            inner.progress(1).message("still here").await;
             inner.log(Level::Error, "late").await;
         });
         std::future::pending::<()>().await;
