@@ -145,7 +145,7 @@ pub(super) async fn chatter(cx: Context) -> &'static str {
         (Level::Warning, "the wood is damp"),
         (Level::Error, "cut too short"),
     ] {
-        cx.log_with_logger(level, Some("workshop"), said).await;
+        cx.log_with_logger(level, "workshop", said).await;
     }
     "said it all"
 }

@@ -211,7 +211,7 @@ fn loud() -> Server {
             (Level::Alert, "alert"),
             (Level::Emergency, "emergency"),
         ] {
-            cx.log_with_logger(level, Some("part"), &json!({"said": word})).await;
+            cx.log_with_logger(level, "part", &json!({"said": word})).await;
         }
         "done"
     });

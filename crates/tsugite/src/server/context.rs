@@ -59,15 +59,19 @@ struct ContextInner {
 }
 
 impl Context {
-    /// Sends a log message, if the client wants to hear of that level. Data that has no JSON is not sent.
+    /// Sends a log message, if the client wants messages of that level. Data that cannot be written as JSON is not sent.
     ///
-    /// Waits while the peer is too far behind to take more.
+    /// Waits while the peer reads too slowly.
     pub async fn log<T: Serialize + ?Sized>(&self, level: Level, data: &T) {
-        self.log_with_logger(level, None, data).await;
+        self.send_log(level, None, data).await;
     }
 
-    /// Sends a log message under the name of a part of the server; else as [`Context::log`].
-    pub async fn log_with_logger<T: Serialize + ?Sized>(&self, level: Level, logger: Option<&str>, data: &T) {
+    /// Sends a log message under the name of a part of the server, as [`Context::log`] does.
+    pub async fn log_with_logger<T: Serialize + ?Sized>(&self, level: Level, logger: &str, data: &T) {
+        self.send_log(level, Some(logger), data).await;
+    }
+
+    async fn send_log<T: Serialize + ?Sized>(&self, level: Level, logger: Option<&str>, data: &T) {
         let wanted = self.0.log_level.is_some_and(|least| level >= least);
         if !wanted || self.has_ended() {
             return;
