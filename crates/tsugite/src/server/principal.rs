@@ -1,4 +1,4 @@
-//! Who calls, and with which headers: known where the transport checks it, nowhere else.
+//! The authenticated caller of a request, and the headers it came with.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use tsugite_core::session::http::OptionalHeader;
 use super::handler::{CallParts, FromCall};
 use super::handler_error::{HandlerError, InvocationError};
 
-/// Whoever the transport has authenticated. Cheap to clone.
+/// A caller that the transport has authenticated. Cheap to clone.
 ///
-/// As a parameter it refuses calls of nobody; ask for an `Option<Principal>` to serve those too. Over stdio nobody is
-/// authenticated; over HTTP whoever stands among the extensions of the request, in memory whoever
-/// [`connect_as`](crate::transport::memory::connect_as) says.
+/// A handler with this parameter refuses calls that are not authenticated; `Option<Principal>` accepts them. Over stdio no
+/// call is authenticated. Over HTTP the principal is taken from the extensions of the request, in memory from
+/// [`connect_as`](crate::transport::memory::connect_as).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Principal(Arc<PrincipalInner>);
 
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct PrincipalInner {
     issuer: String,
     subject: String,
@@ -24,32 +24,44 @@ struct PrincipalInner {
 }
 
 impl Principal {
-    /// Somebody, by a name that is unique to them.
+    /// Creates a principal without an issuer or scopes. The subject identifies the caller among those of one issuer.
+    ///
+    /// ```
+    /// use tsugite::server::Principal;
+    ///
+    /// let ann = Principal::new("ann").with_issuer("https://login.example").with_scopes(["admin"]);
+    /// assert!(ann.has_scope("admin"));
+    /// ```
     pub fn new(subject: impl Into<String>) -> Self {
-        Self::from_issuer("", subject, [] as [&str; 0])
+        let subject = subject.into();
+        Self(Arc::new(PrincipalInner { issuer: String::new(), subject, scopes: Vec::new() }))
     }
 
-    /// Somebody known to `issuer`, with what they were allowed.
-    pub fn from_issuer<S: Into<String>>(
-        issuer: impl Into<String>,
-        subject: impl Into<String>,
-        scopes: impl IntoIterator<Item = S>,
-    ) -> Self {
-        let scopes = scopes.into_iter().map(Into::into).collect();
-        Self(Arc::new(PrincipalInner { issuer: issuer.into(), subject: subject.into(), scopes }))
+    /// Sets the issuer that authenticated the caller. Equal subjects of two issuers are two callers.
+    #[must_use]
+    pub fn with_issuer(mut self, issuer: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.0).issuer = issuer.into();
+        self
     }
 
-    /// Who they are to their issuer.
+    /// Sets the scopes the caller was granted, in place of earlier ones.
+    #[must_use]
+    pub fn with_scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        Arc::make_mut(&mut self.0).scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The identifier of the caller at the issuer.
     pub fn subject(&self) -> &str {
         &self.0.subject
     }
 
-    /// Who vouches for them; empty if nobody does.
+    /// The issuer that authenticated the caller; empty if none was set.
     pub fn issuer(&self) -> &str {
         &self.0.issuer
     }
 
-    /// Whether they were allowed `scope`.
+    /// Whether the caller was granted `scope`.
     pub fn has_scope(&self, scope: &str) -> bool {
         self.0.scopes.iter().any(|known| known == scope)
     }

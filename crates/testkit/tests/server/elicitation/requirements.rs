@@ -483,7 +483,9 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
         let asked = ada.request_once("tools/call", call.clone()).await;
         let retry = again(&call, &asked, accept(json!({"x": "yes"})));
         states.push(asked["result"]["requestState"].as_str().unwrap().to_owned());
-        for other in [Principal::new("eve"), Principal::from_issuer("elsewhere", "ada", ["admin"])] {
+        for other in
+            [Principal::new("eve"), Principal::new("ada").with_issuer("elsewhere").with_scopes(["admin"])]
+        {
             let mut other = RawClient::connect_as(&server, other, STATELESS, able()).await;
             let answer = other.request_once("tools/call", retry.clone()).await;
             assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -497,11 +499,11 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
     let guarded = Server::new("s", "1")
         .tool(form("form", simple()).tag("admin"))
         .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")));
-    let admin = Principal::from_issuer("i", "ada", ["admin"]);
+    let admin = Principal::new("ada").with_issuer("i").with_scopes(["admin"]);
     let mut ada = RawClient::connect_as(&guarded, admin, STATELESS, able()).await;
     let asked = ada.request_once("tools/call", call.clone()).await;
     let retry = again(&call, &asked, accept(json!({"x": "yes"})));
-    let demoted = Principal::from_issuer::<&str>("i", "ada", []);
+    let demoted = Principal::new("ada").with_issuer("i");
     let mut demoted = RawClient::connect_as(&guarded, demoted, STATELESS, able()).await;
     let answer = demoted.request_once("tools/call", retry).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");

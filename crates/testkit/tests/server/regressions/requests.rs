@@ -127,7 +127,7 @@ async fn a_rate_limit_counts_a_caller_once_whatever_its_scopes() {
     for scope in ["a", "b", "c", "d"] {
         let mut peer = RawClient::connect_as(
             &server,
-            Principal::from_issuer("issuer", "eve", [scope]),
+            Principal::new("eve").with_issuer("issuer").with_scopes([scope]),
             STATELESS,
             json!({}),
         )
