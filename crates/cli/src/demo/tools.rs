@@ -108,8 +108,9 @@ pub(super) async fn order(cx: Context) -> Result<String, HandlerError> {
 /// Asks the user to visit a web page.
 #[tool(read_only)]
 pub(super) async fn visit(cx: Context) -> Result<&'static str, HandlerError> {
-    let page =
-        cx.url_elicitation("There you can read what a server may do.", "https://modelcontextprotocol.io/")?;
+    let page = cx
+        .url_elicitation("https://modelcontextprotocol.io/")?
+        .message("There you can read what a server may do.");
     match page.ask().await {
         Ok(()) => Ok("I hope it was worth reading"),
         Err(AskError::Declined) => Ok("another time, then"),

@@ -28,7 +28,7 @@ fn server() -> Server {
         })
     };
     let visit = Tool::new("visit").handler(|cx: Context| async move {
-        cx.url_elicitation("Go.", "https://example.com/")?.ask().await?;
+        cx.url_elicitation("https://example.com/")?.message("Go.").ask().await?;
         Ok::<_, HandlerError>("went")
     });
     Server::new("s", "1").tool(ask("delete")).tool(ask("erase")).tool(visit)

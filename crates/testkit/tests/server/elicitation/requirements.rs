@@ -223,7 +223,7 @@ fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
     let login = Tool::new("login").handler(move |cx: Context| {
         let kept = kept.clone();
         async move {
-            let visit = cx.url_elicitation("Please log in.", "https://example.com/login")?;
+            let visit = cx.url_elicitation("https://example.com/login")?.message("Please log in.");
             kept.lock().unwrap().push(visit.clone());
             visit.ask().await?;
             Ok::<_, HandlerError>("agreed")
@@ -347,7 +347,7 @@ async fn agreeing_to_visit_a_page_is_not_having_been_there() {
                 if been.load(Ordering::SeqCst) {
                     return Ok::<_, HandlerError>("logged in");
                 }
-                cx.url_elicitation("Please log in.", "https://example.com/login")?.ask().await?;
+                cx.url_elicitation("https://example.com/login")?.message("Please log in.").ask().await?;
             }
             Err(HandlerError::new("not there yet"))
         }
@@ -701,7 +701,7 @@ async fn wishes_for_a_model_lie_between_0_and_1() {
 async fn a_page_is_named_in_no_refusal_to_who_cannot_open_one() {
     // ELIC-004, LIFE-016
     let server = Server::new("s", "1").tool(Tool::new("login").handler(|cx: Context| async move {
-        let page = cx.url_elicitation("Please log in.", "https://example.com/login")?;
+        let page = cx.url_elicitation("https://example.com/login")?.message("Please log in.");
         Err::<(), HandlerError>(page.required_error())
     }));
     for revision in newer() {
