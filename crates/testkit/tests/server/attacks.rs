@@ -306,9 +306,7 @@ async fn pages_to_visit_are_whole_and_safe() {
     // F-14, F-16
     let visit = Tool::new("visit").raw_handler(|arguments, cx| async move {
         let url: Value = arguments.read()?;
-        Ok::<_, HandlerError>(
-            cx.url_elicitation(url["url"].as_str().unwrap_or_default()).is_ok().to_string(),
-        )
+        Ok::<_, HandlerError>(cx.url_elicitation(url["url"].as_str().unwrap_or_default()).is_ok().to_string())
     });
     let server = Server::new("s", "1").tool(visit);
     let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;

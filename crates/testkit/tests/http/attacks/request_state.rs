@@ -23,7 +23,7 @@ struct Path {
 fn server() -> Server {
     let ask = |name: &str| {
         Tool::new(name).handler(|Args(Path { path }): Args<Path>, cx: Context| async move {
-            let sure = cx.ask_with_key::<Sure>("sure", "Sure?").await?.sure;
+            let sure = cx.ask::<Sure>("Sure?").key("sure").await?.sure;
             Ok::<_, HandlerError>(format!("{path} {sure}"))
         })
     };

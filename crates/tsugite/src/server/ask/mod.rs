@@ -72,12 +72,6 @@ impl Context {
         self.ask_form(F::schema(), message).and_then(read_form::<F>)
     }
 
-    /// Like [`Context::ask`], under a key of one's own: it stands in `inputRequests` and stays the same when the message
-    /// changes from round to round.
-    pub fn ask_with_key<F: Form>(&self, key: impl Into<String>, message: impl Into<String>) -> Ask<F> {
-        self.ask(message).key(key)
-    }
-
     /// Asks the user to fill in a form that is known only at run time.
     pub fn ask_form(&self, form: FormSchema, message: impl Into<String>) -> Ask<OrderedMap<FieldValue>> {
         let params = FormParams::new(message, form);
@@ -171,7 +165,7 @@ impl<T> Ask<T> {
         Self { request: Some(asking), reader: Box::new(read), future: None }
     }
 
-    /// Asks under a key of one's own; see [`Context::ask_with_key`].
+    /// Sets the key of the question in `inputRequests`. It stays the same when the message changes from round to round.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         if let Some(asking) = &mut self.request {
             asking.key = Some(key.into());
