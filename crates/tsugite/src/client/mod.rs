@@ -68,7 +68,7 @@ pub use client_handler::{Change, ClientHandler, FormResponse, HandlerCapabilitie
 pub use client_settings::Direction;
 pub use host::{Host, Permissions};
 pub use http::Authorizer;
-pub use paginator::{Paginated, Paginator};
+pub use paginator::{ListPage, Paginated, Paginator};
 pub use subscription::{ChangeFilter, Subscription};
 pub use tsugite_core::session::probe::{ProbeRecord, TransportKind};
 
