@@ -98,9 +98,15 @@ pub trait Store: Send + Sync + 'static {
     /// What stands under a key.
     fn get(&self, key: &str) -> StoreResult<Option<VersionedValue>>;
 
-    /// Puts a value under a key for a time, if what is expected stands there. Gives its version, or `None` if something
-    /// else stood there.
-    fn put(&self, key: &str, value: Bytes, expect: Precondition, age: Duration) -> StoreResult<Option<u64>>;
+    /// Stores a value under a key until `ttl` has passed, if `precondition` holds. Returns the version of the value, or
+    /// `None` if the precondition does not hold.
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        precondition: Precondition,
+        ttl: Duration,
+    ) -> StoreResult<Option<u64>>;
 
     /// Takes away what stands under a key, once.
     fn take(&self, key: &str) -> StoreResult<Option<Bytes>>;
@@ -127,8 +133,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).get(key)
     }
 
-    fn put(&self, key: &str, value: Bytes, expect: Precondition, age: Duration) -> StoreResult<Option<u64>> {
-        (**self).put(key, value, expect, age)
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        precondition: Precondition,
+        ttl: Duration,
+    ) -> StoreResult<Option<u64>> {
+        (**self).put(key, value, precondition, ttl)
     }
 
     fn take(&self, key: &str) -> StoreResult<Option<Bytes>> {

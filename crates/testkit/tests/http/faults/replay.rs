@@ -272,8 +272,14 @@ impl Store for Watched {
         self.store.get(key)
     }
 
-    fn put(&self, key: &str, value: Bytes, expect: Precondition, age: Duration) -> StoreResult<Option<u64>> {
-        self.store.put(key, value, expect, age)
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        precondition: Precondition,
+        ttl: Duration,
+    ) -> StoreResult<Option<u64>> {
+        self.store.put(key, value, precondition, ttl)
     }
 
     fn take(&self, key: &str) -> StoreResult<Option<Bytes>> {
