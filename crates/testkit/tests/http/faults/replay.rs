@@ -303,7 +303,7 @@ impl Store for Watched {
         });
         StoreFuture::Pending(Box::pin(async move {
             drop(gate.acquire().await);
-            read.wait().await
+            read.await
         }))
     }
 

@@ -82,7 +82,7 @@ async fn resume(
     let primed =
         primes.then(|| track.priming_event(after, hub.http.retry_interval)).filter(|_| track.id() == number);
     let last = track.last_event();
-    let missed = match hub.store.read(&log_key(session.id().as_str(), number), after).wait().await {
+    let missed = match hub.store.read(&log_key(session.id().as_str(), number), after).await {
         Ok(Some(missed)) => missed,
         // Nothing was said since, so nothing was missed, even if the time of what was said before is over.
         _ if track.id() == number && last == after => Vec::new(),
@@ -113,7 +113,7 @@ async fn replay_from_store(
     if !hub.store.is_shared() {
         return None;
     }
-    let said = hub.store.read(&log_key(session.id().as_str(), number), after).wait().await.ok()??;
+    let said = hub.store.read(&log_key(session.id().as_str(), number), after).await.ok()??;
     Some(sse(HttpBody::full(concat_events(&said))))
 }
 
