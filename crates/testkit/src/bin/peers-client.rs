@@ -14,7 +14,7 @@ use tsugite::jsonrpc::RawJson;
 use tsugite::prelude::*;
 use tsugite::protocol::completion::{Argument, CompleteParams, Reference};
 use tsugite::protocol::content::SamplingBlock;
-use tsugite::protocol::pagination::PageParams;
+use tsugite::protocol::pagination::PaginatedParams;
 use tsugite::protocol::roots::Root;
 use tsugite::protocol::sampling::CreateMessageResult;
 use tsugite::protocol::{Role, resources};
@@ -412,7 +412,7 @@ impl PeerSession {
     }
 
     async fn pages(&self) -> FeatureResult {
-        let first = self.client.request::<resources::List>(PageParams::new()).await?;
+        let first = self.client.request::<resources::List>(PaginatedParams::new()).await?;
         expect_eq(&(first.resources.len(), first.next_cursor.as_deref()), &(2, Some("2")))?;
         expect_eq(&self.client.list_resources().await?.len(), &3)
     }

@@ -55,7 +55,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
-use tsugite_core::protocol::pagination::PageParams;
+use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{Implementation, Method, ServerCapabilities, prompts, resources, tasks, tools};
 use tsugite_core::revision::{Revision, RpcError, code};
 
@@ -471,7 +471,7 @@ fn cache_key<M: ClientMethod>(params: &M::Params) -> Option<Option<&str>> {
     let any: &dyn Any = params;
     match M::NAME {
         tools::List::NAME | prompts::List::NAME | resources::List::NAME | resources::ListTemplates::NAME => {
-            any.downcast_ref::<PageParams>().map(|page| page.cursor.as_deref())
+            any.downcast_ref::<PaginatedParams>().map(|page| page.cursor.as_deref())
         }
         resources::Read::NAME => any
             .downcast_ref::<resources::ReadParams>()

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use tsugite_core::protocol::pagination::PageParams;
+use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{prompts, resources, tasks, tools};
 
 use super::Client;
@@ -59,7 +59,7 @@ enum NextPage {
 }
 
 /// A list that comes in pages.
-pub trait Paginated: ClientMethod<Params = PageParams> {
+pub trait Paginated: ClientMethod<Params = PaginatedParams> {
     /// What it lists.
     type Item: Send + Unpin + 'static;
 
@@ -146,7 +146,7 @@ impl<M: Paginated> Paginator<M> {
                 };
                 let (client, options) = (self.client.clone(), self.options.clone());
                 self.fetching = Some(Box::pin(async move {
-                    let mut params = PageParams::new();
+                    let mut params = PaginatedParams::new();
                     params.cursor = cursor;
                     client.send_request::<M>(&params, &options).await
                 }));

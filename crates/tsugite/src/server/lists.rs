@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::caching::{CacheScope, Cacheable};
-use tsugite_core::protocol::pagination::PageParams;
+use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{Method, prompts, resources, tools};
 use tsugite_core::revision::{Revision, RpcError, Translate};
 
@@ -22,7 +22,7 @@ use super::{Config, ServerShared, response_writer};
 use crate::lock::lock;
 
 /// A method that lists things.
-pub(crate) trait ListMethod: Method<Params = PageParams, Output: Translate + Cacheable> {
+pub(crate) trait ListMethod: Method<Params = PaginatedParams, Output: Translate + Cacheable> {
     /// How a client sees one of them.
     type Definition;
     const LIST: RegistryList;

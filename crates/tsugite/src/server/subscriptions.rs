@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
-use tsugite_core::protocol::result::Empty;
+use tsugite_core::protocol::result::EmptyResult;
 use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
 use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, read_params, write_notification};
@@ -23,7 +23,7 @@ pub(crate) fn subscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -> 
     if !listener.subscribe(uri, link.config.max_subscriptions) {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     }
-    link.send_result::<Subscribe>(asked, Empty::new());
+    link.send_result::<Subscribe>(asked, EmptyResult::new());
     Ok(())
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn unsubscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -
     if let Some(listener) = link.listener() {
         listener.unsubscribe(&uri);
     }
-    link.send_result::<Unsubscribe>(asked, Empty::new());
+    link.send_result::<Unsubscribe>(asked, EmptyResult::new());
     Ok(())
 }
 

@@ -31,7 +31,7 @@ use tsugite_core::protocol::sampling::{
     CreateMessage, CreateMessageParams, CreateMessageResult, IncludeContext,
 };
 use tsugite_core::protocol::tasks::MaybeTask;
-use tsugite_core::protocol::{ClientCapabilities, Method, NoParams, Object, OrderedMap};
+use tsugite_core::protocol::{ClientCapabilities, EmptyParams, Method, Object, OrderedMap};
 use tsugite_core::revision::{InferResultType, Revision, Translate, read_input_response, read_result};
 
 pub use ask_error::AskError;
@@ -89,7 +89,7 @@ impl Context {
 
     /// Asks in which directories the client lets the server work.
     pub fn roots(&self) -> Ask<Vec<Root>> {
-        Ask::new(self, InputRequest::Roots(NoParams::new()), read_roots)
+        Ask::new(self, InputRequest::Roots(EmptyParams::new()), read_roots)
     }
 
     /// Does `work` once for all rounds of this call: on 2026-07-28 a later round gets what an earlier one brought.
