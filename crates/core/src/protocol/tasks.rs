@@ -46,7 +46,7 @@ notification! {
 
 notification! {
     /// A task stands differently now (extension, on a subscription that names it).
-    Changed = "notifications/tasks", GetResult
+    TaskChanged = "notifications/tasks", GetResult
 }
 
 /// The identifier of the extension.

@@ -16,7 +16,7 @@ use indexmap::IndexSet;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::resources::{Unsubscribe, UriParams};
-use tsugite_core::protocol::subscriptions::{Filter, Listen, ListenParams};
+use tsugite_core::protocol::subscriptions::{Listen, ListenParams, SubscriptionFilter};
 
 use super::call::TypedRequest;
 use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
@@ -98,8 +98,8 @@ impl ChangeFilter {
         }
     }
 
-    fn to_listen_filter(&self) -> Filter {
-        let mut filter = Filter::new();
+    fn to_listen_filter(&self) -> SubscriptionFilter {
+        let mut filter = SubscriptionFilter::new();
         if self.tools {
             filter = filter.tools_list_changed(true);
         }

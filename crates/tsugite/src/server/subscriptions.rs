@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::protocol::result::EmptyResult;
-use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
+use tsugite_core::protocol::subscriptions::{
+    Acknowledged, AcknowledgedParams, Listen, ListenResult, SubscriptionFilter,
+};
 use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, read_params, write_notification};
 
@@ -99,10 +101,14 @@ pub(crate) fn listen(
 }
 
 /// What of a wish is granted: lists that are offered, resources that the caller may read.
-fn grant(link: &ServerConnection, asked: IncomingRequest<'_>, wish: Filter) -> Result<Filter, RpcError> {
+fn grant(
+    link: &ServerConnection,
+    asked: IncomingRequest<'_>,
+    wish: SubscriptionFilter,
+) -> Result<SubscriptionFilter, RpcError> {
     let has = |kind| link.supports_kind(asked, kind);
     let list = |wanted: Option<bool>, kind| wanted.filter(|wanted| *wanted && has(kind));
-    let mut granted = Filter::new();
+    let mut granted = SubscriptionFilter::new();
     granted.tools_list_changed = list(wish.tools_list_changed, ListKind::Tool);
     granted.prompts_list_changed = list(wish.prompts_list_changed, ListKind::Prompt);
     granted.resources_list_changed = list(wish.resources_list_changed, ListKind::Resource);

@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tsugite_core::jsonrpc::{JsonError, Raw, RawJson};
 use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapability, SamplingCapability};
-use tsugite_core::protocol::elicitation::{Action, Create, ElicitParams, ElicitResult, FormParams};
+use tsugite_core::protocol::elicitation::{Create, ElicitAction, ElicitParams, ElicitResult, FormParams};
 use tsugite_core::protocol::form::FormSchema;
 use tsugite_core::protocol::mrtr::InputRequest;
 use tsugite_core::protocol::roots::{self, Root};
@@ -356,7 +356,7 @@ fn read_roots(raw: &RawJson, asked: &AnswerContext) -> Result<Vec<Root>, AskErro
 /// What the user did with a form or a page, and what they filled in.
 fn read_elicit_result(raw: &RawJson, asked: &AnswerContext) -> Result<ElicitResult, AskError> {
     let mut result = require_complete(decode_answer::<Create>(raw, asked.revision)?)?;
-    if let (Action::Accept, Some(form)) = (result.action, &asked.form) {
+    if let (ElicitAction::Accept, Some(form)) = (result.action, &asked.form) {
         let content = form.with_defaults(result.content.take().unwrap_or_default());
         form.check(&content)?;
         result.content = Some(content);
@@ -366,9 +366,9 @@ fn read_elicit_result(raw: &RawJson, asked: &AnswerContext) -> Result<ElicitResu
 
 fn into_accepted_content(result: ElicitResult) -> Result<OrderedMap<FieldValue>, AskError> {
     match result.action {
-        Action::Accept => Ok(result.content.unwrap_or_default()),
-        Action::Decline => Err(AskError::Declined),
-        Action::Cancel => Err(AskError::Cancelled),
+        ElicitAction::Accept => Ok(result.content.unwrap_or_default()),
+        ElicitAction::Decline => Err(AskError::Declined),
+        ElicitAction::Cancel => Err(AskError::Cancelled),
     }
 }
 
