@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Response, StatusCode};
-use tsugite_core::session::http::{DeleteDecision, GetDecision, OptionalHeader, decide_delete, decide_get};
+use tsugite_core::session::http::{
+    DeleteDecision, GetDecision, GetHeaders, OptionalHeader, decide_delete, decide_get,
+};
 
 use super::event_stream::{log_key, parse_event_id};
 use super::http_state::HttpState;
@@ -20,7 +22,8 @@ pub(super) async fn get(hub: &Arc<HttpState>, parts: Parts, takes_events: bool) 
     let said = McpHeaders::parse(&parts.headers);
     let (session, head) = said.resolve_session(hub, parts.extensions.get::<Principal>());
     let resumes = said.last_event_id != OptionalHeader::Absent;
-    let decision = decide_get(&hub.policy, &head, takes_events, resumes);
+    let headers = GetHeaders { common: head, accepts_events: takes_events, has_last_event_id: resumes };
+    let decision = decide_get(&hub.policy, &headers);
     let Some(session) = session else {
         return match decision {
             GetDecision::Reject(denied) => http_error(&denied, None, allowed_methods(hub)),
