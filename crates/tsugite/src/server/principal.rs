@@ -1,4 +1,4 @@
-//! The authenticated caller of a request, and the headers it came with.
+//! The authenticated caller and the headers of a request, where the transport provides them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use tsugite_core::session::http::OptionalHeader;
 use super::handler::{CallParts, FromCall};
 use super::handler_error::{HandlerError, InvocationError};
 
-/// A caller that the transport has authenticated. Cheap to clone.
+/// The caller that the transport authenticated. Cheap to clone.
 ///
-/// A handler with this parameter refuses calls that are not authenticated; `Option<Principal>` accepts them. Over stdio no
-/// call is authenticated. Over HTTP the principal is taken from the extensions of the request, in memory from
+/// As a handler parameter it rejects unauthenticated calls; use `Option<Principal>` to accept them. Over stdio no caller
+/// is authenticated. Over HTTP the principal comes from the request extensions, in memory from
 /// [`connect_as`](crate::transport::memory::connect_as).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Principal(Arc<PrincipalInner>);
@@ -56,7 +56,7 @@ impl Principal {
         &self.0.subject
     }
 
-    /// The issuer that authenticated the caller; empty if none was set.
+    /// The issuer; empty if there is none.
     pub fn issuer(&self) -> &str {
         &self.0.issuer
     }
@@ -87,19 +87,19 @@ impl FromCall for Principal {
     }
 }
 
-/// The headers of the request that brought the call; empty where there are none, as over stdio. Cheap to clone.
+/// The HTTP headers of the request; empty for other transports. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Headers(Option<Arc<dyn HeaderSource>>);
 
-/// Headers, in whatever form the transport has them.
+/// A source of headers, independent of the transport's representation.
 pub(crate) trait HeaderSource: Send + Sync {
-    /// All of that name, in order.
+    /// All values of a header, in order.
     fn values(&self, name: &str) -> Vec<&str>;
 
-    /// The one of that name: absent, once, or more than that or no text.
+    /// The single value of a header: absent, present once, or invalid (repeated or not text).
     fn single(&self, name: &str) -> OptionalHeader<'_>;
 
-    /// All of them, in order.
+    /// All headers, in order.
     fn pairs(&self) -> Vec<(&str, &str)>;
 }
 
@@ -123,32 +123,32 @@ impl HeaderSource for Vec<(String, String)> {
 }
 
 impl Headers {
-    /// The first header of that name, in whatever case it was written.
+    /// The first value of a header. Names are compared without case.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values(name).first().copied()
     }
 
-    /// All headers of that name, in order.
+    /// All values of a header, in order.
     pub fn values(&self, name: &str) -> Vec<&str> {
         self.0.as_ref().map_or_else(Vec::new, |named| named.values(name))
     }
 
-    /// All of them, in order.
+    /// All headers, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.as_ref().map_or_else(Vec::new, |named| named.pairs()).into_iter()
     }
 
-    /// A header that may stand once.
+    /// The value of a header that may occur only once.
     pub(crate) fn single(&self, name: &str) -> OptionalHeader<'_> {
         self.0.as_ref().map_or(OptionalHeader::Absent, |named| named.single(name))
     }
 
-    /// Those of a transport.
+    /// Wraps the headers of a transport.
     pub(crate) fn from_source(named: Arc<dyn HeaderSource>) -> Self {
         Self(Some(named))
     }
 
-    /// Whether the transport has headers at all.
+    /// Whether the transport has headers.
     pub(crate) fn is_present(&self) -> bool {
         self.0.is_some()
     }
@@ -161,7 +161,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
     }
 }
 
-/// Names only: a value may be a secret.
+/// Prints names only: a value may be a secret.
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter().map(|(name, _)| name)).finish()

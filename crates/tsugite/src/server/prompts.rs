@@ -14,7 +14,7 @@ use super::handler_error::InvocationError;
 use super::prompt::Prompt;
 use super::tools::resume;
 
-/// Fills a prompt in.
+/// Responds to `prompts/get`.
 pub(crate) fn get(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,

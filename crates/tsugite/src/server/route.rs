@@ -1,4 +1,4 @@
-//! The switchboard: one line per method.
+//! The router: one line per method.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::context::LazyContext;
 use super::lists::{list, list_with_files};
 use super::registry::ListKind;
 
-/// Finds what answers a request.
+/// Dispatches a request to its method.
 pub(crate) fn route(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,
@@ -45,7 +45,7 @@ pub(crate) fn route(
         resources::ListTemplates::NAME if has(ListKind::Resource) => {
             list::<resources::ListTemplates>(link, asked)?
         }
-        // Nothing can follow a request that stands alone.
+        // A single request without a session cannot have a subscription.
         resources::Subscribe::NAME | resources::Unsubscribe::NAME | logging::SetLevel::NAME
             if link.is_single_request() =>
         {

@@ -1,4 +1,4 @@
-//! Who wants to hear of changes: `resources/subscribe` up to 2025-11-25, `subscriptions/listen` from then on.
+//! Subscriptions: `resources/subscribe` up to 2025-11-25, `subscriptions/listen` from 2026-07-28.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::change_feed::ChangeListener;
 use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
 use super::registry::ListKind;
 
-/// The session wants to hear when a resource changes.
+/// Subscribes the session to a resource.
 pub(crate) fn subscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -> Result<(), RpcError> {
     let uri = read_params::<Subscribe>(asked.request.params(), asked.revision)?.uri;
     if !can_read(link, asked, &uri) {
@@ -29,7 +29,7 @@ pub(crate) fn subscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -> 
     Ok(())
 }
 
-/// The session no longer wants to hear of it.
+/// Unsubscribes the session from a resource.
 pub(crate) fn unsubscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -> Result<(), RpcError> {
     let uri = read_params::<Unsubscribe>(asked.request.params(), asked.revision)?.uri;
     if let Some(listener) = link.listener() {
@@ -39,7 +39,7 @@ pub(crate) fn unsubscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -
     Ok(())
 }
 
-/// Tells of changes until the client, or the server, ends it. First comes what of the wish is granted.
+/// Sends changes until the client or the server ends the stream. The acknowledgement with the granted filter comes first.
 pub(crate) fn listen(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,
@@ -94,13 +94,13 @@ pub(crate) fn listen(
     if work.is_some() {
         let (revision, params) = (asked.revision, AcknowledgedParams::new(granted).meta(meta));
         asked.writer.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
-        // Only now, so that nothing comes before the acknowledgement.
+        // Listen only now, so that no notification precedes the acknowledgement.
         link.server.shared.feed.add_listener(&feed);
     }
     Ok(work)
 }
 
-/// What of a wish is granted: lists that are offered, resources that the caller may read.
+/// Returns the granted part of a filter: lists that are offered and resources that the caller may read.
 fn grant(
     link: &ServerConnection,
     asked: IncomingRequest<'_>,

@@ -22,14 +22,14 @@ use super::handler_error::{HandlerError, InvocationError};
 use super::principal::Headers;
 use super::registry::ToolEntry;
 
-/// Begins a call: the tool is looked up and its arguments are read, both from what was looked at already.
+/// Starts a `tools/call`: finds the tool and reads the arguments from the request metadata that was already parsed.
 pub(crate) fn call(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
     let Some(Some(name)) = asked.meta.mcp_name(Call::NAME) else {
-        // The careful reading says what is wrong with it.
+        // Parsing again produces the precise error.
         read_params::<Call>(asked.request.params(), asked.revision)?;
         return Err(RpcError::Internal);
     };
@@ -63,7 +63,7 @@ pub(crate) fn call(
     Ok(link.run_handler::<Call>(asked, context, answer))
 }
 
-/// Takes a call up again that has asked before, if this is one.
+/// Restores the state of earlier rounds if this call answers an `input_required` result.
 pub(crate) fn resume<M: Method>(
     link: &ServerConnection,
     asked: IncomingRequest<'_>,
@@ -80,7 +80,7 @@ pub(crate) fn resume<M: Method>(
     Ok(())
 }
 
-/// Fails unless the headers repeat what the arguments say.
+/// Checks that the mirrored HTTP headers match the arguments.
 fn check_header_params(entry: &ToolEntry, arguments: Raw<'_>, headers: &Headers) -> Result<(), RpcError> {
     let value: Value = arguments.read().map_err(|error| RpcError::invalid_params(&error))?;
     entry.header_params.check(&value, |name| headers.single(&format!("mcp-param-{name}")))
@@ -102,7 +102,7 @@ fn call_handler(entry: &ToolEntry, arguments: Raw<'_>, parts: &CallParts<'_>) ->
     }
 }
 
-/// Checks what the tool returns against its own schema: a mistake is the server's.
+/// Validates the tool's output against its schema. A mismatch is a bug of the server.
 async fn validate_result(
     answer: HandlerFuture<CallResult>,
     entry: Arc<ToolEntry>,
@@ -113,7 +113,7 @@ async fn validate_result(
         return Ok(result);
     }
     let fits = match &result.structured_content {
-        None => Err("there is an output schema, but no structured content".to_owned()),
+        None => Err("the tool declares an output schema but returned no structured content".to_owned()),
         Some(json) => match json.read::<Value>() {
             Ok(value) => validator.check(&value),
             Err(error) => Err(error.to_string()),
@@ -125,14 +125,14 @@ async fn validate_result(
             tracing::error!(
                 tool = entry.tool.definition.name,
                 error,
-                "a result does not fit its output schema"
+                "a tool result does not match its output schema"
             );
             Err(InvocationError::internal())
         }
     }
 }
 
-/// A call with a time limit. The clock stands while somebody takes their time to answer.
+/// A call with a time limit. The clock is paused while the user answers a question.
 struct ToolTimeout {
     future: HandlerFuture<CallResult>,
     context: Context,
