@@ -50,7 +50,7 @@ impl Context {
     /// Asks the user to fill in a form.
     ///
     /// Fails with [`AskError::Unavailable`] when the client cannot show forms, [`AskError::Declined`] when the user says
-    /// no and [`AskError::CancellationToken`] when they go away. On 2026-07-28 the handler runs again from the top once the
+    /// no and [`AskError::Cancelled`] when they go away. On 2026-07-28 the handler runs again from the top once the
     /// answer is there: what must not happen twice belongs into [`Context::once`].
     ///
     /// ```
@@ -173,9 +173,9 @@ impl<T> Ask<T> {
         self
     }
 
-    /// Gives up with [`AskError::CallTimeoutError`] when there is no answer within this time; unless told otherwise, within that of
-    /// [`Server::ask_time`](super::Server::ask_time).
-    /// On 2026-07-28 nobody waits meanwhile, and the age of the sealed state is what counts.
+    /// Limits how long to wait for the answer; then the question fails with [`AskError::TimedOut`]. The default is
+    /// [`Server::ask_timeout`](super::Server::ask_timeout).
+    /// On 2026-07-28 the server does not wait: the age of the sealed state is limited by `Server::state_ttl` instead.
     pub fn timeout(mut self, time: Duration) -> Self {
         if let Some(asking) = &mut self.request {
             asking.timeout = Some(time);
