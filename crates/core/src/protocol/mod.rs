@@ -81,7 +81,7 @@ pub trait HasMeta {
 wire::wire! {
     /// Params that say nothing but `_meta`.
     #[derive(Default)]
-    pub struct NoParams {
+    pub struct EmptyParams {
     }
     optional {
         /// Data beside the protocol.
@@ -90,4 +90,4 @@ wire::wire! {
     }
 }
 
-wire::has_meta!(NoParams);
+wire::has_meta!(EmptyParams);

@@ -2,14 +2,14 @@
 
 use super::caching::{CacheScope, cacheable};
 use super::mrtr::{InputResponses, MaybeInputRequired};
-use super::pagination::PageParams;
+use super::pagination::PaginatedParams;
 use super::result::complete;
 use super::wire::{has_meta, method, notification, wire};
-use super::{ContentBlock, Icon, Meta, NoParams, OrderedMap, Role};
+use super::{ContentBlock, EmptyParams, Icon, Meta, OrderedMap, Role};
 
 method! {
     /// Which prompts there are.
-    List = "prompts/list", PageParams => ListResult
+    List = "prompts/list", PaginatedParams => ListResult
 }
 
 method! {
@@ -19,7 +19,7 @@ method! {
 
 notification! {
     /// The list of prompts has changed.
-    ListChanged = "notifications/prompts/list_changed", NoParams
+    ListChanged = "notifications/prompts/list_changed", EmptyParams
 }
 
 wire! {

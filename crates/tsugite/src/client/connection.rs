@@ -319,7 +319,7 @@ impl ClientConnection {
             }
             Err(timed_out) => {
                 drop(stop);
-                Err(ErrorKind::TimedOut { limit: timed_out.limit, total: timed_out.total }.into())
+                Err(ErrorKind::TimedOut { limit: timed_out.limit, kind: timed_out.kind }.into())
             }
         }
     }
@@ -699,7 +699,7 @@ fn encode_error(id: &Id<'_>, refusal: &RpcError, revision: Revision) -> Vec<u8> 
 }
 
 fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
-    let params: tsugite_core::protocol::NoParams = notification.params().read().ok()?;
+    let params: tsugite_core::protocol::EmptyParams = notification.params().read().ok()?;
     params.meta
 }
 

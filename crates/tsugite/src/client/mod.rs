@@ -55,7 +55,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
-use tsugite_core::protocol::pagination::PageParams;
+use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{Implementation, Method, ServerCapabilities, prompts, resources, tasks, tools};
 use tsugite_core::revision::{Revision, RpcError, code};
 
@@ -63,12 +63,12 @@ pub use crate::transport::child::{Command, Stderr};
 pub use builder::ClientBuilder;
 pub use cache::Caching;
 pub use call::{Call, ClientMethod};
-pub use client_error::{Challenge, ClientError, ConnectStep, ErrorKind, Result};
+pub use client_error::{Challenge, ClientError, ConnectStep, ErrorKind, Result, TimeoutKind};
 pub use client_handler::{Change, ClientHandler, FormResponse, HandlerCapabilities, UrlResponse};
 pub use client_settings::Direction;
 pub use host::{Host, Permissions};
 pub use http::Authorizer;
-pub use paginator::{Paginated, Paginator};
+pub use paginator::{ListPage, Paginated, Paginator};
 pub use subscription::{ChangeFilter, Subscription};
 pub use tsugite_core::session::probe::{ProbeRecord, TransportKind};
 
@@ -245,7 +245,7 @@ impl Client {
         let limit = options.timeouts(&self.inner.shared.settings).idle_timeout;
         match tokio::time::timeout(limit, self.connection()).await {
             Ok(link) => link,
-            Err(_) => Err(ErrorKind::TimedOut { limit, total: false }.into()),
+            Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
         }
     }
 
@@ -471,7 +471,7 @@ fn cache_key<M: ClientMethod>(params: &M::Params) -> Option<Option<&str>> {
     let any: &dyn Any = params;
     match M::NAME {
         tools::List::NAME | prompts::List::NAME | resources::List::NAME | resources::ListTemplates::NAME => {
-            any.downcast_ref::<PageParams>().map(|page| page.cursor.as_deref())
+            any.downcast_ref::<PaginatedParams>().map(|page| page.cursor.as_deref())
         }
         resources::Read::NAME => any
             .downcast_ref::<resources::ReadParams>()

@@ -16,10 +16,10 @@ use indexmap::IndexSet;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::resources::{Unsubscribe, UriParams};
-use tsugite_core::protocol::subscriptions::{Filter, Listen, ListenParams};
+use tsugite_core::protocol::subscriptions::{Listen, ListenParams, SubscriptionFilter};
 
 use super::call::TypedRequest;
-use super::client_error::{ClientError, ErrorKind, Result};
+use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
 use super::client_handler::{self, Change};
 use super::connection::ClientConnection;
 use super::forwarded_request::RequestIdObserver;
@@ -98,8 +98,8 @@ impl ChangeFilter {
         }
     }
 
-    fn to_listen_filter(&self) -> Filter {
-        let mut filter = Filter::new();
+    fn to_listen_filter(&self) -> SubscriptionFilter {
+        let mut filter = SubscriptionFilter::new();
         if self.tools {
             filter = filter.tools_list_changed(true);
         }
@@ -212,7 +212,7 @@ impl Client {
             subscription.task = Some(task.abort_handle());
             let limit = self.inner.shared.settings.timeouts.idle_timeout;
             let begun = tokio::time::timeout(limit, poll_fn(|cx| mailbox.poll_established(cx))).await;
-            begun.map_err(|_| ErrorKind::TimedOut { limit, total: false })??;
+            begun.map_err(|_| ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle })??;
             return Ok(subscription);
         }
         for uri in watch.uris {

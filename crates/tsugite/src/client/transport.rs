@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tsugite_core::jsonrpc::{ErrorObject, LineReader, RawJson};
 
-use super::client_error::{ClientError, ConnectStep, ErrorKind};
+use super::client_error::{ClientError, ConnectStep, ErrorKind, TimeoutKind};
 use super::client_settings::Direction;
 use super::client_state::ClientState;
 use super::connection::{CallError, ClientConnection, encode_cancelled};
@@ -97,7 +97,7 @@ impl Transport {
         let limit = link.shared.settings.timeouts.idle_timeout;
         match tokio::time::timeout(limit, told).await {
             Ok(told) => told,
-            Err(_) => Err(ErrorKind::TimedOut { limit, total: false }.into()),
+            Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::resources::{Updated, UriParams};
-use tsugite_core::protocol::{HasMeta, Meta, NoParams, NotificationMethod, prompts, resources, tools};
+use tsugite_core::protocol::{EmptyParams, HasMeta, Meta, NotificationMethod, prompts, resources, tools};
 use tsugite_core::revision::{Revision, Translate, write_notification};
 
 use super::ServerShared;
@@ -108,9 +108,9 @@ impl ChangeListener {
     fn list_changed(&self, kind: ListKind) {
         if self.lists.contains(&kind) {
             match kind {
-                ListKind::Tool => self.notify::<tools::ListChanged>(NoParams::new()),
-                ListKind::Prompt => self.notify::<prompts::ListChanged>(NoParams::new()),
-                ListKind::Resource => self.notify::<resources::ListChanged>(NoParams::new()),
+                ListKind::Tool => self.notify::<tools::ListChanged>(EmptyParams::new()),
+                ListKind::Prompt => self.notify::<prompts::ListChanged>(EmptyParams::new()),
+                ListKind::Resource => self.notify::<resources::ListChanged>(EmptyParams::new()),
             }
         }
     }

@@ -1,6 +1,6 @@
-//! What a handler may do while it works: tell how far it is, log, and hear that it is no longer wanted.
+//! The context of a call: logs, cancellation, and what is known of the caller.
 //!
-//! Questions to the client are in `ask`.
+//! Questions to the client are in `ask`, progress in `progress`.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -14,7 +14,6 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::logging::{Level, Log, LogParams};
-use tsugite_core::protocol::progress::{Progress, ProgressParams};
 use tsugite_core::protocol::{ClientCapabilities, Implementation};
 use tsugite_core::revision::{Revision, write_notification};
 use tsugite_core::session::inbound::MonotonicProgress;
@@ -60,35 +59,19 @@ struct ContextInner {
 }
 
 impl Context {
-    /// Tells how far the work has come. Must rise; what does not is not sent. Nothing is sent if the client did not ask.
+    /// Sends a log message, if the client wants messages of that level. Data that cannot be written as JSON is not sent.
     ///
-    /// Waits while the peer is too far behind to take more.
-    pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        let Some((token, rising)) = &self.0.progress else { return };
-        let up = lock(rising).advance(progress);
-        if !up || self.has_ended() {
-            return;
-        }
-        let mut params = ProgressParams::new(token.clone(), progress);
-        params.total = total;
-        params.message = message.map(str::to_owned);
-        self.0.outbox.wait_for_capacity().await;
-        if self.has_ended() {
-            return;
-        }
-        let revision = self.0.revision;
-        self.0.outbox.push(|out| drop(write_notification::<Progress>(out, params, revision)));
-    }
-
-    /// Sends a log message, if the client wants to hear of that level. Data that has no JSON is not sent.
-    ///
-    /// Waits while the peer is too far behind to take more.
+    /// Waits while the peer reads too slowly.
     pub async fn log<T: Serialize + ?Sized>(&self, level: Level, data: &T) {
-        self.log_with_logger(level, None, data).await;
+        self.send_log(level, None, data).await;
     }
 
-    /// Sends a log message under the name of a part of the server; else as [`Context::log`].
-    pub async fn log_with_logger<T: Serialize + ?Sized>(&self, level: Level, logger: Option<&str>, data: &T) {
+    /// Sends a log message under the name of a part of the server, as [`Context::log`] does.
+    pub async fn log_with_logger<T: Serialize + ?Sized>(&self, level: Level, logger: &str, data: &T) {
+        self.send_log(level, Some(logger), data).await;
+    }
+
+    async fn send_log<T: Serialize + ?Sized>(&self, level: Level, logger: Option<&str>, data: &T) {
         let wanted = self.0.log_level.is_some_and(|least| level >= least);
         if !wanted || self.has_ended() {
             return;
@@ -149,6 +132,14 @@ impl Context {
     /// again.
     pub fn close_stream(&self) {
         self.0.outbox.request_close();
+    }
+
+    /// Records that progress has reached `value`. Returns the token to report it under, or nothing if the client did not
+    /// ask for progress, the value does not rise, or the request has ended.
+    pub(super) fn advance_progress(&self, value: f64) -> Option<Id<'static>> {
+        let (token, highest) = self.0.progress.as_ref()?;
+        let rises = lock(highest).advance(value);
+        (rises && !self.has_ended()).then(|| token.clone())
     }
 
     pub(crate) fn outbox(&self) -> &Arc<OutboundQueue> {

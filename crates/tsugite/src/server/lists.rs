@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::caching::{CacheScope, Cacheable};
-use tsugite_core::protocol::pagination::PageParams;
+use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{Method, prompts, resources, tools};
 use tsugite_core::revision::{Revision, RpcError, Translate};
 
@@ -22,7 +22,7 @@ use super::{Config, ServerShared, response_writer};
 use crate::lock::lock;
 
 /// A method that lists registered items.
-pub(crate) trait ListMethod: Method<Params = PageParams, Output: Translate + Cacheable> {
+pub(crate) trait ListMethod: Method<Params = PaginatedParams, Output: Translate + Cacheable> {
     /// The wire type of a listed item.
     type Definition;
     const LIST: RegistryList;
@@ -333,9 +333,9 @@ fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, Stri
     let plain = ring.and_then(|ring| ring.open(cursor, &parts, SystemTime::now(), MAX_CURSOR_BYTES).ok());
     let plain = plain.and_then(|plain| String::from_utf8(plain).ok());
     let place = plain.as_deref().and_then(|plain| plain.split_once(' '));
-    place
-        .and_then(|(position, name)| Some((position.parse().ok()?, name.to_owned())))
-        .ok_or_else(|| RpcError::InvalidParams("Invalid params: `cursor` does not belong to this list".into()))
+    place.and_then(|(position, name)| Some((position.parse().ok()?, name.to_owned()))).ok_or_else(|| {
+        RpcError::InvalidParams("Invalid params: `cursor` does not belong to this list".into())
+    })
 }
 
 /// A cursor is bound to its list. Visibility is checked again for the caller who uses it.

@@ -250,7 +250,9 @@ impl Server {
             ));
         }
         if self.shared.registry().mounts.iter().any(|mount| mount.prefix == prefix) {
-            return Some(format!("two servers are mounted under the prefix {prefix:?}; use distinct prefixes"));
+            return Some(format!(
+                "two servers are mounted under the prefix {prefix:?}; use distinct prefixes"
+            ));
         }
         other
             .shared

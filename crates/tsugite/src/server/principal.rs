@@ -16,7 +16,7 @@ use super::handler_error::{HandlerError, InvocationError};
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Principal(Arc<PrincipalInner>);
 
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct PrincipalInner {
     issuer: String,
     subject: String,
@@ -24,22 +24,34 @@ struct PrincipalInner {
 }
 
 impl Principal {
-    /// Somebody, by a name that is unique to them.
+    /// Creates a principal without an issuer or scopes. The subject identifies the caller among those of one issuer.
+    ///
+    /// ```
+    /// use tsugite::server::Principal;
+    ///
+    /// let ann = Principal::new("ann").with_issuer("https://login.example").with_scopes(["admin"]);
+    /// assert!(ann.has_scope("admin"));
+    /// ```
     pub fn new(subject: impl Into<String>) -> Self {
-        Self::from_issuer("", subject, [] as [&str; 0])
+        let subject = subject.into();
+        Self(Arc::new(PrincipalInner { issuer: String::new(), subject, scopes: Vec::new() }))
     }
 
-    /// Somebody known to `issuer`, with what they were allowed.
-    pub fn from_issuer<S: Into<String>>(
-        issuer: impl Into<String>,
-        subject: impl Into<String>,
-        scopes: impl IntoIterator<Item = S>,
-    ) -> Self {
-        let scopes = scopes.into_iter().map(Into::into).collect();
-        Self(Arc::new(PrincipalInner { issuer: issuer.into(), subject: subject.into(), scopes }))
+    /// Sets the issuer that authenticated the caller. Equal subjects of two issuers are two callers.
+    #[must_use]
+    pub fn with_issuer(mut self, issuer: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.0).issuer = issuer.into();
+        self
     }
 
-    /// The caller's identifier at the issuer.
+    /// Sets the scopes the caller was granted, in place of earlier ones.
+    #[must_use]
+    pub fn with_scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        Arc::make_mut(&mut self.0).scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The identifier of the caller at the issuer.
     pub fn subject(&self) -> &str {
         &self.0.subject
     }

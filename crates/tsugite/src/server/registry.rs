@@ -287,7 +287,9 @@ impl Registry {
         }
         let Some(template) = resource_template(&resource) else {
             if let Some(variable) = resource.completers.keys().next() {
-                return Err(format!("the resource {uri:?} completes {variable:?}, but its URI is not a template"));
+                return Err(format!(
+                    "the resource {uri:?} completes {variable:?}, but its URI is not a template"
+                ));
             }
             self.resources.insert(uri, resource);
             return Ok(());

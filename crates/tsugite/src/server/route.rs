@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tsugite_core::protocol::{
-    Method, completion, discover, lifecycle, logging, ping, prompts, resources, result::Empty, subscriptions,
-    tools,
+    Method, completion, discover, lifecycle, logging, ping, prompts, resources, result::EmptyResult,
+    subscriptions, tools,
 };
 use tsugite_core::revision::{
     MessageSender as Side, MethodKind as Message, RpcError, canonical_method, read_params,
@@ -65,10 +65,10 @@ pub(crate) fn route(
         discover::Discover::NAME => {
             link.send_result::<discover::Discover>(asked, super::lifecycle::discover_result(link))
         }
-        ping::Ping::NAME => link.send_result::<ping::Ping>(asked, Empty::new()),
+        ping::Ping::NAME => link.send_result::<ping::Ping>(asked, EmptyResult::new()),
         logging::SetLevel::NAME => {
             link.set_log_level(read_params::<logging::SetLevel>(asked.request.params(), revision)?.level);
-            link.send_result::<logging::SetLevel>(asked, Empty::new());
+            link.send_result::<logging::SetLevel>(asked, EmptyResult::new());
         }
         _ => return Err(unknown()),
     }

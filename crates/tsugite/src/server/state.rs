@@ -40,7 +40,10 @@ impl<T: Clone + Send + Sync + 'static> FromCall for State<T> {
         match call.states.get() {
             Some(state) => Ok(State(state)),
             None => {
-                tracing::error!("the server has no state of type {}; add it with `Server::state`", type_name::<T>());
+                tracing::error!(
+                    "the server has no state of type {}; add it with `Server::state`",
+                    type_name::<T>()
+                );
                 Err(InvocationError::internal())
             }
         }

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
-use tsugite_core::protocol::result::Empty;
-use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
+use tsugite_core::protocol::result::EmptyResult;
+use tsugite_core::protocol::subscriptions::{
+    Acknowledged, AcknowledgedParams, Listen, ListenResult, SubscriptionFilter,
+};
 use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, read_params, write_notification};
 
@@ -23,7 +25,7 @@ pub(crate) fn subscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -> 
     if !listener.subscribe(uri, link.config.max_subscriptions) {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     }
-    link.send_result::<Subscribe>(asked, Empty::new());
+    link.send_result::<Subscribe>(asked, EmptyResult::new());
     Ok(())
 }
 
@@ -33,7 +35,7 @@ pub(crate) fn unsubscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -
     if let Some(listener) = link.listener() {
         listener.unsubscribe(&uri);
     }
-    link.send_result::<Unsubscribe>(asked, Empty::new());
+    link.send_result::<Unsubscribe>(asked, EmptyResult::new());
     Ok(())
 }
 
@@ -99,10 +101,14 @@ pub(crate) fn listen(
 }
 
 /// Returns the granted part of a filter: lists that are offered and resources that the caller may read.
-fn grant(link: &ServerConnection, asked: IncomingRequest<'_>, wish: Filter) -> Result<Filter, RpcError> {
+fn grant(
+    link: &ServerConnection,
+    asked: IncomingRequest<'_>,
+    wish: SubscriptionFilter,
+) -> Result<SubscriptionFilter, RpcError> {
     let has = |kind| link.supports_kind(asked, kind);
     let list = |wanted: Option<bool>, kind| wanted.filter(|wanted| *wanted && has(kind));
-    let mut granted = Filter::new();
+    let mut granted = SubscriptionFilter::new();
     granted.tools_list_changed = list(wish.tools_list_changed, ListKind::Tool);
     granted.prompts_list_changed = list(wish.prompts_list_changed, ListKind::Prompt);
     granted.resources_list_changed = list(wish.resources_list_changed, ListKind::Resource);

@@ -29,7 +29,7 @@ async fn an_answer_used_in_a_spawned_task_counts_at_once() {
         let inner = cx.clone();
         let task = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            inner.ask_with_key::<Name>("a", "a").await.map(|n| n.name)
+            inner.ask::<Name>("a").key("a").await.map(|n| n.name)
         });
         // `b` is only asked once `a` was seen in an earlier round.
         cx.once("wait", async {
@@ -37,7 +37,7 @@ async fn an_answer_used_in_a_spawned_task_counts_at_once() {
             Ok::<_, HandlerError>(1)
         })
         .await?;
-        let b = cx.ask_with_key::<Name>("b", "b").await?;
+        let b = cx.ask::<Name>("b").key("b").await?;
         let a = task.await.unwrap()?;
         Ok::<_, HandlerError>(format!("{a} {}", b.name))
     });
@@ -124,7 +124,7 @@ fn questions_are_asked_by_many_threads_at_once() {
                     for _ in 0..n {
                         tokio::task::yield_now().await;
                     }
-                    inner.ask_with_key::<Name>(format!("task {n}"), "?").await.map(|x| x.name)
+                    inner.ask::<Name>("?").key(format!("task {n}")).await.map(|x| x.name)
                 });
             }
             let mut many = FuturesUnordered::new();
@@ -134,7 +134,7 @@ fn questions_are_asked_by_many_threads_at_once() {
                     if n == 1 {
                         tokio::task::spawn_blocking(|| ()).await.unwrap();
                     }
-                    cx.ask_with_key::<Name>(format!("many {n}"), "?").await.map(|x| x.name)
+                    cx.ask::<Name>("?").key(format!("many {n}")).await.map(|x| x.name)
                 });
             }
             let once = cx.once("k", async {

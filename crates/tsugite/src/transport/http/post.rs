@@ -151,7 +151,7 @@ impl PendingResponse {
         if let Some(opened) = opened
             && hub.store.is_shared()
         {
-            hub.persist_session(&opened).wait().await;
+            hub.persist_session(&opened).await;
         }
         response
     }
