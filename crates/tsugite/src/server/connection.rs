@@ -4,11 +4,10 @@
 //! transport as a future of its own. Both eras share one link: a process has one table of ids.
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{self, Poll, Waker};
 
@@ -21,10 +20,10 @@ use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::mrtr::InputRequired;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, NotificationMethod};
 use tsugite_core::revision::{Revision, RpcError, Translate, read_initialize_params};
-use tsugite_core::session::inbound::{BeginError, CancelAction, ResponseAction};
+use tsugite_core::session::inbound::ResponseAction;
 use tsugite_core::session::request_meta::{ScannedMeta, parse_with_meta};
 use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
-use tsugite_core::session::{HandshakePhase, InboundRequests, RequestMeta, ServerHandshake};
+use tsugite_core::session::{HandshakePhase, RequestMeta, ServerHandshake};
 
 use super::ask::{self, DriveOutcome, HandlerDriver, OutgoingRequests, StateBinding};
 use super::change_feed::ChangeListener;
@@ -33,6 +32,7 @@ use super::handler::HandlerFuture;
 use super::handler_error::InvocationError;
 use super::handler_limits::{HandlerLimits, StreamPermit};
 use super::handler_method::HandlerMethod;
+use super::in_flight::{Admission, InFlightRequests, UnansweredGuard};
 use super::lifecycle::DeclaredCapabilities;
 use super::panic::{CatchPanic, PanicError};
 use super::principal::{Headers, Principal};
@@ -54,8 +54,7 @@ pub(crate) struct ServerConnection {
     pub(crate) caller: Caller,
     state: Mutex<ServerConnectionState>,
     handler_limits: Arc<HandlerLimits>,
-    /// Requests whose answer is not written yet.
-    in_flight_count: AtomicU32,
+    pub(super) in_flight: InFlightRequests,
     scope: ConnectionScope,
     /// What few links need.
     lazy: OnceLock<Box<LazyConnectionState>>,
@@ -82,53 +81,14 @@ pub(crate) struct Caller {
 
 struct ServerConnectionState {
     handshake: ServerHandshake,
-    /// None until something is under way.
-    in_flight: Option<Box<InFlightRequests>>,
+    open_streams: usize,
+    /// Resources that streams of changes name, all together.
+    subscribed_resources: usize,
     log_level: Level,
     /// The params of `initialize`, as they came: read when a handler wants to know who the client is.
     initialize_params: Option<RawJson>,
     listener: Option<Arc<ChangeListener>>,
     declared: DeclaredCapabilities,
-}
-
-/// What is under way.
-struct InFlightRequests {
-    inbound: InboundRequests,
-    running: HashMap<Id<'static>, RunningRequest>,
-    open_streams: usize,
-    /// Resources that streams of changes name, all together.
-    subscribed_resources: usize,
-    last_serial: u64,
-}
-
-impl ServerConnectionState {
-    fn in_flight_mut(&mut self, config: &Config) -> &mut InFlightRequests {
-        self.in_flight.get_or_insert_with(|| {
-            let (inbound, running) = (InboundRequests::new(config.max_pending_requests), HashMap::new());
-            Box::new(InFlightRequests {
-                inbound,
-                running,
-                open_streams: 0,
-                subscribed_resources: 0,
-                last_serial: 0,
-            })
-        })
-    }
-
-    /// Whether anything runs, and whether no more may.
-    fn load(&self) -> (bool, bool) {
-        match &self.in_flight {
-            Some(work) => (!work.running.is_empty(), work.inbound.is_full()),
-            None => (false, false),
-        }
-    }
-}
-
-struct RunningRequest {
-    /// Tells two requests apart that had the same id one after the other.
-    serial: u64,
-    cancellation: CancellationToken,
-    task: Option<AbortHandle>,
 }
 
 /// A request that is being answered.
@@ -221,12 +181,14 @@ impl ServerConnection {
     ) -> Arc<Self> {
         let state = ServerConnectionState {
             handshake: ServerHandshake::new(config.revisions),
-            in_flight: None,
+            open_streams: 0,
+            subscribed_resources: 0,
             log_level: Level::Info,
             initialize_params: None,
             listener: None,
             declared: DeclaredCapabilities::default(),
         };
+        let in_flight = InFlightRequests::new(config.max_pending_requests);
         Arc::new(Self {
             server: server.clone(),
             scope: reach,
@@ -236,7 +198,7 @@ impl ServerConnection {
             outgoing_requests: OnceLock::new(),
             caller: Caller { principal, headers: Headers::default() },
             state: Mutex::new(state),
-            in_flight_count: AtomicU32::new(0),
+            in_flight,
             lazy: OnceLock::new(),
             closing: AtomicBool::new(false),
         })
@@ -346,7 +308,7 @@ impl ServerConnection {
         match (decide(self.phase(), self.config.revisions, &message), message) {
             (StdioDecision::ParseError(spoken), Err(fault)) => reply.send_parse_error(&fault, spoken),
             (StdioDecision::Initialized, _) => self.mark_ready(),
-            (StdioDecision::Cancel(id), _) => self.cancel(&id),
+            (StdioDecision::Cancel(id), _) => self.in_flight.cancel(&id),
             (StdioDecision::DeliverResponse, Ok(Incoming::Single(Message::Response(response)))) => {
                 self.outgoing_requests().receive_response(response);
             }
@@ -360,19 +322,16 @@ impl ServerConnection {
         self: &Arc<Self>,
         mut asked: IncomingRequest<'_>,
     ) -> Option<PendingRequest> {
-        let (phase, (runs, full), declared) = {
+        let (phase, declared) = {
             let state = self.lock();
-            (state.handshake.phase(), state.load(), state.declared)
+            (state.handshake.phase(), state.declared)
         };
         asked.declared = declared;
-        if full {
-            asked.send_error(&too_many_requests());
-        } else if runs && self.is_in_flight(&asked.request.id) {
-            asked.send_error(&duplicate_id());
-        } else {
-            return self.serve(phase, asked);
+        if let Err(refusal) = self.in_flight.check(&asked.request.id, Admission::IfRoom) {
+            asked.send_error(&refusal);
+            return None;
         }
-        None
+        self.serve(phase, asked)
     }
 
     /// What another replica needs to go on with the session.
@@ -408,9 +367,9 @@ impl ServerConnection {
         seen: &ScannedMeta<'a>,
         reply: &ResponseWriter,
     ) -> Option<PendingRequest> {
-        let (phase, (runs, full), declared) = {
+        let (phase, declared) = {
             let state = self.lock();
-            (state.handshake.phase(), state.load(), state.declared)
+            (state.handshake.phase(), state.declared)
         };
         let looked = seen.request_meta(request);
         let peek = match &looked {
@@ -430,15 +389,16 @@ impl ServerConnection {
             tracking: Tracking::Connection,
         };
         match decide_request(phase, self.config.revisions, request, peek) {
-            // Before anything is done: a handler that has begun is not refused for lack of room.
-            StdioDecision::Serve(revision) if full => asked(revision).send_error(&too_many_requests()),
-            StdioDecision::Serve(revision) | StdioDecision::Initialize(revision)
-                if runs && self.is_in_flight(&request.id) =>
-            {
-                asked(revision).send_error(&duplicate_id());
+            StdioDecision::Serve(revision) => match self.in_flight.check(&request.id, Admission::IfRoom) {
+                Ok(()) => return self.serve(phase, asked(revision)),
+                Err(refusal) => asked(revision).send_error(&refusal),
+            },
+            StdioDecision::Initialize(revision) => {
+                match self.in_flight.check(&request.id, Admission::IfIdUnused) {
+                    Ok(()) => return self.dispatch(asked(revision)),
+                    Err(refusal) => asked(revision).send_error(&refusal),
+                }
             }
-            StdioDecision::Serve(revision) => return self.serve(phase, asked(revision)),
-            StdioDecision::Initialize(revision) => return self.dispatch(asked(revision)),
             StdioDecision::Pong => return self.dispatch(asked(Revision::OLDEST)),
             StdioDecision::Reject(refusal, revision) => {
                 reply.send_error(Some(&request.id), &refusal, revision)
@@ -648,18 +608,18 @@ impl ServerConnection {
             let future = Box::pin(async move { (work.await)() });
             return Some(PendingRequest { id, serial: 0, cancellation: cancelled, future });
         }
-        let serial = match self.begin_request(&id, &asked.request.method, cancelled.clone()) {
+        let serial = match self.in_flight.begin(&id, &asked.request.method, cancelled.clone()) {
             Ok(serial) => serial,
             Err(refusal) => {
                 asked.send_error(&refusal);
                 return None;
             }
         };
-        let (busy, named) = (InFlightGuard::new(self), id.clone());
+        let (busy, named) = (UnansweredGuard::new(self), id.clone());
         let future = Box::pin(async move {
             let say = work.await;
             // A batch leaves with its last answer, and must have left before nothing is busy any more.
-            match busy.0.end_request(&id, serial) {
+            match busy.0.in_flight.complete(&id, serial) {
                 ResponseAction::Send => say(),
                 _ => drop(say),
             }
@@ -692,15 +652,7 @@ impl ServerConnection {
 
     /// Remembers which task does the work, so that a cancellation can stop it.
     pub(crate) fn register_task(&self, id: &Id<'static>, serial: u64, task: AbortHandle) {
-        let mut state = self.lock();
-        let running = state.in_flight.as_mut().and_then(|work| work.running.get_mut(id));
-        if let Some(running) = running.filter(|running| running.serial == serial) {
-            running.task = Some(task);
-            return;
-        }
-        // It was cancelled, or is done, before its task was known.
-        drop(state);
-        task.abort();
+        self.in_flight.set_task(id, serial, task);
     }
 
     /// The revision that was agreed on.
@@ -717,7 +669,7 @@ impl ServerConnection {
 
     /// Whether a request has no answer yet.
     pub(crate) fn has_in_flight(&self) -> bool {
-        self.in_flight_count.load(Ordering::Acquire) > 0
+        self.in_flight.has_unanswered()
     }
 
     /// Nothing more will arrive: streams of changes end, and whoever waits for an answer of the client gives up.
@@ -753,13 +705,8 @@ impl ServerConnection {
     /// Stops everything that still runs: nobody will read the answers.
     pub(crate) fn abort_all(&self) {
         self.close();
-        let mut state = self.lock();
-        state.listener = None;
-        let running = state.in_flight.as_mut().map(|work| std::mem::take(&mut work.running));
-        drop(state);
-        for (_, running) in running.into_iter().flatten() {
-            running.stop();
-        }
+        self.lock().listener = None;
+        self.in_flight.stop_all();
         if let Some(outbox) = self.outbox.get() {
             outbox.close();
         }
@@ -837,12 +784,11 @@ impl ServerConnection {
             };
         }
         let mut state = self.lock();
-        let work = state.in_flight_mut(&self.config);
-        if work.open_streams >= most || work.subscribed_resources + resources > most {
+        if state.open_streams >= most || state.subscribed_resources + resources > most {
             return None;
         }
-        work.open_streams += 1;
-        work.subscribed_resources += resources;
+        state.open_streams += 1;
+        state.subscribed_resources += resources;
         drop(state);
         open.attach_connection(self, resources);
         Some(open)
@@ -850,58 +796,16 @@ impl ServerConnection {
 
     /// A stream of changes has ended.
     pub(super) fn close_stream(&self, resources: usize) {
-        if let Some(work) = &mut self.lock().in_flight {
-            work.open_streams = work.open_streams.saturating_sub(1);
-            work.subscribed_resources = work.subscribed_resources.saturating_sub(resources);
-        }
-    }
-
-    fn is_in_flight(&self, id: &Id<'_>) -> bool {
-        let state = self.lock();
-        state.in_flight.as_ref().is_some_and(|work| work.running.contains_key(&id.clone().into_owned()))
-    }
-
-    /// Writes a request down that is not done at once.
-    fn begin_request(
-        &self,
-        id: &Id<'static>,
-        method: &str,
-        cancelled: CancellationToken,
-    ) -> Result<u64, RpcError> {
         let mut state = self.lock();
-        let state = state.in_flight_mut(&self.config);
-        state.inbound.begin(id, method).map_err(|not_taken| match not_taken {
-            BeginError::DuplicateId => duplicate_id(),
-            _ => too_many_requests(),
-        })?;
-        state.last_serial += 1;
-        let serial = state.last_serial;
-        state.running.insert(id.clone(), RunningRequest { serial, cancellation: cancelled, task: None });
-        Ok(serial)
+        state.open_streams = state.open_streams.saturating_sub(1);
+        state.subscribed_resources = state.subscribed_resources.saturating_sub(resources);
     }
 
-    fn end_request(&self, id: &Id<'static>, serial: u64) -> ResponseAction {
-        let mut state = self.lock();
-        let Some(state) = &mut state.in_flight else { return ResponseAction::Drop };
-        // An id may have been cancelled and used again: the entry is then somebody else's.
-        if state.running.get(id).is_none_or(|running| running.serial != serial) {
-            return ResponseAction::Drop;
+    /// Wakes the transport that waits for the last response to be written.
+    pub(super) fn notify_idle(&self) {
+        if let Some(outbox) = self.outbox.get() {
+            outbox.notify_idle();
         }
-        state.running.remove(id);
-        state.inbound.complete(id)
-    }
-
-    fn cancel(&self, id: &Id<'static>) {
-        let mut state = self.lock();
-        let Some(work) = &mut state.in_flight else { return };
-        if work.inbound.cancel(id) == CancelAction::Ignore {
-            return;
-        }
-        let Some(running) = work.running.remove(id) else { return };
-        // Its future is dropped with the task, so nothing else will close its entry.
-        work.inbound.complete(id);
-        drop(state);
-        running.stop();
     }
 
     pub(crate) fn set_log_level(&self, level: Level) {
@@ -966,40 +870,4 @@ impl Drop for ServerConnection {
             rare.ready_notify.notify_waiters();
         }
     }
-}
-
-impl RunningRequest {
-    fn stop(self) {
-        self.cancellation.cancel();
-        if let Some(task) = self.task {
-            task.abort();
-        }
-    }
-}
-
-/// Counts a request as under way until its answer is written, or its future is dropped.
-struct InFlightGuard(Arc<ServerConnection>);
-
-impl InFlightGuard {
-    fn new(link: &Arc<ServerConnection>) -> Self {
-        link.in_flight_count.fetch_add(1, Ordering::AcqRel);
-        Self(link.clone())
-    }
-}
-
-impl Drop for InFlightGuard {
-    fn drop(&mut self) {
-        self.0.in_flight_count.fetch_sub(1, Ordering::AcqRel);
-        if let Some(outbox) = self.0.outbox.get() {
-            outbox.notify_idle();
-        }
-    }
-}
-
-fn too_many_requests() -> RpcError {
-    RpcError::InvalidRequest("Too many requests are waiting".into())
-}
-
-fn duplicate_id() -> RpcError {
-    RpcError::InvalidRequest("Invalid request: the id is already in use".into())
 }

@@ -21,6 +21,7 @@ mod handler;
 mod handler_error;
 pub(crate) mod handler_limits;
 mod handler_method;
+mod in_flight;
 mod json_path;
 pub mod layer;
 mod lifecycle;
