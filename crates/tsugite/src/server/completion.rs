@@ -6,9 +6,10 @@ use tsugite_core::protocol::completion::{Complete, CompleteResult, Completion, R
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::completer::{Completer, CompletionRequest};
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
+use super::connection::{IncomingRequest, ServerConnection};
 use super::context::{CallContext, LazyContext};
 use super::handler_error::InvocationError;
+use super::pending::PendingRequest;
 use super::prompt::Prompt;
 
 /// Says what could stand in an argument.

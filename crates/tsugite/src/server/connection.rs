@@ -4,37 +4,28 @@
 //! transport as a future of its own. Both eras share one link: a process has one table of ids.
 
 use std::any::Any;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
-use std::task::{self, Poll, Waker};
 
 use tokio::sync::{Notify, Semaphore};
-use tokio::task::AbortHandle;
-use tsugite_core::jsonrpc::{Id, Incoming, Message, ParseError, Raw, RawJson, Request};
+use tsugite_core::jsonrpc::{Incoming, Message, ParseError, Raw, RawJson, Request};
 use tsugite_core::protocol::cancellation;
 use tsugite_core::protocol::lifecycle::{Initialize, Initialized};
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::mrtr::InputRequired;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, NotificationMethod};
 use tsugite_core::revision::{Revision, RpcError, Translate, read_initialize_params};
-use tsugite_core::session::inbound::ResponseAction;
 use tsugite_core::session::request_meta::{ScannedMeta, parse_with_meta};
 use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
 use tsugite_core::session::{HandshakePhase, RequestMeta, ServerHandshake};
 
-use super::ask::{self, DriveOutcome, HandlerDriver, OutgoingRequests, StateBinding};
+use super::ask::{OutgoingRequests, StateBinding};
 use super::change_feed::ChangeListener;
-use super::context::{CallContext, CancellationToken, Context, EndGuard, LazyContext};
-use super::handler::HandlerFuture;
-use super::handler_error::InvocationError;
+use super::context::CancellationToken;
 use super::handler_limits::{HandlerLimits, StreamPermit};
-use super::handler_method::HandlerMethod;
-use super::in_flight::{Admission, InFlightRequests, UnansweredGuard};
+use super::in_flight::{Admission, InFlightRequests};
 use super::lifecycle::DeclaredCapabilities;
-use super::panic::{CatchPanic, PanicError};
+use super::pending::PendingRequest;
 use super::principal::{Headers, Principal};
 use super::registry::ListKind;
 use super::response_writer::ResponseWriter;
@@ -146,14 +137,6 @@ pub(crate) enum ConnectionScope {
     Stateless,
 }
 
-/// Work that was not done at once. The transport runs it; `id` names it.
-pub(crate) struct PendingRequest {
-    pub(crate) id: Id<'static>,
-    pub(crate) serial: u64,
-    pub(crate) cancellation: CancellationToken,
-    pub(crate) future: Pin<Box<dyn Future<Output = ()> + Send>>,
-}
-
 impl ServerConnection {
     pub(crate) fn new(server: &Server, principal: Option<Principal>) -> Arc<Self> {
         let config = server.shared.config();
@@ -228,6 +211,11 @@ impl ServerConnection {
             }
             questions
         })
+    }
+
+    /// How many handlers may run at once.
+    pub(super) fn handler_limits(&self) -> &HandlerLimits {
+        &self.handler_limits
     }
 
     /// Places for handlers that block.
@@ -517,144 +505,6 @@ impl ServerConnection {
         })
     }
 
-    /// The first poll of a handler happens here. One that is done then never enters the tables; only one that is not
-    /// becomes work of its own.
-    pub(crate) fn run_handler<M: HandlerMethod>(
-        self: &Arc<Self>,
-        asked: IncomingRequest<'_>,
-        context: &LazyContext<'_>,
-        answer: HandlerFuture<M::HandlerOutput>,
-    ) -> Option<PendingRequest> {
-        let mut answer = CatchPanic::new(answer);
-        if self.handler_limits.handler_permits.available_permits() > 0
-            && let Poll::Ready(done) =
-                Pin::new(&mut answer).poll(&mut task::Context::from_waker(Waker::noop()))
-        {
-            if let Some(context) = context.built() {
-                context.end();
-            }
-            self.send_handler_result::<M>(asked.revision, &asked.request.id, done, asked.writer);
-            return None;
-        }
-        let answer = Box::pin(async move {
-            let done = answer.await;
-            let finish: SendOutcomeFn =
-                Box::new(move |link, to, id, reply| link.send_handler_result::<M>(to, id, done, reply));
-            finish
-        });
-        let binding =
-            (M::MAY_REQUEST_INPUT && asked.revision.is_stateless()).then(|| state_binding::<M>(asked));
-        self.continue_pending(asked, context.get(), binding, send_input_required::<M>, answer)
-    }
-
-    /// Goes on with a handler that was not done at once: the same for every method, and so built once.
-    fn continue_pending(
-        self: &Arc<Self>,
-        asked: IncomingRequest<'_>,
-        context: Context,
-        binding: Option<StateBinding>,
-        say_back: SendInputRequiredFn,
-        answer: Pin<Box<dyn Future<Output = SendOutcomeFn> + Send>>,
-    ) -> Option<PendingRequest> {
-        // What has begun holds its place from now on.
-        let begun = self.handler_limits.handler_permits.clone().try_acquire_owned();
-        let drive = HandlerDriver::new(answer, context.clone(), self.config.round_timeout);
-        let (link, outbox) = (self.clone(), asked.writer.outbox.clone());
-        let (id, revision, reply) =
-            (asked.request.id.clone().into_owned(), asked.revision, asked.writer.clone());
-        let (done, ending) = (context.clone(), EndGuard(context.clone()));
-        self.register_pending(asked, context.cancellation_token(), async move {
-            let ending = ending;
-            let permit = match begun {
-                Ok(permit) => Ok(permit),
-                Err(_) => link.handler_limits.handler_permits.clone().acquire_owned().await,
-            };
-            let driven = drive.await;
-            context.end();
-            drop(ending);
-            // What a peer does not read is not added to without end; its place is taken meanwhile.
-            outbox.wait_for_capacity().await;
-            drop(permit);
-            move || {
-                let said = match (driven, binding) {
-                    (DriveOutcome::Complete(finish), _) => {
-                        finish(&link, revision, &id, &reply);
-                        Ok(())
-                    }
-                    (DriveOutcome::InputRequired(asked, known), Some(binding)) => {
-                        ask::build_input_required(&link.config, done.principal(), &binding, asked, known)
-                            .and_then(|asked| say_back(&link, revision, &id, asked, &reply))
-                    }
-                    (DriveOutcome::InputRequired(..), None) => Err(RpcError::Internal),
-                    (DriveOutcome::Error(refusal), _) => Err(refusal),
-                };
-                if let Err(refusal) = said {
-                    reply.send_error(Some(&id), &refusal, revision);
-                }
-            }
-        })
-    }
-
-    /// Makes work of its own of a request that is not done at once. What the future gives says the answer, if it is still
-    /// wanted by then.
-    pub(crate) fn register_pending<S: FnOnce() + Send>(
-        self: &Arc<Self>,
-        asked: IncomingRequest<'_>,
-        cancelled: CancellationToken,
-        work: impl Future<Output = S> + Send + 'static,
-    ) -> Option<PendingRequest> {
-        let id = asked.request.id.clone().into_owned();
-        if !matches!(asked.tracking, Tracking::Connection) {
-            let future = Box::pin(async move { (work.await)() });
-            return Some(PendingRequest { id, serial: 0, cancellation: cancelled, future });
-        }
-        let serial = match self.in_flight.begin(&id, &asked.request.method, cancelled.clone()) {
-            Ok(serial) => serial,
-            Err(refusal) => {
-                asked.send_error(&refusal);
-                return None;
-            }
-        };
-        let (busy, named) = (UnansweredGuard::new(self), id.clone());
-        let future = Box::pin(async move {
-            let say = work.await;
-            // A batch leaves with its last answer, and must have left before nothing is busy any more.
-            match busy.0.in_flight.complete(&id, serial) {
-                ResponseAction::Send => say(),
-                _ => drop(say),
-            }
-            drop(busy);
-        });
-        Some(PendingRequest { id: named, serial, cancellation: cancelled, future })
-    }
-
-    /// Says what a handler came to.
-    fn send_handler_result<M: HandlerMethod>(
-        &self,
-        to: Revision,
-        id: &Id<'_>,
-        done: HandlerOutcome<M::HandlerOutput>,
-        reply: &ResponseWriter,
-    ) {
-        let output = match done {
-            Ok(Ok(done)) => Ok(M::output(done)),
-            Ok(Err(failure)) => M::error_output(failure, to),
-            Err(PanicError) => {
-                tracing::error!(%id, "a handler panicked");
-                Err(RpcError::Internal)
-            }
-        };
-        match output {
-            Ok(mut output) => reply.send_result::<M>(id, &mut output, to, &self.config.stamp),
-            Err(refusal) => reply.send_error(Some(id), &refusal, to),
-        }
-    }
-
-    /// Remembers which task does the work, so that a cancellation can stop it.
-    pub(crate) fn register_task(&self, id: &Id<'static>, serial: u64, task: AbortHandle) {
-        self.in_flight.set_task(id, serial, task);
-    }
-
     /// The revision that was agreed on.
     pub(crate) fn revision(&self) -> Option<Revision> {
         self.phase().revision()
@@ -832,28 +682,6 @@ impl ServerConnection {
     fn lock(&self) -> MutexGuard<'_, ServerConnectionState> {
         lock(&self.state)
     }
-}
-
-/// How a handler ended.
-type HandlerOutcome<O> = Result<Result<O, InvocationError>, PanicError>;
-
-/// Says what a handler came to.
-type SendOutcomeFn = Box<dyn FnOnce(&ServerConnection, Revision, &Id<'_>, &ResponseWriter) + Send>;
-
-/// Answers with questions, where that can be.
-type SendInputRequiredFn =
-    fn(&ServerConnection, Revision, &Id<'_>, InputRequired, &ResponseWriter) -> Result<(), RpcError>;
-
-fn send_input_required<M: HandlerMethod>(
-    link: &ServerConnection,
-    to: Revision,
-    id: &Id<'_>,
-    asked: InputRequired,
-    reply: &ResponseWriter,
-) -> Result<(), RpcError> {
-    let mut output = M::input_required(asked).ok_or(RpcError::Internal)?;
-    reply.send_result::<M>(id, &mut output, to, &link.config.stamp);
-    Ok(())
 }
 
 /// What the state of a call that asks back is bound to.

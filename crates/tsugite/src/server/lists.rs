@@ -11,10 +11,11 @@ use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{Method, prompts, resources, tools};
 use tsugite_core::revision::{Revision, RpcError, Translate};
 
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
+use super::connection::{IncomingRequest, ServerConnection};
 use super::context::LazyContext;
 use super::files::{encode_path, mime_type};
 use super::handler::BlockingPool;
+use super::pending::PendingRequest;
 use super::principal::Principal;
 use super::registry::{RegistryEntry, RegistryList};
 use super::resource::{Resource, ResourceLocation};

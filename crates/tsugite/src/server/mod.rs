@@ -32,6 +32,7 @@ pub mod macro_support;
 mod metadata;
 mod output;
 pub(crate) mod panic;
+pub(crate) mod pending;
 mod principal;
 mod prompt;
 mod prompts;

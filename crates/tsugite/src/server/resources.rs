@@ -7,11 +7,12 @@ use tsugite_core::protocol::resources::Read;
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
+use super::connection::{IncomingRequest, ServerConnection};
 use super::context::LazyContext;
 use super::handler::CallParts;
 use super::handler_error::InvocationError;
 use super::lists;
+use super::pending::PendingRequest;
 use super::tools::resume;
 
 /// Reads a resource.

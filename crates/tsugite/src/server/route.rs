@@ -10,9 +10,10 @@ use tsugite_core::revision::{
     MessageSender as Side, MethodKind as Message, RpcError, canonical_method, read_params,
 };
 
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
+use super::connection::{IncomingRequest, ServerConnection};
 use super::context::LazyContext;
 use super::lists::{list, list_with_files};
+use super::pending::PendingRequest;
 use super::registry::ListKind;
 
 /// Finds what answers a request.

@@ -10,7 +10,8 @@ use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, read_params, write_notification};
 
 use super::change_feed::ChangeListener;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
+use super::connection::{IncomingRequest, ServerConnection};
+use super::pending::PendingRequest;
 use super::registry::ListKind;
 
 /// The session wants to hear when a resource changes.

@@ -15,10 +15,11 @@ use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
 use super::ask::resume_round;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection, state_binding};
+use super::connection::{IncomingRequest, ServerConnection, state_binding};
 use super::context::{CallContext, Context, LazyContext};
 use super::handler::{CallParts, HandlerFuture, ready_error};
 use super::handler_error::{HandlerError, InvocationError};
+use super::pending::PendingRequest;
 use super::principal::Headers;
 use super::registry::ToolEntry;
 

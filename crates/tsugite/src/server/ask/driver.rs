@@ -168,9 +168,9 @@ impl Wake for WakeFlag {
     }
 }
 
-/// Who holds the context of a handler at rest, beside its questions: the handler itself, and four of ours (see
-/// `Link::run`).
-const BASE_CONTEXT_REFS: usize = 5;
+/// Holders of the context of a handler at rest, beside its questions: the handler itself, and three of ours (see
+/// `ServerConnection::continue_pending`).
+const BASE_CONTEXT_REFS: usize = 4;
 
 /// A handler that wakes itself without end is not waited for.
 const MAX_YIELDS: u32 = 64;

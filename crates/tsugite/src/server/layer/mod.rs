@@ -34,10 +34,11 @@ use tsugite_core::session::{ClientMetaPresence, RequestMeta};
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, Timeout, TimeoutService};
 
 use super::Server;
-use super::connection::{Caller, IncomingRequest, PendingRequest, ServerConnection, Tracking};
+use super::connection::{Caller, IncomingRequest, ServerConnection, Tracking};
 use super::context::CancellationToken;
 use super::lifecycle::DeclaredCapabilities;
 use super::panic::{CatchPanic, PanicError};
+use super::pending::PendingRequest;
 use super::principal::{Headers, Principal};
 use super::response_writer::ResponseWriter;
 use crate::error::Chain;

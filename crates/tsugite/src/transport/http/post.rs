@@ -25,9 +25,8 @@ use super::service::BoxHttpResponseFuture;
 use super::sessions::{HttpSession, OpenSessionError, SessionGuard, SessionId};
 use super::sse_body::{Exchange, FirstOutput, HttpHandlerFuture, Resumable};
 use crate::bus::BusEvent;
-use crate::server::connection::{
-    Caller, ConnectionScope, IncomingRequest, PendingRequest, ServerConnection, Tracking,
-};
+use crate::server::connection::{Caller, ConnectionScope, IncomingRequest, ServerConnection, Tracking};
+use crate::server::pending::PendingRequest;
 use crate::server::{DeclaredCapabilities, HeaderSource, Headers, Principal, ResponseWriter};
 use crate::transport::outbound_queue::OutboundQueue;
 
