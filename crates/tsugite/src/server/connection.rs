@@ -5,8 +5,8 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::{Notify, Semaphore};
 use tsugite_core::jsonrpc::{Incoming, Message, ParseError, Raw, RawJson, Request};
@@ -19,48 +19,46 @@ use tsugite_core::session::request_meta::{ScannedMeta, parse_with_meta};
 use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
 use tsugite_core::session::{HandshakePhase, RequestMeta, ServerHandshake};
 
-use super::ask::{OutgoingRequests, StateBinding};
-use super::change_feed::ChangeListener;
+use super::ask::StateBinding;
 use super::context::CancellationToken;
-use super::handler_limits::{HandlerLimits, StreamPermit};
+use super::handler_limits::HandlerLimits;
 use super::in_flight::{Admission, InFlightRequests};
 use super::lifecycle::DeclaredCapabilities;
 use super::pending::PendingRequest;
 use super::principal::{Headers, Principal};
+use super::push::PushChannel;
 use super::registry::ListKind;
 use super::response_writer::ResponseWriter;
 use super::{Config, Server, layer, lifecycle, route};
 use crate::lock::lock;
-use crate::transport::outbound_queue::OutboundQueue;
 
 /// The server's side of one connection.
 pub(crate) struct ServerConnection {
     pub(crate) server: Server,
     pub(crate) config: Arc<Config>,
-    /// What belongs to no request goes here; over stdio everything does. A session over HTTP has none until it opens a
-    /// stream.
-    outbox: OnceLock<Arc<OutboundQueue>>,
-    /// None until somebody asks.
-    outgoing_requests: OnceLock<Arc<OutgoingRequests>>,
     pub(crate) caller: Caller,
-    state: Mutex<ServerConnectionState>,
-    handler_limits: Arc<HandlerLimits>,
+    pub(super) scope: ConnectionScope,
+    pub(super) handler_limits: Arc<HandlerLimits>,
     pub(super) in_flight: InFlightRequests,
-    scope: ConnectionScope,
-    /// What few links need.
-    lazy: OnceLock<Box<LazyConnectionState>>,
-    /// Streams of changes end gracefully when the link does.
-    closing: AtomicBool,
+    pub(super) push: PushChannel,
+    state: ConnectionState,
+    /// Data that a layer keeps for this connection.
+    extension: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
-/// What a session at rest does without.
-#[derive(Default)]
-struct LazyConnectionState {
-    /// What somebody keeps for this peer.
-    extension: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
-    /// The client has said that it is ready, or gone.
-    ready_notify: Arc<Notify>,
-    closed_notify: Notify,
+/// How far a connection has come, from the handshake to its end.
+struct ConnectionState {
+    handshake: Mutex<HandshakeState>,
+    closing: AtomicBool,
+    /// Notified when the client becomes ready and when the connection closes or is dropped.
+    changed: Arc<Notify>,
+}
+
+struct HandshakeState {
+    handshake: ServerHandshake,
+    /// The params of `initialize` as received, parsed again when a handler asks for the client's name or capabilities.
+    initialize_params: Option<RawJson>,
+    declared: DeclaredCapabilities,
 }
 
 /// Who calls, as far as the transport knows.
@@ -68,18 +66,6 @@ struct LazyConnectionState {
 pub(crate) struct Caller {
     pub(crate) principal: Option<Principal>,
     pub(crate) headers: Headers,
-}
-
-struct ServerConnectionState {
-    handshake: ServerHandshake,
-    open_streams: usize,
-    /// Resources that streams of changes name, all together.
-    subscribed_resources: usize,
-    log_level: Level,
-    /// The params of `initialize`, as they came: read when a handler wants to know who the client is.
-    initialize_params: Option<RawJson>,
-    listener: Option<Arc<ChangeListener>>,
-    declared: DeclaredCapabilities,
 }
 
 /// A request that is being answered.
@@ -149,73 +135,44 @@ impl ServerConnection {
         server: &Server,
         config: Arc<Config>,
         principal: Option<Principal>,
-        room: &Arc<HandlerLimits>,
+        handler_limits: &Arc<HandlerLimits>,
     ) -> Arc<Self> {
-        Self::with_scope(ConnectionScope::Session, server, config, principal, room)
+        Self::with_scope(ConnectionScope::Session, server, config, principal, handler_limits)
     }
 
     /// For other requests than those of one peer.
     pub(crate) fn with_scope(
-        reach: ConnectionScope,
+        scope: ConnectionScope,
         server: &Server,
         config: Arc<Config>,
         principal: Option<Principal>,
-        room: &Arc<HandlerLimits>,
+        handler_limits: &Arc<HandlerLimits>,
     ) -> Arc<Self> {
-        let state = ServerConnectionState {
+        let handshake = HandshakeState {
             handshake: ServerHandshake::new(config.revisions),
-            open_streams: 0,
-            subscribed_resources: 0,
-            log_level: Level::Info,
             initialize_params: None,
-            listener: None,
             declared: DeclaredCapabilities::default(),
         };
-        let in_flight = InFlightRequests::new(config.max_pending_requests);
         Arc::new(Self {
             server: server.clone(),
-            scope: reach,
-            handler_limits: room.clone(),
-            outbox: OnceLock::new(),
-            config,
-            outgoing_requests: OnceLock::new(),
             caller: Caller { principal, headers: Headers::default() },
-            state: Mutex::new(state),
-            in_flight,
-            lazy: OnceLock::new(),
-            closing: AtomicBool::new(false),
+            scope,
+            handler_limits: handler_limits.clone(),
+            in_flight: InFlightRequests::new(config.max_pending_requests),
+            push: PushChannel::default(),
+            state: ConnectionState {
+                handshake: Mutex::new(handshake),
+                closing: AtomicBool::new(false),
+                changed: Arc::default(),
+            },
+            extension: Mutex::default(),
+            config,
         })
     }
 
     /// Whether it serves one request of the handshake era, which nothing can follow.
     pub(crate) fn is_single_request(&self) -> bool {
         self.scope == ConnectionScope::SingleRequest
-    }
-
-    /// Whether something can be said to the client that belongs to no request.
-    pub(crate) fn can_push(&self) -> bool {
-        self.scope == ConnectionScope::Session
-    }
-
-    /// Where what belongs to no request goes.
-    pub(crate) fn outbox(&self) -> &Arc<OutboundQueue> {
-        self.outbox.get_or_init(|| Arc::new(OutboundQueue::new(self.config.max_write_buffer_bytes)))
-    }
-
-    /// What was asked of the client.
-    pub(crate) fn outgoing_requests(&self) -> &Arc<OutgoingRequests> {
-        self.outgoing_requests.get_or_init(|| {
-            let questions = Arc::<OutgoingRequests>::default();
-            if self.closing.load(Ordering::Acquire) {
-                questions.close();
-            }
-            questions
-        })
-    }
-
-    /// How many handlers may run at once.
-    pub(super) fn handler_limits(&self) -> &HandlerLimits {
-        &self.handler_limits
     }
 
     /// Places for handlers that block.
@@ -310,10 +267,7 @@ impl ServerConnection {
         self: &Arc<Self>,
         mut asked: IncomingRequest<'_>,
     ) -> Option<PendingRequest> {
-        let (phase, declared) = {
-            let state = self.lock();
-            (state.handshake.phase(), state.declared)
-        };
+        let (phase, declared) = self.negotiated();
         asked.declared = declared;
         if let Err(refusal) = self.in_flight.check(&asked.request.id, Admission::IfRoom) {
             asked.send_error(&refusal);
@@ -322,18 +276,20 @@ impl ServerConnection {
         self.serve(phase, asked)
     }
 
-    /// What another replica needs to go on with the session.
+    /// The data that another replica needs to continue the session.
     pub(crate) fn snapshot(&self) -> Option<(Revision, RawJson, Level)> {
-        let state = self.lock();
-        Some((state.handshake.phase().revision()?, state.initialize_params.clone()?, state.log_level))
+        let (revision, params) = {
+            let state = self.lock();
+            (state.handshake.phase().revision()?, state.initialize_params.clone()?)
+        };
+        Some((revision, params, self.push.log_level()))
     }
 
-    /// Goes on with a session that began elsewhere.
-    pub(crate) fn restore(&self, revision: Revision, hello: RawJson, level: Level) {
+    /// Continues a session that another replica began.
+    pub(crate) fn restore(&self, revision: Revision, initialize_params: RawJson, level: Level) {
         self.complete_handshake(revision);
-        let mut state = self.lock();
-        state.initialize_params = Some(hello);
-        state.log_level = level;
+        self.lock().initialize_params = Some(initialize_params);
+        self.set_log_level(level);
     }
 
     /// A handshake that is over: what a session that began elsewhere, or none at all, has agreed on.
@@ -355,10 +311,7 @@ impl ServerConnection {
         seen: &ScannedMeta<'a>,
         reply: &ResponseWriter,
     ) -> Option<PendingRequest> {
-        let (phase, declared) = {
-            let state = self.lock();
-            (state.handshake.phase(), state.declared)
-        };
+        let (phase, declared) = self.negotiated();
         let looked = seen.request_meta(request);
         let peek = match &looked {
             Ok(peek) => peek,
@@ -402,16 +355,15 @@ impl ServerConnection {
         let mut state = self.lock();
         state.handshake.initialize(&params.protocol_version)?;
         state.initialize_params = Some(asked.request.params().to_owned());
-        state.log_level = Level::Info;
         let mut answer = lifecycle::initialize_result(&self.server.shared, &self.config, asked.revision);
         if self.is_single_request() {
             lifecycle::strip_push_capabilities(&mut answer.capabilities);
         }
         state.declared = DeclaredCapabilities::from_capabilities(&answer.capabilities);
-        state.listener = None;
         drop(state);
-        // Where there is a stream already, news may come at any time.
-        if self.outbox.get().is_some() {
+        self.push.reset();
+        // Where there is a stream already, changes may be announced at any time.
+        if self.push.has_queue() {
             self.listener();
         }
         self.send_result::<Initialize>(asked, answer);
@@ -427,51 +379,38 @@ impl ServerConnection {
         Ok(())
     }
 
-    fn lazy(&self) -> &LazyConnectionState {
-        let rare = self.lazy.get_or_init(Box::default);
-        // See `close`.
-        fence(Ordering::SeqCst);
-        rare
+    /// Keeps data for this connection.
+    pub(crate) fn set_extension(&self, extension: Arc<dyn Any + Send + Sync>) {
+        *lock(&self.extension) = Some(extension);
     }
 
-    /// Keeps something for this peer.
-    pub(crate) fn set_extension(&self, companion: Arc<dyn Any + Send + Sync>) {
-        *lock(&self.lazy().extension) = Some(companion);
-    }
-
-    /// What is kept for this peer.
+    /// The data that is kept for this connection.
     pub(crate) fn extension<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        lock(&self.lazy.get()?.extension).clone()?.downcast().ok()
+        lock(&self.extension).clone()?.downcast().ok()
     }
 
     fn mark_ready(&self) {
-        let mut state = self.lock();
-        state.handshake.mark_ready();
-        if let Some(listener) = &state.listener {
-            listener.activate();
-        }
-        drop(state);
-        if let Some(rare) = self.lazy.get() {
-            rare.ready_notify.notify_waiters();
-        }
+        self.lock().handshake.mark_ready();
+        self.push.activate_listener();
+        self.state.changed.notify_waiters();
     }
 
-    /// Whether something may be said to the client unasked: it is ready, or nobody hears it any more.
+    /// Whether the client accepts messages that answer no request. True also for a closed connection, where they are lost.
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.phase(), HandshakePhase::Ready(_)) || self.closing.load(Ordering::Acquire)
+        matches!(self.phase(), HandshakePhase::Ready(_)) || self.is_closing()
     }
 
-    /// Waits until something may be said to a client unasked, without keeping its link. `None` if that is gone.
-    pub(crate) async fn wait_until_ready(link: &Weak<Self>) -> Option<()> {
+    /// Waits until the client is ready, without keeping the connection alive. `None` if it was dropped.
+    pub(crate) async fn wait_until_ready(connection: &Weak<Self>) -> Option<()> {
         loop {
-            let up = link.upgrade()?;
-            let readied = Arc::clone(&up.lazy().ready_notify);
-            let waiting = readied.notified();
-            if up.is_ready() {
+            let upgraded = connection.upgrade()?;
+            let changed = Arc::clone(&upgraded.state.changed);
+            let notified = changed.notified();
+            if upgraded.is_ready() {
                 return Some(());
             }
-            drop(up);
-            waiting.await;
+            drop(upgraded);
+            notified.await;
         }
     }
 
@@ -510,67 +449,47 @@ impl ServerConnection {
         self.phase().revision()
     }
 
-    /// Lets whoever carries what belongs to no request look whether that should end.
-    pub(crate) fn wake_push_stream(&self) {
-        if let Some(outbox) = self.outbox.get() {
-            outbox.wake();
-        }
-    }
-
     /// Whether a request has no answer yet.
     pub(crate) fn has_in_flight(&self) -> bool {
         self.in_flight.has_unanswered()
     }
 
-    /// Nothing more will arrive: streams of changes end, and whoever waits for an answer of the client gives up.
+    /// Closes the receiving side: change streams end, and handlers that wait for the client's response give up.
     pub(crate) fn close(&self) {
-        self.closing.store(true, Ordering::Release);
-        // Whoever begins to wait looks whether it is closing after it has made what it waits for.
-        fence(Ordering::SeqCst);
-        if let Some(rare) = self.lazy.get() {
-            rare.closed_notify.notify_waiters();
-            rare.ready_notify.notify_waiters();
-        }
-        if let Some(questions) = self.outgoing_requests.get() {
-            questions.close();
-        }
+        self.state.closing.store(true, Ordering::Release);
+        self.state.changed.notify_waiters();
+        self.outgoing_requests().close();
     }
 
-    /// Whether nothing more is to be received.
+    /// Whether the receiving side is closed.
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
+        self.state.closing.load(Ordering::Acquire)
     }
 
-    /// Waits until the link is closed.
+    /// Waits until the receiving side is closed.
     pub(crate) async fn closed(&self) {
         loop {
-            let closed = self.lazy().closed_notify.notified();
-            if self.closing.load(Ordering::Acquire) {
+            let changed = self.state.changed.notified();
+            if self.is_closing() {
                 return;
             }
-            closed.await;
+            changed.await;
         }
     }
 
-    /// Stops everything that still runs: nobody will read the answers.
+    /// Closes the connection and stops all requests: the client is gone.
     pub(crate) fn abort_all(&self) {
         self.close();
-        self.lock().listener = None;
         self.in_flight.stop_all();
-        if let Some(outbox) = self.outbox.get() {
-            outbox.close();
-        }
+        self.push.close();
     }
 
     /// What the handshake has agreed on.
     pub(crate) fn session_info(&self) -> (Option<Level>, ClientCapabilities, Option<Implementation>) {
-        let (level, phase, hello) = {
+        let level = (!self.is_single_request()).then(|| self.push.log_level());
+        let (phase, hello) = {
             let state = self.lock();
-            (
-                (!self.is_single_request()).then_some(state.log_level),
-                state.handshake.phase(),
-                state.initialize_params.clone(),
-            )
+            (state.handshake.phase(), state.initialize_params.clone())
         };
         let hello = hello.zip(phase.revision()).and_then(|(hello, revision)| {
             // It was read before.
@@ -580,26 +499,6 @@ impl ServerConnection {
             Some(hello) => (level, hello.capabilities, Some(hello.client_info)),
             None => (level, ClientCapabilities::new(), None),
         }
-    }
-
-    /// The session, as somebody who hears of changes; nobody before the handshake.
-    pub(crate) fn listener(&self) -> Option<Arc<ChangeListener>> {
-        if !self.can_push() {
-            return None;
-        }
-        let mut state = self.lock();
-        if state.listener.is_none() {
-            let phase = state.handshake.phase();
-            let lists = ListKind::ALL.into_iter().filter(|kind| state.declared.has(*kind)).collect();
-            let (outbox, who) = (self.outbox().clone(), self.caller.principal.clone());
-            let listener = Arc::new(ChangeListener::for_session(outbox, phase.revision()?, who, lists));
-            if matches!(phase, HandshakePhase::Ready(_)) {
-                listener.activate();
-            }
-            self.server.shared.feed.add_listener(&listener);
-            state.listener = Some(listener);
-        }
-        state.listener.clone()
     }
 
     /// Whether a kind of thing is offered: what the session was told of, or what there is.
@@ -616,50 +515,6 @@ impl ServerConnection {
             true => self.server.shared.registry().has_completers(),
             false => asked.declared.completions,
         }
-    }
-
-    /// Counts a stream of changes with the resources it names; none if there are too many. Where requests belong to no
-    /// session, an authenticated caller has as many as a session.
-    pub(crate) fn open_stream(
-        self: &Arc<Self>,
-        who: Option<&Principal>,
-        resources: usize,
-    ) -> Option<StreamPermit> {
-        let most = self.config.max_subscriptions;
-        let mut open = self.handler_limits.open_stream()?;
-        if self.scope == ConnectionScope::Stateless {
-            return match who {
-                Some(who) => open.count_for_principal(who, most),
-                None => Some(open),
-            };
-        }
-        let mut state = self.lock();
-        if state.open_streams >= most || state.subscribed_resources + resources > most {
-            return None;
-        }
-        state.open_streams += 1;
-        state.subscribed_resources += resources;
-        drop(state);
-        open.attach_connection(self, resources);
-        Some(open)
-    }
-
-    /// A stream of changes has ended.
-    pub(super) fn close_stream(&self, resources: usize) {
-        let mut state = self.lock();
-        state.open_streams = state.open_streams.saturating_sub(1);
-        state.subscribed_resources = state.subscribed_resources.saturating_sub(resources);
-    }
-
-    /// Wakes the transport that waits for the last response to be written.
-    pub(super) fn notify_idle(&self) {
-        if let Some(outbox) = self.outbox.get() {
-            outbox.notify_idle();
-        }
-    }
-
-    pub(crate) fn set_log_level(&self, level: Level) {
-        self.lock().log_level = level;
     }
 
     /// Answers at once.
@@ -679,8 +534,14 @@ impl ServerConnection {
         self.lock().handshake.phase()
     }
 
-    fn lock(&self) -> MutexGuard<'_, ServerConnectionState> {
-        lock(&self.state)
+    /// The phase of the handshake and the capabilities that were declared in it.
+    pub(super) fn negotiated(&self) -> (HandshakePhase, DeclaredCapabilities) {
+        let state = self.lock();
+        (state.handshake.phase(), state.declared)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HandshakeState> {
+        lock(&self.state.handshake)
     }
 }
 
@@ -693,9 +554,7 @@ pub(crate) fn state_binding<M: Method>(asked: IncomingRequest<'_>) -> StateBindi
 
 impl Drop for ServerConnection {
     fn drop(&mut self) {
-        // Whoever waits for the client to be ready waits in vain.
-        if let Some(rare) = self.lazy.get() {
-            rare.ready_notify.notify_waiters();
-        }
+        // Wakes the tasks in `wait_until_ready`, which hold no reference to the connection.
+        self.state.changed.notify_waiters();
     }
 }

@@ -161,7 +161,7 @@ impl UnansweredGuard {
 impl Drop for UnansweredGuard {
     fn drop(&mut self) {
         self.0.in_flight.unanswered.fetch_sub(1, Ordering::AcqRel);
-        self.0.notify_idle();
+        self.0.push.notify_idle();
     }
 }
 

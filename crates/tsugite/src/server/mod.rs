@@ -36,6 +36,7 @@ pub(crate) mod pending;
 mod principal;
 mod prompt;
 mod prompts;
+mod push;
 pub(crate) mod registry;
 mod registry_changes;
 mod resource;

@@ -48,7 +48,7 @@ impl ServerConnection {
         handler: HandlerFuture<M::HandlerOutput>,
     ) -> Option<PendingRequest> {
         let mut handler = CatchPanic::new(handler);
-        if self.handler_limits().handler_permits.available_permits() > 0
+        if self.handler_limits.handler_permits.available_permits() > 0
             && let Poll::Ready(outcome) =
                 Pin::new(&mut handler).poll(&mut task::Context::from_waker(Waker::noop()))
         {
@@ -84,7 +84,7 @@ impl ServerConnection {
     ) -> Option<PendingRequest> {
         let PendingHandler { context, binding, send_input_required, handler } = pending;
         // A handler that has begun holds its permit from now on.
-        let begun = self.handler_limits().handler_permits.clone().try_acquire_owned();
+        let begun = self.handler_limits.handler_permits.clone().try_acquire_owned();
         let driver = HandlerDriver::new(handler, context.clone(), self.config.round_timeout);
         let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());
         let id = request.request.id.clone().into_owned();
@@ -93,7 +93,7 @@ impl ServerConnection {
             let end_guard = end_guard;
             let permit = match begun {
                 Ok(permit) => Ok(permit),
-                Err(_) => connection.handler_limits().handler_permits.clone().acquire_owned().await,
+                Err(_) => connection.handler_limits.handler_permits.clone().acquire_owned().await,
             };
             let outcome = driver.await;
             context.end();
