@@ -3,9 +3,8 @@
 //! A request that can be answered at once is; a handler that is not done after its first poll is handed to the
 //! transport as a future of its own. Both eras share one link: a process has one table of ids.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::{Notify, Semaphore};
@@ -34,6 +33,7 @@ use crate::lock::lock;
 
 /// The server's side of one connection.
 pub(crate) struct ServerConnection {
+    pub(crate) id: ConnectionId,
     pub(crate) server: Server,
     pub(crate) config: Arc<Config>,
     pub(crate) caller: Caller,
@@ -42,8 +42,17 @@ pub(crate) struct ServerConnection {
     pub(super) in_flight: InFlightRequests,
     pub(super) push: PushChannel,
     state: ConnectionState,
-    /// Data that a layer keeps for this connection.
-    extension: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+}
+
+/// Identifies a connection within this process. Never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ConnectionId(u64);
+
+impl ConnectionId {
+    fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// How far a connection has come, from the handshake to its end.
@@ -154,6 +163,7 @@ impl ServerConnection {
             declared: DeclaredCapabilities::default(),
         };
         Arc::new(Self {
+            id: ConnectionId::next(),
             server: server.clone(),
             caller: Caller { principal, headers: Headers::default() },
             scope,
@@ -165,7 +175,6 @@ impl ServerConnection {
                 closing: AtomicBool::new(false),
                 changed: Arc::default(),
             },
-            extension: Mutex::default(),
             config,
         })
     }
@@ -379,16 +388,6 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Keeps data for this connection.
-    pub(crate) fn set_extension(&self, extension: Arc<dyn Any + Send + Sync>) {
-        *lock(&self.extension) = Some(extension);
-    }
-
-    /// The data that is kept for this connection.
-    pub(crate) fn extension<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        lock(&self.extension).clone()?.downcast().ok()
-    }
-
     fn mark_ready(&self) {
         self.lock().handshake.mark_ready();
         self.push.activate_listener();
@@ -556,5 +555,8 @@ impl Drop for ServerConnection {
     fn drop(&mut self) {
         // Wakes the tasks in `wait_until_ready`, which hold no reference to the connection.
         self.state.changed.notify_waiters();
+        if let Some(handler) = &self.config.notification_handler {
+            handler.connection_dropped(self.id);
+        }
     }
 }

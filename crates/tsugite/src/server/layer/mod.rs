@@ -34,7 +34,7 @@ use tsugite_core::session::{ClientMetaPresence, RequestMeta};
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, Timeout, TimeoutService};
 
 use super::Server;
-use super::connection::{Caller, IncomingRequest, ServerConnection, Tracking};
+use super::connection::{Caller, ConnectionId, IncomingRequest, ServerConnection, Tracking};
 use super::context::CancellationToken;
 use super::lifecycle::DeclaredCapabilities;
 use super::panic::{CatchPanic, PanicError};
@@ -135,9 +135,13 @@ pub(crate) trait DynService: Send + Sync {
     fn call(&self, request: LayerRequest) -> LayerFuture;
 }
 
-/// Something that hears what a client says that is no request, and nothing of the protocol's own machinery.
+/// Receives the notifications of clients, except `notifications/cancelled` and `notifications/initialized`, in place of
+/// the server.
 pub(crate) trait NotificationHandler: Send + Sync {
     fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>);
+
+    /// Called when a connection is dropped, so that data kept under its id can be dropped too.
+    fn connection_dropped(&self, id: ConnectionId);
 }
 
 /// What a layer stands around.
