@@ -6,8 +6,9 @@ use tsugite_core::protocol::completion::{Complete, CompleteResult, Completion, R
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::completer::{Completer, CompletionRequest};
-use super::connection::{IncomingRequest, ServerConnection};
+use super::connection::ServerConnection;
 use super::context::{CallContext, LazyContext};
+use super::dispatch::IncomingRequest;
 use super::handler_error::InvocationError;
 use super::pending::PendingRequest;
 use super::prompt::Prompt;

@@ -1,34 +1,27 @@
-//! One peer: what arrives is decided here, and answers leave from here.
+//! One connection of a server: its identity, configuration, handshake and end.
 //!
-//! A request that can be answered at once is; a handler that is not done after its first poll is handed to the
-//! transport as a future of its own. Both eras share one link: a process has one table of ids.
+//! What happens with the messages of a connection is in its own files: `dispatch` (the pipeline of a request), `in_flight`
+//! and `pending` (requests that are not answered at once), `push` (what the server sends on its own).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::{Notify, Semaphore};
-use tsugite_core::jsonrpc::{Incoming, Message, ParseError, Raw, RawJson, Request};
-use tsugite_core::protocol::cancellation;
-use tsugite_core::protocol::lifecycle::{Initialize, Initialized};
+use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, NotificationMethod};
-use tsugite_core::revision::{Revision, RpcError, Translate, read_initialize_params};
-use tsugite_core::session::request_meta::{ScannedMeta, parse_with_meta};
-use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
-use tsugite_core::session::{HandshakePhase, RequestMeta, ServerHandshake};
+use tsugite_core::protocol::{ClientCapabilities, Implementation};
+use tsugite_core::revision::{Revision, RpcError, read_initialize_params};
+use tsugite_core::session::{HandshakePhase, ServerHandshake};
 
-use super::ask::StateBinding;
-use super::context::CancellationToken;
+use super::dispatch::IncomingRequest;
 use super::handler_limits::HandlerLimits;
-use super::in_flight::{Admission, InFlightRequests};
+use super::in_flight::InFlightRequests;
 use super::lifecycle::DeclaredCapabilities;
-use super::pending::PendingRequest;
 use super::principal::{Headers, Principal};
 use super::push::PushChannel;
 use super::registry::ListKind;
-use super::response_writer::ResponseWriter;
-use super::{Config, Server, layer, lifecycle, route};
+use super::{Config, Server, lifecycle};
 use crate::lock::lock;
 
 /// The server's side of one connection.
@@ -70,76 +63,33 @@ struct HandshakeState {
     declared: DeclaredCapabilities,
 }
 
-/// Who calls, as far as the transport knows.
+/// The caller, as far as the transport knows it.
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
     pub(crate) principal: Option<Principal>,
     pub(crate) headers: Headers,
 }
 
-/// A request that is being answered.
-#[derive(Clone, Copy)]
-pub(crate) struct IncomingRequest<'a> {
-    pub(crate) request: &'a Request<'a>,
-    pub(crate) meta: &'a RequestMeta<'a>,
-    pub(crate) revision: Revision,
-    pub(crate) writer: &'a ResponseWriter,
-    pub(crate) caller: &'a Caller,
-    /// What the session it belongs to was told of.
-    pub(crate) declared: DeclaredCapabilities,
-    pub(crate) tracking: Tracking<'a>,
-}
-
-/// Who knows that a request is under way, and how it hears that it is no longer wanted.
-#[derive(Clone, Copy)]
-pub(crate) enum Tracking<'a> {
-    /// The link, by its id.
-    Connection,
-    /// Something around it.
-    Layer(&'a CancellationToken),
-    /// Nobody: its future is dropped.
-    Untracked,
-}
-
-impl Tracking<'_> {
-    /// The news that the request is no longer wanted.
-    pub(crate) fn cancellation_token(self) -> CancellationToken {
-        match self {
-            Tracking::Layer(cancelled) => cancelled.clone(),
-            Tracking::Connection | Tracking::Untracked => CancellationToken::default(),
-        }
-    }
-}
-
-impl<'a> IncomingRequest<'a> {
-    pub(crate) fn principal(&self) -> Option<&'a Principal> {
-        self.caller.principal.as_ref()
-    }
-
-    pub(crate) fn send_error(&self, refusal: &RpcError) {
-        self.writer.send_error(Some(&self.request.id), refusal, self.revision);
-    }
-}
-
-/// Whose requests a link serves.
+/// The requests that a connection serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionScope {
-    /// One peer's.
+    /// Those of one session.
     Session,
-    /// One request of the handshake era, which nothing can follow.
+    /// One request of the handshake era without a session; nothing can follow it.
     SingleRequest,
-    /// Those of the stateless era, of every client.
+    /// Those of the stateless era, from all clients.
     Stateless,
 }
 
 impl ServerConnection {
+    /// A connection for one session, with handler limits of its own.
     pub(crate) fn new(server: &Server, principal: Option<Principal>) -> Arc<Self> {
         let config = server.shared.config();
-        let room = HandlerLimits::new(config.max_concurrent_handlers, config.max_subscriptions);
-        Self::with_limits(server, config, principal, &room)
+        let limits = HandlerLimits::new(config.max_concurrent_handlers, config.max_subscriptions);
+        Self::with_limits(server, config, principal, &limits)
     }
 
-    /// With room for handlers that is shared with other links.
+    /// A connection for one session, with handler limits that it shares with other connections.
     pub(crate) fn with_limits(
         server: &Server,
         config: Arc<Config>,
@@ -149,7 +99,7 @@ impl ServerConnection {
         Self::with_scope(ConnectionScope::Session, server, config, principal, handler_limits)
     }
 
-    /// For other requests than those of one peer.
+    /// A connection for the requests that `scope` names.
     pub(crate) fn with_scope(
         scope: ConnectionScope,
         server: &Server,
@@ -179,110 +129,14 @@ impl ServerConnection {
         })
     }
 
-    /// Whether it serves one request of the handshake era, which nothing can follow.
+    /// Whether it serves one request of the handshake era, without a session.
     pub(crate) fn is_single_request(&self) -> bool {
         self.scope == ConnectionScope::SingleRequest
     }
 
-    /// Places for handlers that block.
+    /// The permits of handlers that block.
     pub(crate) fn blocking_permits(&self) -> &Arc<Semaphore> {
         &self.handler_limits.blocking_permits
-    }
-
-    /// A line has come. What is not done at once is given back.
-    pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) -> Vec<PendingRequest> {
-        let mut seen = ScannedMeta::default();
-        let message = parse_with_meta(line, &self.config.limits, &mut seen);
-        let reply = ResponseWriter::single(self.outbox().clone());
-        match message {
-            Ok(Incoming::Single(message)) => {
-                self.receive_message(Ok(message), &seen, &reply).into_iter().collect()
-            }
-            Err(fault) => self.receive_message(Err(fault), &seen, &reply).into_iter().collect(),
-            Ok(Incoming::Batch(_)) => self.receive_batch(message, &reply),
-        }
-    }
-
-    /// A line was too long to be read.
-    pub(crate) fn reject_oversized_message(&self) {
-        ResponseWriter::single(self.outbox().clone())
-            .send_parse_error(&ParseError::too_long(), self.error_revision());
-    }
-
-    /// The messages of a batch are served side by side, and their answers leave together as one array.
-    fn receive_batch(
-        self: &Arc<Self>,
-        message: Result<Incoming<'_>, ParseError>,
-        reply: &ResponseWriter,
-    ) -> Vec<PendingRequest> {
-        let decision = decide(self.phase(), self.config.revisions, &message);
-        match (decision, message) {
-            (StdioDecision::Batch(_), Ok(Incoming::Batch(batch))) => {
-                let most = self.config.limits.max_message_bytes.saturating_mul(2);
-                let together = ResponseWriter::batch(self.outbox().clone(), most);
-                let messages = batch.into_messages().into_iter();
-                messages
-                    .filter_map(|message| self.receive_message(message, &ScannedMeta::default(), &together))
-                    .collect()
-            }
-            (StdioDecision::Reject(refusal, revision), _) => {
-                reply.send_error(None, &refusal, revision);
-                Vec::new()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn receive_message<'a>(
-        self: &Arc<Self>,
-        message: Result<Message<'a>, ParseError>,
-        seen: &ScannedMeta<'a>,
-        reply: &ResponseWriter,
-    ) -> Option<PendingRequest> {
-        if let Ok(Message::Request(request)) = &message {
-            return self.receive_request(request, seen, reply);
-        }
-        self.receive_notification_or_response(message, reply);
-        None
-    }
-
-    /// What is no request has come.
-    pub(crate) fn receive_notification_or_response(
-        self: &Arc<Self>,
-        message: Result<Message<'_>, ParseError>,
-        reply: &ResponseWriter,
-    ) {
-        if let (Ok(Message::Notification(said)), Some(hearer)) = (&message, &self.config.notification_handler)
-            && ![cancellation::Cancelled::NAME, Initialized::NAME].contains(&&*said.method)
-            && self.revision().is_some()
-        {
-            return hearer.handle_notification(self, &said.method, said.params);
-        }
-        let message = message.map(Incoming::Single);
-        match (decide(self.phase(), self.config.revisions, &message), message) {
-            (StdioDecision::ParseError(spoken), Err(fault)) => reply.send_parse_error(&fault, spoken),
-            (StdioDecision::Initialized, _) => self.mark_ready(),
-            (StdioDecision::Cancel(id), _) => self.in_flight.cancel(&id),
-            (StdioDecision::DeliverResponse, Ok(Incoming::Single(Message::Response(response)))) => {
-                self.outgoing_requests().receive_response(response);
-            }
-            // No other notification of a client asks for anything: roots are asked for when they are needed.
-            _ => {}
-        }
-    }
-
-    /// A request of a session that has an exchange of its own: where it is answered, and who asks, comes with it.
-    pub(crate) fn receive_http_request(
-        self: &Arc<Self>,
-        mut asked: IncomingRequest<'_>,
-    ) -> Option<PendingRequest> {
-        let (phase, declared) = self.negotiated();
-        asked.declared = declared;
-        if let Err(refusal) = self.in_flight.check(&asked.request.id, Admission::IfRoom) {
-            asked.send_error(&refusal);
-            return None;
-        }
-        self.serve(phase, asked)
     }
 
     /// The data that another replica needs to continue the session.
@@ -301,7 +155,7 @@ impl ServerConnection {
         self.set_log_level(level);
     }
 
-    /// A handshake that is over: what a session that began elsewhere, or none at all, has agreed on.
+    /// Completes the handshake without messages, for a session of another replica or a request without a session.
     pub(crate) fn complete_handshake(&self, revision: Revision) -> DeclaredCapabilities {
         let declared = DeclaredCapabilities::from_capabilities(&lifecycle::capabilities(
             &self.server.shared,
@@ -314,51 +168,8 @@ impl ServerConnection {
         declared
     }
 
-    fn receive_request<'a>(
-        self: &Arc<Self>,
-        request: &Request<'a>,
-        seen: &ScannedMeta<'a>,
-        reply: &ResponseWriter,
-    ) -> Option<PendingRequest> {
-        let (phase, declared) = self.negotiated();
-        let looked = seen.request_meta(request);
-        let peek = match &looked {
-            Ok(peek) => peek,
-            Err(error) => {
-                reply.send_error(Some(&request.id), &RpcError::invalid_params(error), self.error_revision());
-                return None;
-            }
-        };
-        let asked = |revision| IncomingRequest {
-            request,
-            meta: peek,
-            revision,
-            writer: reply,
-            caller: &self.caller,
-            declared,
-            tracking: Tracking::Connection,
-        };
-        match decide_request(phase, self.config.revisions, request, peek) {
-            StdioDecision::Serve(revision) => match self.in_flight.check(&request.id, Admission::IfRoom) {
-                Ok(()) => return self.serve(phase, asked(revision)),
-                Err(refusal) => asked(revision).send_error(&refusal),
-            },
-            StdioDecision::Initialize(revision) => {
-                match self.in_flight.check(&request.id, Admission::IfIdUnused) {
-                    Ok(()) => return self.dispatch(asked(revision)),
-                    Err(refusal) => asked(revision).send_error(&refusal),
-                }
-            }
-            StdioDecision::Pong => return self.dispatch(asked(Revision::OLDEST)),
-            StdioDecision::Reject(refusal, revision) => {
-                reply.send_error(Some(&request.id), &refusal, revision)
-            }
-            _ => {}
-        }
-        None
-    }
-
-    /// Begins a session. A client sends nothing else before it has the answer, so a layer may take its time.
+    /// Answers `initialize` and begins a session. The client sends nothing else before it has the response, so a layer
+    /// may take its time.
     pub(crate) fn initialize(&self, asked: IncomingRequest<'_>) -> Result<(), RpcError> {
         let params = read_initialize_params(asked.request.params(), asked.revision)?;
         let mut state = self.lock();
@@ -379,7 +190,7 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Begins a session that somebody else answers for.
+    /// Begins a session whose `initialize` the bridge answers.
     pub(crate) fn initialize_forwarded(&self, params: &RawJson, revision: Revision) -> Result<(), RpcError> {
         let hello = read_initialize_params(Raw::from(params), revision)?;
         let mut state = self.lock();
@@ -388,7 +199,7 @@ impl ServerConnection {
         Ok(())
     }
 
-    fn mark_ready(&self) {
+    pub(super) fn mark_ready(&self) {
         self.lock().handshake.mark_ready();
         self.push.activate_listener();
         self.state.changed.notify_waiters();
@@ -413,42 +224,12 @@ impl ServerConnection {
         }
     }
 
-    fn serve(self: &Arc<Self>, phase: HandshakePhase, asked: IncomingRequest<'_>) -> Option<PendingRequest> {
-        // Some clients never say that they are ready; their first request does.
-        if !asked.revision.is_stateless() && matches!(phase, HandshakePhase::Negotiated(_)) {
-            self.mark_ready();
-        }
-        self.dispatch(asked)
-    }
-
-    /// Answers a request, and lets the layers around it have their say.
-    pub(crate) fn dispatch(self: &Arc<Self>, asked: IncomingRequest<'_>) -> Option<PendingRequest> {
-        match &self.config.layers {
-            Some(layers) => layer::serve(self, layers, asked),
-            None => self.route_request(asked),
-        }
-    }
-
-    /// Answers a request, or begins to.
-    pub(crate) fn route_request(self: &Arc<Self>, asked: IncomingRequest<'_>) -> Option<PendingRequest> {
-        // Handlers, extractors and rules are somebody else's code, and it runs before there is a future to poll.
-        let answered = catch_unwind(AssertUnwindSafe(|| route::route(self, asked)));
-        let answered = answered.unwrap_or_else(|_| {
-            tracing::error!(id = %asked.request.id, "a handler panicked");
-            Err(RpcError::Internal)
-        });
-        answered.unwrap_or_else(|refusal| {
-            asked.send_error(&refusal);
-            None
-        })
-    }
-
-    /// The revision that was agreed on.
+    /// The revision that the handshake agreed on.
     pub(crate) fn revision(&self) -> Option<Revision> {
         self.phase().revision()
     }
 
-    /// Whether a request has no answer yet.
+    /// Whether the response to a request is not written yet.
     pub(crate) fn has_in_flight(&self) -> bool {
         self.in_flight.has_unanswered()
     }
@@ -483,7 +264,7 @@ impl ServerConnection {
         self.push.close();
     }
 
-    /// What the handshake has agreed on.
+    /// The log level, and what the client said about itself in the handshake.
     pub(crate) fn session_info(&self) -> (Option<Level>, ClientCapabilities, Option<Implementation>) {
         let level = (!self.is_single_request()).then(|| self.push.log_level());
         let (phase, hello) = {
@@ -491,7 +272,7 @@ impl ServerConnection {
             (state.handshake.phase(), state.initialize_params.clone())
         };
         let hello = hello.zip(phase.revision()).and_then(|(hello, revision)| {
-            // It was read before.
+            // `initialize` would have failed with params that cannot be read.
             read_initialize_params(Raw::from(&hello), revision).ok()
         });
         match hello {
@@ -500,7 +281,7 @@ impl ServerConnection {
         }
     }
 
-    /// Whether a kind of thing is offered: what the session was told of, or what there is.
+    /// Whether tools, prompts or resources are available: as declared to the session, or as registered now.
     pub(crate) fn supports_kind(&self, asked: IncomingRequest<'_>, kind: ListKind) -> bool {
         match asked.revision.is_stateless() {
             true => self.config.declare_all_capabilities || self.server.shared.registry().has(kind),
@@ -508,7 +289,7 @@ impl ServerConnection {
         }
     }
 
-    /// Whether arguments are completed, likewise.
+    /// Whether completion is available: as declared to the session, or as registered now.
     pub(crate) fn supports_completion(&self, asked: IncomingRequest<'_>) -> bool {
         match asked.revision.is_stateless() {
             true => self.server.shared.registry().has_completers(),
@@ -516,20 +297,12 @@ impl ServerConnection {
         }
     }
 
-    /// Answers at once.
-    pub(crate) fn send_result<M: Method>(&self, asked: IncomingRequest<'_>, mut output: M::Output)
-    where
-        M::Output: Translate,
-    {
-        asked.writer.send_result::<M>(&asked.request.id, &mut output, asked.revision, &self.config.stamp);
-    }
-
-    /// The revision to write errors in that belong to no request.
-    fn error_revision(&self) -> Revision {
+    /// The revision of error responses that belong to no request.
+    pub(super) fn error_revision(&self) -> Revision {
         self.phase().revision().unwrap_or_else(|| self.config.revisions.error_fallback())
     }
 
-    fn phase(&self) -> HandshakePhase {
+    pub(super) fn phase(&self) -> HandshakePhase {
         self.lock().handshake.phase()
     }
 
@@ -542,13 +315,6 @@ impl ServerConnection {
     fn lock(&self) -> MutexGuard<'_, HandshakeState> {
         lock(&self.state.handshake)
     }
-}
-
-/// What the state of a call that asks back is bound to.
-pub(crate) fn state_binding<M: Method>(asked: IncomingRequest<'_>) -> StateBinding {
-    let name = asked.meta.mcp_name(M::NAME).flatten().unwrap_or_default().to_owned();
-    let arguments = asked.meta.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
-    StateBinding { method: M::NAME.into(), name, arguments }
 }
 
 impl Drop for ServerConnection {

@@ -21,7 +21,8 @@ use tsugite_core::session::inbound::MonotonicProgress;
 
 use super::ask::{OutgoingRequests, Round};
 use super::config::RedactFn;
-use super::connection::{IncomingRequest, ServerConnection};
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::handler::{CallParts, FromCall};
 use super::handler_error::InvocationError;
 use super::principal::{Headers, Principal};

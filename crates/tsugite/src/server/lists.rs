@@ -11,8 +11,9 @@ use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{Method, prompts, resources, tools};
 use tsugite_core::revision::{Revision, RpcError, Translate};
 
-use super::connection::{IncomingRequest, ServerConnection};
+use super::connection::ServerConnection;
 use super::context::LazyContext;
+use super::dispatch::IncomingRequest;
 use super::files::{encode_path, mime_type};
 use super::handler::BlockingPool;
 use super::pending::PendingRequest;

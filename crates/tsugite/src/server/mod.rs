@@ -1,7 +1,8 @@
 //! What a server offers, and how a request finds its handler.
 //!
 //! - [`Server`]: what is offered, and its settings (`config`).
-//! - `link`: one peer; what arrives is decided here and answers leave from here.
+//! - `connection`: one connection; `dispatch`: the pipeline of a request; `in_flight`, `pending`: requests that are not
+//!   answered at once; `push`: what the server sends on its own.
 //! - `route`: the switchboard, one line per method; `layer`: what stands around it.
 //! - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per family of methods.
 //! - [`Context`]: what a handler may do meanwhile; `ask`: what it may ask.
@@ -16,6 +17,7 @@ mod completion;
 mod config;
 pub(crate) mod connection;
 mod context;
+pub(crate) mod dispatch;
 mod files;
 mod handler;
 mod handler_error;

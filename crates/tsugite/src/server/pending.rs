@@ -14,8 +14,9 @@ use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::inbound::ResponseAction;
 
 use super::ask::{self, DriveOutcome, HandlerDriver, StateBinding};
-use super::connection::{IncomingRequest, ServerConnection, Tracking, state_binding};
+use super::connection::ServerConnection;
 use super::context::{CallContext, CancellationToken, Context, EndGuard, LazyContext};
+use super::dispatch::{IncomingRequest, Tracking};
 use super::handler::HandlerFuture;
 use super::handler_error::InvocationError;
 use super::handler_method::HandlerMethod;
@@ -66,7 +67,7 @@ impl ServerConnection {
             send
         });
         let binding =
-            (M::MAY_REQUEST_INPUT && request.revision.is_stateless()).then(|| state_binding::<M>(request));
+            (M::MAY_REQUEST_INPUT && request.revision.is_stateless()).then(|| request.state_binding::<M>());
         let pending = PendingHandler {
             context: context.get(),
             binding,

@@ -7,8 +7,9 @@ use tsugite_core::revision::{RpcError, read_params};
 use tsugite_core::uri_template::{TemplateValue, Variables};
 
 use super::arguments::Arguments;
-use super::connection::{IncomingRequest, ServerConnection};
+use super::connection::ServerConnection;
 use super::context::LazyContext;
+use super::dispatch::IncomingRequest;
 use super::handler::CallParts;
 use super::handler_error::InvocationError;
 use super::pending::PendingRequest;

@@ -10,8 +10,9 @@ use tsugite_core::revision::{
     MessageSender as Side, MethodKind as Message, RpcError, canonical_method, read_params,
 };
 
-use super::connection::{IncomingRequest, ServerConnection};
+use super::connection::ServerConnection;
 use super::context::LazyContext;
+use super::dispatch::IncomingRequest;
 use super::lists::{list, list_with_files};
 use super::pending::PendingRequest;
 use super::registry::ListKind;

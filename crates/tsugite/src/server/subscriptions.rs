@@ -10,7 +10,8 @@ use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, read_params, write_notification};
 
 use super::change_feed::ChangeListener;
-use super::connection::{IncomingRequest, ServerConnection};
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::pending::PendingRequest;
 use super::registry::ListKind;
 

@@ -15,8 +15,9 @@ use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
 use super::ask::resume_round;
-use super::connection::{IncomingRequest, ServerConnection, state_binding};
+use super::connection::ServerConnection;
 use super::context::{CallContext, Context, LazyContext};
+use super::dispatch::IncomingRequest;
 use super::handler::{CallParts, HandlerFuture, ready_error};
 use super::handler_error::{HandlerError, InvocationError};
 use super::pending::PendingRequest;
@@ -74,7 +75,7 @@ pub(crate) fn resume<M: Method>(
     if !asked.revision.is_stateless() || state.is_none() && answers.is_none() {
         return Ok(());
     }
-    let round = resume_round(&link.config, asked.principal(), &state_binding::<M>(asked), state, answers)?;
+    let round = resume_round(&link.config, asked.principal(), &asked.state_binding::<M>(), state, answers)?;
     if let Some(round) = round {
         context.resume(round);
     }

@@ -34,8 +34,9 @@ use tsugite_core::session::{ClientMetaPresence, RequestMeta};
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, Timeout, TimeoutService};
 
 use super::Server;
-use super::connection::{Caller, ConnectionId, IncomingRequest, ServerConnection, Tracking};
+use super::connection::{Caller, ConnectionId, ServerConnection};
 use super::context::CancellationToken;
+use super::dispatch::{IncomingRequest, Tracking};
 use super::lifecycle::DeclaredCapabilities;
 use super::panic::{CatchPanic, PanicError};
 use super::pending::PendingRequest;
