@@ -7,9 +7,9 @@ use tsugite_core::revision::{RpcError, read_params};
 
 use super::completer::{Completer, CompletionRequest};
 use super::connection::ServerConnection;
-use super::context::{CallContext, LazyContext};
 use super::dispatch::IncomingRequest;
 use super::handler_error::InvocationError;
+use super::lazy_context::{CallContext, LazyContext};
 use super::pending::PendingRequest;
 use super::prompt::Prompt;
 

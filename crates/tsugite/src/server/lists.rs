@@ -12,10 +12,10 @@ use tsugite_core::protocol::{Method, prompts, resources, tools};
 use tsugite_core::revision::{Revision, RpcError, Translate};
 
 use super::connection::ServerConnection;
-use super::context::LazyContext;
 use super::dispatch::IncomingRequest;
 use super::files::{encode_path, mime_type};
 use super::handler::BlockingPool;
+use super::lazy_context::LazyContext;
 use super::pending::PendingRequest;
 use super::principal::Principal;
 use super::registry::{RegistryEntry, RegistryList};

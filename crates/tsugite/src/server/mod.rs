@@ -11,6 +11,7 @@
 
 mod arguments;
 pub(crate) mod ask;
+mod call_state;
 mod change_feed;
 mod completer;
 mod completion;
@@ -26,6 +27,7 @@ mod handler_method;
 mod in_flight;
 mod json_path;
 pub mod layer;
+mod lazy_context;
 mod lifecycle;
 mod lists;
 mod lookup;

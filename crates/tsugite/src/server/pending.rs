@@ -14,13 +14,15 @@ use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::inbound::ResponseAction;
 
 use super::ask::{self, DriveOutcome, HandlerDriver, StateBinding};
+use super::call_state::{CallState, EndGuard};
 use super::connection::ServerConnection;
-use super::context::{CallContext, CancellationToken, Context, EndGuard, LazyContext};
+use super::context::CancellationToken;
 use super::dispatch::{IncomingRequest, Tracking};
 use super::handler::HandlerFuture;
 use super::handler_error::InvocationError;
 use super::handler_method::HandlerMethod;
 use super::in_flight::UnansweredGuard;
+use super::lazy_context::LazyContext;
 use super::panic::{CatchPanic, PanicError};
 use super::response_writer::ResponseWriter;
 
@@ -48,13 +50,16 @@ impl ServerConnection {
         context: &LazyContext<'_>,
         handler: HandlerFuture<M::HandlerOutput>,
     ) -> Option<PendingRequest> {
+        if let Some(call) = context.built() {
+            call.mark_handler_handles();
+        }
         let mut handler = CatchPanic::new(handler);
         if self.handler_limits.handler_permits.available_permits() > 0
             && let Poll::Ready(outcome) =
                 Pin::new(&mut handler).poll(&mut task::Context::from_waker(Waker::noop()))
         {
-            if let Some(context) = context.built() {
-                context.end();
+            if let Some(call) = context.built() {
+                call.end();
             }
             self.send_outcome::<M>(request.revision, &request.request.id, outcome, request.writer);
             return None;
@@ -69,7 +74,7 @@ impl ServerConnection {
         let binding =
             (M::MAY_REQUEST_INPUT && request.revision.is_stateless()).then(|| request.state_binding::<M>());
         let pending = PendingHandler {
-            context: context.get(),
+            call: context.state().clone(),
             binding,
             send_input_required: send_input_required::<M>,
             handler,
@@ -83,21 +88,21 @@ impl ServerConnection {
         request: IncomingRequest<'_>,
         pending: PendingHandler,
     ) -> Option<PendingRequest> {
-        let PendingHandler { context, binding, send_input_required, handler } = pending;
+        let PendingHandler { call, binding, send_input_required, handler } = pending;
         // A handler that has begun holds its permit from now on.
         let begun = self.handler_limits.handler_permits.clone().try_acquire_owned();
-        let driver = HandlerDriver::new(handler, context.clone(), self.config.round_timeout);
+        let driver = HandlerDriver::new(handler, call.clone(), self.config.round_timeout);
         let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());
         let id = request.request.id.clone().into_owned();
-        let end_guard = EndGuard(context.clone());
-        self.register_pending(request, context.cancellation_token(), async move {
+        let end_guard = EndGuard(call.clone());
+        self.register_pending(request, call.cancellation.clone(), async move {
             let end_guard = end_guard;
             let permit = match begun {
                 Ok(permit) => Ok(permit),
                 Err(_) => connection.handler_limits.handler_permits.clone().acquire_owned().await,
             };
             let outcome = driver.await;
-            context.end();
+            call.end();
             drop(end_guard);
             // Back-pressure: while the peer does not read, the handler keeps its permit.
             writer.outbox.wait_for_capacity().await;
@@ -109,7 +114,8 @@ impl ServerConnection {
                         Ok(())
                     }
                     (DriveOutcome::InputRequired(requests, history), Some(binding)) => {
-                        let (config, principal) = (&connection.config, context.principal());
+                        let (config, principal) =
+                            (&connection.config, call.settings.caller.principal.as_ref());
                         ask::build_input_required(config, principal, &binding, requests, history)
                             .and_then(|input| send_input_required(&connection, revision, &id, input, &writer))
                     }
@@ -181,7 +187,7 @@ impl ServerConnection {
 
 /// A handler after its first poll.
 struct PendingHandler {
-    context: Context,
+    call: Arc<CallState>,
     /// What the sealed state of the call is bound to, if the handler may request input.
     binding: Option<StateBinding>,
     send_input_required: SendInputRequiredFn,

@@ -8,10 +8,10 @@ use tsugite_core::uri_template::{TemplateValue, Variables};
 
 use super::arguments::Arguments;
 use super::connection::ServerConnection;
-use super::context::LazyContext;
 use super::dispatch::IncomingRequest;
 use super::handler::CallParts;
 use super::handler_error::InvocationError;
+use super::lazy_context::LazyContext;
 use super::pending::PendingRequest;
 use super::prompt::Prompt;
 use super::tools::resume;

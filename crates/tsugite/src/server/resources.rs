@@ -8,10 +8,10 @@ use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
 use super::connection::ServerConnection;
-use super::context::LazyContext;
 use super::dispatch::IncomingRequest;
 use super::handler::CallParts;
 use super::handler_error::InvocationError;
+use super::lazy_context::LazyContext;
 use super::lists;
 use super::pending::PendingRequest;
 use super::tools::resume;

@@ -11,8 +11,8 @@ use tsugite_core::revision::{
 };
 
 use super::connection::ServerConnection;
-use super::context::LazyContext;
 use super::dispatch::IncomingRequest;
+use super::lazy_context::LazyContext;
 use super::lists::{list, list_with_files};
 use super::pending::PendingRequest;
 use super::registry::ListKind;
