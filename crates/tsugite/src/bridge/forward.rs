@@ -5,6 +5,7 @@
 //! with a session is then asked directly (`rounds`). The other way round the call is parked (`suspended`).
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
@@ -28,7 +29,7 @@ use super::upstream_pool::{self, UpstreamPool};
 use super::{BridgeSettings, initialize, input_rounds, listen, name_mapping};
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::lock::lock;
-use crate::server::connection::ServerConnection;
+use crate::server::connection::{ConnectionId, ServerConnection};
 use crate::server::layer::{
     DynService, LayerFuture, LayerRequest, LayerResponse, NotificationHandler, RequestParts,
 };
@@ -39,6 +40,8 @@ pub(super) struct Forwarder {
     pub(super) settings: BridgeSettings,
     pub(super) pools: Vec<Arc<UpstreamPool>>,
     pub(super) suspended: Arc<SuspendedCalls>,
+    /// The sessions of connected clients, each until its connection is dropped.
+    sessions: Mutex<HashMap<ConnectionId, Arc<BridgeSession>>>,
     /// Every connection there is; none, and none to come, when the bridge is closed.
     upstreams: Mutex<Option<Vec<Weak<Upstream>>>>,
 }
@@ -57,6 +60,12 @@ impl DynService for BridgeService {
 }
 
 impl NotificationHandler for BridgeService {
+    fn connection_dropped(&self, id: ConnectionId) {
+        // Dropped after the lock is released: a session closes its connections.
+        let session = lock(&self.0.sessions).remove(&id);
+        drop(session);
+    }
+
     /// What a client with a session says goes to its servers.
     fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>) {
         let (Some(session), Some(revision)) = (self.0.session(link), link.revision()) else { return };
@@ -87,6 +96,7 @@ impl Forwarder {
             settings,
             pools,
             suspended: parked,
+            sessions: Mutex::default(),
             upstreams: Mutex::new(Some(Vec::new())),
         })
     }
@@ -149,7 +159,13 @@ impl Forwarder {
 
     /// The session of a client, made when it is first needed: a request that stands alone has had no handshake.
     pub(super) fn session(&self, link: &Arc<ServerConnection>) -> Option<Arc<BridgeSession>> {
-        link.extension()
+        lock(&self.sessions).get(&link.id).cloned()
+    }
+
+    /// Keeps the session of a client until its connection is dropped.
+    pub(super) fn insert_session(&self, link: &ServerConnection, session: &Arc<BridgeSession>) {
+        let replaced = lock(&self.sessions).insert(link.id, Arc::clone(session));
+        drop(replaced);
     }
 
     async fn forward_in_session(

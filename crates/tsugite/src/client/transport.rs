@@ -349,10 +349,7 @@ async fn read_in_process(link: Arc<ClientConnection>, server: Arc<ServerLink>) {
 }
 
 fn send_in_process(server: &Arc<ServerLink>, bytes: &[u8]) {
-    for work in server.receive(bytes) {
-        let task = tokio::spawn(work.future);
-        server.register_task(&work.id, work.serial, task.abort_handle());
-    }
+    server.spawn(server.receive(bytes));
 }
 
 /// Bytes that may wait for a child before whoever speaks to it does.

@@ -6,9 +6,11 @@ use tsugite_core::protocol::completion::{Complete, CompleteResult, Completion, R
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::completer::{Completer, CompletionRequest};
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
-use super::context::{CallContext, LazyContext};
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::handler_error::InvocationError;
+use super::lazy_context::{CallContext, LazyContext};
+use super::pending::PendingRequest;
 use super::prompt::Prompt;
 
 /// Responds with completions for an argument.

@@ -13,8 +13,9 @@ use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::CallResult;
 
 use super::arguments::Arguments;
-use super::context::{CallContext, Context};
+use super::context::Context;
 use super::handler_error::InvocationError;
+use super::lazy_context::CallContext;
 use super::output::IntoOutput;
 use super::state::StateMap;
 

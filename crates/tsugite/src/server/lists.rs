@@ -11,10 +11,12 @@ use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{Method, prompts, resources, tools};
 use tsugite_core::revision::{Revision, RpcError, Translate};
 
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
-use super::context::LazyContext;
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::files::{encode_path, mime_type};
 use super::handler::BlockingPool;
+use super::lazy_context::LazyContext;
+use super::pending::PendingRequest;
 use super::principal::Principal;
 use super::registry::{RegistryEntry, RegistryList};
 use super::resource::{Resource, ResourceLocation};

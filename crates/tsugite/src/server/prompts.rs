@@ -7,10 +7,12 @@ use tsugite_core::revision::{RpcError, read_params};
 use tsugite_core::uri_template::{TemplateValue, Variables};
 
 use super::arguments::Arguments;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
-use super::context::LazyContext;
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::handler::CallParts;
 use super::handler_error::InvocationError;
+use super::lazy_context::LazyContext;
+use super::pending::PendingRequest;
 use super::prompt::Prompt;
 use super::tools::resume;
 

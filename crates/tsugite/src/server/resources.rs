@@ -7,11 +7,13 @@ use tsugite_core::protocol::resources::Read;
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
-use super::context::LazyContext;
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::handler::CallParts;
 use super::handler_error::InvocationError;
+use super::lazy_context::LazyContext;
 use super::lists;
+use super::pending::PendingRequest;
 use super::tools::resume;
 
 /// Responds to `resources/read`.

@@ -10,9 +10,11 @@ use tsugite_core::revision::{
     MessageSender as Side, MethodKind as Message, RpcError, canonical_method, read_params,
 };
 
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
-use super::context::LazyContext;
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
+use super::lazy_context::LazyContext;
 use super::lists::{list, list_with_files};
+use super::pending::PendingRequest;
 use super::registry::ListKind;
 
 /// Dispatches a request to its method.

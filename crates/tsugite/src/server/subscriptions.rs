@@ -12,7 +12,9 @@ use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, read_params, write_notification};
 
 use super::change_feed::ChangeListener;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
+use super::pending::PendingRequest;
 use super::registry::ListKind;
 
 /// Subscribes the session to a resource.

@@ -15,10 +15,13 @@ use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
 use super::ask::resume_round;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection, state_binding};
-use super::context::{CallContext, Context, LazyContext};
+use super::call_state::CallState;
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::handler::{CallParts, HandlerFuture, ready_error};
 use super::handler_error::{HandlerError, InvocationError};
+use super::lazy_context::LazyContext;
+use super::pending::PendingRequest;
 use super::principal::Headers;
 use super::registry::ToolEntry;
 
@@ -53,7 +56,7 @@ pub(crate) fn call(
     let parts = CallParts { arguments: Arguments::Json(arguments), context, states };
     let answer = call_handler(&entry, arguments, &parts);
     let answer = match entry.tool.timeout {
-        Some(limit) => Box::pin(ToolTimeout::new(answer, context.get(), limit)) as HandlerFuture<_>,
+        Some(limit) => Box::pin(ToolTimeout::new(answer, context.state().clone(), limit)) as HandlerFuture<_>,
         None => answer,
     };
     let answer = match entry.output_validator {
@@ -73,7 +76,7 @@ pub(crate) fn resume<M: Method>(
     if !asked.revision.is_stateless() || state.is_none() && answers.is_none() {
         return Ok(());
     }
-    let round = resume_round(&link.config, asked.principal(), &state_binding::<M>(asked), state, answers)?;
+    let round = resume_round(&link.config, asked.principal(), &asked.state_binding::<M>(), state, answers)?;
     if let Some(round) = round {
         context.resume(round);
     }
@@ -132,19 +135,19 @@ async fn validate_result(
     }
 }
 
-/// A call with a time limit. The clock is paused while the user answers a question.
+/// A handler with a time limit. The clock stops while the handler waits for an answer of the client.
 struct ToolTimeout {
     future: HandlerFuture<CallResult>,
-    context: Context,
+    call: Arc<CallState>,
     timeout: Duration,
     started: Instant,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl ToolTimeout {
-    fn new(future: HandlerFuture<CallResult>, context: Context, timeout: Duration) -> Self {
+    fn new(future: HandlerFuture<CallResult>, call: Arc<CallState>, timeout: Duration) -> Self {
         let started = Instant::now();
-        Self { future, context, timeout, started, sleep: Box::pin(tokio::time::sleep(timeout)) }
+        Self { future, call, timeout, started, sleep: Box::pin(tokio::time::sleep(timeout)) }
     }
 }
 
@@ -155,8 +158,11 @@ impl Future for ToolTimeout {
         if let Poll::Ready(result) = self.future.as_mut().poll(cx) {
             return Poll::Ready(result);
         }
-        while self.sleep.as_mut().poll(cx).is_ready() {
-            let left = (self.timeout + self.context.paused_time()).saturating_sub(self.started.elapsed());
+        // The time limit must not pass for something that makes the handler go on.
+        let waker = self.call.driver_waker().unwrap_or_else(|| cx.waker().clone());
+        let mut cx = task::Context::from_waker(&waker);
+        while self.sleep.as_mut().poll(&mut cx).is_ready() {
+            let left = (self.timeout + self.call.paused_time()).saturating_sub(self.started.elapsed());
             if left.is_zero() {
                 let text = format!("the tool took longer than {:?}", self.timeout);
                 return Poll::Ready(Err(InvocationError::Handler(HandlerError::new(text))));

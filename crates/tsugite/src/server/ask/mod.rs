@@ -1,8 +1,8 @@
-//! Questions to whoever called: the user, the model, the directories to work in.
+//! Questions of a handler to the client: to its user, to its model, and for its roots.
 //!
-//! A handler writes `cx.ask(…).await` and does not see the era. Up to 2025-11-25 a request goes out and its answer is
-//! waited for (`questions`). On 2026-07-28 the question is noted down (`round`), the handler is dropped once it rests
-//! (`drive`), and what was learnt so far travels sealed to the client and back (`request_state`).
+//! A handler writes `cx.ask(…).await` in both eras. Up to 2025-11-25 a request is sent and its response awaited
+//! (`outgoing_requests`). On 2026-07-28 the question is recorded (`round`), the handler is dropped once it rests (`driver`),
+//! and the answers so far travel sealed to the client and back (`request_state`).
 
 mod ask_error;
 mod driver;
@@ -13,6 +13,7 @@ mod request_state;
 mod round;
 mod sampling;
 mod url_elicitation;
+mod wake_signal;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -41,6 +42,7 @@ pub(crate) use outgoing_requests::{OutgoingRequests, send_raw_request};
 pub(crate) use request_state::{StateBinding, build_input_required, resume_round, seal_state, unseal_state};
 pub(crate) use round::Round;
 pub use url_elicitation::UrlElicitation;
+pub(crate) use wake_signal::WakeSignal;
 
 use super::context::Context;
 use super::handler_error::HandlerError;
@@ -106,8 +108,8 @@ impl Context {
         E: Into<HandlerError>,
     {
         let key = key.into();
-        let round = self.round();
-        let guard = match round.once(self, &key)? {
+        let round = self.state().round();
+        let guard = match round.once(self.state(), &key)? {
             OnceLookup::Stored(json) => {
                 return json.read().map_err(|error| {
                     AskError::misused(format!("what `once({key:?})` brought cannot be read back: {error}"))
@@ -233,18 +235,18 @@ impl AskRequest {
         let AskRequest { context, request, key, timeout: within } = self;
         let answer = if revision.is_stateless() {
             let check = answer_validator(&request);
-            let round = context.round();
-            let answer = round::request_input(&context, &round, key, request).await;
+            let round = context.state().round();
+            let answer = round::request_input(context.state(), &round, key, request).await;
             // A client that sends an answer of the wrong shape has made a mistake, and the request fails.
             match answer {
                 Ok((key, raw)) => match check(&raw, &asked) {
                     Ok(()) => Ok(raw),
-                    Err(text) => return round.fail_invalid_answer(&context, &key, &text).await,
+                    Err(text) => return round.fail_invalid_answer(context.state(), &key, &text).await,
                 },
                 Err(error) => Err(error),
             }
         } else {
-            let waiting = context.pause_timeout();
+            let waiting = context.state().pause_timeout();
             let answer = outgoing_requests::send_request(&context, request, within).await;
             drop(waiting);
             answer

@@ -34,10 +34,12 @@ use tsugite_core::session::{ClientMetaPresence, RequestMeta};
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, Timeout, TimeoutService};
 
 use super::Server;
-use super::connection::{Caller, IncomingRequest, PendingRequest, ServerConnection, Tracking};
+use super::connection::{Caller, ConnectionId, ServerConnection};
 use super::context::CancellationToken;
+use super::dispatch::{IncomingRequest, Tracking};
 use super::lifecycle::DeclaredCapabilities;
 use super::panic::{CatchPanic, PanicError};
+use super::pending::PendingRequest;
 use super::principal::{Headers, Principal};
 use super::response_writer::ResponseWriter;
 use crate::error::Chain;
@@ -134,9 +136,13 @@ pub(crate) trait DynService: Send + Sync {
     fn call(&self, request: LayerRequest) -> LayerFuture;
 }
 
-/// Receives client notifications, except those of the protocol itself.
+/// Receives the notifications of clients, except `notifications/cancelled` and `notifications/initialized`, in place of
+/// the server.
 pub(crate) trait NotificationHandler: Send + Sync {
     fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>);
+
+    /// Called when a connection is dropped, so that data kept under its id can be dropped too.
+    fn connection_dropped(&self, id: ConnectionId);
 }
 
 /// The service that a layer wraps.
