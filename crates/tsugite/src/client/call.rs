@@ -339,7 +339,7 @@ impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
     fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
         let any: &dyn std::any::Any = self.params;
         match any.downcast_ref::<tools::CallParams>() {
-            Some(call) if link.revision().is_stateless() => {
+            Some(call) if link.era().mirrors_headers() => {
                 link.shared.tools.param_headers(&call.name, call.arguments.as_ref().map(RawJson::text))
             }
             _ => Vec::new(),

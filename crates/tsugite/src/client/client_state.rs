@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use tsugite_core::jsonrpc::Id;
-use tsugite_core::revision::Revision;
 
 use super::cache::Cache;
 use super::client_error::truncate;
 use super::client_handler::{self, Change};
 use super::client_settings::{ClientSettings, Direction};
+use super::era::Era;
 use super::subscription::SubscriptionQueue;
 use super::tool_metadata::ToolMetadataCache;
 use crate::lock::lock;
@@ -42,8 +42,8 @@ impl ClientState {
         mailboxes.push(Arc::downgrade(mailbox));
     }
 
-    /// Something of the server has changed; `subscription` is the one that says so, where there are several.
-    pub(super) fn notify_change(&self, change: Change, subscription: Option<i64>, revision: Revision) {
+    /// Reports a change to the caches, to the subscriptions (to one of them, if `subscription` names it) and to the handler.
+    pub(super) fn notify_change(&self, change: Change, subscription: Option<i64>, era: Era) {
         self.cache.invalidate(&change);
         if change == Change::Tools {
             self.tools.invalidate();
@@ -52,8 +52,8 @@ impl ClientState {
         for mailbox in mailboxes {
             mailbox.push(&change, subscription);
         }
-        // On 2026-07-28 the handler has a subscription of its own.
-        if !revision.is_stateless()
+        // Otherwise the handler has a subscription of its own.
+        if era.pushes_changes()
             && let Some(told) = &self.settings.handlers.change
         {
             client_handler::invoke_callback(&**told, change);

@@ -9,33 +9,28 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
-use tsugite_core::jsonrpc::{
-    Id, Incoming, Message, MessageLimits, Notification, RawJson, Request, Response, parse, write,
-};
+use tsugite_core::jsonrpc::{Id, Incoming, Message, MessageLimits, Notification, RawJson, Response, parse};
 use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
 use tsugite_core::protocol::logging::Log;
-use tsugite_core::protocol::meta::{self, ClientMeta};
+use tsugite_core::protocol::meta;
 use tsugite_core::protocol::progress::Progress;
 use tsugite_core::protocol::{
-    Implementation, Meta, Method, NotificationMethod, ServerCapabilities, elicitation, ping, prompts,
-    resources, tools,
+    Implementation, Meta, NotificationMethod, ServerCapabilities, elicitation, prompts, resources, tools,
 };
 use tsugite_core::revision::{
-    Revision, RpcError, Translate, UnsupportedByRevisionError, read_notification, write_notification,
+    Revision, Translate, UnsupportedByRevisionError, read_notification, write_notification,
 };
 use tsugite_core::session::InboundRequests;
-use tsugite_core::session::inbound::CancelAction;
 
 use super::client_error::{ClientError, ErrorKind};
 use super::client_handler::{self, Change};
 use super::client_settings::Direction;
 use super::client_state::ClientState;
+use super::era::Era;
 use super::options::Options;
 use super::pending_calls::{PendingCall, PendingCalls};
-use super::server_requests;
 use super::transport::{EncodedRequest, Transport};
 use crate::lock::lock;
-use crate::server::panic::CatchPanic;
 
 /// A connection.
 pub(super) struct ClientConnection {
@@ -46,7 +41,7 @@ pub(super) struct ClientConnection {
     /// What the server said of itself, as it stood there.
     handshake_result: Mutex<Option<RawJson>>,
     /// What the server asked and has no answer to yet.
-    inbound_requests: Mutex<InboundRequestTable>,
+    pub(super) inbound_requests: Mutex<InboundRequestTable>,
     /// Whether the revision was believed and not found out, and nothing has shown yet that it is right.
     revision_unverified: AtomicBool,
     /// Why the connection is gone.
@@ -81,9 +76,10 @@ pub(super) struct NegotiatedSession {
     meta_json: String,
 }
 
-struct InboundRequestTable {
-    inbound: InboundRequests,
-    tasks: HashMap<Id<'static>, AbortHandle>,
+/// Requests of the server that have no response yet, and the tasks that answer them.
+pub(super) struct InboundRequestTable {
+    pub(super) inbound: InboundRequests,
+    pub(super) tasks: HashMap<Id<'static>, AbortHandle>,
 }
 
 /// Why a call has no answer.
@@ -187,7 +183,7 @@ impl ClientConnection {
         capabilities: Option<ServerCapabilities>,
         instructions: Option<String>,
     ) {
-        let claims = self.request_meta_entries(revision);
+        let claims = Era::from(revision).request_meta(revision, &self.shared.settings);
         let written: Vec<String> =
             claims.iter().map(|(key, value)| format!("{key:?}:{}", value.text())).collect();
         let written_claims = written.join(",");
@@ -238,21 +234,9 @@ impl ClientConnection {
         }
     }
 
-    /// What is to be said in `_meta` of each request.
-    pub(super) fn request_meta_entries(&self, revision: Revision) -> Vec<(&'static str, RawJson)> {
-        if !revision.is_stateless() {
-            return Vec::new();
-        }
-        let settings = &self.shared.settings;
-        let mut claims =
-            ClientMeta::for_revision(revision, settings.capabilities()).client_info(settings.info.clone());
-        if let Some(level) = settings.effective_log_level() {
-            claims = claims.log_level(level);
-        }
-        let mut stamped = Meta::new();
-        stamped.set_client_meta(&claims);
-        let keys = [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL];
-        keys.into_iter().filter_map(|key| Some((key, stamped.get(key)?.clone()))).collect()
+    /// The era whose rules the connection follows.
+    pub(super) fn era(&self) -> Era {
+        Era::from(self.revision())
     }
 
     /// What a call says in `_meta` that wants nothing of its own there, as members of an object.
@@ -372,7 +356,11 @@ impl ClientConnection {
         match message {
             Message::Response(response) => self.handle_response(response),
             Message::Notification(notification) => self.handle_notification(&notification, via),
-            Message::Request(request) => self.handle_request(&request, via),
+            Message::Request(request) => {
+                // Before a revision is agreed on, the server may be of the handshake era, and waits for an answer.
+                let era = self.negotiated.get().map_or(Era::Handshake, |agreed| Era::from(agreed.revision));
+                era.handle_request(self, &request, via);
+            }
         }
     }
 
@@ -411,7 +399,7 @@ impl ClientConnection {
                 if let Ok(CancelledParams { request_id: Some(id), .. }) =
                     read_notification::<Cancelled>(params, revision)
                 {
-                    self.handle_cancelled(id);
+                    self.era().handle_cancelled(self, &id);
                 }
             }
             tools::ListChanged::NAME => self.notify_change(Change::Tools, &read_meta(notification), via),
@@ -440,104 +428,8 @@ impl ClientConnection {
     }
 
     fn notify_change(&self, change: Change, meta: &Option<Meta>, via: Option<&Arc<PendingCall>>) {
-        let subscription = match self.revision().is_stateless() {
-            // What lacks the mark came on the stream of one subscription.
-            true => meta
-                .as_ref()
-                .and_then(Meta::subscription_id)
-                .map(|id| id.as_i64().unwrap_or(NO_CALL))
-                .or_else(|| via.map(|waiting| waiting.id())),
-            false => None,
-        };
-        self.shared.notify_change(change, subscription, self.revision());
-    }
-
-    /// The server no longer wants an answer, or says that a subscription is over.
-    fn handle_cancelled(&self, id: Id<'static>) {
-        if self.revision().is_stateless() {
-            // Only a subscription is ended by the server; its result may follow, or not.
-            if self.shared.is_subscription(&id) {
-                self.calls.complete(&id, Ok(RawJson::empty_object()));
-            }
-            return;
-        }
-        let mut asked = lock(&self.inbound_requests);
-        if asked.inbound.cancel(&id) == CancelAction::Stop {
-            asked.inbound.complete(&id);
-            if let Some(task) = asked.tasks.remove(&id) {
-                task.abort();
-            }
-        }
-    }
-
-    /// The server asks something.
-    fn handle_request(self: &Arc<Self>, request: &Request<'_>, via: Option<&Arc<PendingCall>>) {
-        let revision = self.revision();
-        if self.negotiated.get().is_some() && revision.is_stateless() {
-            // 2026-07-28 has no requests of the server.
-            tracing::warn!(
-                method = &*request.method,
-                "the server sent a request, which its revision does not have"
-            );
-            return;
-        }
-        let id = request.id.clone().into_owned();
-        if request.method == ping::Ping::NAME {
-            let mut bytes = Vec::new();
-            write::raw_result(&mut bytes, &id, &RawJson::empty_object());
-            self.transport.send_response_detached(self, bytes);
-            return;
-        }
-        let mut asked = lock(&self.inbound_requests);
-        if asked.inbound.begin(&id, &request.method).is_err() {
-            drop(asked);
-            let refusal =
-                RpcError::InvalidRequest("too many questions at once, or one with the id of another".into());
-            self.transport.send_response_detached(self, encode_error(&id, &refusal, revision));
-            return;
-        }
-        // Who knows which call asks when it came on no call's stream? Any of them may.
-        let paused: Vec<_> = match via {
-            Some(waiting) => vec![waiting.pause_timer()],
-            None => self.calls.all().iter().map(PendingCall::pause_timer).collect(),
-        };
-        let (link, method) = (Arc::clone(self), request.method.clone().into_owned());
-        let params = request.params().to_owned();
-        let (answered, call) = (id.clone(), via.map(|waiting| waiting.id()));
-        let task = tokio::spawn(async move {
-            let settings = &link.shared.settings;
-            // The server waits for an answer, whatever becomes of the handler.
-            let answer = match &settings.observer {
-                Some(tap) => CatchPanic::new(tap.on_request(method.clone(), params, call)).await,
-                None => {
-                    let answer = server_requests::handle_server_request(
-                        &settings.handlers,
-                        &method,
-                        &params,
-                        revision,
-                    );
-                    let answer = CatchPanic::new(Box::pin(answer)).await;
-                    answer.map(|answer| answer.map_err(|refusal| refusal.to_error_object(revision)))
-                }
-            };
-            let answer = answer.unwrap_or_else(|_| Err(RpcError::Internal.to_error_object(revision)));
-            drop(paused);
-            let mut bytes = Vec::new();
-            match answer {
-                Ok(answer) => write::raw_result(&mut bytes, &answered, &answer),
-                Err(error) => write::error(&mut bytes, Some(&answered), revision.writes_null_id(), &error),
-            }
-            // It is open until its answer has left: a server that takes no answers cannot have any number of them wait.
-            if let Err(trouble) = link.transport.send_message(&link, bytes).await {
-                tracing::warn!(error = %ClientError::from(trouble), method, "an answer could not be sent");
-            }
-            let mut asked = lock(&link.inbound_requests);
-            asked.tasks.remove(&answered);
-            asked.inbound.complete(&answered);
-        });
-        if asked.inbound.is_open(&id) {
-            asked.tasks.insert(id, task.abort_handle());
-        }
+        let subscription = self.era().subscription_id(meta.as_ref(), via);
+        self.shared.notify_change(change, subscription, self.era());
     }
 
     /// A web page the user was sent to is done with.
@@ -678,12 +570,12 @@ impl Drop for CancelOnDrop<'_> {
         // anything is agreed, which the server may not even know, nor what ends with the connection.
         let wanted = self.link.negotiated.get().is_some() && !self.link.closing.load(Ordering::Acquire);
         if self.link.calls.remove(self.id) && wanted {
-            self.link.transport.cancel(self.link, self.id);
+            self.link.era().cancel(self.link, self.id);
         }
     }
 }
 
-/// `notifications/handle_cancelled` for a call.
+/// Encodes `notifications/cancelled` for a call.
 pub(super) fn encode_cancelled(id: i64, revision: Revision) -> Vec<u8> {
     let params = CancelledParams::new().request_id(Id::from(id)).reason("no longer wanted");
     let mut bytes = Vec::new();
@@ -692,19 +584,11 @@ pub(super) fn encode_cancelled(id: i64, revision: Revision) -> Vec<u8> {
     bytes
 }
 
-fn encode_error(id: &Id<'_>, refusal: &RpcError, revision: Revision) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    write::error(&mut bytes, Some(id), revision.writes_null_id(), &refusal.to_error_object(revision));
-    bytes
-}
-
 fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
     let params: tsugite_core::protocol::NoParams = notification.params().read().ok()?;
     params.meta
 }
 
-/// The id of no call of ours.
-const NO_CALL: i64 = -1;
 /// Questions of a server that may be open at a time.
 const MAX_INBOUND_REQUESTS: usize = 64;
 /// Answers that nobody has to think about, over HTTP: how many may wait, and how many are sent at a time.

@@ -27,6 +27,7 @@ mod client_handler;
 mod client_settings;
 mod client_state;
 mod connection;
+mod era;
 pub(crate) mod forwarded_request;
 pub mod host;
 #[cfg(feature = "http")]
@@ -57,7 +58,7 @@ use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
 use tsugite_core::protocol::pagination::PageParams;
 use tsugite_core::protocol::{Implementation, Method, ServerCapabilities, prompts, resources, tasks, tools};
-use tsugite_core::revision::{Revision, RpcError, code};
+use tsugite_core::revision::{Revision, RpcError};
 
 pub use crate::transport::child::{Command, Stderr};
 pub use builder::ClientBuilder;
@@ -76,6 +77,7 @@ use call::TypedRequest;
 use client_handler::ClientHandlers;
 use client_state::ClientState;
 use connection::{CallError, ClientConnection, OutboundRequest};
+use era::{Attempts, Era, Recovery};
 use http::HttpConfig;
 use options::Options;
 use subscription::SubscriptionCounts;
@@ -291,7 +293,7 @@ impl Client {
         }
         let mut listening = lock(&self.inner.listen_task);
         if listening.as_ref().is_none_or(AbortHandle::is_finished) {
-            *listening = subscription::listen_for_handler(self, &link);
+            *listening = link.era().listen_for_handler(self, &link);
         }
         Ok(link)
     }
@@ -303,25 +305,13 @@ impl Client {
         Ok(self.last_connection().filter(|link| link.disconnect_reason().is_none()))
     }
 
-    /// A new connection knows nothing of what the old one was told.
+    /// Reports that everything may have changed, and subscribes again where the server has forgotten.
     async fn after_reconnect(&self, link: &Arc<ClientConnection>) {
-        self.inner.shared.notify_change(Change::All, None, link.revision());
+        self.inner.shared.notify_change(Change::All, None, link.era());
         if let Some(tap) = &self.inner.shared.settings.observer {
             tap.on_reconnect();
         }
-        if link.revision().is_stateless() {
-            return;
-        }
-        let watched: Vec<String> = lock(&self.inner.resource_subscriptions).keys().cloned().collect();
-        for uri in watched {
-            let params = resources::UriParams::new(uri);
-            let request = TypedRequest::<resources::Subscribe>::new(&params);
-            if let Err(trouble) = link.call(&request, &Options::default()).await
-                && !self.is_closed()
-            {
-                tracing::warn!(error = %ClientError::from(trouble), "a resource is no longer watched");
-            }
-        }
+        link.era().restore_subscriptions(self, link).await;
     }
 
     /// One request and its answer, as its type says, from memory where that is allowed.
@@ -335,7 +325,7 @@ impl Client {
         let cached = cache_key::<M>(params).filter(|_| options.headers.is_empty());
         self.live_connection()?;
         if let (Some(key), Caching::Use) = (cached, options.caching)
-            && self.last_connection().is_some_and(|link| link.revision().is_stateless())
+            && self.last_connection().is_some_and(|link| link.era().caches_results())
             && let Some(result) = shared.cache.get(M::NAME, key)
         {
             return self.decode_result::<M>(&result, Revision::NEWEST);
@@ -343,7 +333,7 @@ impl Client {
         let asked = shared.cache.generation();
         let (result, revision) = self.send_with_retry(&TypedRequest::<M>::new(params), options).await?;
         if let (Some(key), Caching::Use | Caching::Refresh) = (cached, options.caching)
-            && revision.is_stateless()
+            && Era::from(revision).caches_results()
         {
             shared.cache.insert(M::NAME, key, &result, asked);
         }
@@ -354,32 +344,33 @@ impl Client {
         let mut output = call::decode_result::<M>(result, revision)?;
         let any: &mut dyn Any = &mut output;
         if let Some(list) = any.downcast_mut::<tools::ListResult>() {
-            let over_http = matches!(self.inner.target, ConnectTarget::Http(_));
-            self.inner.shared.tools.update(&mut list.tools, revision, over_http);
+            self.record_tools(&mut list.tools, revision);
         }
         Ok(output)
     }
 
-    /// Sends a request until it is answered, as far as doing so again does no harm.
+    /// Records the tools of a list. A tool whose header marks are invalid cannot be called over HTTP and is removed.
+    fn record_tools(&self, tools: &mut Vec<tools::Tool>, revision: Revision) {
+        let over_http = matches!(self.inner.target, ConnectTarget::Http(_));
+        self.inner.shared.tools.update(tools, over_http && Era::from(revision).mirrors_headers());
+    }
+
+    /// Sends a request until it is answered, as often as sending it again is safe.
     async fn send_with_retry(
         &self,
         request: &dyn OutboundRequest,
         options: &Options,
     ) -> Result<(RawJson, Revision)> {
-        let (mut repeats, mut refreshed, mut insisted) = (0, false, false);
+        let (mut repeats, mut attempts) = (0, Attempts::default());
         loop {
             let link = self.connection_with_timeout(options).await?;
-            let outcome = link.call(request, options).await;
-            let (error, code) = match outcome {
+            let error = match link.call(request, options).await {
                 Ok(Ok(result)) => {
                     link.take_revision_unverified();
                     return Ok((result, link.revision()));
                 }
-                Ok(Err(error)) => {
-                    let code = error.code;
-                    (ClientError::from_error_response(error, request.method(), link.revision()), code)
-                }
-                Err(CallError::Fatal(error)) => (error, 0),
+                Ok(Err(error)) => ClientError::from_error_response(error, request.method(), link.revision()),
+                Err(CallError::Fatal(error)) => error,
                 Err(CallError::Disconnected { may_have_run, reason: seen }) => {
                     let safe = !may_have_run || options.idempotent || self.is_idempotent(request);
                     if !safe || repeats >= MAX_RETRIES || self.inner.closed.load(Ordering::Acquire) {
@@ -390,31 +381,17 @@ impl Client {
                     continue;
                 }
             };
-            if !link.revision().is_stateless() {
-                return Err(error);
-            }
-            match code {
-                // The list of tools may have changed, and with it what is mirrored in headers.
-                code::HEADER_MISMATCH if !refreshed && request.method() == tools::Call::NAME => {
-                    refreshed = true;
-                    Box::pin(self.refresh_tools()).await?;
-                }
-                // A server that speaks what was spoken may have meant something else.
-                code::UNSUPPORTED_VERSION if !insisted && server_supports(&error, link.revision()) => {
-                    insisted = true
-                }
-                // What was believed of the server may be wrong. It has refused, so nothing was done.
-                _ if link.take_revision_unverified()
-                    && !error.may_have_run()
-                    && !self.inner.shared.settings.pinned =>
-                {
+            match link.era().recover(&link, request, &error, &mut attempts) {
+                Recovery::Fail => return Err(error),
+                Recovery::Resend => {}
+                Recovery::RefreshTools => Box::pin(self.refresh_tools()).await?,
+                Recovery::Renegotiate => {
                     *lock(&self.inner.probe_record) = None;
                     link.abort("the server is asked again which revision it speaks");
-                    if self.connection().await?.revision().is_stateless() {
+                    if self.connection().await?.era() == link.era() {
                         return Err(error);
                     }
                 }
-                _ => return Err(error),
             }
         }
     }
@@ -479,11 +456,6 @@ fn cache_key<M: ClientMethod>(params: &M::Params) -> Option<Option<&str>> {
             .map(|read| Some(read.uri.as_str())),
         _ => None,
     }
-}
-
-/// Whether the server says that it speaks what it has just refused.
-fn server_supports(error: &ClientError, revision: Revision) -> bool {
-    matches!(error.as_rpc_error(), Some(RpcError::UnsupportedVersion { supported, .. }) if supported.contains(revision))
 }
 
 impl std::fmt::Debug for Client {

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use serde_json::Value;
 use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::Tool;
-use tsugite_core::revision::Revision;
 use tsugite_core::session::header::{self, HeaderParams};
 
 use crate::lock::lock;
@@ -24,15 +23,14 @@ struct ToolMetadata {
 }
 
 impl ToolMetadataCache {
-    /// A list has come. On 2026-07-28 a tool whose marks for headers are invalid must not be used over HTTP; it is taken
-    /// out, with a warning.
-    pub(super) fn update(&self, tools: &mut Vec<Tool>, revision: Revision, over_http: bool) {
-        let judged = revision.is_stateless() && over_http;
+    /// Records the tools of a list. With `remove_invalid`, a tool whose `x-mcp-header` marks are invalid is removed from
+    /// the list, with a warning.
+    pub(super) fn update(&self, tools: &mut Vec<Tool>, remove_invalid: bool) {
         let mut known = lock(&self.tools);
         tools.retain(|tool| {
             let headers = match HeaderParams::from_schema(&tool.input_schema) {
                 Ok(headers) => headers,
-                Err(mark) if judged => {
+                Err(mark) if remove_invalid => {
                     tracing::warn!(tool = tool.name, %mark, "a tool with an invalid `x-mcp-header` is left out");
                     known.remove(&tool.name);
                     return false;

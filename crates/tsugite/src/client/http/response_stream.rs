@@ -28,8 +28,8 @@ pub(super) enum StreamEnd {
 }
 
 impl StreamableHttp {
-    /// Reads the events of a call until its answer has come. Up to 2025-11-25 a stream that ends before is taken up
-    /// again where it broke; on 2026-07-28 it cannot be.
+    /// Reads the events of a call until its answer has come. A stream that ends before is resumed where it broke, if its
+    /// era allows that.
     pub(super) async fn read_event_stream(
         &self,
         link: &Arc<ClientConnection>,
@@ -44,13 +44,8 @@ impl StreamableHttp {
             let StreamEnd::Ended { received_events: heard, reason: seen } = end else {
                 return await_response(waiting).await;
             };
-            if link.revision().is_stateless() {
-                return Err(CallError::disconnected(format!("{seen} before the answer came")));
-            }
-            if events.last_event_id().is_none() {
-                return Err(CallError::disconnected(format!(
-                    "{seen} before the answer came, and cannot be taken up again"
-                )));
+            if let Err(why) = link.era().check_resumable(&events) {
+                return Err(CallError::disconnected(format!("{seen} {why}")));
             }
             in_vain = if heard { 0 } else { in_vain + 1 };
             if in_vain > MAX_EMPTY_RESUMES {
