@@ -22,6 +22,7 @@ use tsugite_core::revision::{
 };
 use tsugite_core::session::InboundRequests;
 
+use super::call_error::CallError;
 use super::client_error::{ClientError, ErrorKind};
 use super::client_handler::{self, Change};
 use super::client_settings::Direction;
@@ -80,53 +81,6 @@ pub(super) struct NegotiatedSession {
 pub(super) struct InboundRequestTable {
     pub(super) inbound: InboundRequests,
     pub(super) tasks: HashMap<Id<'static>, AbortHandle>,
-}
-
-/// Why a call has no answer.
-pub(super) enum CallError {
-    /// Trying again would not help.
-    Fatal(ClientError),
-    /// The connection, or the session, is gone.
-    Disconnected { may_have_run: bool, reason: String },
-}
-
-impl CallError {
-    pub(super) fn disconnected(seen: impl Into<String>) -> Self {
-        CallError::Disconnected { may_have_run: true, reason: seen.into() }
-    }
-
-    pub(super) fn not_sent(seen: impl Into<String>) -> Self {
-        CallError::Disconnected { may_have_run: false, reason: seen.into() }
-    }
-}
-
-impl From<ClientError> for CallError {
-    fn from(error: ClientError) -> Self {
-        CallError::Fatal(error)
-    }
-}
-
-impl From<ErrorKind> for CallError {
-    fn from(kind: ErrorKind) -> Self {
-        CallError::Fatal(kind.into())
-    }
-}
-
-impl From<UnsupportedByRevisionError> for CallError {
-    fn from(unsayable: UnsupportedByRevisionError) -> Self {
-        CallError::Fatal(unsayable.into())
-    }
-}
-
-impl From<CallError> for ClientError {
-    fn from(trouble: CallError) -> Self {
-        match trouble {
-            CallError::Fatal(error) => error,
-            CallError::Disconnected { may_have_run, reason: seen } => {
-                ErrorKind::ConnectionLost { may_have_run, reason: seen }.into()
-            }
-        }
-    }
 }
 
 /// A request that can be written for whoever listens.

@@ -22,6 +22,7 @@
 mod builder;
 mod cache;
 mod call;
+mod call_error;
 mod client_error;
 mod client_handler;
 mod client_settings;
@@ -74,9 +75,10 @@ pub use subscription::{ChangeFilter, Subscription};
 pub use tsugite_core::session::probe::{ProbeRecord, TransportKind};
 
 use call::TypedRequest;
+use call_error::CallError;
 use client_handler::ClientHandlers;
 use client_state::ClientState;
-use connection::{CallError, ClientConnection, OutboundRequest};
+use connection::{ClientConnection, OutboundRequest};
 use era::{Attempts, Era, Recovery};
 use http::HttpConfig;
 use options::Options;

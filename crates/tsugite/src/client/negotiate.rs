@@ -15,9 +15,10 @@ use tsugite_core::session::probe::{
 
 use super::ConnectTarget;
 use super::call::TypedRequest;
+use super::call_error::CallError;
 use super::client_error::{ClientError, ConnectStep, ErrorKind, Result, truncate};
 use super::client_state::ClientState;
-use super::connection::{CallError, ClientConnection, OutboundRequest};
+use super::connection::{ClientConnection, OutboundRequest};
 use super::era::Era;
 use super::http;
 use super::options::Options;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tsugite_core::jsonrpc::{ErrorObject, LineReader, RawJson};
 
+use super::call_error::CallError;
 use super::client_error::{ClientError, ConnectStep, ErrorKind};
 use super::client_settings::Direction;
 use super::client_state::ClientState;
-use super::connection::{CallError, ClientConnection};
+use super::connection::ClientConnection;
 use super::http::{HttpSse, StreamableHttp};
 use super::pending_calls::{CallOutcome, PendingCall};
 use crate::server::connection::ServerConnection as ServerLink;

@@ -39,9 +39,10 @@ pub(super) use http_sse::HttpSse;
 pub(super) use probe::{open, start_standalone_stream};
 pub(super) use tls::Tls;
 
+use super::call_error::CallError;
 use super::client_error::{ClientError, ErrorKind, truncate};
 use super::client_settings::Direction;
-use super::connection::{CallError, ClientConnection};
+use super::connection::ClientConnection;
 use super::era::Era;
 use super::pending_calls::PendingCall;
 use super::transport::{self, EncodedRequest, ServerReply};

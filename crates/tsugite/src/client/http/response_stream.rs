@@ -10,8 +10,9 @@ use tsugite_core::sse::{EventTooLongError, SseReader};
 
 use super::http_endpoint::{ResponseReader, stream_headers};
 use super::{StreamableHttp, await_response};
+use crate::client::call_error::CallError;
 use crate::client::client_error::ErrorKind;
-use crate::client::connection::{CallError, ClientConnection};
+use crate::client::connection::ClientConnection;
 use crate::client::pending_calls::PendingCall;
 use crate::client::transport::ServerReply;
 
