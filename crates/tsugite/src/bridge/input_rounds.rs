@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::{OrderedMap, ResultType};
+use tsugite_core::protocol::OrderedMap;
+use tsugite_core::protocol::mrtr::{InputResponses, RawInputRequest, RawInputRequired, set_input_responses};
 use tsugite_core::revision::{
     Revision, RpcError, UnsupportedByRevisionError, translate_raw_input_response, translate_raw_params,
 };
@@ -15,21 +15,6 @@ use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::ask::send_raw_request;
 use crate::server::layer::RequestParts;
 use crate::server::random_id;
-
-/// A result that asks.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct InputRequiredResult {
-    input_requests: Option<OrderedMap<RawInputRequest>>,
-    request_state: Option<RawJson>,
-}
-
-/// What is asked in a result.
-#[derive(Deserialize)]
-struct RawInputRequest {
-    method: String,
-    params: Option<RawJson>,
-}
 
 /// Sends a request on until there is an answer that asks nothing.
 pub(super) async fn send_with_inputs(
@@ -53,7 +38,7 @@ pub(super) async fn send_with_inputs(
 async fn continue_rounds(
     far: &Arc<Upstream>,
     method: &str,
-    (params, mut asks, mut from): (&RawJson, InputRequiredResult, Revision),
+    (params, mut asks, mut from): (&RawJson, RawInputRequired, Revision),
     session: &BridgeSession,
     job: &RequestParts,
     flight: &Arc<InFlightCall>,
@@ -66,24 +51,22 @@ async fn continue_rounds(
         said = from;
         let mut next: OrderedMap<RawJson> =
             params.read().map_err(|error| RpcError::invalid_params(&error))?;
-        match asks.input_requests {
-            Some(questions) => {
-                let mut answers = OrderedMap::new();
-                for (key, question) in questions {
-                    answers.insert(key, request_input(job, flight, &question, from).await?);
+        let answers = match asks.input_requests {
+            Some(requests) => {
+                let mut answers = InputResponses::new();
+                for (key, request) in requests {
+                    answers.insert(key, request_input(job, flight, &request, from).await?);
                 }
-                next.insert("inputResponses", RawJson::from_value(&answers).map_err(|_| RpcError::Internal)?);
+                Some(answers)
             }
-            // "Come back": the server wants nothing but its state, and some time.
+            // The server asks for nothing: it wants its state back, after a while.
             None => {
-                next.remove("inputResponses");
                 tokio::time::sleep(INITIAL_RETRY_DELAY * 2_u32.pow((round - 1).min(5))).await;
+                None
             }
-        }
-        match asks.request_state {
-            Some(state) => drop(next.insert("requestState", state)),
-            None => drop(next.remove("requestState")),
-        }
+        };
+        set_input_responses(&mut next, answers.as_ref(), asks.request_state)
+            .map_err(|_| RpcError::Internal)?;
         params = RawJson::from_value(&next).map_err(|_| RpcError::Internal)?;
         let request = ForwardedRequest::new(method, &params, said).log_level(session.log_level());
         let (result, now) = far.send(request, flight).await?;
@@ -99,14 +82,9 @@ async fn continue_rounds(
     )))
 }
 
-/// What a result asks.
-fn input_required(result: &RawJson, from: Revision) -> Option<InputRequiredResult> {
-    // Most ask nothing, and need not be read for it.
-    if !from.is_stateless() || !result.text().contains(ResultType::InputRequired.as_str()) {
-        return None;
-    }
-    let kind = ResultType::from_result(Raw::from(result)).ok()?;
-    result.read::<InputRequiredResult>().ok().filter(|_| kind == ResultType::InputRequired)
+/// The input a result asks for.
+fn input_required(result: &RawJson, from: Revision) -> Option<RawInputRequired> {
+    if from.is_stateless() { RawInputRequired::from_result(result) } else { None }
 }
 
 /// Asks the client on the stream of its call.

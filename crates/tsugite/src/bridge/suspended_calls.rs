@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::jsonrpc::{JsonError, Raw, RawJson};
 use tsugite_core::protocol::elicitation::Create;
 use tsugite_core::protocol::logging::SetLevel;
+use tsugite_core::protocol::mrtr::{self, InputResponses, REQUEST_STATE, RawInputRequest, RawInputRequired};
 use tsugite_core::protocol::sampling::CreateMessage;
-use tsugite_core::protocol::{ClientCapabilities, Method, OrderedMap, ResultType, roots};
+use tsugite_core::protocol::{ClientCapabilities, Method, roots};
 use tsugite_core::revision::{
     Revision, Revisions, RpcError, translate_raw_input_response, translate_raw_params,
 };
@@ -61,7 +61,15 @@ struct PendingInputRequest {
     from: Revision,
 }
 
-/// A call, as whoever waits for it holds it. Dropping it tells the server to stop.
+impl PendingInputRequest {
+    /// The request under its key, as the client's result holds it.
+    fn to_raw(&self) -> (String, RawInputRequest) {
+        let request = RawInputRequest { method: self.method.clone(), params: Some(self.params.clone()) };
+        (self.key.clone(), request)
+    }
+}
+
+/// A call that is under way at the server. Dropping it cancels it there.
 pub(super) struct SuspendedCall {
     call: Arc<SuspendableCall>,
     in_flight: Arc<InFlightCall>,
@@ -235,7 +243,7 @@ impl SuspendableCall {
     }
 
     /// The client has come back.
-    fn resolve_inputs(&self, answers: &OrderedMap<RawJson>) {
+    fn resolve_inputs(&self, answers: &InputResponses) {
         let answered: Vec<_> = {
             let mut state = lock(&self.state);
             let (answered, open) =
@@ -253,28 +261,12 @@ impl SuspendableCall {
         }
     }
 
-    /// What is asked, as a result.
+    /// The pending requests as a result that asks for input.
     fn input_required_result(&self, state: String) -> Result<RawJson, RpcError> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct InputRequiredBody<'a> {
-            result_type: &'static str,
-            input_requests: OrderedMap<InputRequestBody<'a>>,
-            request_state: String,
-        }
-        #[derive(Serialize)]
-        struct InputRequestBody<'a> {
-            method: &'a str,
-            params: &'a RawJson,
-        }
-        let open = lock(&self.state);
-        let asked = open.input_requests.iter().map(|question| {
-            let asked = InputRequestBody { method: &question.method, params: &question.params };
-            (question.key.clone(), asked)
-        });
-        let (result_type, input_requests) = (ResultType::InputRequired.as_str(), asked.collect());
-        RawJson::from_value(&InputRequiredBody { result_type, input_requests, request_state: state })
-            .map_err(|_| RpcError::Internal)
+        let requests = lock(&self.state).input_requests.iter().map(PendingInputRequest::to_raw).collect();
+        let request_state = RawJson::from_value(&state).map_err(|_| RpcError::Internal)?;
+        let result = RawInputRequired { input_requests: Some(requests), request_state: Some(request_state) };
+        result.to_result().map_err(|_| RpcError::Internal)
     }
 }
 
@@ -354,8 +346,8 @@ pub(super) fn resume(
     let Some(state) = peek.request_state().filter(|_| upstream_pool::allows_input_requests(method)) else {
         return Ok(Continuation::None);
     };
-    let bad = |text: &str| RpcError::InvalidParams(format!("Invalid params: {text}").into());
-    let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
+    let invalid = |error| RpcError::invalid_params(&error);
+    let state = mrtr::read_request_state(state).map_err(invalid)?;
     let config = &job.connection.config;
     let who = job.caller.principal.as_ref();
     // The server may be a bridge too, and its states look like ours.
@@ -364,16 +356,11 @@ pub(super) fn resume(
         Err(refusal) => return Ok(Continuation::ForeignState(refusal)),
     };
     // What is wrong with the request is found out while the call still waits.
-    let answers = match peek.input_responses() {
-        Some(answers) if !answers.is_null() => {
-            answers.read_object().map_err(|error| bad(&format!("`inputResponses`: {error}")))?
-        }
-        _ => OrderedMap::new(),
-    };
+    let answers = mrtr::read_input_responses(peek.input_responses()).map_err(invalid)?;
     let place = reply_target(job)?;
     let Some(parked) = std::str::from_utf8(&name).ok().and_then(|name| relay.suspended.take(name)) else {
-        let over = "the call this `requestState` belongs to is over; call again without it";
-        return Ok(Continuation::ForeignState(bad(over)));
+        let over = format!("the call this `{REQUEST_STATE}` belongs to is over; call again without it");
+        return Ok(Continuation::ForeignState(invalid(JsonError::new(over))));
     };
     parked.in_flight.reattach(place);
     parked.call.resolve_inputs(&answers);

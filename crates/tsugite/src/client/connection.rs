@@ -17,9 +17,7 @@ use tsugite_core::protocol::progress::Progress;
 use tsugite_core::protocol::{
     Implementation, Meta, NotificationMethod, ServerCapabilities, elicitation, prompts, resources, tools,
 };
-use tsugite_core::revision::{
-    Revision, Translate, UnsupportedByRevisionError, read_notification, write_notification,
-};
+use tsugite_core::revision::{Revision, Translate, read_notification, write_notification};
 use tsugite_core::session::InboundRequests;
 
 use super::call_error::CallError;

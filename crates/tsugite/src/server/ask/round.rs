@@ -9,7 +9,7 @@ use std::task::{self, Poll, Waker};
 
 use indexmap::IndexMap;
 use tsugite_core::jsonrpc::RawJson;
-use tsugite_core::protocol::mrtr::{InputRequest, InputRequests};
+use tsugite_core::protocol::mrtr::{INPUT_RESPONSES, InputRequest, InputRequests};
 use tsugite_core::revision::RpcError;
 
 use super::AskError;
@@ -128,7 +128,7 @@ impl Round {
     pub(super) async fn fail_invalid_answer<T>(&self, context: &Context, key: &str, text: &str) -> T {
         let key: String = key.chars().take(60).collect();
         let refusal =
-            RpcError::InvalidParams(format!("Invalid params: `inputResponses` {key:?}: {text}").into());
+            RpcError::InvalidParams(format!("Invalid params: `{INPUT_RESPONSES}` {key:?}: {text}").into());
         self.lock().error = Some(refusal);
         context.wake_driver();
         std::future::pending().await
