@@ -5,16 +5,24 @@ use super::mrtr::{InputResponses, MaybeInputRequired};
 use super::pagination::PageParams;
 use super::result::complete;
 use super::wire::{has_meta, method, notification, wire};
-use super::{ContentBlock, Icon, Meta, NoParams, OrderedMap, Role};
+use super::{CacheSubject, ContentBlock, Icon, Meta, NoParams, OrderedMap, Role};
 
 method! {
     /// Which prompts there are.
-    List = "prompts/list", PageParams => ListResult
+    List = "prompts/list", PageParams => ListResult {
+        fn cache_subject(params: &PageParams) -> Option<CacheSubject<'_>> {
+            Some(CacheSubject::Page(params.cursor.as_deref()))
+        }
+    }
 }
 
 method! {
     /// A prompt, filled in.
-    Get = "prompts/get", GetParams => MaybeInputRequired<GetResult>
+    Get = "prompts/get", GetParams => MaybeInputRequired<GetResult> {
+        fn subject(params: &GetParams) -> Option<&str> {
+            Some(&params.name)
+        }
+    }
 }
 
 notification! {
