@@ -26,7 +26,7 @@ use super::target::Target;
 use super::upstream::{InFlightCall, ReplyTarget, Upstream, unsupported_error};
 use super::upstream_pool::{self, UpstreamPool};
 use super::{BridgeSettings, initialize, input_rounds, listen, name_mapping};
-use crate::client::forwarded_request::ForwardedRequest;
+use crate::client::forwarded_request::{ForwardedRequest, ScannedRequest};
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
 use crate::server::layer::{
@@ -188,7 +188,7 @@ impl Forwarder {
             }
         }
         let request = match &params {
-            Cow::Borrowed(_) => ForwardedRequest::from_parsed(method, job),
+            Cow::Borrowed(_) => ForwardedRequest::from_scanned(method, scanned_request(job)),
             Cow::Owned(params) => ForwardedRequest::new(method, params, job.revision),
         };
         let flight = InFlightCall::new(job.revision, reply_target(job)?);
@@ -259,6 +259,17 @@ impl Forwarder {
         }
         let parked = suspended_calls::start(lent, method, params.into_owned(), job, place)?;
         suspended_calls::wait_or_suspend(self, parked, method, job).await
+    }
+}
+
+/// The request of a client as it was scanned when it was received.
+fn scanned_request(job: &RequestParts) -> ScannedRequest<'_> {
+    ScannedRequest {
+        params: &job.params,
+        from: job.revision,
+        name: job.name.as_deref(),
+        meta_presence: job.sender_meta,
+        wants_progress: job.progress_token.is_some(),
     }
 }
 

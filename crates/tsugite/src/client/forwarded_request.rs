@@ -16,11 +16,21 @@ use super::client_error::{ClientError, Result};
 use super::connection::{ClientConnection, OutboundRequest};
 use super::era::Era;
 use super::options::Options;
-use crate::server::layer::RequestParts;
 
 /// Told the id of each attempt before it leaves.
 pub(crate) trait RequestIdObserver: Send + Sync {
     fn on_request_id(&self, id: i64);
+}
+
+/// A received request, with the parts of its params that were found when it was scanned.
+pub(crate) struct ScannedRequest<'a> {
+    pub(crate) params: &'a RawJson,
+    /// The revision it is written in.
+    pub(crate) from: Revision,
+    /// The tool, prompt, resource or task it is about.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) meta_presence: ClientMetaPresence,
+    pub(crate) wants_progress: bool,
 }
 
 /// A request of a client that speaks `from`.
@@ -54,12 +64,11 @@ impl<'a> ForwardedRequest<'a> {
         Self { method, params, from, name, sender: ForwardedSender::new(meta_state), wants_progress }
     }
 
-    /// A request as it came, which was looked at already.
-    pub(crate) fn from_parsed(method: &'a str, job: &'a RequestParts) -> Self {
-        let RequestParts { params, revision: from, name, sender_meta: stamp, progress_token: token, .. } =
-            job;
-        let (name, wants_progress) = (name.as_deref().map(Cow::Borrowed), token.is_some());
-        Self { method, params, from: *from, name, sender: ForwardedSender::new(*stamp), wants_progress }
+    /// A request whose params were scanned when it was received.
+    pub(crate) fn from_scanned(method: &'a str, request: ScannedRequest<'a>) -> Self {
+        let ScannedRequest { params, from, name, meta_presence, wants_progress } = request;
+        let name = name.map(Cow::Borrowed);
+        Self { method, params, from, name, sender: ForwardedSender::new(meta_presence), wants_progress }
     }
 
     /// Over a connection that carries the requests of others too.
