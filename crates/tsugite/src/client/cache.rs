@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::{Method, prompts, resources, tools};
+use tsugite_core::protocol::{CacheSubject, Method, prompts, resources, tools};
 
 use super::client_handler::Change;
 use crate::lock::lock;
@@ -41,8 +41,14 @@ struct CacheEntries {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct CacheKey {
     method: &'static str,
-    /// A cursor, or an URI.
+    /// A cursor or a URI.
     subject: Option<String>,
+}
+
+impl CacheKey {
+    fn new(method: &'static str, subject: CacheSubject<'_>) -> Self {
+        Self { method, subject: subject.as_str().map(str::to_owned) }
+    }
 }
 
 struct CacheEntry {
@@ -61,8 +67,8 @@ impl Cache {
     }
 
     /// What may be used instead of asking.
-    pub(super) fn get(&self, method: &'static str, subject: Option<&str>) -> Option<RawJson> {
-        let key = CacheKey { method, subject: subject.map(str::to_owned) };
+    pub(super) fn get(&self, method: &'static str, subject: CacheSubject<'_>) -> Option<RawJson> {
+        let key = CacheKey::new(method, subject);
         let mut kept = lock(&self.entries);
         let entry = kept.results.get(&key)?;
         if entry.expires_at > Instant::now() {
@@ -76,7 +82,7 @@ impl Cache {
     pub(super) fn insert(
         &self,
         method: &'static str,
-        subject: Option<&str>,
+        subject: CacheSubject<'_>,
         result: &RawJson,
         asked: CacheGeneration,
     ) {
@@ -102,7 +108,7 @@ impl Cache {
             kept.results.clear();
             kept.bytes = 0;
         }
-        let key = CacheKey { method, subject: subject.map(str::to_owned) };
+        let key = CacheKey::new(method, subject);
         kept.remove(&key);
         kept.bytes += size;
         kept.results.insert(key, CacheEntry { result: result.clone(), expires_at: now + ttl });
@@ -155,6 +161,8 @@ const MAX_TTL_MS: f64 = 86_400_000.0;
 mod tests {
     use super::*;
 
+    const FIRST: CacheSubject<'static> = CacheSubject::Page(None);
+
     fn result(ttl: u64) -> RawJson {
         RawJson::parse(format!(r#"{{"tools":[],"ttlMs":{ttl},"cacheScope":"private"}}"#)).unwrap()
     }
@@ -162,19 +170,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_result_is_used_until_its_time_is_over() {
         let cache = Cache::default();
-        cache.insert(tools::List::NAME, None, &result(1000), cache.generation());
-        assert!(cache.get(tools::List::NAME, None).is_some());
-        assert!(cache.get(tools::List::NAME, Some("page2")).is_none());
+        cache.insert(tools::List::NAME, FIRST, &result(1000), cache.generation());
+        assert!(cache.get(tools::List::NAME, FIRST).is_some());
+        assert!(cache.get(tools::List::NAME, CacheSubject::Page(Some("page2"))).is_none());
         tokio::time::advance(Duration::from_millis(1000)).await;
-        assert!(cache.get(tools::List::NAME, None).is_none());
+        assert!(cache.get(tools::List::NAME, FIRST).is_none());
     }
 
     #[tokio::test]
     async fn what_has_no_time_is_not_kept() {
         let cache = Cache::default();
         for result in [result(0), RawJson::empty_object()] {
-            cache.insert(tools::List::NAME, None, &result, cache.generation());
-            assert!(cache.get(tools::List::NAME, None).is_none());
+            cache.insert(tools::List::NAME, FIRST, &result, cache.generation());
+            assert!(cache.get(tools::List::NAME, FIRST).is_none());
         }
     }
 
@@ -182,14 +190,14 @@ mod tests {
     async fn a_change_forgets_what_depends_on_it_and_nothing_else() {
         let cache = Cache::default();
         let now = cache.generation();
-        cache.insert(tools::List::NAME, None, &result(9000), now);
-        cache.insert(resources::Read::NAME, Some("a:1"), &result(9000), now);
-        cache.insert(resources::Read::NAME, Some("a:2"), &result(9000), now);
+        cache.insert(tools::List::NAME, FIRST, &result(9000), now);
+        cache.insert(resources::Read::NAME, CacheSubject::Resource("a:1"), &result(9000), now);
+        cache.insert(resources::Read::NAME, CacheSubject::Resource("a:2"), &result(9000), now);
         cache.invalidate(&Change::Resource { uri: "a:1".to_owned() });
-        assert!(cache.get(resources::Read::NAME, Some("a:1")).is_none());
-        assert!(cache.get(resources::Read::NAME, Some("a:2")).is_some());
+        assert!(cache.get(resources::Read::NAME, CacheSubject::Resource("a:1")).is_none());
+        assert!(cache.get(resources::Read::NAME, CacheSubject::Resource("a:2")).is_some());
         cache.invalidate(&Change::Tools);
-        assert!(cache.get(tools::List::NAME, None).is_none());
+        assert!(cache.get(tools::List::NAME, FIRST).is_none());
     }
 
     #[tokio::test]
@@ -197,8 +205,8 @@ mod tests {
         let cache = Cache::default();
         let asked = cache.generation();
         cache.invalidate(&Change::Tools);
-        cache.insert(tools::List::NAME, None, &result(9000), asked);
-        assert!(cache.get(tools::List::NAME, None).is_none());
+        cache.insert(tools::List::NAME, FIRST, &result(9000), asked);
+        assert!(cache.get(tools::List::NAME, FIRST).is_none());
     }
 
     #[tokio::test]
@@ -207,7 +215,7 @@ mod tests {
         for number in 0..MAX_ENTRIES * 3 {
             cache.insert(
                 resources::Read::NAME,
-                Some(&format!("a:{number}")),
+                CacheSubject::Resource(&format!("a:{number}")),
                 &result(9000),
                 cache.generation(),
             );
@@ -215,7 +223,7 @@ mod tests {
         assert!(lock(&cache.entries).results.len() <= MAX_ENTRIES);
         let large =
             RawJson::from_value(&serde_json::json!({"ttlMs": 9000, "x": "y".repeat(MAX_BYTES / 2)})).unwrap();
-        cache.insert(tools::List::NAME, None, &large, cache.generation());
-        assert!(cache.get(tools::List::NAME, None).is_none());
+        cache.insert(tools::List::NAME, FIRST, &large, cache.generation());
+        assert!(cache.get(tools::List::NAME, FIRST).is_none());
     }
 }

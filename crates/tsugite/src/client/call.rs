@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequired, InputResponses, MaybeInputRequired};
 use tsugite_core::protocol::progress::ProgressParams;
-use tsugite_core::protocol::{HasMeta, Meta, Method, Output, prompts, resources, tasks, tools};
+use tsugite_core::protocol::{HasMeta, Meta, Method, Output, prompts, resources, tools};
 use tsugite_core::revision::{
     InferResultType, Translate, read_result, write_request, write_request_with_meta,
 };
@@ -317,7 +317,7 @@ impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
     }
 
     fn name(&self) -> Option<&str> {
-        mcp_name::<M>(self.params)
+        M::subject(self.params)
     }
 
     fn encode(
@@ -337,24 +337,13 @@ impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
     }
 
     fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
-        let any: &dyn std::any::Any = self.params;
-        match any.downcast_ref::<tools::CallParams>() {
+        match M::tool_call(self.params) {
             Some(call) if link.era().mirrors_headers() => {
                 link.shared.tools.param_headers(&call.name, call.arguments.as_ref().map(RawJson::text))
             }
             _ => Vec::new(),
         }
     }
-}
-
-/// What a request is about: a name, an URI, a task; or where a list goes on.
-pub(super) fn mcp_name<M: ClientMethod>(params: &M::Params) -> Option<&str> {
-    let any: &dyn std::any::Any = params;
-    None.or_else(|| any.downcast_ref::<tools::CallParams>().map(|params| &*params.name))
-        .or_else(|| any.downcast_ref::<prompts::GetParams>().map(|params| &*params.name))
-        .or_else(|| any.downcast_ref::<resources::ReadParams>().map(|params| &*params.uri))
-        .or_else(|| any.downcast_ref::<tasks::TaskParams>().map(|params| &*params.task_id))
-        .or_else(|| any.downcast_ref::<tasks::UpdateParams>().map(|params| &*params.task_id))
 }
 
 /// Reads an answer as what the method gives.

@@ -49,7 +49,6 @@ mod tool_metadata;
 mod transport;
 pub(crate) mod upstream_observer;
 
-use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -57,8 +56,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
-use tsugite_core::protocol::pagination::PageParams;
-use tsugite_core::protocol::{Implementation, Method, ServerCapabilities, prompts, resources, tasks, tools};
+use tsugite_core::protocol::{Implementation, Method, ServerCapabilities, tasks, tools};
 use tsugite_core::revision::{Revision, RpcError};
 
 pub use crate::transport::child::{Command, Stderr};
@@ -323,8 +321,8 @@ impl Client {
         options: &Options,
     ) -> Result<M::Output> {
         let shared = &self.inner.shared;
-        // What a header of its own says of a call may be who calls.
-        let cached = cache_key::<M>(params).filter(|_| options.headers.is_empty());
+        // A header set for one call may say who calls, so its result is not for others.
+        let cached = M::cache_subject(params).filter(|_| options.headers.is_empty());
         self.live_connection()?;
         if let (Some(key), Caching::Use) = (cached, options.caching)
             && self.last_connection().is_some_and(|link| link.era().caches_results())
@@ -344,9 +342,8 @@ impl Client {
 
     fn decode_result<M: ClientMethod>(&self, result: &RawJson, revision: Revision) -> Result<M::Output> {
         let mut output = call::decode_result::<M>(result, revision)?;
-        let any: &mut dyn Any = &mut output;
-        if let Some(list) = any.downcast_mut::<tools::ListResult>() {
-            self.record_tools(&mut list.tools, revision);
+        if let Some(tools) = M::listed_tools(&mut output) {
+            self.record_tools(tools, revision);
         }
         Ok(output)
     }
@@ -442,21 +439,6 @@ impl Client {
         // The server need not say when it is done: then trying tells.
         let _ = tokio::time::timeout(limit, link.wait_for_elicitations(&ids)).await;
         Ok(true)
-    }
-}
-
-/// Under what a result is remembered; `None` if it is not.
-fn cache_key<M: ClientMethod>(params: &M::Params) -> Option<Option<&str>> {
-    let any: &dyn Any = params;
-    match M::NAME {
-        tools::List::NAME | prompts::List::NAME | resources::List::NAME | resources::ListTemplates::NAME => {
-            any.downcast_ref::<PageParams>().map(|page| page.cursor.as_deref())
-        }
-        resources::Read::NAME => any
-            .downcast_ref::<resources::ReadParams>()
-            .filter(|read| read.input_responses.is_none() && read.request_state.is_none())
-            .map(|read| Some(read.uri.as_str())),
-        _ => None,
     }
 }
 
