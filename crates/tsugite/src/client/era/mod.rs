@@ -13,6 +13,7 @@ mod stateless;
 
 use std::sync::Arc;
 
+pub(super) use crate::era::Era;
 pub(super) use stateless::SENDER_KEYS;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::{Id, RawJson, Request};
@@ -27,21 +28,6 @@ use super::forwarded_request::ForwardedSender;
 use super::options::Options;
 use super::pending_calls::PendingCall;
 use super::subscription::{ChangeFilter, Subscription};
-
-/// The rules a connection follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Era {
-    /// `initialize`, sessions and requests of the server.
-    Handshake,
-    /// No handshake; each request stands alone.
-    Stateless,
-}
-
-impl From<Revision> for Era {
-    fn from(revision: Revision) -> Self {
-        if revision.is_stateless() { Era::Stateless } else { Era::Handshake }
-    }
-}
 
 impl Era {
     /// The `_meta` entries of every request: who sends it and what the sender can do.
