@@ -20,10 +20,11 @@ use tsugite_core::revision::{Revision, RpcError, read_params, translate_raw_resu
 use tsugite_core::session::RequestMeta;
 
 use super::bridge_session::BridgeSession;
+use super::in_flight::{InFlightCall, ReplyTarget};
 use super::join_all::join_all;
 use super::suspended_calls::{self, Continuation, SuspendedCalls};
 use super::target::Target;
-use super::upstream::{InFlightCall, ReplyTarget, Upstream, unsupported_error};
+use super::upstream::{Upstream, unsupported_error};
 use super::upstream_pool::{self, UpstreamPool};
 use super::{BridgeSettings, initialize, input_rounds, listen, name_mapping};
 use crate::client::forwarded_request::{ForwardedRequest, ScannedRequest};

@@ -13,7 +13,8 @@ use tsugite_core::revision::{
 
 use super::bridge_session::BridgeSession;
 use super::forward::{Forwarder, reply_target};
-use super::upstream::{ClientIdentity, InFlightCall, Upstream, unsupported_error};
+use super::in_flight::InFlightCall;
+use super::upstream::{ClientIdentity, Upstream, unsupported_error};
 use super::upstream_pool;
 use crate::client::Client;
 use crate::client::forwarded_request::ForwardedRequest;

@@ -10,7 +10,8 @@ use tsugite_core::revision::{
 };
 
 use super::bridge_session::BridgeSession;
-use super::upstream::{InFlightCall, Upstream, unsupported_error};
+use super::in_flight::InFlightCall;
+use super::upstream::{Upstream, unsupported_error};
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::ask::send_raw_request;
 use crate::server::layer::RequestParts;

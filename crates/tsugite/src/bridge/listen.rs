@@ -10,8 +10,9 @@ use tsugite_core::protocol::{
 use tsugite_core::revision::{Revision, RpcError, read_params, write_notification};
 
 use super::forward::Forwarder;
+use super::in_flight::{InFlightCall, ReplyTarget};
 use super::join_all::join_all;
-use super::upstream::{InFlightCall, ReplyTarget, Upstream};
+use super::upstream::Upstream;
 use super::upstream_events::set_subscription_id;
 use super::upstream_pool::UpstreamLease;
 use super::{name_mapping, upstream_pool};

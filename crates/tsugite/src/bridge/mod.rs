@@ -22,11 +22,13 @@
 
 mod bridge_session;
 mod forward;
+mod in_flight;
 mod initialize;
 mod input_rounds;
 mod join_all;
 mod listen;
 mod name_mapping;
+mod reconnect;
 mod session_state;
 mod suspended_calls;
 mod target;

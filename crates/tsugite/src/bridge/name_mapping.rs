@@ -9,9 +9,10 @@ use tsugite_core::protocol::{Method, NotificationMethod, OrderedMap, completion,
 use tsugite_core::revision::{Revision, Revisions, RpcError, translate_raw_result};
 
 use super::forward::{reply_target, translate_result};
+use super::in_flight::InFlightCall;
 use super::join_all::join_all;
 use super::target::Target;
-use super::upstream::{InFlightCall, Upstream, unsupported_error};
+use super::upstream::{Upstream, unsupported_error};
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::ListKind;
 use crate::server::layer::RequestParts;

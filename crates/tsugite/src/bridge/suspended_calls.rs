@@ -25,7 +25,8 @@ use tsugite_core::revision::{
 use tsugite_core::session::RequestMeta;
 
 use super::forward::{Forwarder, reply_target, translate_result};
-use super::upstream::{InFlightCall, ReplyTarget, unsupported_error};
+use super::in_flight::{InFlightCall, ReplyTarget};
+use super::upstream::unsupported_error;
 use super::upstream_pool::{self, UpstreamLease};
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::client::upstream_observer::RequestResult;

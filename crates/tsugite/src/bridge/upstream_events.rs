@@ -12,7 +12,8 @@ use tsugite_core::revision::{
     translate_raw_params,
 };
 
-use super::upstream::{Downstream, InFlightCall, ReplyTarget, Upstream, unsupported_error};
+use super::in_flight::{InFlightCall, ReplyTarget};
+use super::upstream::{Downstream, Upstream, unsupported_error};
 use super::{name_mapping, session_state};
 use crate::client::upstream_observer::{BoxFuture, RequestResult, UpstreamObserver};
 use crate::lock::lock;
@@ -49,7 +50,7 @@ impl UpstreamObserver for UpstreamEvents {
             // A client without a session must not hold up the others; what it does not read is not kept for it.
             return None;
         }
-        let outbox = far.full_queue()?;
+        let outbox = far.in_flight.full_queue()?;
         Some(Box::pin(async move { outbox.wait_for_capacity().await }))
     }
 
@@ -93,7 +94,7 @@ struct UpstreamNotification<'a> {
 impl UpstreamNotification<'_> {
     /// Progress goes to whoever asked, under that one's token.
     fn forward_progress(&self, call: Option<i64>) {
-        let Some(flight) = self.upstream.in_flight(call) else { return };
+        let Some(flight) = self.upstream.in_flight.get(call) else { return };
         let Some(place) = flight.progress_target(self.from, self.params) else { return };
         if let Some(params) = with_progress_token(&place, self.params) {
             self.push_to_request(&place.outbox, flight.revision, Raw::from(&params));
@@ -108,7 +109,7 @@ impl UpstreamNotification<'_> {
         }
         // Where it is not said whose they are, they are nobody's unless there is but one request: a call that is parked
         // counts, though nobody hears it.
-        let flight = self.upstream.in_flight(call).or_else(|| self.upstream.only_in_flight(|_| true));
+        let flight = self.upstream.in_flight.get(call).or_else(|| self.upstream.in_flight.only(|_| true));
         match &self.upstream.downstream {
             Downstream::Session(link, revision) => match flight.and_then(|flight| flight.reply_target()) {
                 Some(place) => self.push_to_request(&place.outbox, *revision, self.params),
@@ -136,9 +137,9 @@ impl UpstreamNotification<'_> {
             Downstream::Stateless if self.is_change() && !self.from.is_stateless() => None,
             // What nobody knows, and does not say to which request it belongs, belongs to the only one there is.
             Downstream::Stateless if !self.is_change() => {
-                self.upstream.in_flight(call).or_else(|| self.upstream.only_in_flight(|_| true))
+                self.upstream.in_flight.get(call).or_else(|| self.upstream.in_flight.only(|_| true))
             }
-            _ => self.upstream.in_flight(call),
+            _ => self.upstream.in_flight.get(call),
         };
         if let Some(flight) = flight
             && let Some(place) = flight.reply_target()
@@ -306,7 +307,7 @@ async fn forward_request(
         // Only calls that may be asked, of which a connection has one at a time.
         Downstream::Stateless => flight.suspendable.is_some(),
     };
-    let flight = up.in_flight(call).or_else(|| up.only_in_flight(waits));
+    let flight = up.in_flight.get(call).or_else(|| up.in_flight.only(waits));
     let (link, to) = match &up.downstream {
         Downstream::Session(link, to) => (Weak::clone(link), *to),
         Downstream::Stateless => {
