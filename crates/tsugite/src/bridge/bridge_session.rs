@@ -14,7 +14,7 @@ use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::forward::Forwarder;
-use super::listen::listen_for_session;
+use super::pairing;
 use super::upstream::{ClientIdentity, Downstream, Upstream};
 use crate::client::upstream_observer::BoxFuture;
 use crate::client::{ChangeFilter, Subscription};
@@ -90,7 +90,7 @@ impl BridgeSession {
             }
             lock(&self.tasks).spawn(async move {
                 far.wait_connected().await;
-                let subscription = listen_for_session(&far).await;
+                let subscription = pairing::listen_for_session(&far).await;
                 drop(far);
                 if let (Some(subscription), Some(session)) = (subscription, session.upgrade()) {
                     lock(&session.list_subscriptions).push(subscription);

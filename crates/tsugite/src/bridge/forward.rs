@@ -1,33 +1,32 @@
-//! The walk of a request across the bridge.
+//! Dispatches the requests and notifications of clients.
 //!
-//! A client with a session has connections of its own ([`BridgeSession`]); one without borrows them (`lend`). Where both sides
-//! are of one era a request is sent on and its answer sent back. A server without sessions asks in its results: a client
-//! with a session is then asked directly (`rounds`). The other way round the call is parked (`suspended`).
+//! A client with a session has its own connections ([`BridgeSession`]); one without leases them (`upstream_pool`). How a
+//! request is forwarded depends on the eras of both sides (`pairing`).
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, Weak};
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::Method;
 use tsugite_core::protocol::discover::Discover;
 use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::protocol::logging::SetLevel;
 use tsugite_core::protocol::ping::Ping;
-use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::tools::Call;
-use tsugite_core::protocol::{Implementation, Method};
 use tsugite_core::revision::{Revision, RpcError, read_params, translate_raw_result};
 use tsugite_core::session::RequestMeta;
 
 use super::bridge_session::BridgeSession;
 use super::in_flight::{InFlightCall, ReplyTarget};
 use super::join_all::join_all;
-use super::suspended_calls::{self, Continuation, SuspendedCalls};
+use super::pairing::{self, Continuation, LeasedRequest, SessionRequest};
+use super::suspended_calls::SuspendedCalls;
 use super::target::Target;
 use super::upstream::{Upstream, unsupported_error};
 use super::upstream_pool::{self, UpstreamPool};
-use super::{BridgeSettings, initialize, input_rounds, listen, name_mapping};
-use crate::client::forwarded_request::{ForwardedRequest, ScannedRequest};
+use super::{BridgeSettings, initialize, listen, name_mapping};
+use crate::client::forwarded_request::ForwardedRequest;
+use crate::era::Era;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
 use crate::server::layer::{
@@ -132,19 +131,20 @@ impl Forwarder {
         }
     }
 
+    /// Answers a request.
     async fn dispatch(self: &Arc<Self>, method: &str, job: &RequestParts) -> Result<RawJson, RpcError> {
-        match method {
-            // What comes rarely has a place of its own, so that every request need not have room for it.
-            Initialize::NAME => Box::pin(initialize::initialize(self, job)).await,
-            Discover::NAME if job.revision.is_stateless() => Box::pin(initialize::discover(self, job)).await,
-            Ping::NAME if !job.revision.is_stateless() => Ok(RawJson::empty_object()),
-            // A method of another era; what no era has may be the server's own.
+        match (method, Era::from(job.revision)) {
+            // Rare requests are boxed, so that the future of every request stays small.
+            (Initialize::NAME, _) => Box::pin(initialize::initialize(self, job)).await,
+            (Discover::NAME, Era::Stateless) => Box::pin(initialize::discover(self, job)).await,
+            (Ping::NAME, Era::Handshake) => Ok(RawJson::empty_object()),
+            // A method of another revision. An unknown method may be the server's own.
             _ if job.revision.is_unavailable_method(method) => {
                 Err(RpcError::MethodNotFound { method: method.to_owned() })
             }
-            Listen::NAME => Box::pin(listen::listen(self, job, reply_target(job)?)).await,
-            _ if job.revision.is_stateless() => Box::pin(self.forward_stateless(method, job)).await,
-            _ => self.forward_in_session(method, job).await,
+            (Listen::NAME, _) => Box::pin(listen::listen(self, job, reply_target(job)?)).await,
+            (_, Era::Stateless) => Box::pin(self.forward_stateless(method, job)).await,
+            (_, Era::Handshake) => self.forward_in_session(method, job).await,
         }
     }
 
@@ -153,6 +153,7 @@ impl Forwarder {
         link.extension()
     }
 
+    /// Forwards a request of a client with a session.
     async fn forward_in_session(
         self: &Arc<Self>,
         method: &str,
@@ -180,32 +181,16 @@ impl Forwarder {
             _ => {}
         }
         let (index, params) = name_mapping::route(&self.targets, method, &job.params, job.revision)?;
-        let far = session.upstreams.get(index).ok_or(RpcError::Internal)?;
-        if far.connected_client().await?.revision().is_stateless() {
-            match method {
-                Subscribe::NAME => return Box::pin(session.subscribe(far, &params, job)).await,
-                Unsubscribe::NAME => return session.unsubscribe(far, &params, job),
-                _ => {}
-            }
-        }
-        let request = match &params {
-            Cow::Borrowed(_) => ForwardedRequest::from_scanned(method, scanned_request(job)),
-            Cow::Owned(params) => ForwardedRequest::new(method, params, job.revision),
-        };
-        let flight = InFlightCall::new(job.revision, reply_target(job)?);
-        let (result, from) = input_rounds::send_with_inputs(far, request, &session, job, &flight).await?;
-        far.session_state.record(method, &params, job.revision);
-        translate_result(far, method, &result, from, job.revision)
+        let upstream = session.upstreams.get(index).ok_or(RpcError::Internal)?;
+        let request = SessionRequest { session: &session, upstream, method, params, job };
+        pairing::forward_in_session(request).await
     }
 
-    /// Tells every server which logs are wanted. One that is told with each request is not told now.
+    /// Forwards `logging/setLevel` to every server that takes it.
     async fn set_log_level(&self, session: &BridgeSession, job: &RequestParts) -> Result<RawJson, RpcError> {
         let flight = InFlightCall::new(job.revision, reply_target(job)?);
-        let mut wanting = session.upstreams.iter().filter(|far| match far.client_if_connected() {
-            Some(client) if client.revision().is_stateless() => false,
-            Some(client) => self.is_single() || supports_logging(client.server_capabilities().as_ref()),
-            None => false,
-        });
+        let single = self.is_single();
+        let mut wanting = session.upstreams.iter().filter(|far| pairing::takes_log_level(far, single));
         let tell = |far: &Arc<Upstream>| {
             let (far, flight) = (Arc::clone(far), &flight);
             async move {
@@ -217,7 +202,7 @@ impl Forwarder {
             }
         };
         if !self.is_single() {
-            // What one of them says to it is of no interest to the client.
+            // The client gets one response, whatever each server answers.
             join_all(wanting.map(|far| far.with_timeout(tell(far)))).await;
             return Ok(RawJson::empty_object());
         }
@@ -226,6 +211,7 @@ impl Forwarder {
         translate_result(far, SetLevel::NAME, &result, from, job.revision)
     }
 
+    /// Forwards a request of a client without a session.
     async fn forward_stateless(
         self: &Arc<Self>,
         method: &str,
@@ -236,45 +222,26 @@ impl Forwarder {
             let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
             return Box::pin(name_mapping::merged_list(&fars, method, job, None)).await;
         }
-        let foreign = match suspended_calls::resume(self, method, job)? {
-            Continuation::Suspended(parked) => {
-                return Box::pin(suspended_calls::wait_or_suspend(self, parked, method, job)).await;
+        let foreign_state = match pairing::resume(self, method, job)? {
+            Continuation::Suspended(call) => {
+                return Box::pin(pairing::wait_or_suspend(self, call, method, job)).await;
             }
-            Continuation::ForeignState(refusal) => Some(refusal),
+            Continuation::ForeignState(error) => Some(error),
             Continuation::None => None,
         };
         let (index, params) = name_mapping::route(&self.targets, method, &job.params, job.revision)?;
-        let lent = upstream_pool::acquire(self, index, method, job).await?;
-        let place = reply_target(job)?;
+        let lease = upstream_pool::acquire(self, index, method, job).await?;
+        let reply_target = reply_target(job)?;
         if method == Call::NAME && job.caller.headers.is_present() {
-            Box::pin(check_param_headers(&lent.upstream, &params, job)).await?;
+            Box::pin(check_param_headers(&lease.upstream, &params, job)).await?;
         }
-        if lent.upstream.connected_client().await?.revision().is_stateless() {
-            let flight = InFlightCall::new(job.revision, place);
-            let (result, from) =
-                lent.upstream.send(ForwardedRequest::new(method, &params, job.revision), &flight).await?;
-            return translate_result(&lent.upstream, method, &result, from, job.revision);
-        }
-        if let Some(refusal) = foreign {
-            return Err(refusal);
-        }
-        let parked = suspended_calls::start(lent, method, params.into_owned(), job, place)?;
-        suspended_calls::wait_or_suspend(self, parked, method, job).await
+        let relay = self;
+        let request = LeasedRequest { relay, lease, method, params, job, reply_target, foreign_state };
+        pairing::forward_leased(request).await
     }
 }
 
-/// The request of a client as it was scanned when it was received.
-fn scanned_request(job: &RequestParts) -> ScannedRequest<'_> {
-    ScannedRequest {
-        params: &job.params,
-        from: job.revision,
-        name: job.name.as_deref(),
-        meta_presence: job.sender_meta,
-        wants_progress: job.progress_token.is_some(),
-    }
-}
-
-/// What a server gave, as the client reads it.
+/// Translates a result of a server into the client's revision and names.
 pub(super) fn translate_result(
     far: &Upstream,
     method: &str,
@@ -284,15 +251,12 @@ pub(super) fn translate_result(
 ) -> Result<RawJson, RpcError> {
     let named = name_mapping::prefix_result(&far.target, method, result);
     let result = named.as_ref().unwrap_or(result);
-    let server: Option<Implementation> = match to.is_stateless() && !from.is_stateless() {
-        true => far.client_if_connected().and_then(|client| client.server_info()),
-        false => None,
-    };
-    translate_raw_result(method, Raw::from(result), from, to, server.as_ref())
-        .map_err(|unsayable| unsupported_error(&unsayable, method))
+    let server_info = pairing::result_server_info(far, from, to);
+    translate_raw_result(method, Raw::from(result), from, to, server_info.as_ref())
+        .map_err(|error| unsupported_error(&error, method))
 }
 
-/// Fails unless the headers of a call repeat what its arguments say, where the tool wants that.
+/// Fails unless the headers of a call repeat the arguments that the tool marks for it.
 async fn check_param_headers(far: &Upstream, params: &RawJson, job: &RequestParts) -> Result<(), RpcError> {
     let peek = parse_request_meta(params)?;
     let Some(Some(name)) = peek.mcp_name(Call::NAME) else { return Ok(()) };
@@ -305,24 +269,21 @@ async fn check_param_headers(far: &Upstream, params: &RawJson, job: &RequestPart
     far.connected_client().await?.check_param_headers(name, arguments, lookup).await
 }
 
-/// Where what is said before an answer goes.
+/// Where messages that belong to a request go.
 pub(super) fn reply_target(job: &RequestParts) -> Result<ReplyTarget, RpcError> {
-    let logs = match job.revision.is_stateless() {
-        true => parse_request_meta(&job.params)?.declared_client()?.log_level,
-        false => None,
+    let log_level = match Era::from(job.revision) {
+        Era::Handshake => None,
+        Era::Stateless => parse_request_meta(&job.params)?.declared_client()?.log_level,
     };
     Ok(ReplyTarget {
         id: job.id.clone(),
         outbox: job.outbox.clone(),
         progress_token: job.progress_token.clone(),
-        log_level: logs,
+        log_level,
     })
 }
 
-fn parse_request_meta(params: &RawJson) -> Result<RequestMeta<'_>, RpcError> {
+/// Scans the params of a request.
+pub(super) fn parse_request_meta(params: &RawJson) -> Result<RequestMeta<'_>, RpcError> {
     RequestMeta::from_params(Raw::from(params)).map_err(|error| RpcError::invalid_params(&error))
-}
-
-fn supports_logging(offered: Option<&tsugite_core::protocol::ServerCapabilities>) -> bool {
-    offered.is_none_or(|offered| offered.logging.is_some())
 }

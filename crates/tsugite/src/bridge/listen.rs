@@ -1,4 +1,4 @@
-//! `subscriptions/listen`, and what stands for it where one side has none.
+//! `subscriptions/listen` of a client, for several servers or for one that has no such method.
 
 use std::sync::Arc;
 
@@ -10,14 +10,13 @@ use tsugite_core::protocol::{
 use tsugite_core::revision::{Revision, RpcError, read_params, write_notification};
 
 use super::forward::Forwarder;
-use super::in_flight::{InFlightCall, ReplyTarget};
+use super::in_flight::ReplyTarget;
 use super::join_all::join_all;
 use super::upstream::Upstream;
-use super::upstream_events::set_subscription_id;
 use super::upstream_pool::UpstreamLease;
-use super::{name_mapping, upstream_pool};
-use crate::client::forwarded_request::ForwardedRequest;
+use super::{name_mapping, pairing, upstream_pool};
 use crate::client::{ChangeFilter, Client, Subscription};
+use crate::era::Era;
 use crate::lock::lock;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
@@ -57,7 +56,7 @@ fn is_within(uri: &str, watched: &str) -> bool {
     })
 }
 
-/// Tells a client without a session of changes until it, or the bridge, ends that.
+/// Reports changes to a client without a session until the client or the bridge ends the subscription.
 pub(super) async fn listen(
     relay: &Arc<Forwarder>,
     job: &RequestParts,
@@ -74,9 +73,9 @@ pub(super) async fn listen(
     let lent = upstream_pool::acquire_all(relay, job).await?;
     if let [UpstreamLease { upstream: only, .. }] = lent.as_slice()
         && only.target.prefix.is_none()
-        && only.connected_client().await?.revision().is_stateless()
+        && only.connected_era().await? == Era::Stateless
     {
-        return forward_listen(only, job, place).await;
+        return pairing::forward_listen(only, job, place).await;
     }
     let mut granted = Filter::new();
     let mut open = Vec::new();
@@ -157,33 +156,15 @@ pub(super) async fn listen(
     listen_result(job, meta)
 }
 
-/// The server has the same subscription.
-async fn forward_listen(
-    far: &Arc<Upstream>,
-    job: &RequestParts,
-    place: ReplyTarget,
-) -> Result<RawJson, RpcError> {
-    let flight = InFlightCall::subscription(job.revision, place.clone());
-    let result = tokio::select! {
-        biased;
-        result = far.send(ForwardedRequest::new(Listen::NAME, &job.params, job.revision), &flight) => result?.0,
-        () = job.connection.closed() => {
-            let mut meta = Meta::new();
-            meta.set_subscription_id(&place.id);
-            return listen_result(job, meta);
-        }
-    };
-    Ok(set_subscription_id(Raw::from(&result), &place).unwrap_or(result))
-}
-
-fn listen_result(job: &RequestParts, meta: Meta) -> Result<RawJson, RpcError> {
+/// The result of a subscription that has ended.
+pub(super) fn listen_result(job: &RequestParts, meta: Meta) -> Result<RawJson, RpcError> {
     let mut result = ListenResult::new();
     *result.meta_mut() = Some(meta);
     encode_result::<Listen>(result, job.revision, &job.connection.config.stamp)
         .map_err(|_| RpcError::Internal)
 }
 
-/// What of a wish this server can grant; added to what the others do.
+/// The part of a filter that this server supports. It is also added to `granted`.
 fn grant(far: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -> ChangeFilter {
     let offered = client.server_capabilities();
     let mut watch = supported_lists(offered.as_ref());
@@ -202,7 +183,7 @@ fn grant(far: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -
     let subscribes = offered.is_none_or(|offered| {
         offered
             .resources
-            .is_some_and(|resources| resources.subscribe == Some(true) || client.revision().is_stateless())
+            .is_some_and(|resources| resources.subscribe == Some(true) || far.era() == Some(Era::Stateless))
     });
     for uri in wish.resource_subscriptions.iter().flatten().filter(|_| subscribes) {
         if let Some(inner) = name_mapping::upstream_uri(&far.target, uri) {
@@ -213,22 +194,12 @@ fn grant(far: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -
     watch
 }
 
-/// The lists whose changes a server tells.
-fn supported_lists(offered: Option<&ServerCapabilities>) -> ChangeFilter {
+/// The lists whose changes a server reports.
+pub(super) fn supported_lists(offered: Option<&ServerCapabilities>) -> ChangeFilter {
     let Some(offered) = offered else { return ChangeFilter::lists() };
     let mut watch = ChangeFilter::new();
     watch.tools = offered.tools.as_ref().is_some_and(|list| list.list_changed == Some(true));
     watch.prompts = offered.prompts.as_ref().is_some_and(|list| list.list_changed == Some(true));
     watch.resources = offered.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
     watch
-}
-
-/// A client with a session is told of changes unasked; a server without asks to be asked.
-pub(super) async fn listen_for_session(far: &Arc<Upstream>) -> Option<Subscription> {
-    let client = far.client_if_connected().filter(|client| client.revision().is_stateless())?;
-    let watch = supported_lists(client.server_capabilities().as_ref());
-    if watch == ChangeFilter::new() {
-        return None;
-    }
-    client.listen(watch).await.inspect_err(|error| far.not_subscribed(error)).ok()
 }

@@ -14,6 +14,7 @@ use super::join_all::join_all;
 use super::target::Target;
 use super::upstream::{Upstream, unsupported_error};
 use crate::client::forwarded_request::ForwardedRequest;
+use crate::era::Era;
 use crate::server::ListKind;
 use crate::server::layer::RequestParts;
 use crate::server::registry::{inner_name, outer_name};
@@ -209,9 +210,11 @@ pub(super) async fn merged_list(
     let mut result: OrderedMap<RawJson> = OrderedMap::new();
     result.insert(member, RawJson::from_value(&all).map_err(|_| RpcError::Internal)?);
     let result = RawJson::from_value(&result).map_err(|_| RpcError::Internal)?;
-    // The items are what the client reads already; a result of the stateless era says more than its items.
-    let newest = Revisions::ALL.handshake().newest_first().next().unwrap_or(Revision::OLDEST);
-    let from = if job.revision.is_stateless() { newest } else { job.revision };
+    // The items are in the client's revision already, but a result of the stateless era has more members than its items.
+    let from = match Era::from(job.revision) {
+        Era::Handshake => job.revision,
+        Era::Stateless => Revisions::ALL.handshake().newest_first().next().unwrap_or(Revision::OLDEST),
+    };
     let info = Some(&job.connection.config.info);
     translate_raw_result(method, Raw::from(&result), from, job.revision, info)
         .map_err(|unsayable| unsupported_error(&unsayable, method))

@@ -1,23 +1,20 @@
-//! From a server to the clients on the near side: what it says, and what it asks.
+//! Notifications and requests of a server, forwarded to the client they are for.
 
 use std::sync::{Arc, Weak};
 
-use tsugite_core::jsonrpc::{ErrorObject, Raw, RawJson, write};
+use tsugite_core::jsonrpc::{Raw, RawJson, write};
 use tsugite_core::protocol::cancellation::Cancelled;
 use tsugite_core::protocol::logging::{Level, Log};
 use tsugite_core::protocol::progress::Progress;
 use tsugite_core::protocol::{Meta, NotificationMethod, OrderedMap, meta, prompts, resources, tools};
-use tsugite_core::revision::{
-    Revision, RpcError, translate_raw_error, translate_raw_input_response, translate_raw_notification,
-    translate_raw_params,
-};
+use tsugite_core::revision::{Revision, translate_raw_notification};
 
-use super::in_flight::{InFlightCall, ReplyTarget};
-use super::upstream::{Downstream, Upstream, unsupported_error};
-use super::{name_mapping, session_state};
+use super::in_flight::ReplyTarget;
+use super::pairing::ServerRequest;
+use super::upstream::{Downstream, Upstream};
+use super::{name_mapping, pairing};
 use crate::client::upstream_observer::{BoxFuture, RequestResult, UpstreamObserver};
 use crate::lock::lock;
-use crate::server::ask::send_raw_request;
 use crate::server::connection::ServerConnection;
 use crate::transport::outbound_queue::OutboundQueue;
 
@@ -41,7 +38,10 @@ impl UpstreamObserver for UpstreamEvents {
 
     fn on_request(&self, method: String, params: RawJson, call: Option<i64>) -> BoxFuture<RequestResult> {
         let far = Weak::clone(&self.0);
-        Box::pin(async move { forward_request(&far, &method, &params, call).await })
+        Box::pin(async move {
+            let request = ServerRequest { method: &method, params: &params, call };
+            pairing::forward_server_request(&far, request).await
+        })
     }
 
     fn wait_for_capacity(&self) -> Option<BoxFuture<()>> {
@@ -63,7 +63,7 @@ impl UpstreamObserver for UpstreamEvents {
     fn on_reconnect(&self) {
         if let Some(far) = self.0.upgrade() {
             far.mark_connected();
-            session_state::restore_session(&far);
+            pairing::restore_session(&far);
         }
         self.notify_all_changed();
     }
@@ -132,15 +132,7 @@ impl UpstreamNotification<'_> {
     fn forward(&self, call: Option<i64>) {
         let named = name_mapping::prefix_notification(&self.upstream.target, self.method, self.params);
         let params = named.as_ref().map_or(self.params, Raw::from);
-        let flight = match &self.upstream.downstream {
-            // Without a session changes are told to whoever listens, wherever an older server tells them.
-            Downstream::Stateless if self.is_change() && !self.from.is_stateless() => None,
-            // What nobody knows, and does not say to which request it belongs, belongs to the only one there is.
-            Downstream::Stateless if !self.is_change() => {
-                self.upstream.in_flight.get(call).or_else(|| self.upstream.in_flight.only(|_| true))
-            }
-            _ => self.upstream.in_flight.get(call),
-        };
+        let flight = pairing::notified_call(self.upstream, self.from, self.is_change(), call);
         if let Some(flight) = flight
             && let Some(place) = flight.reply_target()
         {
@@ -290,59 +282,7 @@ pub(super) fn set_subscription_id(params: Raw<'_>, place: &ReplyTarget) -> Optio
     RawJson::from_value(&params).ok()
 }
 
-/// Asks whoever made the call the server is working on. The connection is not kept for it: a question that nobody answers
-/// ends with it.
-async fn forward_request(
-    far: &Weak<Upstream>,
-    method: &str,
-    params: &RawJson,
-    call: Option<i64>,
-) -> RequestResult {
-    let up = far.upgrade().ok_or_else(client_gone_error)?;
-    // A server may ask as soon as it is greeted, before we know that it is there.
-    up.wait_first_connected().await;
-    let from = up.revision().ok_or_else(client_gone_error)?;
-    let waits = |flight: &InFlightCall| match up.downstream {
-        Downstream::Session(..) => flight.reply_target().is_some(),
-        // Only calls that may be asked, of which a connection has one at a time.
-        Downstream::Stateless => flight.suspendable.is_some(),
-    };
-    let flight = up.in_flight.get(call).or_else(|| up.in_flight.only(waits));
-    let (link, to) = match &up.downstream {
-        Downstream::Session(link, to) => (Weak::clone(link), *to),
-        Downstream::Stateless => {
-            drop(up);
-            return match flight.and_then(|flight| flight.suspendable.clone()) {
-                Some(parking) => parking.request_input(method, params, from).await,
-                None => Err(RpcError::internal_with_message(
-                    "the bridge cannot tell for which call this is asked",
-                )
-                .to_error_object(from)),
-            };
-        }
-    };
-    drop(up);
-    ServerConnection::wait_until_ready(&link).await.ok_or_else(client_gone_error)?;
-    let asked = translate_raw_params(method, Raw::from(params), from, to);
-    let asked = asked.map_err(|unsayable| unsupported_error(&unsayable, method).to_error_object(from))?;
-    let (questions, outbox) = {
-        let link = link.upgrade().ok_or_else(client_gone_error)?;
-        let place = flight.and_then(|flight| flight.reply_target());
-        let outbox = place.map_or_else(|| link.outbox().clone(), |place| place.outbox);
-        (link.outgoing_requests().clone(), outbox)
-    };
-    match send_raw_request(&questions, &outbox, to, method, &asked).await.ok_or_else(client_gone_error)? {
-        Ok(answer) => translate_raw_input_response(method, Raw::from(&answer), to, from)
-            .map_err(|unsayable| unsupported_error(&unsayable, method).to_error_object(from)),
-        Err(error) => Err(translate_raw_error(error, method, to, from)),
-    }
-}
-
 /// Bytes that wait for a client to be ready.
 const MAX_QUEUED_BYTES: usize = 64 << 10;
 /// What no params at all stand for.
 const EMPTY_PARAMS: Raw<'static> = Raw::empty_object();
-
-fn client_gone_error() -> ErrorObject {
-    RpcError::internal_with_message("the client is gone").to_error_object(Revision::NEWEST)
-}

@@ -15,6 +15,7 @@ use tsugite_core::session::RequestMeta;
 use super::forward::Forwarder;
 use super::join_all::join_all;
 use super::upstream::{ClientIdentity, Downstream, Upstream};
+use crate::era::Era;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
 use crate::server::layer::RequestParts;
@@ -68,9 +69,9 @@ pub(super) async fn acquire(
     loop {
         let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.upstream));
         if let Some(first) = first {
-            // What kind of server it is decides how it is shared.
+            // The era of the server decides how connections to it are shared.
             first.wait_while_connecting().await;
-            if first.revision().is_some_and(|revision| revision.is_stateless()) {
+            if first.era() == Some(Era::Stateless) {
                 return Ok(UpstreamLease { upstream: first, guard: None });
             }
         }
