@@ -26,6 +26,7 @@ use super::handler::{CallParts, FromCall};
 use super::handler_error::InvocationError;
 use super::principal::{Headers, Principal};
 use super::{Config, Server, ServerShared};
+use crate::era::Era;
 use crate::lock::lock;
 use crate::transport::outbound_queue::OutboundQueue;
 
@@ -359,8 +360,7 @@ impl<'a> LazyContext<'a> {
 
     fn build(&self) -> Context {
         let IncomingRequest { meta: peek, revision, caller, tracking: tables, .. } = self.incoming;
-        // What a request of 2026-07-28 says of its sender was checked when it came.
-        let sender = revision.is_stateless().then(|| peek.declared_client().ok()).flatten();
+        let sender = Era::from(revision).declared_client(peek);
         let (log_level, capabilities, client) = match sender {
             Some(sender) => {
                 let client = sender.info();

@@ -16,6 +16,7 @@ mod completion;
 mod config;
 pub(crate) mod connection;
 mod context;
+mod era;
 mod files;
 mod handler;
 mod handler_error;

@@ -21,6 +21,7 @@ use super::handler::{CallParts, HandlerFuture, ready_error};
 use super::handler_error::{HandlerError, InvocationError};
 use super::principal::Headers;
 use super::registry::ToolEntry;
+use crate::era::Era;
 
 /// Begins a call: the tool is looked up and its arguments are read, both from what was looked at already.
 pub(crate) fn call(
@@ -44,7 +45,10 @@ pub(crate) fn call(
     let found = shared.find::<ToolEntry>(&link.config, asked.principal(), name);
     let found = found.ok_or_else(|| RpcError::UnknownTool { name: name.to_owned() })?;
     let entry = found.item;
-    if !entry.header_params.is_empty() && asked.revision.is_stateless() && asked.caller.headers.is_present() {
+    if !entry.header_params.is_empty()
+        && Era::from(asked.revision).mirrors_arguments()
+        && asked.caller.headers.is_present()
+    {
         check_header_params(&entry, arguments, &asked.caller.headers)?;
     }
     let owner = context.set_owner(found.owner);
@@ -63,14 +67,14 @@ pub(crate) fn call(
     Ok(link.run_handler::<Call>(asked, context, answer))
 }
 
-/// Takes a call up again that has asked before, if this is one.
+/// Resumes a call that has asked before, if this is one.
 pub(crate) fn resume<M: Method>(
     link: &ServerConnection,
     asked: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<(), RpcError> {
     let (state, answers) = (asked.meta.request_state(), asked.meta.input_responses());
-    if !asked.revision.is_stateless() || state.is_none() && answers.is_none() {
+    if !Era::from(asked.revision).repeats_handlers() || state.is_none() && answers.is_none() {
         return Ok(());
     }
     let round = resume_round(&link.config, asked.principal(), &state_binding::<M>(asked), state, answers)?;

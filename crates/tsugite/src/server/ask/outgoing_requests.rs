@@ -96,7 +96,7 @@ pub(crate) async fn send_raw_request(
 }
 
 /// Asks on the stream of the call and waits. Dropping the future tells the client that nobody waits any more.
-pub(super) async fn send_request(
+pub(in crate::server) async fn send_request(
     context: &Context,
     request: InputRequest,
     within: Option<Duration>,

@@ -125,7 +125,12 @@ impl Round {
     }
 
     /// Fails the request: an answer is not one to what was asked. Never ends; the driver drops the handler.
-    pub(super) async fn fail_invalid_answer<T>(&self, context: &Context, key: &str, text: &str) -> T {
+    pub(in crate::server) async fn fail_invalid_answer<T>(
+        &self,
+        context: &Context,
+        key: &str,
+        text: &str,
+    ) -> T {
         let key: String = key.chars().take(60).collect();
         let refusal =
             RpcError::InvalidParams(format!("Invalid params: `{INPUT_RESPONSES}` {key:?}: {text}").into());
@@ -140,7 +145,7 @@ impl Round {
 }
 
 /// Asks: gives the answer if it is known, and otherwise stays until the run is over.
-pub(super) async fn request_input(
+pub(in crate::server) async fn request_input(
     context: &Context,
     round: &Arc<Round>,
     key: Option<String>,
