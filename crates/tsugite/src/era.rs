@@ -3,9 +3,9 @@
 //! [`Era`] is asked wherever behaviour depends on the revision. What it does is in one place per side: `client/era` and
 //! `server/era`. The bridge has one file for each pair of eras in `bridge/pairing`.
 
-use tsugite_core::revision::Revision;
+use tsugite_core::revision::{self, Revision};
 
-/// The rules a connection follows.
+/// The rules a connection follows. The core's [`Era`](revision::Era) only names them; this type has their behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     /// Up to 2025-11-25: `initialize`, sessions and requests of the server.
@@ -16,6 +16,9 @@ pub(crate) enum Era {
 
 impl From<Revision> for Era {
     fn from(revision: Revision) -> Self {
-        if revision.is_stateless() { Era::Stateless } else { Era::Handshake }
+        match revision.era() {
+            revision::Era::Handshake => Era::Handshake,
+            revision::Era::Stateless => Era::Stateless,
+        }
     }
 }
