@@ -1,4 +1,4 @@
-//! A client with a session: the connections that are its own, and what it has asked to hear.
+//! A client with a session: its own connections and subscriptions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,18 +26,18 @@ pub(super) struct BridgeSession {
     /// Its connections, in the order of the targets.
     pub(super) upstreams: Vec<Arc<Upstream>>,
     log_level: Mutex<Level>,
-    /// Resources that are watched at servers without sessions.
+    /// The subscriptions to resources of stateless servers.
     resource_subscriptions: Mutex<HashMap<(usize, String), Subscription>>,
-    /// What keeps servers without sessions telling of their lists.
+    /// The subscriptions to lists of stateless servers.
     list_subscriptions: Mutex<Vec<Subscription>>,
-    /// What the client says that is no request, in its order.
+    /// Notifications of the client, forwarded in order.
     notifications: mpsc::Sender<BoxFuture<()>>,
-    /// What is done for it beside its requests; it ends with it, also where a server takes its time.
+    /// Tasks of the session, which end with it.
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl BridgeSession {
-    /// Opens the connections of a client. One that stays away holds nobody up for long, unless it is the only one.
+    /// Opens the connections of a client. Waits for the only server, but not long for one among several.
     pub(super) async fn open(
         relay: &Arc<Forwarder>,
         job: &RequestParts,
@@ -78,13 +78,13 @@ impl BridgeSession {
         Ok(session)
     }
 
-    /// Asks servers that tell nothing unasked to tell of changes. One that takes its time over it is not waited for.
+    /// Subscribes to the lists of servers that do not push their changes. Does not wait long for a slow one.
     pub(super) async fn listen(self: &Arc<Self>) {
         let mut begun = Vec::new();
         for far in &self.upstreams {
             let (far, session) = (Arc::clone(far), Arc::downgrade(self));
             let (done, listens) = oneshot::channel();
-            // One that is away is asked when it comes, and not waited for.
+            // A server that is away is asked when it connects.
             if far.client_if_connected().is_some() {
                 begun.push(listens);
             }
@@ -95,7 +95,7 @@ impl BridgeSession {
                 if let (Some(subscription), Some(session)) = (subscription, session.upgrade()) {
                     lock(&session.list_subscriptions).push(subscription);
                 }
-                // Whoever waited may have gone on.
+                // The receiver may have timed out.
                 let _: Result<(), ()> = done.send(());
             });
         }
@@ -105,10 +105,10 @@ impl BridgeSession {
         }
     }
 
-    /// Does something behind what was done before it. A client that says more than can be sent on is not heard.
+    /// Queues a notification behind earlier ones. It is dropped if the queue is full.
     pub(super) fn enqueue(&self, next: BoxFuture<()>) {
         if self.notifications.try_send(next).is_err() {
-            tracing::debug!("a client says more than can be sent on");
+            tracing::debug!("a notification was dropped: the queue of the session is full");
         }
     }
 
@@ -120,7 +120,7 @@ impl BridgeSession {
         *lock(&self.log_level) = level;
     }
 
-    /// Subscribes to a resource of a server without sessions.
+    /// Subscribes to a resource of a stateless server, with a listen stream.
     pub(super) async fn subscribe(
         &self,
         far: &Arc<Upstream>,
@@ -155,9 +155,9 @@ impl BridgeSession {
     }
 }
 
-/// Notifications of a client that may wait to be sent on.
+/// Notifications of a client that may be queued.
 const MAX_QUEUED_NOTIFICATIONS: usize = 1_024;
-/// How long servers are waited for that are to tell of changes.
+/// How long `initialize` waits for subscriptions to be acknowledged.
 const LISTEN_ACK_TIMEOUT: Duration = Duration::from_secs(1);
-/// Resources one client may watch.
+/// Resources one client may subscribe to.
 const MAX_SUBSCRIPTIONS: usize = 1_024;

@@ -33,17 +33,17 @@ use crate::server::layer::{
     DynService, LayerFuture, LayerRequest, LayerResponse, NotificationHandler, RequestParts,
 };
 
-/// The bridge, as a server sees it.
+/// The state of a bridge: its servers, and the connections to them.
 pub(super) struct Forwarder {
     pub(super) targets: Vec<Arc<Target>>,
     pub(super) settings: BridgeSettings,
     pub(super) pools: Vec<Arc<UpstreamPool>>,
     pub(super) suspended: Arc<SuspendedCalls>,
-    /// Every connection there is; none, and none to come, when the bridge is closed.
+    /// Every open connection; `None` when the bridge is closed.
     upstreams: Mutex<Option<Vec<Weak<Upstream>>>>,
 }
 
-/// What a server is, around the bridge.
+/// The bridge as the service and notification handler of a [`Server`](crate::Server).
 pub(super) struct BridgeService(pub(super) Arc<Forwarder>);
 
 impl DynService for BridgeService {
@@ -57,11 +57,11 @@ impl DynService for BridgeService {
 }
 
 impl NotificationHandler for BridgeService {
-    /// What a client with a session says goes to its servers.
+    /// Forwards a notification of a client with a session to all of its servers.
     fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>) {
         let (Some(session), Some(revision)) = (self.0.session(link), link.revision()) else { return };
         let (method, params) = (method.to_owned(), params.map(Raw::to_owned));
-        // Behind what was said before it.
+        // In the order in which the client sent them.
         session.enqueue(Box::pin({
             let fars = session.upstreams.clone();
             async move {
@@ -70,7 +70,7 @@ impl NotificationHandler for BridgeService {
                     if let Err(error) =
                         client.forward_notification(&method, params.as_ref().map(Raw::from), revision).await
                     {
-                        tracing::debug!(method, %error, "a notification does not cross");
+                        tracing::debug!(method, %error, "a notification was not forwarded");
                     }
                 }
             }
@@ -91,12 +91,12 @@ impl Forwarder {
         })
     }
 
-    /// Whether there is one server, whose names are its own.
+    /// Whether there is one server, without a name prefix.
     pub(super) fn is_single(&self) -> bool {
         matches!(self.targets.as_slice(), [target] if target.prefix.is_none())
     }
 
-    /// Remembers a connection, so that it can be ended politely. Fails if there are too many.
+    /// Opens a connection and registers it, so that [`Forwarder::close`] closes it. Fails if there are too many.
     pub(super) fn register_upstream(
         &self,
         opening: impl FnOnce() -> Arc<Upstream>,
@@ -108,7 +108,7 @@ impl Forwarder {
         open.retain(|far| far.strong_count() > 0);
         if open.len() >= self.settings.max_connections {
             return Err(RpcError::internal_with_message(format!(
-                "the bridge has {} connections open, as many as it may; try again later",
+                "connection limit of the bridge reached ({}); try again later",
                 open.len()
             )));
         }
@@ -117,7 +117,7 @@ impl Forwarder {
         Ok(far)
     }
 
-    /// Ends every connection politely.
+    /// Closes every connection, and waits until that is done.
     pub(super) async fn close(&self) {
         let open = lock(&self.upstreams).take();
         self.suspended.clear();
@@ -148,7 +148,7 @@ impl Forwarder {
         }
     }
 
-    /// The session of a client, made when it is first needed: a request that stands alone has had no handshake.
+    /// The session of a client, if it has one yet: a request that stands alone has had no handshake.
     pub(super) fn session(&self, link: &Arc<ServerConnection>) -> Option<Arc<BridgeSession>> {
         link.extension()
     }

@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
 
-/// Begins a session, here and at the server.
+/// Answers `initialize`: opens a session here and at the servers.
 pub(super) async fn initialize(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<RawJson, RpcError> {
     let params = read_initialize_params(Raw::from(&job.params), job.revision)?;
     let face = ClientIdentity { info: params.client_info, capabilities: params.capabilities };
@@ -104,9 +104,9 @@ pub(super) fn encode_discover_result(
         .map_err(|unsayable| unsupported_error(&unsayable, Discover::NAME))
 }
 
-/// What several servers can do together, and how they want to be used.
+/// The capabilities and instructions of several servers together.
 fn merge_capabilities(fars: &[Arc<Upstream>]) -> (ServerCapabilities, Option<String>) {
-    // Those that are away come back, and with them what they offer.
+    // A server that is away may return and offer any of these.
     let list = || ListCapability::new().list_changed(true);
     let mut all = ServerCapabilities::new()
         .tools(list())

@@ -55,12 +55,12 @@ pub struct Bridge {
     forwarder: OnceLock<Arc<Forwarder>>,
 }
 
-/// How a bridge behaves.
+/// The settings of a bridge.
 #[derive(Debug, Clone)]
 struct BridgeSettings {
-    /// How long a call may take; the client decides, unless told otherwise.
+    /// How long a call may take.
     call_timeout: Duration,
-    /// Calls that may wait for their clients to come back, and for how long.
+    /// Calls that may be suspended, and for how long.
     max_suspended_calls: usize,
     suspended_call_ttl: Duration,
     /// Connections in all, and to each server for clients without sessions.
@@ -99,7 +99,7 @@ impl Bridge {
         self
     }
 
-    /// What the bridge calls itself where it stands before several servers.
+    /// Sets the name of the bridge, which clients see if there are several servers.
     #[must_use]
     pub fn info(mut self, info: Implementation) -> Self {
         self.info = info;

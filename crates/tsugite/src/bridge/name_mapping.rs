@@ -228,7 +228,7 @@ async fn read_all_pages(
     job: &RequestParts,
     level: Option<Level>,
 ) -> Result<Vec<RawJson>, RpcError> {
-    // Nobody waits for a server that is away.
+    // Does not wait for a server that is away.
     if far.client_if_connected().is_none() {
         return Err(RpcError::internal_with_message("it is not there"));
     }

@@ -25,12 +25,12 @@ use crate::client::upstream_observer::RequestResult;
 use crate::lock::lock;
 use crate::server::random_id;
 
-/// A call that is under way at a server, and whatever the server asks meanwhile.
+/// A call in flight at a server, and the requests that the server sends meanwhile.
 pub(super) struct SuspendableCall {
     state: Mutex<SuspendableState>,
-    /// What the client can be asked.
+    /// The requests that the client can answer.
     client_capabilities: ClientCapabilities,
-    /// What the client speaks.
+    /// The revision of the client.
     revision: Revision,
 }
 
@@ -48,7 +48,7 @@ struct PendingInputRequest {
     /// As the client reads it.
     params: RawJson,
     response: oneshot::Sender<RequestResult>,
-    /// What the server speaks.
+    /// The revision of the server.
     from: Revision,
 }
 
@@ -73,7 +73,7 @@ impl Drop for SuspendedCall {
     }
 }
 
-/// The calls that wait for their clients to come back.
+/// The calls that wait for their clients to return.
 pub(super) struct SuspendedCalls {
     calls: Mutex<HashMap<String, SuspendedEntry>>,
     max_calls: usize,
@@ -82,7 +82,7 @@ pub(super) struct SuspendedCalls {
 
 struct SuspendedEntry {
     call: SuspendedCall,
-    /// Ends it when the client stays away.
+    /// Ends it if the client does not return in time.
     _expiry: AbortOnDrop,
 }
 
@@ -114,7 +114,7 @@ impl SuspendedCalls {
             tokio::time::sleep(time).await;
             let late = all.upgrade().and_then(|all| lock(&all.calls).remove(&key));
             if late.is_some() {
-                tracing::debug!("a call is given up: its client did not come back");
+                tracing::debug!("a suspended call was cancelled: its client did not return in time");
             }
         });
         calls.insert(name.clone(), SuspendedEntry { call, _expiry: AbortOnDrop(end.abort_handle()) });
@@ -127,7 +127,7 @@ impl SuspendedCalls {
         Some(waiting.call)
     }
 
-    /// Ends all of them.
+    /// Cancels all of them.
     pub(super) fn clear(&self) {
         let ended = std::mem::take(&mut *lock(&self.calls));
         drop(ended);
@@ -156,7 +156,7 @@ impl SuspendableCall {
             return Err(RpcError::MethodNotFound { method: method.to_owned() }.to_error_object(from));
         }
         let carried = translate_raw_params(method, Raw::from(params), from, self.revision);
-        // No message of this revision, but what a result of it may hold.
+        // The client's revision has no such request, but its results may hold one.
         let params =
             carried.map_err(|unsayable| unsupported_error(&unsayable, method).to_error_object(from))?;
         let (answer, answered) = oneshot::channel();
@@ -225,13 +225,13 @@ impl SuspendableCall {
         }
     }
 
-    /// The outcome, or `None` when the server has asked something.
+    /// The outcome, or `None` if the server has sent a request.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<RawJson, RpcError>>> {
         let mut state = lock(&self.state);
         if let Some(outcome) = state.outcome.take() {
             return Poll::Ready(Some(outcome));
         }
-        // The server may have withdrawn what it asked.
+        // The server may have cancelled its request.
         state.input_requests.retain(|question| !question.response.is_closed());
         if !state.input_requests.is_empty() {
             return Poll::Ready(None);
@@ -252,7 +252,7 @@ impl SuspendableCall {
         for PendingInputRequest { key, method, response: answer, from, .. } in answered {
             let Some(raw) = answers.get(&key) else { continue };
             let carried = translate_raw_input_response(&method, Raw::from(raw), self.revision, from);
-            // The server may have given up meanwhile.
+            // The server may have cancelled its request meanwhile.
             drop(answer.send(
                 carried.map_err(|unsayable| unsupported_error(&unsayable, &method).to_error_object(from)),
             ));
@@ -268,5 +268,5 @@ impl SuspendableCall {
     }
 }
 
-/// Questions a server may ask in one call.
+/// Requests a server may send during one call.
 const MAX_INPUT_REQUESTS: usize = 128;

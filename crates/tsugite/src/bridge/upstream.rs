@@ -35,19 +35,19 @@ pub(super) struct Upstream {
     pub(super) in_flight: InFlightCalls,
     /// Clients without a session that want to hear of changes.
     pub(super) listeners: Mutex<Vec<Weak<UpstreamListener>>>,
-    /// What the server was told for a client with a session.
+    /// The state to set again after a reconnect, for a client with a session.
     pub(super) session_state: Arc<UpstreamSessionState>,
-    /// What a client with a session is told when it is ready.
+    /// Notifications that wait until a client with a session is ready.
     pub(super) queued_notifications: Mutex<Option<Vec<Vec<u8>>>>,
-    /// The logs the server was last asked for.
+    /// The log level that was last set at the server.
     log_level: Mutex<Option<Level>>,
     connect_task: OnceLock<AbortHandle>,
-    /// When it was last begun to be opened.
+    /// When the current attempt to connect began.
     connecting_since: Mutex<Instant>,
     call_timeout: Duration,
 }
 
-/// For whom the connection is.
+/// The clients that a connection is for.
 pub(super) enum Downstream {
     /// A client with a session.
     Session(Weak<ServerConnection>, Revision),
@@ -66,14 +66,14 @@ pub(super) enum UpstreamState {
     Unreachable(String),
 }
 
-/// What a connection is opened with.
+/// The name and capabilities with which a connection is opened.
 pub(super) struct ClientIdentity {
     pub(super) info: Implementation,
     pub(super) capabilities: ClientCapabilities,
 }
 
 impl Upstream {
-    /// Begins to open a connection, and keeps it open.
+    /// Starts a task that opens the connection and keeps it open.
     pub(super) fn open(
         target: &Arc<Target>,
         near: Downstream,
@@ -99,7 +99,7 @@ impl Upstream {
         far
     }
 
-    /// The client, when the connection is there; why it is not, when it cannot be opened.
+    /// The client, once the connection is open. Fails if it cannot be opened.
     pub(super) async fn connected_client(&self) -> Result<&Client, RpcError> {
         match self.client_if_connected() {
             Some(client) => Ok(client),
@@ -108,7 +108,7 @@ impl Upstream {
     }
 
     async fn wait_for_client(&self) -> Result<&Client, RpcError> {
-        // Where there are others, nobody is held up for long by one.
+        // One server among several must not hold up the others for long.
         if self.target.prefix.is_some() {
             self.wait_while_connecting().await;
             if matches!(&*self.state.borrow(), UpstreamState::Connecting) {
@@ -129,7 +129,7 @@ impl Upstream {
         self.client.get().ok_or_else(|| self.unreachable_error("it is not open"))
     }
 
-    /// The client, if the connection is there right now.
+    /// The client, if the connection is open now.
     pub(super) fn client_if_connected(&self) -> Option<&Client> {
         match &*self.state.borrow() {
             UpstreamState::Connected => self.client.get(),
@@ -137,7 +137,7 @@ impl Upstream {
         }
     }
 
-    /// Waits until there is a connection, however long that takes.
+    /// Waits until the connection is open, however long that takes.
     pub(super) async fn wait_connected(&self) {
         let mut state = self.state.subscribe();
         let _ = state.wait_for(|state| matches!(state, UpstreamState::Connected)).await;
@@ -149,16 +149,16 @@ impl Upstream {
         let _ = state.wait_for(|_| self.client.get().is_some()).await;
     }
 
-    /// Waits until it is known whether there is a connection; but nobody waits for long for one that hangs.
+    /// Waits until the connection is open or has failed, but not long for a server that hangs.
     pub(super) async fn wait_while_connecting(&self) {
         let mut state = self.state.subscribe();
         let deadline = *lock(&self.connecting_since) + UPSTREAM_WAIT_TIMEOUT;
         let settled = state.wait_for(|state| !matches!(state, UpstreamState::Connecting));
-        // Whoever waits in vain goes on without.
+        // After a timeout the caller goes on without this server.
         let _ = tokio::time::timeout_at(deadline, settled).await;
     }
 
-    /// What came of something, unless that takes longer than anybody waits for one server among several.
+    /// Runs `work`, and fails if it takes longer than one server among several may take.
     pub(super) async fn with_timeout<T>(
         &self,
         work: impl Future<Output = Result<T, RpcError>>,
@@ -191,7 +191,7 @@ impl Upstream {
         Ok(Era::from(self.connected_client().await?.revision()))
     }
 
-    /// Sends a request on. What is said before its answer goes to `flight`.
+    /// Forwards a request. Messages that the server sends before the response go to `flight`.
     pub(super) async fn send(
         self: &Arc<Self>,
         request: ForwardedRequest<'_>,
@@ -202,7 +202,7 @@ impl Upstream {
         let shared = matches!(self.downstream, Downstream::Stateless);
         let method = request.method;
         let request = request.shared_connection(shared);
-        // A stream of changes is no call: it lasts until somebody ends it.
+        // A listen stream has no timeout: it lasts until one side ends it.
         let patience = if method == Listen::NAME { Duration::MAX } else { self.call_timeout };
         let outcome = client.forward(&request, patience, guard).await;
         outcome.map_err(|error| {
@@ -213,7 +213,7 @@ impl Upstream {
         })
     }
 
-    /// What a client of `to` is told about a failure.
+    /// Translates an error for a client of revision `to`.
     pub(super) fn to_rpc_error(&self, error: ClientError, method: &str, to: Revision) -> RpcError {
         let from = self.revision().unwrap_or(Revision::NEWEST);
         match error.into_kind() {
@@ -229,12 +229,12 @@ impl Upstream {
         }
     }
 
-    /// Whether nobody uses it.
+    /// Whether it has no request in flight and no listener.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight.is_empty() && lock(&self.listeners).iter().all(|one| one.strong_count() == 0)
     }
 
-    /// Whether the server was asked for other logs than these; from now on for these.
+    /// Records the log level that is being set. True if it was another before.
     pub(super) fn replace_log_level(&self, level: Level) -> bool {
         lock(&self.log_level).replace(level) != Some(level)
     }
@@ -259,7 +259,7 @@ impl Upstream {
         }
     }
 
-    /// Ends the connection politely.
+    /// Closes the connection.
     pub(super) async fn close(&self) {
         if let Some(keeper) = self.connect_task.get() {
             keeper.abort();

@@ -18,7 +18,7 @@ use crate::lock::lock;
 use crate::server::connection::ServerConnection;
 use crate::transport::outbound_queue::OutboundQueue;
 
-/// Hears a server for a connection.
+/// Receives the notifications and requests of a server for one connection.
 pub(super) struct UpstreamEvents(pub(super) Weak<Upstream>);
 
 impl UpstreamObserver for UpstreamEvents {
@@ -30,7 +30,7 @@ impl UpstreamObserver for UpstreamEvents {
         match method {
             Progress::NAME => heard.forward_progress(call),
             Log::NAME => heard.forward_log(call),
-            // It names a request by the id it has there; whoever asks here withdraws the question by itself.
+            // The client of this crate handles it: the question is cancelled by dropping its future.
             Cancelled::NAME => {}
             _ => heard.forward(call),
         }
@@ -47,7 +47,7 @@ impl UpstreamObserver for UpstreamEvents {
     fn wait_for_capacity(&self) -> Option<BoxFuture<()>> {
         let far = self.0.upgrade()?;
         if !matches!(far.downstream, Downstream::Session(..)) {
-            // A client without a session must not hold up the others; what it does not read is not kept for it.
+            // A slow client without a session must not hold up the others: its messages are dropped instead.
             return None;
         }
         let outbox = far.in_flight.full_queue()?;
@@ -70,7 +70,7 @@ impl UpstreamObserver for UpstreamEvents {
 }
 
 impl UpstreamEvents {
-    /// Nobody knows what has changed meanwhile.
+    /// Reports every list as changed: it is unknown what changed while the server was away.
     pub(super) fn notify_all_changed(&self) {
         let Some(far) = self.0.upgrade() else { return };
         let Some(from) = far.revision() else { return };
@@ -81,18 +81,18 @@ impl UpstreamEvents {
     }
 }
 
-/// Something a server said.
+/// A notification of a server.
 struct UpstreamNotification<'a> {
     upstream: &'a Arc<Upstream>,
     from: Revision,
     method: &'a str,
     params: Raw<'a>,
-    /// Whether it came without params.
+    /// Whether it has no params.
     no_params: bool,
 }
 
 impl UpstreamNotification<'_> {
-    /// Progress goes to whoever asked, under that one's token.
+    /// Forwards progress to the request it belongs to, under the client's token.
     fn forward_progress(&self, call: Option<i64>) {
         let Some(flight) = self.upstream.in_flight.get(call) else { return };
         let Some(place) = flight.progress_target(self.from, self.params) else { return };
@@ -101,21 +101,21 @@ impl UpstreamNotification<'_> {
         }
     }
 
-    /// Logs go to the request they belong to, as far as that can be told, or to the session.
+    /// Forwards a log message to the request it belongs to, if that is known, else to the session.
     fn forward_log(&self, call: Option<i64>) {
         #[derive(serde::Deserialize)]
         struct LogLevelField {
             level: Level,
         }
-        // Where it is not said whose they are, they are nobody's unless there is but one request: a call that is parked
-        // counts, though nobody hears it.
+        // A message that names no request belongs to the only one in flight. A suspended call counts as one, though its
+        // client is away.
         let flight = self.upstream.in_flight.get(call).or_else(|| self.upstream.in_flight.only(|_| true));
         match &self.upstream.downstream {
             Downstream::Session(link, revision) => match flight.and_then(|flight| flight.reply_target()) {
                 Some(place) => self.push_to_request(&place.outbox, *revision, self.params),
                 None => self.push_to_session(link, *revision, self.params),
             },
-            // A request without a session says which logs it wants, and hears no others.
+            // A request without a session says which log level it wants.
             Downstream::Stateless => {
                 let Some(flight) = flight else { return };
                 let Some(ReplyTarget { outbox, log_level: Some(least), .. }) = flight.reply_target() else {
@@ -128,7 +128,7 @@ impl UpstreamNotification<'_> {
         }
     }
 
-    /// What changed, and whatever else a server says.
+    /// Forwards any other notification: to the request it belongs to, else to the session or the listen streams.
     fn forward(&self, call: Option<i64>) {
         let named = name_mapping::prefix_notification(&self.upstream.target, self.method, self.params);
         let params = named.as_ref().map_or(self.params, Raw::from);
@@ -161,7 +161,7 @@ impl UpstreamNotification<'_> {
         }
     }
 
-    /// Whether it is what clients without a session subscribe to.
+    /// Whether clients without a session receive it only on listen streams.
     fn is_change(&self) -> bool {
         let changes = [
             tools::ListChanged::NAME,
@@ -172,8 +172,7 @@ impl UpstreamNotification<'_> {
         changes.contains(&self.method)
     }
 
-    /// Says what belongs to no request. A client that was not greeted yet, or has not said that it is ready, hears it
-    /// then.
+    /// Sends what belongs to no request. It is queued until the client has completed the handshake.
     fn push_to_session(&self, link: &Weak<ServerConnection>, to: Revision, params: Raw<'_>) {
         let Some(up) = link.upgrade() else { return };
         let mut early = lock(&self.upstream.queued_notifications);
@@ -185,7 +184,10 @@ impl UpstreamNotification<'_> {
         if let Some(early) = &mut *early {
             match early.iter().map(Vec::len).sum::<usize>() + bytes.len() <= MAX_QUEUED_BYTES {
                 true => early.push(bytes),
-                false => tracing::debug!(method = self.method, "a client is not ready to be told"),
+                false => tracing::debug!(
+                    method = self.method,
+                    "a notification was dropped: the client is not ready"
+                ),
             }
             return;
         }
@@ -199,8 +201,8 @@ impl UpstreamNotification<'_> {
         });
     }
 
-    /// Says what belongs to a request under way. A client with a session that is too far behind makes its server wait
-    /// ([`UpstreamObserver::full`]), so nothing of what was read until then is left out.
+    /// Sends what belongs to a request in flight. Nothing is dropped for a client with a session: a slow one makes its
+    /// server wait ([`UpstreamObserver::wait_for_capacity`]).
     fn push_to_request(&self, outbox: &OutboundQueue, to: Revision, params: Raw<'_>) {
         match &self.upstream.downstream {
             Downstream::Stateless => self.push(outbox, to, params),
@@ -211,11 +213,14 @@ impl UpstreamNotification<'_> {
         }
     }
 
-    /// Says it the way `to` does, or not at all. What a client does not read is not kept for it without end.
+    /// Sends it in revision `to`, if that has it. It is dropped if the client's queue is full.
     fn push(&self, outbox: &OutboundQueue, to: Revision, params: Raw<'_>) {
         let Some(bytes) = self.encode(to, params) else { return };
         match outbox.is_full() && (!self.is_change() || outbox.is_coalesced_full()) {
-            true => tracing::debug!(method = self.method, "a client is too far behind to be told"),
+            true => tracing::debug!(
+                method = self.method,
+                "a notification was dropped: the queue of the client is full"
+            ),
             false => outbox.push_coalesced(bytes),
         }
     }
@@ -225,7 +230,7 @@ impl UpstreamNotification<'_> {
     }
 }
 
-/// Progress as a client hears it.
+/// Encodes progress for a client.
 pub(super) fn encode_progress(
     place: &ReplyTarget,
     from: Revision,
@@ -236,7 +241,7 @@ pub(super) fn encode_progress(
     encode_notification(Progress::NAME, Raw::from(&params), false, from, to)
 }
 
-/// A notification the way `to` says it. One that came `no_params` has no params, if there is nothing in them.
+/// Encodes a notification in revision `to`. One that is `bare` stays without params if the translation adds none.
 fn encode_notification(
     method: &str,
     params: Raw<'_>,
@@ -251,7 +256,7 @@ fn encode_notification(
     Some(bytes)
 }
 
-/// The params of progress, under the token of whoever asked; none if it wants to hear of none.
+/// The params of progress under the client's token; `None` if the client wants no progress.
 fn with_progress_token(place: &ReplyTarget, params: Raw<'_>) -> Option<RawJson> {
     let token = RawJson::from_value(place.progress_token.as_ref()?).ok()?;
     let mut params = params.read::<OrderedMap<RawJson>>().ok()?;
@@ -259,7 +264,7 @@ fn with_progress_token(place: &ReplyTarget, params: Raw<'_>) -> Option<RawJson> 
     RawJson::from_value(&params).ok()
 }
 
-/// What a server says on a subscription names the one of the client, if it names one at all.
+/// Replaces the subscription id in `_meta` with the client's; `None` if there is none.
 fn replace_subscription_id(params: Raw<'_>, place: &ReplyTarget) -> Option<RawJson> {
     #[derive(serde::Deserialize)]
     struct MetaField {
@@ -270,7 +275,7 @@ fn replace_subscription_id(params: Raw<'_>, place: &ReplyTarget) -> Option<RawJs
     set_subscription_id(params, place)
 }
 
-/// The same with the name of a subscription on it.
+/// Puts the client's subscription id into `_meta`.
 pub(super) fn set_subscription_id(params: Raw<'_>, place: &ReplyTarget) -> Option<RawJson> {
     let mut params: OrderedMap<RawJson> = params.read().ok()?;
     let mut meta: Meta = match params.get("_meta") {
@@ -282,7 +287,7 @@ pub(super) fn set_subscription_id(params: Raw<'_>, place: &ReplyTarget) -> Optio
     RawJson::from_value(&params).ok()
 }
 
-/// Bytes that wait for a client to be ready.
+/// Bytes that may be queued until a client is ready.
 const MAX_QUEUED_BYTES: usize = 64 << 10;
-/// What no params at all stand for.
+/// The params of a notification that has none.
 const EMPTY_PARAMS: Raw<'static> = Raw::empty_object();
