@@ -43,20 +43,20 @@ impl BridgeSession {
         job: &RequestParts,
         face: ClientIdentity,
     ) -> Result<Arc<Self>, RpcError> {
-        let mut fars = Vec::with_capacity(relay.targets.len());
+        let mut upstreams = Vec::with_capacity(relay.targets.len());
         for target in &relay.targets {
             let near = Downstream::Session(Arc::downgrade(&job.connection), job.revision);
             let face = ClientIdentity { info: face.info.clone(), capabilities: face.capabilities.clone() };
-            fars.push(
+            upstreams.push(
                 relay
                     .register_upstream(|| Upstream::open(target, near, face, relay.settings.call_timeout))?,
             );
         }
-        match fars.as_slice() {
+        match upstreams.as_slice() {
             [only] if relay.is_single() => drop(only.connected_client().await?),
             all => {
-                for far in all {
-                    far.wait_while_connecting().await;
+                for upstream in all {
+                    upstream.wait_while_connecting().await;
                 }
             }
         }
@@ -68,7 +68,7 @@ impl BridgeSession {
             }
         });
         let session = Arc::new(Self {
-            upstreams: fars,
+            upstreams: upstreams,
             log_level: Mutex::new(Level::Info),
             resource_subscriptions: Mutex::default(),
             list_subscriptions: Mutex::default(),
@@ -81,17 +81,17 @@ impl BridgeSession {
     /// Subscribes to the lists of servers that do not push their changes. Does not wait long for a slow one.
     pub(super) async fn listen(self: &Arc<Self>) {
         let mut begun = Vec::new();
-        for far in &self.upstreams {
-            let (far, session) = (Arc::clone(far), Arc::downgrade(self));
+        for upstream in &self.upstreams {
+            let (upstream, session) = (Arc::clone(upstream), Arc::downgrade(self));
             let (done, listens) = oneshot::channel();
             // A server that is away is asked when it connects.
-            if far.client_if_connected().is_some() {
+            if upstream.client_if_connected().is_some() {
                 begun.push(listens);
             }
             lock(&self.tasks).spawn(async move {
-                far.wait_connected().await;
-                let subscription = pairing::listen_for_session(&far).await;
-                drop(far);
+                upstream.wait_connected().await;
+                let subscription = pairing::listen_for_session(&upstream).await;
+                drop(upstream);
                 if let (Some(subscription), Some(session)) = (subscription, session.upgrade()) {
                     lock(&session.list_subscriptions).push(subscription);
                 }
@@ -123,12 +123,12 @@ impl BridgeSession {
     /// Subscribes to a resource of a stateless server, with a listen stream.
     pub(super) async fn subscribe(
         &self,
-        far: &Arc<Upstream>,
+        upstream: &Arc<Upstream>,
         params: &RawJson,
         job: &RequestParts,
     ) -> Result<RawJson, RpcError> {
         let uri = read_params::<Subscribe>(Raw::from(params), job.revision)?.uri;
-        let key = (Arc::as_ptr(far) as usize, uri);
+        let key = (Arc::as_ptr(upstream) as usize, uri);
         if lock(&self.resource_subscriptions).contains_key(&key) {
             return Ok(RawJson::empty_object());
         }
@@ -136,21 +136,21 @@ impl BridgeSession {
             return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
         }
         let subscription =
-            far.connected_client().await?.listen(ChangeFilter::new().resource(key.1.clone())).await;
+            upstream.connected_client().await?.listen(ChangeFilter::new().resource(key.1.clone())).await;
         let subscription =
-            subscription.map_err(|error| far.to_rpc_error(error, Subscribe::NAME, job.revision))?;
+            subscription.map_err(|error| upstream.to_rpc_error(error, Subscribe::NAME, job.revision))?;
         lock(&self.resource_subscriptions).insert(key, subscription);
         Ok(RawJson::empty_object())
     }
 
     pub(super) fn unsubscribe(
         &self,
-        far: &Arc<Upstream>,
+        upstream: &Arc<Upstream>,
         params: &RawJson,
         job: &RequestParts,
     ) -> Result<RawJson, RpcError> {
         let uri = read_params::<Unsubscribe>(Raw::from(params), job.revision)?.uri;
-        lock(&self.resource_subscriptions).remove(&(Arc::as_ptr(far) as usize, uri));
+        lock(&self.resource_subscriptions).remove(&(Arc::as_ptr(upstream) as usize, uri));
         Ok(RawJson::empty_object())
     }
 }

@@ -63,10 +63,10 @@ impl NotificationHandler for BridgeService {
         let (method, params) = (method.to_owned(), params.map(Raw::to_owned));
         // In the order in which the client sent them.
         session.enqueue(Box::pin({
-            let fars = session.upstreams.clone();
+            let upstreams = session.upstreams.clone();
             async move {
-                for far in fars {
-                    let Some(client) = far.client_if_connected() else { continue };
+                for upstream in upstreams {
+                    let Some(client) = upstream.client_if_connected() else { continue };
                     if let Err(error) =
                         client.forward_notification(&method, params.as_ref().map(Raw::from), revision).await
                     {
@@ -105,26 +105,27 @@ impl Forwarder {
         let Some(open) = &mut *open else {
             return Err(RpcError::internal_with_message("the bridge is closed"));
         };
-        open.retain(|far| far.strong_count() > 0);
+        open.retain(|upstream| upstream.strong_count() > 0);
         if open.len() >= self.settings.max_connections {
             return Err(RpcError::internal_with_message(format!(
                 "connection limit of the bridge reached ({}); try again later",
                 open.len()
             )));
         }
-        let far = opening();
-        open.push(Arc::downgrade(&far));
-        Ok(far)
+        let upstream = opening();
+        open.push(Arc::downgrade(&upstream));
+        Ok(upstream)
     }
 
     /// Closes every connection, and waits until that is done.
     pub(super) async fn close(&self) {
         let open = lock(&self.upstreams).take();
         self.suspended.clear();
-        let open = open.into_iter().flatten().filter_map(|far| far.upgrade());
-        let closing: Vec<_> = open.map(|far| tokio::spawn(async move { far.close().await })).collect();
-        for far in closing {
-            let _ = far.await;
+        let open = open.into_iter().flatten().filter_map(|upstream| upstream.upgrade());
+        let closing: Vec<_> =
+            open.map(|upstream| tokio::spawn(async move { upstream.close().await })).collect();
+        for upstream in closing {
+            let _ = upstream.await;
         }
         for target in &self.targets {
             target.wait_closed().await;
@@ -190,25 +191,26 @@ impl Forwarder {
     async fn set_log_level(&self, session: &BridgeSession, job: &RequestParts) -> Result<RawJson, RpcError> {
         let flight = InFlightCall::new(job.revision, reply_target(job)?);
         let single = self.is_single();
-        let mut wanting = session.upstreams.iter().filter(|far| pairing::takes_log_level(far, single));
-        let tell = |far: &Arc<Upstream>| {
-            let (far, flight) = (Arc::clone(far), &flight);
+        let mut wanting =
+            session.upstreams.iter().filter(|upstream| pairing::takes_log_level(upstream, single));
+        let tell = |upstream: &Arc<Upstream>| {
+            let (upstream, flight) = (Arc::clone(upstream), &flight);
             async move {
-                let told = far
+                let told = upstream
                     .send(ForwardedRequest::new(SetLevel::NAME, &job.params, job.revision), flight)
                     .await?;
-                far.session_state.record(SetLevel::NAME, &job.params, job.revision);
+                upstream.session_state.record(SetLevel::NAME, &job.params, job.revision);
                 Ok(told)
             }
         };
         if !self.is_single() {
             // The client gets one response, whatever each server answers.
-            join_all(wanting.map(|far| far.with_timeout(tell(far)))).await;
+            join_all(wanting.map(|upstream| upstream.with_timeout(tell(upstream)))).await;
             return Ok(RawJson::empty_object());
         }
-        let Some(far) = wanting.next() else { return Ok(RawJson::empty_object()) };
-        let (result, from) = tell(far).await?;
-        translate_result(far, SetLevel::NAME, &result, from, job.revision)
+        let Some(upstream) = wanting.next() else { return Ok(RawJson::empty_object()) };
+        let (result, from) = tell(upstream).await?;
+        translate_result(upstream, SetLevel::NAME, &result, from, job.revision)
     }
 
     /// Forwards a request of a client without a session.
@@ -219,8 +221,8 @@ impl Forwarder {
     ) -> Result<RawJson, RpcError> {
         if name_mapping::is_list(method) && !self.is_single() {
             let lent = Box::pin(upstream_pool::acquire_all(self, job)).await?;
-            let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
-            return Box::pin(name_mapping::merged_list(&fars, method, job, None)).await;
+            let upstreams: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
+            return Box::pin(name_mapping::merged_list(&upstreams, method, job, None)).await;
         }
         let foreign_state = match pairing::resume(self, method, job)? {
             Continuation::Suspended(call) => {
@@ -243,21 +245,25 @@ impl Forwarder {
 
 /// Translates a result of a server into the client's revision and names.
 pub(super) fn translate_result(
-    far: &Upstream,
+    upstream: &Upstream,
     method: &str,
     result: &RawJson,
     from: Revision,
     to: Revision,
 ) -> Result<RawJson, RpcError> {
-    let named = name_mapping::prefix_result(&far.target, method, result);
+    let named = name_mapping::prefix_result(&upstream.target, method, result);
     let result = named.as_ref().unwrap_or(result);
-    let server_info = pairing::result_server_info(far, from, to);
+    let server_info = pairing::result_server_info(upstream, from, to);
     translate_raw_result(method, Raw::from(result), from, to, server_info.as_ref())
         .map_err(|error| unsupported_error(&error, method))
 }
 
 /// Fails unless the headers of a call repeat the arguments that the tool marks for it.
-async fn check_param_headers(far: &Upstream, params: &RawJson, job: &RequestParts) -> Result<(), RpcError> {
+async fn check_param_headers(
+    upstream: &Upstream,
+    params: &RawJson,
+    job: &RequestParts,
+) -> Result<(), RpcError> {
     let peek = parse_request_meta(params)?;
     let Some(Some(name)) = peek.mcp_name(Call::NAME) else { return Ok(()) };
     let arguments = match peek.arguments() {
@@ -266,7 +272,7 @@ async fn check_param_headers(far: &Upstream, params: &RawJson, job: &RequestPart
     };
     let headers = &job.caller.headers;
     let lookup = |name: &str| headers.single(&format!("mcp-param-{name}"));
-    far.connected_client().await?.check_param_headers(name, arguments, lookup).await
+    upstream.connected_client().await?.check_param_headers(name, arguments, lookup).await
 }
 
 /// Where messages that belong to a request go.

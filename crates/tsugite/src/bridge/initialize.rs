@@ -46,36 +46,36 @@ pub(super) async fn open_session_without_handshake(
 }
 
 /// The `initialize` result with the only server's name and capabilities.
-async fn single_initialize_result(far: &Arc<Upstream>, job: &RequestParts) -> Result<RawJson, RpcError> {
-    let client = far.connected_client().await?;
+async fn single_initialize_result(upstream: &Arc<Upstream>, job: &RequestParts) -> Result<RawJson, RpcError> {
+    let client = upstream.connected_client().await?;
     let (from, to) = (client.revision(), job.revision);
     let result = match client.handshake_result() {
         Some(result) => result,
-        None => fetch_discover_result(far, client, job).await?,
+        None => fetch_discover_result(upstream, client, job).await?,
     };
-    let mut said = pairing::initialize_result(far, &result, from, job)?;
+    let mut said = pairing::initialize_result(upstream, &result, from, job)?;
     said.insert("protocolVersion", RawJson::from_value(to.as_str()).map_err(|_| RpcError::Internal)?);
     RawJson::from_value(&said).map_err(|_| RpcError::Internal)
 }
 
 /// Asks a server for its capabilities, which it has not been asked for yet.
 async fn fetch_discover_result(
-    far: &Arc<Upstream>,
+    upstream: &Arc<Upstream>,
     client: &Client,
     job: &RequestParts,
 ) -> Result<RawJson, RpcError> {
     let found = client.request_raw(Discover::NAME, None).await;
-    found.map_err(|error| far.to_rpc_error(error, Discover::NAME, job.revision))
+    found.map_err(|error| upstream.to_rpc_error(error, Discover::NAME, job.revision))
 }
 
 /// The `initialize` result for several servers: the capabilities of all of them.
-fn merged_initialize_result(fars: &[Arc<Upstream>], job: &RequestParts) -> Result<RawJson, RpcError> {
-    let (capabilities, instructions) = merge_capabilities(fars);
+fn merged_initialize_result(upstreams: &[Arc<Upstream>], job: &RequestParts) -> Result<RawJson, RpcError> {
+    let (capabilities, instructions) = merge_capabilities(upstreams);
     let info = job.connection.config.info.clone();
     let mut answer = InitializeResult::new(job.revision.as_str(), capabilities, info);
     answer.instructions = instructions;
     encode_result::<Initialize>(answer, job.revision, &job.connection.config.stamp)
-        .map_err(|unsayable| unsupported_error(&unsayable, Initialize::NAME))
+        .map_err(|error| unsupported_error(&error, Initialize::NAME))
 }
 
 /// Answers `server/discover`.
@@ -84,8 +84,8 @@ pub(super) async fn discover(relay: &Arc<Forwarder>, job: &RequestParts) -> Resu
         job.connection.config.revisions.names().into_iter().map(str::to_owned).collect();
     if !relay.is_single() {
         let lent = upstream_pool::acquire_all(relay, job).await?;
-        let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
-        let (capabilities, instructions) = merge_capabilities(&fars);
+        let upstreams: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
+        let (capabilities, instructions) = merge_capabilities(&upstreams);
         let mut found = DiscoverResult::new(served, capabilities);
         found.instructions = instructions;
         return encode_discover_result(found, job.revision, &job.connection.config.stamp);
@@ -100,12 +100,11 @@ pub(super) fn encode_discover_result(
     to: Revision,
     stamp: &ServerInfoMeta,
 ) -> Result<RawJson, RpcError> {
-    encode_result::<Discover>(found, to, stamp)
-        .map_err(|unsayable| unsupported_error(&unsayable, Discover::NAME))
+    encode_result::<Discover>(found, to, stamp).map_err(|error| unsupported_error(&error, Discover::NAME))
 }
 
 /// The capabilities and instructions of several servers together.
-fn merge_capabilities(fars: &[Arc<Upstream>]) -> (ServerCapabilities, Option<String>) {
+fn merge_capabilities(upstreams: &[Arc<Upstream>]) -> (ServerCapabilities, Option<String>) {
     // A server that is away may return and offer any of these.
     let list = || ListCapability::new().list_changed(true);
     let mut all = ServerCapabilities::new()
@@ -114,21 +113,21 @@ fn merge_capabilities(fars: &[Arc<Upstream>]) -> (ServerCapabilities, Option<Str
         .resources(ResourcesCapability::new().subscribe(true).list_changed(true))
         .logging(Object::new());
     let mut instructions = String::new();
-    for far in fars {
-        let Some(client) = far.client_if_connected() else { continue };
+    for upstream in upstreams {
+        let Some(client) = upstream.client_if_connected() else { continue };
         if client.server_capabilities().is_some_and(|offered| offered.completions.is_some()) {
             all.completions = Some(Object::new());
         }
-        if let (Some(text), Some(prefix)) = (client.instructions(), &far.target.prefix) {
+        if let (Some(text), Some(prefix)) = (client.instructions(), &upstream.target.prefix) {
             instructions.push_str(&format!("## {prefix}\n\n{}\n\n", text.trim_end()));
         }
     }
     (all, (!instructions.is_empty()).then(|| instructions.trim_end().to_owned()))
 }
 
-pub(super) fn malformed_result_error(far: &Upstream) -> RpcError {
+pub(super) fn malformed_result_error(upstream: &Upstream) -> RpcError {
     RpcError::internal_with_message(format!(
         "{} does not say what it is in a way that can be read",
-        far.target.display_name()
+        upstream.target.display_name()
     ))
 }

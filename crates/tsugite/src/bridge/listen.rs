@@ -82,33 +82,33 @@ pub(super) async fn listen(
     let mut kept: Vec<(Arc<Upstream>, Subscription)> = Vec::new();
     let mut watched = Vec::with_capacity(lent.len());
     let mut away = Vec::new();
-    for far in lent.iter().map(|lent| Arc::clone(&lent.upstream)) {
-        let Some(client) = far.client_if_connected().cloned() else {
-            away.push(far);
+    for upstream in lent.iter().map(|lent| Arc::clone(&lent.upstream)) {
+        let Some(client) = upstream.client_if_connected().cloned() else {
+            away.push(upstream);
             continue;
         };
-        let watch = grant(&far, &client, &wish, &mut granted);
-        watched.push((far, client, watch));
+        let watch = grant(&upstream, &client, &wish, &mut granted);
+        watched.push((upstream, client, watch));
     }
-    let begun = join_all(watched.into_iter().map(|(far, client, watch)| async move {
+    let begun = join_all(watched.into_iter().map(|(upstream, client, watch)| async move {
         let listening = async {
             let begun = client.listen(watch).await;
-            begun.map_err(|error| far.to_rpc_error(error, Listen::NAME, job.revision))
+            begun.map_err(|error| upstream.to_rpc_error(error, Listen::NAME, job.revision))
         };
         let begun = match relay.is_single() {
             true => listening.await,
-            false => far.with_timeout(listening).await,
+            false => upstream.with_timeout(listening).await,
         };
-        (far, begun)
+        (upstream, begun)
     }));
-    for (far, begun) in begun.await {
+    for (upstream, begun) in begun.await {
         match begun {
             Ok(subscription) => {
-                kept.push((Arc::clone(&far), subscription));
-                open.push(far);
+                kept.push((Arc::clone(&upstream), subscription));
+                open.push(upstream);
             }
             Err(refusal) if relay.is_single() => return Err(refusal),
-            Err(refusal) => far.not_subscribed(&refusal),
+            Err(refusal) => upstream.not_subscribed(&refusal),
         }
     }
     if !relay.is_single() {
@@ -127,20 +127,20 @@ pub(super) async fn listen(
     // Only now, so that nothing comes before the acknowledgement.
     let listening =
         Arc::new(UpstreamListener { reply_target: place, revision: job.revision, filter: granted });
-    for far in open.iter().chain(&away) {
-        let mut all = lock(&far.listeners);
+    for upstream in open.iter().chain(&away) {
+        let mut all = lock(&upstream.listeners);
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(&listening));
     }
     // One that was away is asked when it comes.
-    let later = join_all(away.into_iter().map(|far| {
+    let later = join_all(away.into_iter().map(|upstream| {
         let wish = &wish;
         async move {
-            far.wait_connected().await;
-            let client = far.client_if_connected().cloned()?;
-            let watch = grant(&far, &client, wish, &mut Filter::new());
+            upstream.wait_connected().await;
+            let client = upstream.client_if_connected().cloned()?;
+            let watch = grant(&upstream, &client, wish, &mut Filter::new());
             let begun = client.listen(watch).await;
-            begun.inspect_err(|error| far.not_subscribed(error)).ok()
+            begun.inspect_err(|error| upstream.not_subscribed(error)).ok()
         }
     }));
     let lasting = async {
@@ -165,7 +165,7 @@ pub(super) fn listen_result(job: &RequestParts, meta: Meta) -> Result<RawJson, R
 }
 
 /// The part of a filter that this server supports. It is also added to `granted`.
-fn grant(far: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -> ChangeFilter {
+fn grant(upstream: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -> ChangeFilter {
     let offered = client.server_capabilities();
     let mut watch = supported_lists(offered.as_ref());
     let yes = |wish: Option<bool>| wish == Some(true);
@@ -181,12 +181,12 @@ fn grant(far: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -
     add(&mut granted.prompts_list_changed, watch.prompts);
     add(&mut granted.resources_list_changed, watch.resources);
     let subscribes = offered.is_none_or(|offered| {
-        offered
-            .resources
-            .is_some_and(|resources| resources.subscribe == Some(true) || far.era() == Some(Era::Stateless))
+        offered.resources.is_some_and(|resources| {
+            resources.subscribe == Some(true) || upstream.era() == Some(Era::Stateless)
+        })
     });
     for uri in wish.resource_subscriptions.iter().flatten().filter(|_| subscribes) {
-        if let Some(inner) = name_mapping::upstream_uri(&far.target, uri) {
+        if let Some(inner) = name_mapping::upstream_uri(&upstream.target, uri) {
             watch = watch.resource(inner);
             granted.resource_subscriptions.get_or_insert_default().push(uri.clone());
         }

@@ -157,8 +157,7 @@ impl SuspendableCall {
         }
         let carried = translate_raw_params(method, Raw::from(params), from, self.revision);
         // The client's revision has no such request, but its results may hold one.
-        let params =
-            carried.map_err(|unsayable| unsupported_error(&unsayable, method).to_error_object(from))?;
+        let params = carried.map_err(|error| unsupported_error(&error, method).to_error_object(from))?;
         let (answer, answered) = oneshot::channel();
         {
             let mut state = lock(&self.state);
@@ -253,9 +252,10 @@ impl SuspendableCall {
             let Some(raw) = answers.get(&key) else { continue };
             let carried = translate_raw_input_response(&method, Raw::from(raw), self.revision, from);
             // The server may have cancelled its request meanwhile.
-            drop(answer.send(
-                carried.map_err(|unsayable| unsupported_error(&unsayable, &method).to_error_object(from)),
-            ));
+            drop(
+                answer
+                    .send(carried.map_err(|error| unsupported_error(&error, &method).to_error_object(from))),
+            );
         }
     }
 

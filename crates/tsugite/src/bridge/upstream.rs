@@ -80,7 +80,7 @@ impl Upstream {
         face: ClientIdentity,
         patience: Duration,
     ) -> Arc<Self> {
-        let far = Arc::new(Self {
+        let upstream = Arc::new(Self {
             target: Arc::clone(target),
             downstream: near,
             client: OnceLock::new(),
@@ -94,9 +94,9 @@ impl Upstream {
             connecting_since: Mutex::new(Instant::now()),
             call_timeout: patience,
         });
-        let keeper = tokio::spawn(maintain_connection(Arc::downgrade(&far), Arc::clone(target), face));
-        let _ = far.connect_task.set(keeper.abort_handle());
-        far
+        let keeper = tokio::spawn(maintain_connection(Arc::downgrade(&upstream), Arc::clone(target), face));
+        let _ = upstream.connect_task.set(keeper.abort_handle());
+        upstream
     }
 
     /// The client, once the connection is open. Fails if it cannot be opened.
@@ -220,7 +220,7 @@ impl Upstream {
             ErrorKind::ErrorResponse { error, .. } => {
                 RpcError::Forwarded(translate_raw_error(error, method, from, to))
             }
-            ErrorKind::UnsupportedByRevision(unsayable) => unsupported_error(&unsayable, method),
+            ErrorKind::UnsupportedByRevision(error) => unsupported_error(&error, method),
             other => RpcError::internal_with_message(format!(
                 "{}: {}",
                 self.target.display_name(),

@@ -23,10 +23,10 @@ pub(super) struct UpstreamEvents(pub(super) Weak<Upstream>);
 
 impl UpstreamObserver for UpstreamEvents {
     fn on_notification(&self, method: &str, params: Option<Raw<'_>>, call: Option<i64>) {
-        let Some(far) = self.0.upgrade() else { return };
-        let Some(from) = far.revision() else { return };
+        let Some(upstream) = self.0.upgrade() else { return };
+        let Some(from) = upstream.revision() else { return };
         let (bare, params) = (params.is_none(), params.unwrap_or(EMPTY_PARAMS));
-        let heard = UpstreamNotification { upstream: &far, from, method, params, no_params: bare };
+        let heard = UpstreamNotification { upstream: &upstream, from, method, params, no_params: bare };
         match method {
             Progress::NAME => heard.forward_progress(call),
             Log::NAME => heard.forward_log(call),
@@ -37,33 +37,33 @@ impl UpstreamObserver for UpstreamEvents {
     }
 
     fn on_request(&self, method: String, params: RawJson, call: Option<i64>) -> BoxFuture<RequestResult> {
-        let far = Weak::clone(&self.0);
+        let upstream = Weak::clone(&self.0);
         Box::pin(async move {
             let request = ServerRequest { method: &method, params: &params, call };
-            pairing::forward_server_request(&far, request).await
+            pairing::forward_server_request(&upstream, request).await
         })
     }
 
     fn wait_for_capacity(&self) -> Option<BoxFuture<()>> {
-        let far = self.0.upgrade()?;
-        if !matches!(far.downstream, Downstream::Session(..)) {
+        let upstream = self.0.upgrade()?;
+        if !matches!(upstream.downstream, Downstream::Session(..)) {
             // A slow client without a session must not hold up the others: its messages are dropped instead.
             return None;
         }
-        let outbox = far.in_flight.full_queue()?;
+        let outbox = upstream.in_flight.full_queue()?;
         Some(Box::pin(async move { outbox.wait_for_capacity().await }))
     }
 
     fn on_disconnect(&self, seen: &str) {
-        if let Some(far) = self.0.upgrade() {
-            far.mark_disconnected(seen);
+        if let Some(upstream) = self.0.upgrade() {
+            upstream.mark_disconnected(seen);
         }
     }
 
     fn on_reconnect(&self) {
-        if let Some(far) = self.0.upgrade() {
-            far.mark_connected();
-            pairing::restore_session(&far);
+        if let Some(upstream) = self.0.upgrade() {
+            upstream.mark_connected();
+            pairing::restore_session(&upstream);
         }
         self.notify_all_changed();
     }
@@ -72,10 +72,10 @@ impl UpstreamObserver for UpstreamEvents {
 impl UpstreamEvents {
     /// Reports every list as changed: it is unknown what changed while the server was away.
     pub(super) fn notify_all_changed(&self) {
-        let Some(far) = self.0.upgrade() else { return };
-        let Some(from) = far.revision() else { return };
+        let Some(upstream) = self.0.upgrade() else { return };
+        let Some(from) = upstream.revision() else { return };
         for method in [tools::ListChanged::NAME, prompts::ListChanged::NAME, resources::ListChanged::NAME] {
-            UpstreamNotification { upstream: &far, from, method, params: EMPTY_PARAMS, no_params: true }
+            UpstreamNotification { upstream: &upstream, from, method, params: EMPTY_PARAMS, no_params: true }
                 .forward(None);
         }
     }
@@ -192,11 +192,13 @@ impl UpstreamNotification<'_> {
             return;
         }
         *early = Some(vec![bytes]);
-        let (far, link) = (Arc::downgrade(self.upstream), Weak::clone(link));
+        let (upstream, link) = (Arc::downgrade(self.upstream), Weak::clone(link));
         tokio::spawn(async move {
             let ready = ServerConnection::wait_until_ready(&link).await;
-            let (Some(()), Some(far), Some(link)) = (ready, far.upgrade(), link.upgrade()) else { return };
-            let mut early = lock(&far.queued_notifications);
+            let (Some(()), Some(upstream), Some(link)) = (ready, upstream.upgrade(), link.upgrade()) else {
+                return;
+            };
+            let mut early = lock(&upstream.queued_notifications);
             early.take().into_iter().flatten().for_each(|bytes| link.outbox().push_coalesced(bytes));
         });
     }

@@ -96,9 +96,8 @@ pub(super) async fn acquire(
                         relay.settings.call_timeout,
                     )
                 };
-                let far = relay.register_upstream(opening)?;
-                let mut entry =
-                    PooledUpstream { caller_key: key, peer, upstream: far, in_exclusive_use: false };
+                let upstream = relay.register_upstream(opening)?;
+                let mut entry = PooledUpstream { caller_key: key, peer, upstream, in_exclusive_use: false };
                 let lent = pool.lease(&mut entry, may_ask, shared);
                 entries.push(entry);
                 return Ok(lent);
@@ -152,16 +151,16 @@ impl UpstreamLease {
 
 impl UpstreamPool {
     fn lease(self: &Arc<Self>, entry: &mut PooledUpstream, may_ask: bool, shared: bool) -> UpstreamLease {
-        let far = Arc::clone(&entry.upstream);
+        let upstream = Arc::clone(&entry.upstream);
         entry.in_exclusive_use |= may_ask;
         let lease = LeaseGuard {
             pool: Arc::clone(self),
-            upstream: Arc::clone(&far),
+            upstream: Arc::clone(&upstream),
             exclusive: may_ask,
             shared,
             completed: false,
         };
-        UpstreamLease { upstream: far, guard: Some(lease) }
+        UpstreamLease { upstream, guard: Some(lease) }
     }
 }
 
