@@ -1,4 +1,4 @@
-//! Results that may be used again, as long as the server said so (2026-07-28).
+//! Results that may be reused as long as the server says (2026-07-28).
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,20 +11,20 @@ use tsugite_core::protocol::{CacheSubject, Method, prompts, resources, tools};
 use super::client_handler::Change;
 use crate::lock::lock;
 
-/// Whether a call may be answered from memory.
+/// Whether a call may be answered from the cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Caching {
-    /// What is fresh is used, and what comes is kept.
+    /// Uses a fresh result, else asks the server and keeps its result.
     #[default]
     Use,
-    /// The server is asked, and what comes is kept.
+    /// Asks the server and keeps its result.
     Refresh,
-    /// The server is asked, and nothing is kept.
+    /// Asks the server and keeps nothing.
     Bypass,
 }
 
-/// What is kept. One client acts for one principal, so `private` and `public` results may both be kept for it.
+/// The cache of one client. It acts for one principal, so both `private` and `public` results may be kept.
 #[derive(Default)]
 pub(super) struct Cache {
     entries: Mutex<CacheEntries>,
@@ -34,7 +34,7 @@ pub(super) struct Cache {
 struct CacheEntries {
     results: HashMap<CacheKey, CacheEntry>,
     bytes: usize,
-    /// Grows with each change: what was asked before one must not be kept after it.
+    /// Grows with each change: a result requested before a change must not be kept after it.
     generation: u64,
 }
 
@@ -56,17 +56,17 @@ struct CacheEntry {
     expires_at: Instant,
 }
 
-/// Says when a question was asked.
+/// The generation in which a result was requested.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CacheGeneration(u64);
 
 impl Cache {
-    /// Before the server is asked.
+    /// The current generation, to be taken before the request is sent.
     pub(super) fn generation(&self) -> CacheGeneration {
         CacheGeneration(lock(&self.entries).generation)
     }
 
-    /// What may be used instead of asking.
+    /// A fresh result.
     pub(super) fn get(&self, method: &'static str, subject: CacheSubject<'_>) -> Option<RawJson> {
         let key = CacheKey::new(method, subject);
         let mut kept = lock(&self.entries);
@@ -78,7 +78,7 @@ impl Cache {
         None
     }
 
-    /// Keeps a result that says it may be kept. What was asked before the last change is not.
+    /// Keeps a result that may be kept, unless it was requested before the last change.
     pub(super) fn insert(
         &self,
         method: &'static str,
@@ -114,7 +114,7 @@ impl Cache {
         kept.results.insert(key, CacheEntry { result: result.clone(), expires_at: now + ttl });
     }
 
-    /// Something has changed: what depends on it is no longer true.
+    /// Removes the results that depend on a change.
     pub(super) fn invalidate(&self, change: &Change) {
         let mut kept = lock(&self.entries);
         kept.generation += 1;
@@ -150,11 +150,11 @@ impl CacheEntries {
     }
 }
 
-/// Results that are kept.
+/// Results in the cache.
 const MAX_ENTRIES: usize = 512;
-/// Their bytes.
+/// Bytes of all results in the cache.
 const MAX_BYTES: usize = 16 << 20;
-/// A day, in milliseconds: nobody believes a server for longer.
+/// The longest time a result is kept: a day, in milliseconds.
 const MAX_TTL_MS: f64 = 86_400_000.0;
 
 #[cfg(test)]

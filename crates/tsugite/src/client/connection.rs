@@ -1,4 +1,4 @@
-//! One connection to one server: calls leave from here, and what arrives is decided here.
+//! One connection to one server: sends requests, and dispatches the messages that arrive.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,45 +31,45 @@ use super::pending_calls::{PendingCall, PendingCalls};
 use super::transport::{EncodedRequest, Transport};
 use crate::lock::lock;
 
-/// A connection.
+/// A connection to a server.
 pub(super) struct ClientConnection {
     pub(super) shared: Arc<ClientState>,
     pub(super) transport: Transport,
     pub(super) calls: PendingCalls,
     negotiated: OnceLock<NegotiatedSession>,
-    /// What the server said of itself, as it stood there.
+    /// The result of `initialize` or `server/discover`, unchanged; kept only for an observer.
     handshake_result: Mutex<Option<RawJson>>,
-    /// What the server asked and has no answer to yet.
+    /// Requests of the server without a response yet.
     pub(super) inbound_requests: Mutex<InboundRequestTable>,
-    /// Whether the revision was believed and not found out, and nothing has shown yet that it is right.
+    /// Whether the revision was assumed, not probed, and no response has confirmed it yet.
     revision_unverified: AtomicBool,
-    /// Why the connection is gone.
+    /// Why the connection was lost, if it was.
     disconnect_reason: OnceLock<String>,
-    /// The connection is about to be ended by us.
+    /// Whether the client is closing the connection.
     closing: AtomicBool,
-    /// The connection was ended by us.
+    /// Whether the client has ended the connection.
     is_aborted: AtomicBool,
     abort_notify: Notify,
     tasks: Mutex<Vec<AbortHandle>>,
-    /// Web pages the server says are done with.
+    /// Ids of web pages that the server has reported as complete.
     completed_elicitations: Mutex<Vec<String>>,
     elicitation_notify: Notify,
-    /// For answers that wait for their turn over HTTP, and for those whose turn it is.
+    /// Permits for responses over HTTP: those that wait, and those that are being sent.
     pub(super) queued_response_permits: Arc<Semaphore>,
     pub(super) response_send_permits: Semaphore,
-    /// What is being said without anybody waiting for it.
+    /// Permits for messages that are sent in the background.
     background_send_permits: Arc<Semaphore>,
     limits: MessageLimits,
 }
 
-/// What both sides know of each other.
+/// The result of the negotiation.
 pub(super) struct NegotiatedSession {
     pub(super) revision: Revision,
     pub(super) server_info: Option<Implementation>,
-    /// `None` if it was not asked.
+    /// `None` if the server was not asked.
     pub(super) capabilities: Option<ServerCapabilities>,
     pub(super) instructions: Option<String>,
-    /// What each request of 2026-07-28 says of its sender.
+    /// The `_meta` entries of every request, in the stateless era.
     meta_entries: Vec<(&'static str, RawJson)>,
     /// The same as members of an object.
     meta_json: String,
@@ -81,10 +81,10 @@ pub(super) struct InboundRequestTable {
     pub(super) tasks: HashMap<Id<'static>, AbortHandle>,
 }
 
-/// A request that can be written for whoever listens.
+/// A request that can be encoded for any revision.
 pub(super) trait OutboundRequest: Send + Sync {
     fn method(&self) -> &str;
-    /// What `Mcp-Name` mirrors.
+    /// The value of the `Mcp-Name` header.
     fn name(&self) -> Option<&str>;
     /// Appends the message.
     fn encode(
@@ -94,7 +94,7 @@ pub(super) trait OutboundRequest: Send + Sync {
         link: &ClientConnection,
         options: &Options,
     ) -> Result<(), ClientError>;
-    /// The headers that mirror arguments, for a server of `revision` over HTTP.
+    /// The headers that repeat arguments, over HTTP.
     fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)>;
 }
 
@@ -127,7 +127,7 @@ impl ClientConnection {
         })
     }
 
-    /// Both sides know each other.
+    /// Sets the result of the negotiation, once.
     pub(super) fn set_negotiated(
         &self,
         revision: Revision,
@@ -147,13 +147,13 @@ impl ClientConnection {
             meta_entries: claims,
             meta_json: written_claims,
         };
-        // A connection is agreed on once.
+        // A second negotiation on the same connection changes nothing.
         let _ = self.negotiated.set(agreed);
     }
 
-    /// The server has said what it is.
+    /// Keeps the result of `initialize` or `server/discover`.
     pub(super) fn set_handshake_result(&self, hello: &RawJson) {
-        // Only whoever stands behind a client wants it word for word.
+        // Only an observer needs it unchanged.
         if self.shared.settings.observer.is_some() {
             *lock(&self.handshake_result) = Some(hello.clone());
         }
@@ -167,18 +167,18 @@ impl ClientConnection {
         self.negotiated.get()
     }
 
-    /// The revision was believed, not found out.
+    /// Marks the revision as assumed, not probed.
     pub(super) fn mark_revision_unverified(&self) {
         self.revision_unverified.store(true, Ordering::Release);
     }
 
-    /// Whether what has come of a call is the first sign of whether the belief was right; asked once.
+    /// Whether the revision is still unconfirmed; false from the second time on.
     pub(super) fn take_revision_unverified(&self) -> bool {
         self.revision_unverified.load(Ordering::Acquire)
             && self.revision_unverified.swap(false, Ordering::AcqRel)
     }
 
-    /// The revision that is spoken, or while that is not known the one that may be assumed.
+    /// The negotiated revision, or before the negotiation the one to assume.
     pub(super) fn revision(&self) -> Revision {
         match self.negotiated.get() {
             Some(agreed) => agreed.revision,
@@ -191,7 +191,7 @@ impl ClientConnection {
         Era::from(self.revision())
     }
 
-    /// What a call says in `_meta` that wants nothing of its own there, as members of an object.
+    /// The `_meta` entries of a call without entries of its own, as members of a JSON object.
     pub(super) fn request_meta_json(&self, id: &Id<'_>, options: &Options) -> Cow<'_, str> {
         let claims = self.negotiated.get().map_or("", |agreed| agreed.meta_json.as_str());
         match (options.wants_progress(), id.as_i64()) {
@@ -201,7 +201,7 @@ impl ClientConnection {
         }
     }
 
-    /// Puts into `_meta` what the revision, the call and its options want there.
+    /// Adds the `_meta` entries of the options, the progress token and the era.
     pub(super) fn add_request_meta(&self, place: &mut Option<Meta>, id: &Id<'_>, options: &Options) {
         if let Some(given) = &options.meta {
             let meta = place.get_or_insert_default();
@@ -217,7 +217,7 @@ impl ClientConnection {
         }
     }
 
-    /// Makes a call and waits for its answer. Dropping the future tells the server to stop.
+    /// Sends a request and waits for its response. Dropping the future cancels the request.
     pub(super) async fn call(
         self: &Arc<Self>,
         request: &dyn OutboundRequest,
@@ -273,9 +273,9 @@ impl ClientConnection {
         self.transport.send_message(self, bytes).await.map_err(ClientError::from)
     }
 
-    /// Something has arrived: a line, a body or an event. `via` is the call whose stream it came on, if it did.
+    /// Handles a line, a body or an event. `via` is the call on whose stream it arrived.
     ///
-    /// What is no message is reported and skipped.
+    /// Anything that is not a message is reported and skipped.
     pub(super) fn receive(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<PendingCall>>) {
         if bytes.trim_ascii().is_empty() {
             return;
@@ -284,7 +284,7 @@ impl ClientConnection {
         self.dispatch(bytes, via);
     }
 
-    /// The same for what was told already.
+    /// Handles bytes that were traced already.
     pub(super) fn dispatch(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<PendingCall>>) {
         match parse(bytes, &self.limits) {
             Ok(Incoming::Single(message)) => self.handle_message(message, via),
@@ -322,7 +322,7 @@ impl ClientConnection {
             return;
         };
         if !self.calls.complete(&id, response.outcome.map(|result| result.to_owned())) {
-            tracing::debug!(?id, "an answer that nobody waits for");
+            tracing::debug!(?id, "a response to no pending request");
         }
     }
 
@@ -384,7 +384,7 @@ impl ClientConnection {
         self.shared.notify_change(change, subscription, self.era());
     }
 
-    /// A web page the user was sent to is done with.
+    /// Records that a web page the user was sent to is complete.
     fn complete_elicitation(&self, id: &str) {
         let mut visited = lock(&self.completed_elicitations);
         if visited.len() >= MAX_COMPLETED_ELICITATIONS {
@@ -395,7 +395,7 @@ impl ClientConnection {
         self.elicitation_notify.notify_waiters();
     }
 
-    /// Waits until the server says that all of these pages are done with.
+    /// Waits until the server has reported all of these pages as complete.
     pub(super) async fn wait_for_elicitations(&self, ids: &[String]) {
         loop {
             let visit = self.elicitation_notify.notified();
@@ -410,12 +410,12 @@ impl ClientConnection {
         }
     }
 
-    /// Why the connection is gone, if it is.
+    /// Why the connection was lost; `None` if it is open.
     pub(super) fn disconnect_reason(&self) -> Option<&str> {
         self.disconnect_reason.get().map(String::as_str)
     }
 
-    /// The connection is gone: every call over it ends.
+    /// Marks the connection as lost, and fails every call over it.
     pub(super) fn mark_disconnected(&self, seen: &str) {
         let first = self.disconnect_reason.set(seen.to_owned()).is_ok();
         if let (Some(tap), true, Some(_)) = (&self.shared.settings.observer, first, self.negotiated.get()) {
@@ -428,23 +428,23 @@ impl ClientConnection {
         }
     }
 
-    /// A task that lives as long as the connection.
+    /// Registers a task that ends with the connection.
     pub(super) fn register_task(&self, task: &tokio::task::JoinHandle<()>) {
         let mut tasks = lock(&self.tasks);
         tasks.retain(|task| !task.is_finished());
         tasks.push(task.abort_handle());
     }
 
-    /// The connection is about to be ended: what is under way ends with it, without a word.
+    /// Marks the connection as closing: calls in flight end without a cancellation.
     pub(super) fn begin_close(&self) {
         self.closing.store(true, Ordering::Release);
     }
 
-    /// Says something in a task of its own. The end of the connection comes after it.
+    /// Sends a message in a task of its own. Closing waits for it.
     pub(super) fn send_in_background(self: &Arc<Self>, bytes: Vec<u8>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let Ok(place) = Arc::clone(&self.background_send_permits).try_acquire_owned() else {
-            return tracing::debug!("too much is being said to a server that does not listen");
+            return tracing::debug!("a message was dropped: too many wait for the server");
         };
         let link = Arc::clone(self);
         runtime.spawn(async move {
@@ -455,9 +455,9 @@ impl ClientConnection {
         });
     }
 
-    /// Ends the connection politely.
+    /// Closes the connection after messages in the background are sent.
     pub(super) async fn close(self: &Arc<Self>) {
-        // A server that does not take what is being said is not waited for.
+        // A server that does not read is not waited for.
         let _ = tokio::time::timeout(
             CLOSE_FLUSH_TIMEOUT,
             self.background_send_permits.acquire_many(MAX_BACKGROUND_SENDS as u32),
@@ -467,7 +467,7 @@ impl ClientConnection {
         self.abort("the client is closed");
     }
 
-    /// Waits until the connection is ended by us, and gives why.
+    /// Waits until the client ends the connection, and returns the reason.
     pub(super) async fn aborted(&self) -> String {
         let ending = self.abort_notify.notified();
         if !self.is_aborted.load(Ordering::Acquire) {
@@ -476,8 +476,7 @@ impl ClientConnection {
         self.disconnect_reason().unwrap_or_default().to_owned()
     }
 
-    /// The connection is lost and another will take its place. Calls over HTTP that are under way hear from the server
-    /// itself what became of them.
+    /// Marks a connection as lost that another will replace. HTTP requests in flight still wait for their responses.
     pub(super) fn retire(&self, seen: &str) {
         match &self.transport {
             Transport::StreamableHttp(_) => {
@@ -502,7 +501,7 @@ impl ClientConnection {
     }
 }
 
-/// Tells the server to stop unless the call is done.
+/// Cancels a call when dropped, unless it is done.
 struct CancelOnDrop<'a> {
     link: &'a Arc<ClientConnection>,
     id: i64,
@@ -511,15 +510,15 @@ struct CancelOnDrop<'a> {
 impl CancelOnDrop<'_> {
     fn disarm(self) {
         self.link.calls.remove(self.id);
-        // There is nothing left to stop, and nothing in it to drop.
+        // It owns nothing, so that forgetting it leaks nothing.
         std::mem::forget(self);
     }
 }
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        // An answer that is there, or a connection that is not, needs no cancellation; neither does what is asked before
-        // anything is agreed, which the server may not even know, nor what ends with the connection.
+        // No cancellation for a call that is answered, that ends with the connection, or that was sent before the
+        // negotiation, when the server may not know the notification.
         let wanted = self.link.negotiated.get().is_some() && !self.link.closing.load(Ordering::Acquire);
         if self.link.calls.remove(self.id) && wanted {
             self.link.era().cancel(self.link, self.id);
@@ -541,13 +540,13 @@ fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
     params.meta
 }
 
-/// Questions of a server that may be open at a time.
+/// Requests of a server that may be open at a time.
 const MAX_INBOUND_REQUESTS: usize = 64;
-/// Answers that nobody has to think about, over HTTP: how many may wait, and how many are sent at a time.
+/// Immediate responses over HTTP: how many may wait, and how many are sent at a time.
 const MAX_QUEUED_RESPONSES: usize = 1_024;
 const MAX_CONCURRENT_RESPONSES: usize = 16;
-/// Messages over HTTP that nobody waits for, and how long the end of a connection waits for them.
+/// Messages in the background over HTTP, and how long closing waits for them.
 const MAX_BACKGROUND_SENDS: usize = 1_024;
 const CLOSE_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
-/// Web pages that are remembered as done with.
+/// Complete web pages that are remembered.
 const MAX_COMPLETED_ELICITATIONS: usize = 64;

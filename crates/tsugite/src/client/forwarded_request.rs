@@ -1,4 +1,4 @@
-//! Requests of another client, sent on as they are: only what the server's revision writes differently is changed.
+//! Requests of another client, forwarded unchanged except where the server's revision writes them differently.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::connection::{ClientConnection, OutboundRequest};
 use super::era::Era;
 use super::options::Options;
 
-/// Told the id of each attempt before it leaves.
+/// Is told the id of each attempt before it is sent.
 pub(crate) trait RequestIdObserver: Send + Sync {
     fn on_request_id(&self, id: i64);
 }
@@ -71,7 +71,7 @@ impl<'a> ForwardedRequest<'a> {
         Self { method, params, from, name, sender: ForwardedSender::new(meta_presence), wants_progress }
     }
 
-    /// Over a connection that carries the requests of others too.
+    /// Says whether the connection also carries requests of other senders.
     pub(crate) fn shared_connection(mut self, shared: bool) -> Self {
         self.sender.shared_connection = shared;
         self
@@ -137,8 +137,8 @@ impl OutboundRequest for ForwardedRequest<'_> {
 }
 
 impl ForwardedRequest<'_> {
-    /// The member that is to be added to params that can be sent as they stand; nothing if there is none. `None` if what
-    /// they say in `_meta` must be changed.
+    /// The member to add to params that can otherwise be sent unchanged; empty if there is none to add. `None` if their
+    /// `_meta` must be rewritten.
     fn extra_member(&self, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Option<String> {
         if options.wants_progress() || options.meta.is_some() {
             return None;
@@ -148,8 +148,8 @@ impl ForwardedRequest<'_> {
 }
 
 impl Client {
-    /// Sends a request on and gives what comes back, as it came, with the revision that says it. `on_request_id` is told the
-    /// id of each attempt before it leaves.
+    /// Forwards a request, and returns its result unchanged, with the revision it is written in. `started` is told the id of
+    /// each attempt before it is sent.
     pub(crate) async fn forward(
         &self,
         request: &ForwardedRequest<'_>,
@@ -170,7 +170,7 @@ impl Client {
         Ok((result, revision))
     }
 
-    /// Sends a notification of a client that speaks `from` on.
+    /// Forwards a notification of a client that speaks `from`.
     pub(crate) async fn forward_notification(
         &self,
         method: &str,
@@ -188,7 +188,7 @@ impl Client {
         link.transport.send_message(&link, bytes).await.map_err(ClientError::from)
     }
 
-    /// What the server said of itself when it was first asked, as it stood there.
+    /// The result of `initialize` or `server/discover`, unchanged.
     pub(crate) fn handshake_result(&self) -> Option<RawJson> {
         self.last_connection()?.handshake_result()
     }
@@ -198,15 +198,15 @@ impl Client {
         self.connection().await.map(drop)
     }
 
-    /// Fails unless the headers of a call repeat what its arguments say, where the tool wants that. The list of tools is
-    /// read if it has not shown this one.
+    /// Fails unless the headers of a call repeat the arguments that the tool marks for it. Reads the list of tools if it is
+    /// not known yet.
     pub(crate) async fn check_param_headers<'h>(
         &self,
         name: &str,
         arguments: Raw<'_>,
         lookup: impl Fn(&str) -> OptionalHeader<'h>,
     ) -> Result<(), RpcError> {
-        // Without a list the server itself is left to judge.
+        // Without a list the server itself checks the headers.
         let _ = self.ensure_tool_listed(name).await;
         let Some(params) = self.inner.shared.tools.header_params(name) else { return Ok(()) };
         let arguments: serde_json::Value =

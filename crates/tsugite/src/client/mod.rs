@@ -14,10 +14,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - `connecting`: what is settled before. `open`: which revision, and the handshake. `link`: one connection.
-//! - `carrier` and `http`: how messages travel. `calls`: what waits for an answer, and how long.
-//! - `requests`, `call`, `pages`: what one can ask. `handler`, `answer`: what the server asks. `subscription`: what it tells.
-//! - `cache`, `known_tools`: what is remembered. `host`: many servers at once. `servers`: files that list them.
+//! - `builder`, `client_settings`: settings. `negotiate`: probes the revision and opens a `connection`.
+//! - `era`: where the two eras of the protocol behave differently.
+//! - `transport` and `http`: send and receive messages. `pending_calls`: requests without a response, and their timeouts.
+//! - `requests`, `call`, `paginator`: requests of the client. `client_handler`, `server_requests`: requests of the server.
+//! - `subscription`: changes at the server. `cache`, `tool_metadata`: results that are kept.
+//! - `host`: many servers at once. `servers`: files that list them.
 
 mod builder;
 mod cache;
@@ -98,14 +100,14 @@ struct ClientInner {
     shared: Arc<ClientState>,
     target: ConnectTarget,
     connection: Mutex<Option<Arc<ClientConnection>>>,
-    /// One opens at a time, and leaves behind why it could not.
+    /// Held while a connection is opened; holds the error of the last attempt.
     connect_lock: tokio::sync::Mutex<Option<ClientError>>,
-    /// How often it was tried.
+    /// The number of attempts to connect.
     connect_attempts: AtomicU64,
     probe_record: Mutex<Option<ProbeRecord>>,
-    /// Resources that are watched, up to 2025-11-25.
+    /// Resources subscribed to, in the handshake era.
     resource_subscriptions: Mutex<SubscriptionCounts>,
-    /// Keeps the stream of changes for the handler open, on 2026-07-28.
+    /// The task that keeps the listen stream of the change handler open, in the stateless era.
     listen_task: Mutex<Option<AbortHandle>>,
     closed: AtomicBool,
 }
@@ -157,12 +159,12 @@ impl Client {
         self.last_connection().map_or(Revision::NEWEST, |link| link.revision())
     }
 
-    /// What the server calls itself. On 2026-07-28 it need not.
+    /// The server's name and version, if it gave them.
     pub fn server_info(&self) -> Option<Implementation> {
         self.last_connection()?.negotiated()?.server_info.clone()
     }
 
-    /// What the server can do. `None` if it was not asked: on 2026-07-28 with a pinned revision, or a verdict. Then
+    /// The server's capabilities. `None` if it was not asked: on 2026-07-28 with a pinned revision or a probe record. Then
     /// [`Client::discover`] asks.
     pub fn server_capabilities(&self) -> Option<ServerCapabilities> {
         self.last_connection()?.negotiated()?.capabilities.clone()
@@ -173,7 +175,7 @@ impl Client {
         self.last_connection()?.negotiated()?.instructions.clone()
     }
 
-    /// What was found out about the server: with it the next connection needs no probe. It can be stored as JSON.
+    /// The revision and transport that were found. With them the next connection needs no probe. It can be stored as JSON.
     pub fn probe_record(&self) -> Option<ProbeRecord> {
         *lock(&self.inner.probe_record)
     }
@@ -239,7 +241,7 @@ impl Client {
         WeakClient(Arc::downgrade(&self.inner))
     }
 
-    /// The connection, as long as a call has time for it to be opened again.
+    /// The connection; opened again if it was lost, within the timeout of the call.
     async fn connection_with_timeout(&self, options: &Options) -> Result<Arc<ClientConnection>> {
         if let Some(link) = self.live_connection()? {
             return Ok(link);
@@ -258,7 +260,7 @@ impl Client {
         }
         let attempts = self.inner.connect_attempts.load(Ordering::Acquire);
         let mut last_failure = self.inner.connect_lock.lock().await;
-        // Somebody else may have opened it meanwhile, or found that it cannot be.
+        // Another task may have opened it meanwhile, or failed to.
         if let Some(link) = self.live_connection()? {
             return Ok(link);
         }
@@ -267,7 +269,7 @@ impl Client {
         {
             return Err(failure.clone());
         }
-        // Large, and rare: whoever only looks for a connection has no room for it.
+        // Boxed because it is large and rarely runs.
         let opened = Box::pin(self.open_connection()).await;
         *last_failure = opened.as_ref().err().cloned();
         self.inner.connect_attempts.fetch_add(1, Ordering::AcqRel);
@@ -275,7 +277,7 @@ impl Client {
     }
 
     async fn open_connection(&self) -> Result<Arc<ClientConnection>> {
-        // The old one stays until there is a new one: what it knows of the server is still the best there is.
+        // The old connection stays until there is a new one: it knows the server's name and capabilities.
         let old = self.last_connection();
         if let Some(old) = &old {
             old.retire("the connection was lost");
@@ -314,7 +316,7 @@ impl Client {
         link.era().restore_subscriptions(self, link).await;
     }
 
-    /// One request and its answer, as its type says, from memory where that is allowed.
+    /// Sends a request and reads its result, or takes the result from the cache.
     async fn send_request<M: ClientMethod>(
         &self,
         params: &M::Params,

@@ -1,7 +1,6 @@
-//! What changes at a server, as a stream.
+//! Changes at a server, as a stream.
 //!
-//! Up to 2025-11-25 a server tells changes unasked, and those of resources on request; on 2026-07-28 all of it comes on
-//! `subscriptions/listen`, which is sent again when its stream breaks.
+//! How the server is made to report them depends on the era, see `era`.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -25,7 +24,7 @@ use super::forwarded_request::RequestIdObserver;
 use super::options::Options;
 use crate::lock::lock;
 
-/// What to be told about.
+/// The changes to report.
 ///
 /// ```
 /// use tsugite::client::ChangeFilter;
@@ -42,7 +41,7 @@ pub struct ChangeFilter {
     pub prompts: bool,
     /// The lists of resources and templates.
     pub resources: bool,
-    /// What these resources hold.
+    /// The contents of these resources.
     pub uris: Vec<String>,
 }
 
@@ -78,7 +77,7 @@ impl ChangeFilter {
         self
     }
 
-    /// What a resource holds.
+    /// Adds the contents of a resource.
     #[must_use]
     pub fn resource(mut self, uri: impl Into<String>) -> Self {
         self.uris.push(uri.into());
@@ -129,7 +128,7 @@ pub struct Subscription {
 impl Subscription {
     /// Waits for the next change. `None` when the client was closed.
     ///
-    /// After a break in which changes may have been missed this is [`Translation::All`]. An error is the last word.
+    /// After an interruption in which changes may have been missed this is [`Change::All`]. Nothing follows an error.
     pub async fn next(&mut self) -> Option<Result<Change>> {
         poll_fn(|cx| self.queue.poll(cx)).await
     }
@@ -185,7 +184,7 @@ impl std::fmt::Debug for Subscription {
 }
 
 impl Client {
-    /// Tells what changes at the server, the way its revision does that. Returns when the server has begun to watch.
+    /// Subscribes to changes at the server, on every revision. Returns when the subscription has begun.
     ///
     /// ```
     /// use tsugite::client::{Change, Client, ChangeFilter};
@@ -210,12 +209,12 @@ impl Client {
     }
 }
 
-/// Where changes wait for whoever watches.
+/// The changes of one subscription that were not taken yet.
 pub(super) struct SubscriptionQueue {
     pub(super) filter: ChangeFilter,
-    /// The subscription that fills it (2026-07-28).
+    /// The id of the listen request that fills it, in the stateless era.
     subscription_id: AtomicI64,
-    /// Who is told at once, instead of looking.
+    /// Is called for each change, in place of the queue.
     callback: Option<Arc<dyn Fn(Change) + Send + Sync>>,
     pub(super) state: Mutex<SubscriptionState>,
 }
@@ -243,7 +242,7 @@ impl SubscriptionQueue {
         Self { filter, subscription_id: AtomicI64::new(0), callback, state: Mutex::default() }
     }
 
-    /// Something has changed.
+    /// Adds a change, if it is for this subscription and in its filter.
     pub(super) fn push(&self, change: &Change, subscription: Option<i64>) {
         let mine = subscription.is_none_or(|id| self.subscription_id.load(Ordering::Acquire) == id);
         if mine && self.filter.matches(change) {
@@ -264,12 +263,12 @@ impl SubscriptionQueue {
         wake(state);
     }
 
-    /// Whether this is the subscription that fills it.
+    /// Whether this is the listen request that fills it.
     pub(super) fn has_subscription_id(&self, id: &Id<'_>) -> bool {
         id.as_i64() == Some(self.subscription_id.load(Ordering::Acquire))
     }
 
-    /// The server watches.
+    /// Records that the server has acknowledged the listen request.
     pub(super) fn acknowledge(&self, id: &Id<'_>) {
         if self.has_subscription_id(id) {
             let mut state = lock(&self.state);
@@ -331,8 +330,8 @@ fn wake(mut state: std::sync::MutexGuard<'_, SubscriptionState>) {
     }
 }
 
-/// Which resources are watched, and by how many.
+/// Resources subscribed to, and by how many subscriptions.
 pub(super) type SubscriptionCounts = HashMap<String, usize>;
 
-/// Changes that may wait to be looked at.
+/// Changes that may be queued.
 const MAX_QUEUED_CHANGES: usize = 1_024;
