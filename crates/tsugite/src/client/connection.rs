@@ -9,25 +9,19 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
-use tsugite_core::jsonrpc::{Id, Incoming, Message, MessageLimits, Notification, RawJson, Response, parse};
+use tsugite_core::jsonrpc::{Id, MessageLimits, RawJson};
 use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
-use tsugite_core::protocol::logging::Log;
 use tsugite_core::protocol::meta;
-use tsugite_core::protocol::progress::Progress;
-use tsugite_core::protocol::{
-    Implementation, Meta, NotificationMethod, ServerCapabilities, elicitation, prompts, resources, tools,
-};
-use tsugite_core::revision::{Revision, Translate, read_notification, write_notification};
+use tsugite_core::protocol::{Implementation, Meta, NotificationMethod, ServerCapabilities};
+use tsugite_core::revision::{Revision, Translate, write_notification};
 use tsugite_core::session::InboundRequests;
 
 use super::call_error::CallError;
 use super::client_error::{ClientError, ErrorKind};
-use super::client_handler::{self, Change};
-use super::client_settings::Direction;
 use super::client_state::ClientState;
 use super::era::Era;
 use super::options::Options;
-use super::pending_calls::{PendingCall, PendingCalls};
+use super::pending_calls::PendingCalls;
 use super::transport::{EncodedRequest, Transport};
 use crate::lock::lock;
 
@@ -36,7 +30,7 @@ pub(super) struct ClientConnection {
     pub(super) shared: Arc<ClientState>,
     pub(super) transport: Transport,
     pub(super) calls: PendingCalls,
-    negotiated: OnceLock<NegotiatedSession>,
+    pub(super) negotiated: OnceLock<NegotiatedSession>,
     /// The result of `initialize` or `server/discover`, unchanged; kept only for an observer.
     handshake_result: Mutex<Option<RawJson>>,
     /// Requests of the server without a response yet.
@@ -52,14 +46,14 @@ pub(super) struct ClientConnection {
     abort_notify: Notify,
     tasks: Mutex<Vec<AbortHandle>>,
     /// Ids of web pages that the server has reported as complete.
-    completed_elicitations: Mutex<Vec<String>>,
-    elicitation_notify: Notify,
+    pub(super) completed_elicitations: Mutex<Vec<String>>,
+    pub(super) elicitation_notify: Notify,
     /// Permits for responses over HTTP: those that wait, and those that are being sent.
     pub(super) queued_response_permits: Arc<Semaphore>,
     pub(super) response_send_permits: Semaphore,
     /// Permits for messages that are sent in the background.
     background_send_permits: Arc<Semaphore>,
-    limits: MessageLimits,
+    pub(super) limits: MessageLimits,
 }
 
 /// The result of the negotiation.
@@ -273,141 +267,8 @@ impl ClientConnection {
         self.transport.send_message(self, bytes).await.map_err(ClientError::from)
     }
 
-    /// Handles a line, a body or an event. `via` is the call on whose stream it arrived.
-    ///
-    /// Anything that is not a message is reported and skipped.
-    pub(super) fn receive(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<PendingCall>>) {
-        if bytes.trim_ascii().is_empty() {
-            return;
-        }
-        self.shared.trace_message(Direction::Received, bytes);
-        self.dispatch(bytes, via);
-    }
-
-    /// Handles bytes that were traced already.
-    pub(super) fn dispatch(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<PendingCall>>) {
-        match parse(bytes, &self.limits) {
-            Ok(Incoming::Single(message)) => self.handle_message(message, via),
-            Ok(Incoming::Batch(batch)) => {
-                for message in batch.into_messages() {
-                    match message {
-                        Ok(message) => self.handle_message(message, via),
-                        Err(fault) => self.shared.report_invalid_message(bytes, &format!("{:?}", fault.kind)),
-                    }
-                }
-            }
-            Err(fault) => self.shared.report_invalid_message(bytes, &format!("{:?}", fault.kind)),
-        }
-    }
-
     pub(super) fn limits(&self) -> &MessageLimits {
         &self.limits
-    }
-
-    pub(super) fn handle_message(self: &Arc<Self>, message: Message<'_>, via: Option<&Arc<PendingCall>>) {
-        match message {
-            Message::Response(response) => self.handle_response(response),
-            Message::Notification(notification) => self.handle_notification(&notification, via),
-            Message::Request(request) => {
-                // Before a revision is agreed on, the server may be of the handshake era, and waits for an answer.
-                let era = self.negotiated.get().map_or(Era::Handshake, |agreed| Era::from(agreed.revision));
-                era.handle_request(self, &request, via);
-            }
-        }
-    }
-
-    fn handle_response(&self, response: Response<'_>) {
-        let Some(id) = response.id else {
-            tracing::warn!(error = ?response.outcome.err(), "the server could not read a message of ours");
-            return;
-        };
-        if !self.calls.complete(&id, response.outcome.map(|result| result.to_owned())) {
-            tracing::debug!(?id, "a response to no pending request");
-        }
-    }
-
-    fn handle_notification(
-        self: &Arc<Self>,
-        notification: &Notification<'_>,
-        via: Option<&Arc<PendingCall>>,
-    ) {
-        self.forward_to_observer(notification, via.map(|waiting| waiting.id()));
-        let revision = self.revision();
-        let params = notification.params();
-        match &*notification.method {
-            Progress::NAME => {
-                if let Ok(progress) = read_notification::<Progress>(params, revision) {
-                    self.calls.handle_progress(progress);
-                }
-            }
-            Log::NAME => {
-                if let Ok(log) = read_notification::<Log>(params, revision)
-                    && let Some(told) = &self.shared.settings.handlers.log
-                {
-                    client_handler::invoke_callback(&**told, log);
-                }
-            }
-            Cancelled::NAME => {
-                if let Ok(CancelledParams { request_id: Some(id), .. }) =
-                    read_notification::<Cancelled>(params, revision)
-                {
-                    self.era().handle_cancelled(self, &id);
-                }
-            }
-            tools::ListChanged::NAME => self.notify_change(Change::Tools, &read_meta(notification), via),
-            prompts::ListChanged::NAME => self.notify_change(Change::Prompts, &read_meta(notification), via),
-            resources::ListChanged::NAME => {
-                self.notify_change(Change::Resources, &read_meta(notification), via)
-            }
-            resources::Updated::NAME => {
-                if let Ok(updated) = read_notification::<resources::Updated>(params, revision) {
-                    self.notify_change(Change::Resource { uri: updated.uri }, &updated.meta, via);
-                }
-            }
-            elicitation::Complete::NAME => {
-                if let Ok(done) = read_notification::<elicitation::Complete>(params, revision) {
-                    self.complete_elicitation(&done.elicitation_id);
-                    self.notify_change(Change::ElicitationComplete { id: done.elicitation_id }, &None, via);
-                }
-            }
-            tsugite_core::protocol::subscriptions::Acknowledged::NAME => {
-                if let Some(id) = read_meta(notification).and_then(|meta| meta.subscription_id()) {
-                    self.shared.acknowledge_subscription(&id);
-                }
-            }
-            other => tracing::debug!(method = other, "a notification that says nothing to this client"),
-        }
-    }
-
-    fn notify_change(&self, change: Change, meta: &Option<Meta>, via: Option<&Arc<PendingCall>>) {
-        let subscription = self.era().subscription_id(meta.as_ref(), via);
-        self.shared.notify_change(change, subscription, self.era());
-    }
-
-    /// Records that a web page the user was sent to is complete.
-    fn complete_elicitation(&self, id: &str) {
-        let mut visited = lock(&self.completed_elicitations);
-        if visited.len() >= MAX_COMPLETED_ELICITATIONS {
-            visited.remove(0);
-        }
-        visited.push(id.to_owned());
-        drop(visited);
-        self.elicitation_notify.notify_waiters();
-    }
-
-    /// Waits until the server has reported all of these pages as complete.
-    pub(super) async fn wait_for_elicitations(&self, ids: &[String]) {
-        loop {
-            let visit = self.elicitation_notify.notified();
-            let seen = {
-                let visited = lock(&self.completed_elicitations);
-                ids.iter().all(|id| visited.contains(id))
-            };
-            if seen {
-                return;
-            }
-            visit.await;
-        }
     }
 
     /// Why the connection was lost; `None` if it is open.
@@ -535,11 +396,6 @@ pub(super) fn encode_cancelled(id: i64, revision: Revision) -> Vec<u8> {
     bytes
 }
 
-fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
-    let params: tsugite_core::protocol::NoParams = notification.params().read().ok()?;
-    params.meta
-}
-
 /// Requests of a server that may be open at a time.
 const MAX_INBOUND_REQUESTS: usize = 64;
 /// Immediate responses over HTTP: how many may wait, and how many are sent at a time.
@@ -548,5 +404,3 @@ const MAX_CONCURRENT_RESPONSES: usize = 16;
 /// Messages in the background over HTTP, and how long closing waits for them.
 const MAX_BACKGROUND_SENDS: usize = 1_024;
 const CLOSE_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
-/// Complete web pages that are remembered.
-const MAX_COMPLETED_ELICITATIONS: usize = 64;

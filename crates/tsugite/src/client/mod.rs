@@ -38,6 +38,7 @@ mod http;
 #[cfg(not(feature = "http"))]
 #[path = "no_http.rs"]
 mod http;
+mod incoming;
 mod negotiate;
 mod options;
 mod output_validation;
