@@ -5,16 +5,24 @@ use super::mrtr::{InputResponses, MaybeInputRequired};
 use super::pagination::PaginatedParams;
 use super::result::complete;
 use super::wire::{has_meta, method, notification, wire};
-use super::{ContentBlock, EmptyParams, Icon, Meta, OrderedMap, Role};
+use super::{CacheSubject, ContentBlock, EmptyParams, Icon, Meta, OrderedMap, Role};
 
 method! {
     /// Which prompts there are.
-    List = "prompts/list", PaginatedParams => ListResult
+    List = "prompts/list", PaginatedParams => ListResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
+            Some(CacheSubject::Page(params.cursor.as_deref()))
+        }
+    }
 }
 
 method! {
     /// A prompt, filled in.
-    Get = "prompts/get", GetParams => MaybeInputRequired<GetResult>
+    Get = "prompts/get", GetParams => MaybeInputRequired<GetResult> {
+        fn subject(params: &GetParams) -> Option<&str> {
+            Some(&params.name)
+        }
+    }
 }
 
 notification! {

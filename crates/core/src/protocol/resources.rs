@@ -6,21 +6,39 @@ use super::mrtr::{InputResponses, MaybeInputRequired};
 use super::pagination::PaginatedParams;
 use super::result::{EmptyResult, complete};
 use super::wire::{has_meta, method, notification, wire};
-use super::{Annotations, EmptyParams, Icon, Meta};
+use super::{Annotations, CacheSubject, EmptyParams, Icon, Meta};
 
 method! {
     /// Which resources there are.
-    List = "resources/list", PaginatedParams => ListResult
+    List = "resources/list", PaginatedParams => ListResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
+            Some(CacheSubject::Page(params.cursor.as_deref()))
+        }
+    }
 }
 
 method! {
     /// Which families of resources there are.
-    ListTemplates = "resources/templates/list", PaginatedParams => ListTemplatesResult
+    ListTemplates = "resources/templates/list", PaginatedParams => ListTemplatesResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
+            Some(CacheSubject::Page(params.cursor.as_deref()))
+        }
+    }
 }
 
 method! {
     /// What a resource holds.
-    Read = "resources/read", ReadParams => MaybeInputRequired<ReadResult>
+    Read = "resources/read", ReadParams => MaybeInputRequired<ReadResult> {
+        fn subject(params: &ReadParams) -> Option<&str> {
+            Some(&params.uri)
+        }
+
+        fn cache_subject(params: &ReadParams) -> Option<CacheSubject<'_>> {
+            // A later round belongs to one call and is not for others.
+            let first_round = params.input_responses.is_none() && params.request_state.is_none();
+            first_round.then_some(CacheSubject::Resource(&params.uri))
+        }
+    }
 }
 
 method! {

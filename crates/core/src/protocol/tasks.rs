@@ -16,22 +16,38 @@ use crate::jsonrpc::{ErrorObject, JsonError, Raw, RawJson};
 
 method! {
     /// How a task stands, and its answer once there is one.
-    Get = "tasks/get", TaskParams => GetResult
+    Get = "tasks/get", TaskParams => GetResult {
+        fn subject(params: &TaskParams) -> Option<&str> {
+            Some(&params.task_id)
+        }
+    }
 }
 
 method! {
     /// The task is no longer wanted.
-    Cancel = "tasks/cancel", TaskParams => CancelResult
+    Cancel = "tasks/cancel", TaskParams => CancelResult {
+        fn subject(params: &TaskParams) -> Option<&str> {
+            Some(&params.task_id)
+        }
+    }
 }
 
 method! {
     /// Answers what a task asked for (extension).
-    Update = "tasks/update", UpdateParams => EmptyResult
+    Update = "tasks/update", UpdateParams => EmptyResult {
+        fn subject(params: &UpdateParams) -> Option<&str> {
+            Some(&params.task_id)
+        }
+    }
 }
 
 method! {
     /// Waits for the answer of a task (2025-11-25 only).
-    Payload = "tasks/result", TaskParams => PayloadResult
+    Payload = "tasks/result", TaskParams => PayloadResult {
+        fn subject(params: &TaskParams) -> Option<&str> {
+            Some(&params.task_id)
+        }
+    }
 }
 
 method! {

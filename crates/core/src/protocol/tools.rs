@@ -8,17 +8,33 @@ use super::pagination::PaginatedParams;
 use super::result::{complete, require_object};
 use super::tasks::{CreateTaskResult, TaskRequest};
 use super::wire::{has_meta, method, notification, string_enum, wire};
-use super::{ContentBlock, EmptyParams, HasMeta, Icon, Meta, Output, ResultType, Schema};
+use super::{CacheSubject, ContentBlock, EmptyParams, HasMeta, Icon, Meta, Output, ResultType, Schema};
 use crate::jsonrpc::{JsonError, Raw, RawJson};
 
 method! {
     /// Which tools there are.
-    List = "tools/list", PaginatedParams => ListResult
+    List = "tools/list", PaginatedParams => ListResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
+            Some(CacheSubject::Page(params.cursor.as_deref()))
+        }
+
+        fn listed_tools(output: &mut ListResult) -> Option<&mut Vec<Tool>> {
+            Some(&mut output.tools)
+        }
+    }
 }
 
 method! {
     /// Calls a tool.
-    Call = "tools/call", CallParams => CallOutput
+    Call = "tools/call", CallParams => CallOutput {
+        fn subject(params: &CallParams) -> Option<&str> {
+            Some(&params.name)
+        }
+
+        fn tool_call(params: &CallParams) -> Option<&CallParams> {
+            Some(params)
+        }
+    }
 }
 
 notification! {

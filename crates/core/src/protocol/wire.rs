@@ -73,9 +73,10 @@ macro_rules! has_meta {
     )*};
 }
 
-/// Names a request: the type that stands for it, its wire name, what it takes and what it gives.
+/// Names a request: the type that stands for it, its wire name, its params and its output, and in braces the items of
+/// [`Method`](crate::protocol::Method) that differ from the defaults.
 macro_rules! method {
-    ($(#[$attr:meta])* $name:ident = $wire:literal, $params:ty => $output:ty) => {
+    ($(#[$attr:meta])* $name:ident = $wire:literal, $params:ty => $output:ty $({ $($items:tt)* })?) => {
         $(#[$attr])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $name {}
@@ -84,6 +85,7 @@ macro_rules! method {
             const NAME: &'static str = $wire;
             type Params = $params;
             type Output = $output;
+            $($($items)*)?
         }
     };
 }

@@ -12,21 +12,24 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What crosses is what was said: only what the other side's revision writes differently is changed, and what nobody here
-//! knows (methods, members, `_meta`) stays as it is.
+//! Messages are translated only where the other side's revision writes them differently. Unknown methods, members and
+//! `_meta` are forwarded unchanged.
 //!
-//! - `relay`: the walk of a request. `far`: one connection to one server, kept up. `tap`: what the server says and asks.
-//! - `hello`: how clients are greeted. `session` and `told`: clients with one; `lend`: clients without.
-//! - `rounds` and `parked`: questions where the two sides are of two eras. `listening`: changes, likewise.
-//! - `target`, `names` and `together`: which server, and what its things are called where there are several.
+//! - `forward`: dispatches a request. `pairing`: forwards it, one file for each pair of eras.
+//! - `upstream`, `reconnect`, `in_flight`: one connection to one server. `upstream_events`: what the server sends on it.
+//! - `initialize`, `listen`: handshakes and subscriptions.
+//! - `bridge_session`, `session_state`: clients with a session. `upstream_pool`, `suspended_calls`: clients without.
+//! - `target`, `name_mapping`, `join_all`: several servers behind one bridge.
 
 mod bridge_session;
 mod forward;
+mod in_flight;
 mod initialize;
-mod input_rounds;
 mod join_all;
 mod listen;
 mod name_mapping;
+mod pairing;
+mod reconnect;
 mod session_state;
 mod suspended_calls;
 mod target;
@@ -62,12 +65,12 @@ pub struct TargetError {
     pub message: String,
 }
 
-/// How a bridge behaves.
+/// The settings of a bridge.
 #[derive(Debug, Clone)]
 struct BridgeSettings {
-    /// How long a call may take; the client decides, unless told otherwise.
+    /// How long a call may take.
     call_timeout: Duration,
-    /// Calls that may wait for their clients to come back, and for how long.
+    /// Calls that may be suspended, and for how long.
     max_suspended_calls: usize,
     suspended_call_ttl: Duration,
     /// Connections in all, and to each server for clients without sessions.
@@ -106,7 +109,7 @@ impl Bridge {
         self
     }
 
-    /// What the bridge calls itself where it stands before several servers.
+    /// Sets the name of the bridge, which clients see if there are several servers.
     #[must_use]
     pub fn info(mut self, info: Implementation) -> Self {
         self.info = info;

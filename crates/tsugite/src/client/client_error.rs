@@ -166,6 +166,14 @@ impl ClientError {
         }
     }
 
+    /// The code of the server's error response, if it sent one.
+    pub(super) fn code(&self) -> Option<i64> {
+        match &*self.0 {
+            ErrorKind::ErrorResponse { error, .. } => Some(error.code),
+            _ => None,
+        }
+    }
+
     /// The result of a tool that failed.
     pub fn as_tool_failure(&self) -> Option<&CallResult> {
         match &*self.0 {

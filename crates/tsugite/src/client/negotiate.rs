@@ -15,9 +15,11 @@ use tsugite_core::session::probe::{
 
 use super::ConnectTarget;
 use super::call::TypedRequest;
+use super::call_error::CallError;
 use super::client_error::{ClientError, ConnectStep, ErrorKind, Result, truncate};
 use super::client_state::ClientState;
-use super::connection::{CallError, ClientConnection, OutboundRequest};
+use super::connection::{ClientConnection, OutboundRequest};
+use super::era::Era;
 use super::http;
 use super::options::Options;
 use super::transport::{self, Transport};
@@ -206,7 +208,7 @@ impl ProbeCall {
             ProbeRequest::Discover(revision) => Self {
                 probe: ask,
                 initialize_params: None,
-                meta_entries: link.request_meta_entries(revision),
+                meta_entries: Era::from(revision).request_meta(revision, &link.shared.settings),
             },
             ProbeRequest::Initialize(offer) => {
                 let hello =

@@ -13,11 +13,12 @@ use tsugite_core::protocol::resources::{self, ReadParams, ReadResult, UriParams}
 use tsugite_core::protocol::result::EmptyResult;
 use tsugite_core::protocol::tasks::{self, TaskParams, UpdateParams};
 use tsugite_core::protocol::tools::{self, CallParams, CallResult};
-use tsugite_core::protocol::{EmptyParams, Method, OrderedMap, meta, roots};
+use tsugite_core::protocol::{EmptyParams, Method, OrderedMap};
 
 use super::call::{self, Call, ClientMethod};
 use super::client_error::{ClientError, ErrorKind, Result};
 use super::connection::{ClientConnection, OutboundRequest};
+use super::era::SENDER_KEYS;
 use super::options::Options;
 use super::paginator::Paginator;
 use super::{Client, output_validation};
@@ -207,10 +208,7 @@ impl Client {
     /// Tells the server that the roots have changed (up to 2025-11-25; later it asks when it needs them).
     pub async fn notify_roots_changed(&self) -> Result<()> {
         let link = self.connection().await?;
-        if link.revision().is_stateless() {
-            return Ok(());
-        }
-        link.notify::<roots::ListChanged>(EmptyParams::new()).await
+        link.era().notify_roots_changed(&link).await
     }
 
     /// Any method of the protocol, by its type: one request, one answer. A question in the answer is not followed but
@@ -259,8 +257,7 @@ impl OutboundRequest for UntypedRequest<'_> {
         link.add_request_meta(&mut place, id, options);
         // What the caller says of itself stands.
         if let (Some(place), Some(own)) = (&mut place, own) {
-            for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL]
-            {
+            for key in SENDER_KEYS {
                 if let Some(value) = own.get(key) {
                     place.insert(key, value);
                 }
@@ -285,7 +282,7 @@ impl OutboundRequest for UntypedRequest<'_> {
         let Some(about) = self.params.as_ref().and_then(|params| params.read::<RequestSubject>().ok()) else {
             return Vec::new();
         };
-        if !link.revision().is_stateless() {
+        if !link.era().mirrors_headers() {
             return Vec::new();
         }
         let mut headers = Vec::new();

@@ -12,6 +12,7 @@ use super::context::Context;
 use super::dispatch::IncomingRequest;
 use super::principal::{Headers, Principal};
 use super::{Config, Server, ServerShared};
+use crate::era::Era;
 
 /// What a call knows before its context is built.
 pub(crate) trait CallContext {
@@ -105,9 +106,7 @@ impl<'a> LazyContext<'a> {
 
     /// What the client says about itself: in the request from 2026-07-28 on, in the handshake before.
     fn client_info(&self) -> ClientInfo {
-        // The `_meta` of a stateless request was checked when it was received.
-        let stateless = self.incoming.revision.is_stateless();
-        match stateless.then(|| self.incoming.meta.declared_client().ok()).flatten() {
+        match Era::from(self.incoming.revision).declared_client(self.incoming.meta) {
             Some(client) => ClientInfo {
                 info: client.info(),
                 log_level: client.log_level,

@@ -19,6 +19,7 @@ mod config;
 pub(crate) mod connection;
 mod context;
 pub(crate) mod dispatch;
+mod era;
 mod files;
 mod handler;
 mod handler_error;

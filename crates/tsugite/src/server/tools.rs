@@ -24,6 +24,7 @@ use super::lazy_context::LazyContext;
 use super::pending::PendingRequest;
 use super::principal::Headers;
 use super::registry::ToolEntry;
+use crate::era::Era;
 
 /// Starts a `tools/call`: finds the tool and reads the arguments from the request metadata that was already parsed.
 pub(crate) fn call(
@@ -47,7 +48,10 @@ pub(crate) fn call(
     let found = shared.find::<ToolEntry>(&link.config, asked.principal(), name);
     let found = found.ok_or_else(|| RpcError::UnknownTool { name: name.to_owned() })?;
     let entry = found.item;
-    if !entry.header_params.is_empty() && asked.revision.is_stateless() && asked.caller.headers.is_present() {
+    if !entry.header_params.is_empty()
+        && Era::from(asked.revision).mirrors_arguments()
+        && asked.caller.headers.is_present()
+    {
         check_header_params(&entry, arguments, &asked.caller.headers)?;
     }
     let owner = context.set_owner(found.owner);
@@ -73,7 +77,7 @@ pub(crate) fn resume<M: Method>(
     context: &LazyContext<'_>,
 ) -> Result<(), RpcError> {
     let (state, answers) = (asked.meta.request_state(), asked.meta.input_responses());
-    if !asked.revision.is_stateless() || state.is_none() && answers.is_none() {
+    if !Era::from(asked.revision).repeats_handlers() || state.is_none() && answers.is_none() {
         return Ok(());
     }
     let round = resume_round(&link.config, asked.principal(), &asked.state_binding::<M>(), state, answers)?;

@@ -10,9 +10,10 @@ use tsugite_core::sse::SseReader;
 use super::http_endpoint::{HttpEndpoint, ResponseReader, message_headers, stream_headers};
 use super::response_stream::event_too_large;
 use super::{HttpConfig, excerpt};
+use crate::client::call_error::CallError;
 use crate::client::client_error::{ClientError, ConnectStep, ErrorKind, TimeoutKind};
 use crate::client::client_state::ClientState;
-use crate::client::connection::{CallError, ClientConnection};
+use crate::client::connection::ClientConnection;
 use crate::client::transport::{EncodedRequest, Transport};
 use crate::lock::lock;
 

@@ -12,9 +12,10 @@ use tsugite_core::session::probe::{
 };
 
 use super::{HttpConfig, HttpSse, StreamableHttp, excerpt, standalone_stream};
+use crate::client::call_error::CallError;
 use crate::client::client_error::{ClientError, ConnectStep, ErrorKind, Result};
 use crate::client::client_state::ClientState;
-use crate::client::connection::{CallError, ClientConnection, OutboundRequest};
+use crate::client::connection::{ClientConnection, OutboundRequest};
 use crate::client::negotiate::{ConnectGuard, ProbeCall, complete_negotiation, policy, probe_error};
 use crate::client::options::Options;
 use crate::client::transport::{EncodedRequest, ServerReply, Transport};

@@ -6,6 +6,8 @@ use tsugite_core::jsonrpc::{ErrorObject, JsonError, RawJson};
 use tsugite_core::protocol::ClientCapabilities;
 use tsugite_core::revision::{Revision, RpcError, UnsupportedByRevisionError};
 
+use crate::era::Era;
+
 /// The reason a question to the client was not answered.
 ///
 /// With `?` in a handler the peer learns the reason: as an error on 2026-07-28 if a capability is missing, otherwise as a
@@ -48,7 +50,9 @@ impl AskError {
     /// The JSON-RPC error for the peer, if it is one.
     pub(crate) fn rpc_error(&self, to: Revision) -> Option<RpcError> {
         match self {
-            AskError::Unavailable { .. } if to.is_stateless() => self.missing_capability(),
+            AskError::Unavailable { .. } if Era::from(to).reports_missing_capability() => {
+                self.missing_capability()
+            }
             AskError::Misused(_) | AskError::Suspended | AskError::Closed => Some(RpcError::Internal),
             _ => None,
         }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tsugite_core::jsonrpc::{JsonError, Raw, RawJson};
+use tsugite_core::jsonrpc::{JsonError, RawJson};
 use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapability, SamplingCapability};
 use tsugite_core::protocol::elicitation::{Create, ElicitAction, ElicitParams, ElicitResult, FormParams};
 use tsugite_core::protocol::form::FormSchema;
@@ -33,19 +33,23 @@ use tsugite_core::protocol::sampling::{
 };
 use tsugite_core::protocol::tasks::MaybeTask;
 use tsugite_core::protocol::{ClientCapabilities, EmptyParams, Method, Object, OrderedMap};
-use tsugite_core::revision::{InferResultType, Revision, Translate, read_input_response, read_result};
+use tsugite_core::revision::{InferResultType, Revision, Translate};
 
 pub use ask_error::AskError;
 pub(crate) use driver::{DriveOutcome, HandlerDriver};
 pub use form::{Form, FormChoice, FormField, choice, read_choice};
+pub(super) use outgoing_requests::send_request;
 pub(crate) use outgoing_requests::{OutgoingRequests, send_raw_request};
 pub(crate) use request_state::{StateBinding, build_input_required, resume_round, seal_state, unseal_state};
 pub(crate) use round::Round;
+pub(super) use round::request_input;
 pub use url_elicitation::UrlElicitation;
 pub(crate) use wake_signal::WakeSignal;
 
 use super::context::Context;
+use super::era::Question;
 use super::handler_error::HandlerError;
+use crate::era::Era;
 use round::{OnceFuture, OnceLookup};
 
 impl Context {
@@ -119,7 +123,7 @@ impl Context {
             OnceLookup::Run(guard) => guard,
         };
         let value = OnceFuture::new(work).await.map_err(Into::into)?;
-        if self.revision().is_stateless() {
+        if Era::from(self.revision()).repeats_handlers() {
             let json = RawJson::from_value(&value).map_err(|error| {
                 AskError::misused(format!("what `once({key:?})` brought has no JSON: {error}"))
             })?;
@@ -232,25 +236,8 @@ impl AskRequest {
         if let Err(error) = self.check() {
             return (Err(error), asked);
         }
-        let AskRequest { context, request, key, timeout: within } = self;
-        let answer = if revision.is_stateless() {
-            let check = answer_validator(&request);
-            let round = context.state().round();
-            let answer = round::request_input(context.state(), &round, key, request).await;
-            // A client that sends an answer of the wrong shape has made a mistake, and the request fails.
-            match answer {
-                Ok((key, raw)) => match check(&raw, &asked) {
-                    Ok(()) => Ok(raw),
-                    Err(text) => return round.fail_invalid_answer(context.state(), &key, &text).await,
-                },
-                Err(error) => Err(error),
-            }
-        } else {
-            let waiting = context.state().pause_timeout();
-            let answer = outgoing_requests::send_request(&context, request, within).await;
-            drop(waiting);
-            answer
-        };
+        let AskRequest { context, request, key, timeout } = self;
+        let answer = Era::from(revision).ask(&context, Question { request, key, timeout }, &asked).await;
         (answer, asked)
     }
 
@@ -313,7 +300,7 @@ fn missing_sampling_capability(
 }
 
 /// Says of an answer whether it is one to what was asked.
-fn answer_validator(request: &InputRequest) -> fn(&RawJson, &AnswerContext) -> Result<(), String> {
+pub(super) fn answer_validator(request: &InputRequest) -> fn(&RawJson, &AnswerContext) -> Result<(), String> {
     match request {
         InputRequest::Elicit(_) => |raw, asked| match read_elicit_result(raw, asked) {
             Err(AskError::Malformed(text)) => Err(text),
@@ -333,11 +320,7 @@ fn decode_answer<M: Method>(raw: &RawJson, revision: Revision) -> Result<M::Outp
 where
     M::Output: Translate + InferResultType,
 {
-    if revision.is_stateless() {
-        read_input_response::<M>(raw)
-    } else {
-        read_result::<M>(Raw::from(raw), revision)
-    }
+    Era::from(revision).read_answer::<M>(raw, revision)
 }
 
 fn require_complete<T>(output: MaybeTask<T>) -> Result<T, AskError> {

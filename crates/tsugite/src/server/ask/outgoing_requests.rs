@@ -96,7 +96,7 @@ pub(crate) async fn send_raw_request(
 }
 
 /// Sends a request on the stream of the call and waits for its response. Dropping the future cancels the request.
-pub(super) async fn send_request(
+pub(in crate::server) async fn send_request(
     context: &Context,
     request: InputRequest,
     within: Option<Duration>,

@@ -9,7 +9,7 @@ use std::task::{self, Poll, Waker};
 
 use indexmap::IndexMap;
 use tsugite_core::jsonrpc::RawJson;
-use tsugite_core::protocol::mrtr::{InputRequest, InputRequests};
+use tsugite_core::protocol::mrtr::{INPUT_RESPONSES, InputRequest, InputRequests};
 use tsugite_core::revision::RpcError;
 
 use super::AskError;
@@ -125,10 +125,15 @@ impl Round {
     }
 
     /// Fails the request: an answer is not one to what was asked. Never ends; the driver drops the handler.
-    pub(super) async fn fail_invalid_answer<T>(&self, call: &CallState, key: &str, text: &str) -> T {
+    pub(in crate::server) async fn fail_invalid_answer<T>(
+        &self,
+        call: &CallState,
+        key: &str,
+        text: &str,
+    ) -> T {
         let key: String = key.chars().take(60).collect();
         let refusal =
-            RpcError::InvalidParams(format!("Invalid params: `inputResponses` {key:?}: {text}").into());
+            RpcError::InvalidParams(format!("Invalid params: `{INPUT_RESPONSES}` {key:?}: {text}").into());
         self.lock().error = Some(refusal);
         call.wake_driver();
         std::future::pending().await
@@ -140,7 +145,7 @@ impl Round {
 }
 
 /// Asks: gives the answer if it is known, and otherwise stays until the run is over.
-pub(super) async fn request_input(
+pub(in crate::server) async fn request_input(
     call: &CallState,
     round: &Arc<Round>,
     key: Option<String>,

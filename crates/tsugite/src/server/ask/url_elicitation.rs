@@ -6,12 +6,13 @@ use tsugite_core::protocol::capabilities::ElicitationCapability;
 use tsugite_core::protocol::elicitation::{Complete, CompleteParams, ElicitParams, UrlParams};
 use tsugite_core::protocol::mrtr::InputRequest;
 use tsugite_core::protocol::{ClientCapabilities, Object};
-use tsugite_core::revision::{RpcError, UnsupportedByRevisionError, write_notification};
+use tsugite_core::revision::{UnsupportedByRevisionError, write_notification};
 
 use super::super::context::Context;
 use super::super::handler_error::HandlerError;
 use super::super::seal;
 use super::{Ask, AskError, into_accepted_content, read_elicit_result};
+use crate::era::Era;
 
 /// A web page the user is asked to open. Cheap to clone; keep it until the user is done there.
 ///
@@ -62,7 +63,7 @@ impl UrlElicitation {
     /// On 2025-11-25 it is the error of the protocol for this, otherwise an error text for the model. A client that cannot
     /// open pages gets an error that names the missing capability.
     pub fn required_error(&self) -> HandlerError {
-        let UrlElicitationInner { context, message, url, .. } = &*self.0;
+        let context = &self.0.context;
         let can = context.client_capabilities().elicitation.as_ref();
         if !context.revision().has_url_elicitation() || !can.is_some_and(ElicitationCapability::supports_url)
         {
@@ -70,10 +71,7 @@ impl UrlElicitation {
             let required = Box::new(ClientCapabilities::new().elicitation(pages));
             return AskError::Unavailable { required }.into();
         }
-        if context.revision().is_stateless() {
-            return HandlerError::new(format!("{message} The user must visit {url} first."));
-        }
-        HandlerError::from_rpc_error(RpcError::UrlElicitationRequired { elicitations: vec![self.params()] })
+        Era::from(context.revision()).url_required_error(self.params())
     }
 
     /// Notifies the client that the user is done on the page, and returns whether a notification was sent. Only 2025-11-25
@@ -101,7 +99,7 @@ impl UrlElicitation {
     fn params(&self) -> UrlParams {
         let UrlElicitationInner { id, message, url, context } = &*self.0;
         let params = UrlParams::new(message.clone(), url.clone());
-        if context.revision().is_stateless() { params } else { params.elicitation_id(id.clone()) }
+        Era::from(context.revision()).set_elicitation_id(params, id)
     }
 }
 
