@@ -232,27 +232,26 @@ impl HttpState {
         }));
     }
 
-    /// Looks after sessions that nobody uses any more, for as long as the server is there.
+    /// Starts the task that ends idle sessions, once. It stops when the state is dropped.
     pub(super) fn start_sweeper(self: &Arc<Self>) {
         if self.sweeper_started.swap(true, Ordering::AcqRel) {
             return;
         }
         let every = (self.http.session_idle_timeout.min(self.http.log_ttl) / 4)
             .clamp(Duration::from_millis(10), Duration::from_secs(60));
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let idle = millis(self.http.session_idle_timeout) / millis(every).max(1);
         let hub = Arc::downgrade(self);
         tokio::spawn(boxed(async move {
             loop {
                 tokio::time::sleep(every).await;
                 let Some(hub) = hub.upgrade() else { return };
-                let forgotten = hub.sessions.remove_idle(idle, hub.http.log_ttl);
-                hub.delete_logs(forgotten);
+                let expired = hub.sessions.remove_idle(hub.http.session_idle_timeout, hub.http.log_ttl);
+                hub.delete_logs(expired);
                 hub.store.purge_expired();
                 if hub.store.is_shared() {
-                    let mut kept = Vec::new();
+                    let (mut kept, now) = (Vec::new(), Instant::now());
                     hub.sessions.for_each(|session| {
-                        if hub.sessions.is_recently_used(session) {
+                        // Used since the last sweep, or since the one before in case that sweep was late.
+                        if session.idle_time(now) <= every.saturating_mul(2) {
                             kept.push(hub.persist_session(session));
                         }
                     });
