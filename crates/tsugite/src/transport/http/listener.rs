@@ -92,7 +92,6 @@ impl HttpListener {
     /// grace to finish.
     pub async fn serve_until(self, stop: impl Future<Output = ()>) -> crate::Result<()> {
         let Self { state: hub, listener, tls, .. } = self;
-        raise_trim_threshold();
         let guests = AbortConnectionsOnDrop(Connections::new(hub.clone()));
         let places = Arc::new(Semaphore::new(hub.http.max_connections.min(Semaphore::MAX_PERMITS)));
         let mut stop = std::pin::pin!(stop);
@@ -139,13 +138,6 @@ impl HttpListener {
         hub.abort();
         Ok(())
     }
-}
-
-/// Lets the allocator keep what large answers need. That of glibc gives free memory at the end of its heap back to the
-/// kernel from 128 KiB on, only to fetch it for the next answer, until something larger was freed: then it keeps up to
-/// twice as much.
-fn raise_trim_threshold() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(512 << 10)));
 }
 
 /// Nobody is served on when the listener is gone.
