@@ -20,6 +20,7 @@ mod no_tls;
 #[cfg(not(feature = "http2"))]
 mod only_http1;
 mod post;
+mod request_body;
 mod response_body;
 mod responses;
 mod service;

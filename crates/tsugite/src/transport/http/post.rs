@@ -19,7 +19,8 @@ use tsugite_core::session::request_meta::{RequestMeta, ScannedMeta, parse_with_m
 
 use super::access::{SingleHeader, add_single_value};
 use super::http_state::HttpState;
-use super::response_body::{HttpBody, RequestBodyError, RequestBodyReader};
+use super::request_body::{RequestBodyError, RequestBodyReader};
+use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, http_error, json, parse_error, sse, status_error};
 use super::service::BoxHttpResponseFuture;
 use super::sessions::{HttpSession, OpenSessionError, SessionGuard, SessionId};
