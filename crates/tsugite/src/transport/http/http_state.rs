@@ -17,6 +17,8 @@ use tsugite_core::session::http::HttpPolicy;
 use super::event_stream::EventStream;
 use super::http_settings::Http;
 use super::http_sse_endpoints::HttpSseSessions;
+use super::maybe_ready::MaybeReady;
+use super::request_head::{NamedSession, RequestHead, SessionIdHeader};
 use super::sessions::{HttpSession, SessionId, Sessions};
 use crate::bus::BusEvent;
 use crate::error::Chain;
@@ -154,41 +156,61 @@ impl HttpState {
         }
     }
 
-    /// Goes on with a session that began at another replica, if that is what is named.
-    pub(super) async fn restore_session(self: &Arc<Self>, id: SessionId, who: Option<&Principal>) {
-        if self.sessions.contains(&id) {
-            return;
+    /// Finds the session that a request names. A shared store is asked only if this replica does not have the session.
+    pub(super) fn find_session(self: &Arc<Self>, head: &RequestHead) -> MaybeReady<NamedSession> {
+        let id = match head.mcp.session_id {
+            SessionIdHeader::Absent => return MaybeReady::Ready(NamedSession::Absent),
+            SessionIdHeader::Invalid => return MaybeReady::Ready(NamedSession::Unknown),
+            SessionIdHeader::Id(id) => id,
+        };
+        let caller = head.principal.as_ref();
+        if !self.store.is_shared() || self.sessions.contains(&id) {
+            return MaybeReady::Ready(self.find_local_session(&id, caller));
         }
-        let kept = match self.store.get(&session_key(&id)).wait().await {
+        let (state, caller) = (self.clone(), caller.cloned());
+        MaybeReady::pending(async move {
+            state.restore_session(id, caller.as_ref()).await;
+            state.find_local_session(&id, caller.as_ref())
+        })
+    }
+
+    fn find_local_session(&self, id: &SessionId, caller: Option<&Principal>) -> NamedSession {
+        let session = self.sessions.acquire(id, caller);
+        let found = session.and_then(|session| session.revision.map(|revision| (session, revision)));
+        found.map_or(NamedSession::Unknown, |(session, revision)| NamedSession::Found(session, revision))
+    }
+
+    /// Takes over a session that began at another replica, if the store has it and it belongs to the caller.
+    async fn restore_session(self: &Arc<Self>, id: SessionId, caller: Option<&Principal>) {
+        let record = match self.store.get(&session_key(&id)).wait().await {
             Ok(Some(entry)) => std::str::from_utf8(&entry.value)
                 .ok()
-                .and_then(|kept| serde_json::from_str::<SessionRecord>(kept).ok()),
+                .and_then(|text| serde_json::from_str::<SessionRecord>(text).ok()),
             Ok(None) => None,
             Err(error) => {
-                tracing::error!(
-                    error = %Chain(&*error),
-                    "a session could not be looked up"
-                );
+                tracing::error!(error = %Chain(&*error), "a session could not be looked up");
                 None
             }
         };
-        let Some(kept) = kept else { return };
-        let same = match (&kept.principal, who) {
+        let Some(record) = record else { return };
+        let is_same_caller = match (&record.principal, caller) {
             (None, None) => true,
-            (Some((issuer, subject)), Some(who)) => who.issuer() == issuer && who.subject() == subject,
-            _ => false,
+            (Some((issuer, subject)), Some(caller)) => {
+                caller.issuer() == issuer && caller.subject() == subject
+            }
+            (None, Some(_)) | (Some(_), None) => false,
         };
-        let (Ok(revision), true) = (kept.revision.parse(), same) else { return };
-        let link = ServerConnection::with_limits(
+        let (Ok(revision), true) = (record.revision.parse(), is_same_caller) else { return };
+        let connection = ServerConnection::with_limits(
             &self.server,
             self.config.clone(),
-            who.cloned(),
+            caller.cloned(),
             &self.handler_limits,
         );
-        link.restore(revision, kept.initialize_params, kept.level);
-        match self.sessions.insert_restored(id, link, self.http.max_sessions) {
+        connection.restore(revision, record.initialize_params, record.level);
+        match self.sessions.insert_restored(id, connection, self.http.max_sessions) {
             true => self.start_sweeper(),
-            false => tracing::warn!("a session of another replica was not taken on: there are too many here"),
+            false => tracing::warn!("a session of another replica was not taken over: session limit reached"),
         }
     }
 

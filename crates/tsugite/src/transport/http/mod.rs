@@ -11,16 +11,19 @@ mod access;
 mod connections;
 mod event_stream;
 mod get;
+mod headers;
 mod http_settings;
 mod http_sse_endpoints;
 mod http_state;
 mod listener;
+mod maybe_ready;
 #[cfg(not(feature = "tls"))]
 mod no_tls;
 #[cfg(not(feature = "http2"))]
 mod only_http1;
 mod post;
 mod request_body;
+mod request_head;
 mod response_body;
 mod responses;
 mod service;

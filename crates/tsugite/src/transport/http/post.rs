@@ -1,117 +1,60 @@
 //! POST: a message, or on 2025-03-26 several.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use bytes::Bytes;
-use http::header::HeaderName;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use http_body::Body;
+use http::{HeaderValue, Response, StatusCode};
 use tsugite_core::jsonrpc::{Incoming, Message, Request};
 use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::http::{
-    HttpError, MirrorHeaders, OptionalHeader, PostDecision, RequestHeaders, SessionHeader,
-    check_stateless_headers, decide_post, decide_post_request, status_for_code,
+    HttpError, MirrorHeaders, PostDecision, RequestHeaders, check_stateless_headers, decide_post,
+    decide_post_request, status_for_code,
 };
 use tsugite_core::session::request_meta::{RequestMeta, ScannedMeta, parse_with_meta};
 
-use super::access::{SingleHeader, add_single_value};
 use super::http_state::HttpState;
-use super::request_body::{RequestBodyError, RequestBodyReader};
+use super::maybe_ready::MaybeReady;
+use super::request_head::{NamedSession, RequestHead, SESSION_ID};
 use super::response_body::HttpBody;
-use super::responses::{StatusError, empty, http_error, json, parse_error, sse, status_error};
-use super::service::BoxHttpResponseFuture;
-use super::sessions::{HttpSession, OpenSessionError, SessionGuard, SessionId};
+use super::responses::{empty, http_error, json, parse_error, sse, status_error};
+use super::sessions::{HttpSession, OpenSessionError, SessionGuard};
 use super::sse_body::{Exchange, FirstOutput, HttpHandlerFuture, Resumable};
 use crate::bus::BusEvent;
 use crate::server::connection::{
     Caller, ConnectionScope, IncomingRequest, PendingRequest, ServerConnection, Tracking,
 };
-use crate::server::{DeclaredCapabilities, HeaderSource, Headers, Principal, ResponseWriter};
+use crate::server::{DeclaredCapabilities, Headers, ResponseWriter};
 use crate::transport::outbound_queue::OutboundQueue;
 
-const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
-
-/// Reads a POST and answers it, as far as that can be done at once.
-pub(super) fn handle<B>(
-    hub: &Arc<HttpState>,
-    who: Option<Principal>,
-    headers: &Arc<HeaderMap>,
-    said: &McpHeaders<'_>,
-    mut body: B,
-    cx: &mut Context<'_>,
-) -> Result<Response<HttpBody>, BoxHttpResponseFuture>
-where
-    B: Body + Unpin + Send + 'static,
-    B::Data: Send,
-{
-    let read = RequestBodyReader::new(&body, hub.config.limits.max_message_bytes);
-    let mut reading = match read {
-        Ok(reading) => reading,
-        Err(unread) => return Ok(body_status_error(unread).into()),
-    };
-    match reading.poll(Pin::new(&mut body), cx) {
-        Poll::Ready(Ok(bytes)) => match dispatch_body(hub, who, headers, said, &bytes) {
-            PostOutcome::Complete(response) => Ok(response),
-            PostOutcome::Pending(mut way) => match way.exchange.try_complete() {
-                Some(come) if !(hub.store.is_shared() && way.opens_session()) => Ok(way.respond(hub, come).0),
-                come => {
-                    let hub = hub.clone();
-                    Err(Box::pin(async move { way.into_response(&hub, come).await }))
-                }
-            },
-        },
-        Poll::Ready(Err(unread)) => Ok(body_status_error(unread).into()),
-        Poll::Pending => {
-            let (hub, headers) = (hub.clone(), headers.clone());
-            Err(Box::pin(async move {
-                let bytes = match reading.read_to_end(body, hub.http.body_read_timeout).await {
-                    Ok(bytes) => bytes,
-                    Err(unread) => return body_status_error(unread).into(),
-                };
-                match dispatch_body(&hub, who, &headers, &McpHeaders::parse(&headers), &bytes) {
-                    PostOutcome::Complete(response) => response,
-                    PostOutcome::Pending(way) => {
-                        drop(bytes);
-                        way.into_response(&hub, None).await
-                    }
-                }
-            }))
-        }
-    }
-}
-
-/// Reads a body within its limits.
-pub(super) async fn read_body<B: Body + Unpin>(hub: &HttpState, body: B) -> Result<Bytes, StatusError> {
-    let reading =
-        RequestBodyReader::new(&body, hub.config.limits.max_message_bytes).map_err(body_status_error)?;
-    reading.read_to_end(body, hub.http.body_read_timeout).await.map_err(body_status_error)
-}
-
-fn body_status_error(unread: RequestBodyError) -> StatusError {
-    match unread {
-        RequestBodyError::TooLarge => StatusError(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "Content too large: the body is over the limit of this server",
-        ),
-        RequestBodyError::Timeout => {
-            StatusError(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive")
-        }
-        RequestBodyError::Incomplete => {
-            StatusError(StatusCode::BAD_REQUEST, "The body ended before it was whole")
-        }
-    }
-}
-
-enum PostOutcome {
+/// A POST that was dispatched.
+pub(super) enum PostOutcome {
     Complete(Response<HttpBody>),
     Pending(PendingResponse),
 }
 
+impl PostOutcome {
+    /// The response: at once, if the handler has completed and no store must be asked.
+    pub(super) fn respond(self, state: &Arc<HttpState>) -> MaybeReady<Response<HttpBody>> {
+        let mut pending = match self {
+            PostOutcome::Complete(response) => return MaybeReady::Ready(response),
+            PostOutcome::Pending(pending) => pending,
+        };
+        match pending.exchange.try_complete() {
+            Some(output) if !(state.store.is_shared() && pending.opens_session()) => {
+                MaybeReady::Ready(pending.respond(state, output).0)
+            }
+            output => {
+                let state = state.clone();
+                MaybeReady::pending(async move { pending.into_response(&state, output).await })
+            }
+        }
+    }
+}
+
 /// A request on its way to an answer.
-struct PendingResponse {
+pub(super) struct PendingResponse {
     exchange: Exchange,
     mode: ResponseMode,
 }
@@ -213,121 +156,66 @@ fn open_session(
     hub.start_sweeper();
     let mut response = json(StatusCode::OK, said);
     if let Ok(id) = HeaderValue::from_str(session.id().as_str()) {
-        response.headers_mut().insert(SESSION_HEADER, id);
+        response.headers_mut().insert(SESSION_ID, id);
     }
     (response, Some(session))
 }
 
-/// The headers of the protocol.
-pub(super) struct McpHeaders<'h> {
-    session_id: SingleHeader<'h>,
-    protocol_version: OptionalHeader<'h>,
-    method: OptionalHeader<'h>,
-    name: OptionalHeader<'h>,
-    pub(super) last_event_id: OptionalHeader<'h>,
-}
-
-impl Default for McpHeaders<'_> {
-    fn default() -> Self {
-        let [version, method, name, last_event] = [OptionalHeader::Absent; 4];
-        Self {
-            session_id: SingleHeader::Absent,
-            protocol_version: version,
-            method,
-            name,
-            last_event_id: last_event,
-        }
-    }
-}
-
-impl<'h> McpHeaders<'h> {
-    pub(super) fn parse(headers: &'h HeaderMap) -> Self {
-        let mut said = Self::default();
-        headers.iter().for_each(|(name, value)| said.add(name.as_str(), value));
-        said
-    }
-
-    /// Takes a header, if it is one of these.
-    pub(super) fn add(&mut self, name: &str, value: &'h HeaderValue) {
-        match name {
-            "mcp-session-id" => self.session_id.add(value),
-            "mcp-protocol-version" => add_single_value(&mut self.protocol_version, value),
-            "mcp-method" => add_single_value(&mut self.method, value),
-            "mcp-name" => add_single_value(&mut self.name, value),
-            "last-event-id" => add_single_value(&mut self.last_event_id, value),
-            _ => {}
-        }
-    }
-
-    /// The session that is named, if it is there; and what decisions look at.
-    pub(super) fn resolve_session(
-        &self,
-        hub: &HttpState,
-        who: Option<&Principal>,
-    ) -> (Option<SessionGuard>, RequestHeaders<'h>) {
-        let (session, known) = match self.session_id {
-            SingleHeader::Absent => (None, SessionHeader::Absent),
-            SingleHeader::Repeated => (None, SessionHeader::Unknown),
-            SingleHeader::Once(id) => {
-                let id = SessionId::parse(id.trim_ascii());
-                let session = id.and_then(|id| hub.sessions.acquire(&id, who));
-                let revision = session.as_ref().and_then(|session| session.revision);
-                (session, revision.map_or(SessionHeader::Unknown, SessionHeader::Known))
-            }
-        };
-        (session, RequestHeaders { version: self.protocol_version, session: known })
-    }
-}
-
-/// What arrived, as far as it is needed to decide.
+/// A POST whose body was read.
 struct IncomingPost<'a> {
     state: &'a Arc<HttpState>,
-    head: RequestHeaders<'a>,
+    headers: RequestHeaders<'a>,
+    mirrors: MirrorHeaders<'a>,
     session: Option<SessionGuard>,
     caller: Caller,
-    mcp_headers: &'a McpHeaders<'a>,
 }
 
-fn dispatch_body(
-    hub: &Arc<HttpState>,
-    who: Option<Principal>,
-    headers: &Arc<HeaderMap>,
-    said: &McpHeaders<'_>,
+/// Parses the body of a POST, decides what it is and dispatches it.
+pub(super) fn dispatch(
+    state: &Arc<HttpState>,
+    head: &RequestHead,
+    session: NamedSession,
     bytes: &[u8],
 ) -> PostOutcome {
-    let (session, head) = said.resolve_session(hub, who.as_ref());
-    let known = head.session;
-    let caller = Caller { principal: who, headers: Headers::from_source(headers.clone()) };
-    let mut arrived = IncomingPost { state: hub, head, session, caller, mcp_headers: said };
-    let mut seen = ScannedMeta::default();
-    let body = match parse_with_meta(bytes, &hub.config.limits, &mut seen) {
+    let session_revision = session.revision();
+    let caller =
+        Caller { principal: head.principal.clone(), headers: Headers::from_source(head.headers.clone()) };
+    let mut post = IncomingPost {
+        state,
+        headers: head.mcp.with_session(&session),
+        mirrors: head.mcp.mirrors(),
+        session: session.into_guard(),
+        caller,
+    };
+    let mut scanned = ScannedMeta::default();
+    let body = match parse_with_meta(bytes, &state.config.limits, &mut scanned) {
         Ok(body) => body,
-        Err(wrong) => {
-            let spoken = session_revision(known).unwrap_or_else(|| hub.config.revisions.error_fallback());
-            return PostOutcome::Complete(parse_error(&wrong, spoken));
+        Err(error) => {
+            let revision = session_revision.unwrap_or_else(|| state.config.revisions.error_fallback());
+            return PostOutcome::Complete(parse_error(&error, revision));
         }
     };
     if let Incoming::Single(Message::Request(request)) = &body {
-        return match &seen.request_meta(request) {
-            Ok(peek) => arrived.handle_request(request, peek),
+        return match &scanned.request_meta(request) {
+            Ok(meta) => post.handle_request(request, meta),
             Err(error) => {
-                let spoken = session_revision(known).unwrap_or(Revision::NEWEST);
-                let denied = HttpError::new(400, RpcError::invalid_params(error), spoken);
-                PostOutcome::Complete(http_error(&denied, Some(&request.id), "POST"))
+                let revision = session_revision.unwrap_or(Revision::NEWEST);
+                let error = HttpError::new(400, RpcError::invalid_params(error), revision);
+                PostOutcome::Complete(http_error(&error, Some(&request.id), "POST"))
             }
         };
     }
-    arrived.handle_non_request(body, bytes)
+    post.handle_non_request(body, bytes)
 }
 
 impl IncomingPost<'_> {
     fn handle_request(&mut self, request: &Request<'_>, peek: &RequestMeta<'_>) -> PostOutcome {
         let deny = |denied: &HttpError| PostOutcome::Complete(http_error(denied, Some(&request.id), "POST"));
-        match decide_post_request(&self.state.policy, &self.head, request, peek) {
+        match decide_post_request(&self.state.policy, &self.headers, request, peek) {
             PostDecision::Stateless(revision) => {
-                let mirrors = MirrorHeaders { method: self.mcp_headers.method, name: self.mcp_headers.name };
                 // Whether the method is offered is for the switchboard to say.
-                if let Err(denied) = check_stateless_headers(revision, request, peek, &mirrors, |_| true) {
+                if let Err(denied) = check_stateless_headers(revision, request, peek, &self.mirrors, |_| true)
+                {
                     return deny(&denied);
                 }
                 let reply = self.new_reply(false);
@@ -381,7 +269,10 @@ impl IncomingPost<'_> {
                 self.outcome(reply, work, None, ResponseMode::Handshake(revision))
             }
             PostDecision::Reject(denied) => deny(&denied),
-            _ => PostOutcome::Complete(empty(StatusCode::BAD_REQUEST)),
+            // Decisions for bodies that are no single request.
+            PostDecision::Batch { .. } | PostDecision::DeliverResponse | PostDecision::Accept => {
+                PostOutcome::Complete(empty(StatusCode::BAD_REQUEST))
+            }
         }
     }
 
@@ -454,7 +345,7 @@ impl IncomingPost<'_> {
     /// Notifications, responses, batches.
     fn handle_non_request(self, body: Incoming<'_>, bytes: &[u8]) -> PostOutcome {
         let accepted = || PostOutcome::Complete(empty(StatusCode::ACCEPTED));
-        let decision = decide_post(&self.state.policy, &self.head, &body);
+        let decision = decide_post(&self.state.policy, &self.headers, &body);
         match (decision, body) {
             (PostDecision::DeliverResponse, Incoming::Single(Message::Response(response))) => {
                 self.deliver_response(response, bytes);
@@ -478,7 +369,12 @@ impl IncomingPost<'_> {
                 self.handle_batch(&link, revision, batch.into_messages())
             }
             (PostDecision::Reject(denied), _) => PostOutcome::Complete(http_error(&denied, None, "POST")),
-            _ => PostOutcome::Complete(empty(StatusCode::BAD_REQUEST)),
+            // Decisions for requests, or for another kind of body.
+            (PostDecision::Stateless(_) | PostDecision::Initialize(_), _)
+            | (PostDecision::DeliverResponse | PostDecision::InSession(_), _)
+            | (PostDecision::Batch { .. }, Incoming::Single(_)) => {
+                PostOutcome::Complete(empty(StatusCode::BAD_REQUEST))
+            }
         }
     }
 
@@ -555,34 +451,4 @@ fn join_all(mut works: Vec<HttpHandlerFuture>) -> HttpHandlerFuture {
         works.retain_mut(|work| work.as_mut().poll(cx).is_pending());
         if works.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     }))
-}
-
-/// The session that a request names.
-pub(super) fn session_id(headers: &HeaderMap) -> Option<SessionId> {
-    SessionId::parse(headers.get(SESSION_HEADER)?.to_str().ok()?.trim_ascii().as_bytes())
-}
-
-fn session_revision(session: SessionHeader) -> Option<Revision> {
-    match session {
-        SessionHeader::Known(revision) => Some(revision),
-        _ => None,
-    }
-}
-
-impl HeaderSource for HeaderMap {
-    fn single(&self, name: &str) -> OptionalHeader<'_> {
-        let mut header = OptionalHeader::Absent;
-        self.get_all(name).iter().for_each(|value| add_single_value(&mut header, value));
-        header
-    }
-
-    fn values(&self, name: &str) -> Vec<&str> {
-        self.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect()
-    }
-
-    fn pairs(&self) -> Vec<(&str, &str)> {
-        self.iter()
-            .filter_map(|(name, value)| value.to_str().ok().map(|value| (name.as_str(), value)))
-            .collect()
-    }
 }

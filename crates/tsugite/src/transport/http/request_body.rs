@@ -6,47 +6,90 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use http::StatusCode;
 use http_body::Body;
 
+use super::http_state::HttpState;
+use super::maybe_ready::MaybeReady;
+use super::responses::StatusError;
+
+/// Reads a body. A body that has arrived already is neither copied nor timed.
+pub(super) fn read_body<B>(
+    mut body: B,
+    state: &HttpState,
+    cx: &mut Context<'_>,
+) -> MaybeReady<Result<Bytes, StatusError>>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    let mut reader = match RequestBodyReader::new(&body, state.config.limits.max_message_bytes) {
+        Ok(reader) => reader,
+        Err(error) => return MaybeReady::Ready(Err(error.into())),
+    };
+    if let Poll::Ready(read) = reader.poll(Pin::new(&mut body), cx) {
+        return MaybeReady::Ready(read.map_err(StatusError::from));
+    }
+    let timeout = state.http.body_read_timeout;
+    MaybeReady::pending(async move { reader.read_to_end(body, timeout).await.map_err(StatusError::from) })
+}
+
 /// Why a body was not read.
-pub(super) enum RequestBodyError {
+enum RequestBodyError {
     TooLarge,
     Timeout,
     Incomplete,
 }
 
-/// A body that is being read. One that is there already is neither copied nor timed.
-pub(super) struct RequestBodyReader {
+impl From<RequestBodyError> for StatusError {
+    fn from(error: RequestBodyError) -> Self {
+        match error {
+            RequestBodyError::TooLarge => StatusError(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "Content too large: the body is over the limit of this server",
+            ),
+            RequestBodyError::Timeout => {
+                StatusError(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive")
+            }
+            RequestBodyError::Incomplete => {
+                StatusError(StatusCode::BAD_REQUEST, "The body ended before it was whole")
+            }
+        }
+    }
+}
+
+/// The part of a body that has arrived.
+struct RequestBodyReader {
     first_chunk: Bytes,
-    /// What has come, if that was more than one piece.
+    /// All chunks, if there was more than one.
     buffer: Option<BytesMut>,
     max_bytes: usize,
 }
 
 impl RequestBodyReader {
-    /// Fails if it says itself that it is too large.
-    pub(super) fn new<B: Body>(body: &B, most: usize) -> Result<Self, RequestBodyError> {
-        match body.size_hint().lower() > most as u64 {
+    /// Fails if the length that the body declares is over the limit.
+    fn new<B: Body>(body: &B, max_bytes: usize) -> Result<Self, RequestBodyError> {
+        match body.size_hint().lower() > max_bytes as u64 {
             true => Err(RequestBodyError::TooLarge),
-            false => Ok(Self { first_chunk: Bytes::new(), buffer: None, max_bytes: most }),
+            false => Ok(Self { first_chunk: Bytes::new(), buffer: None, max_bytes }),
         }
     }
 
-    /// Reads on.
-    pub(super) async fn read_to_end<B: Body + Unpin>(
+    /// Reads the rest.
+    async fn read_to_end<B: Body + Unpin>(
         mut self,
         mut body: B,
-        within: Duration,
+        timeout: Duration,
     ) -> Result<Bytes, RequestBodyError> {
         let read = poll_fn(|cx| self.poll(Pin::new(&mut body), cx));
-        tokio::time::timeout(within, read).await.unwrap_or(Err(RequestBodyError::Timeout))
+        tokio::time::timeout(timeout, read).await.unwrap_or(Err(RequestBodyError::Timeout))
     }
 
     fn take_bytes(&mut self) -> Bytes {
         self.buffer.take().map_or_else(|| std::mem::take(&mut self.first_chunk), BytesMut::freeze)
     }
 
-    pub(super) fn poll<B: Body>(
+    fn poll<B: Body>(
         &mut self,
         mut body: Pin<&mut B>,
         cx: &mut Context<'_>,
@@ -73,7 +116,7 @@ impl RequestBodyReader {
                 }
                 Some(whole) => whole.extend_from_slice(&data.copy_to_bytes(length)),
             }
-            // Most bodies say their length: there is no need to ask for more.
+            // Most bodies declare their length, so the end is known without another poll.
             if body.is_end_stream() {
                 return Poll::Ready(Ok(self.take_bytes()));
             }
