@@ -10,6 +10,7 @@
 mod access;
 mod connections;
 mod event_stream;
+mod exchange;
 mod get;
 mod headers;
 mod http_settings;
@@ -22,6 +23,7 @@ mod no_tls;
 #[cfg(not(feature = "http2"))]
 mod only_http1;
 mod post;
+mod post_response;
 mod request_body;
 mod request_head;
 mod response_body;
