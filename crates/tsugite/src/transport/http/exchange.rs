@@ -27,8 +27,11 @@ pub(super) struct Exchange {
     pub(super) output: Output,
     /// `None` once it has completed.
     handler: Option<HttpHandlerFuture>,
-    /// The messages taken last must be flushed before the handler is polled again.
-    pub(super) must_flush: bool,
+    /// Whether the handler was polled since the task last returned pending. It is polled once each time the task is
+    /// scheduled, so that a handler that yields lets other tasks run.
+    was_polled: bool,
+    /// Since when messages have been held back for more to be sent with them.
+    held_since: Option<Instant>,
     /// Set for a request of a session, whose client may resume the stream.
     pub(super) resumable: Option<Resumable>,
 }
@@ -132,7 +135,7 @@ impl Exchange {
         handler: Option<HttpHandlerFuture>,
         resumable: Option<Resumable>,
     ) -> Self {
-        Self { output, handler, must_flush: false, resumable }
+        Self { output, handler, was_polled: false, held_since: None, resumable }
     }
 
     /// The outcome, if the handler completed in its first poll.
@@ -173,33 +176,52 @@ impl Exchange {
         PostSseBody::new(self, first, reader, state)
     }
 
-    /// Whoever has said something may only have stepped aside, and say more at once: that leaves with it, if it takes no
-    /// time worth mentioning.
-    fn poll_handler(&mut self, cx: &mut Context<'_>) {
-        // What it says now is seen without being woken for it.
-        self.output.queue.clear_waker();
-        let Some(work) = &mut self.handler else { return };
-        let (began, mut said) = (Instant::now(), self.output.queue.len());
-        loop {
-            if work.as_mut().poll(cx).is_ready() {
-                self.handler = None;
-                return;
-            }
-            let before = std::mem::replace(&mut said, self.output.queue.len());
-            if said == before || self.output.queue.is_full() {
-                return;
-            }
-            if began.elapsed() > COALESCE_WINDOW {
-                self.must_flush = true;
-                return;
-            }
+    /// Polls the handler and returns the messages to send now, one per line. Empty if there are none.
+    ///
+    /// Messages are held back while each poll of the handler brings more, for up to [`COALESCE_WINDOW`]: a handler that
+    /// yields after each message would otherwise cost one write per message.
+    pub(super) fn poll_lines(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+        if self.was_polled {
+            let lines = self.output.take_lines(self.has_completed());
+            return match lines.is_empty() && !self.has_completed() {
+                // Pending, so that hyper flushes; then the handler is polled with the waker of the task that polls then.
+                true => self.schedule(cx),
+                false => Poll::Ready(lines),
+            };
         }
+        let before = self.output.queue.len();
+        self.poll_handler(cx);
+        let has_more = self.output.queue.len() > before;
+        if has_more && !self.has_completed() && !self.output.queue.is_full() && self.may_hold() {
+            return self.schedule(cx);
+        }
+        self.held_since = None;
+        let lines = self.output.take_lines(self.has_completed());
+        self.was_polled = !lines.is_empty();
+        Poll::Ready(lines)
     }
 
-    /// Polls the handler and takes the messages that are there.
-    pub(super) fn poll_lines(&mut self, cx: &mut Context<'_>) -> Vec<u8> {
-        self.poll_handler(cx);
-        self.output.take_lines(self.has_completed())
+    /// Returns pending, with the task scheduled behind the tasks that are ready.
+    fn schedule<T>(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        self.was_polled = false;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Whether messages may be held back any longer.
+    fn may_hold(&mut self) -> bool {
+        self.held_since.get_or_insert_with(Instant::now).elapsed() < COALESCE_WINDOW
+    }
+
+    fn poll_handler(&mut self, cx: &mut Context<'_>) {
+        self.was_polled = true;
+        // The caller looks at the queue afterwards and need not be woken for messages of this poll.
+        self.output.queue.clear_waker();
+        if let Some(handler) = &mut self.handler
+            && handler.as_mut().poll(cx).is_ready()
+        {
+            self.handler = None;
+        }
     }
 
     pub(super) fn has_completed(&self) -> bool {
@@ -272,60 +294,78 @@ impl Future for DetachedRequest {
     }
 }
 
-/// How long what was said may wait for what is said next.
+/// How long messages are held back at most.
 const COALESCE_WINDOW: Duration = Duration::from_micros(50);
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
 
     use super::*;
 
-    /// Says so many things, and steps aside after each; then it waits for ever.
-    async fn push_and_yield(outbox: Arc<OutboundQueue>, times: usize) {
-        for _ in 0..times {
-            outbox.push(|out| out.extend_from_slice(b"{}"));
-            tokio::task::yield_now().await;
+    const MESSAGE: &[u8] = b"{}";
+
+    /// Counts how often the task was woken.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
         }
-        std::future::pending().await
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn what_is_said_between_two_steps_aside_leaves_together() {
-        let outbox = Arc::new(OutboundQueue::new(1 << 20));
-        let mut exchange =
-            Exchange::new(outbox.clone(), Some(Box::pin(push_and_yield(outbox.clone(), 100))), None);
-        let mut cx = Context::from_waker(Waker::noop());
-        exchange.poll_handler(&mut cx);
-        assert_eq!(outbox.len(), 100 * b"{}\n".len());
-        assert!(!exchange.must_flush);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_peer_that_does_not_read_stops_whoever_speaks() {
-        let outbox = Arc::new(OutboundQueue::new(10));
-        let mut exchange =
-            Exchange::new(outbox.clone(), Some(Box::pin(push_and_yield(outbox.clone(), 100))), None);
-        let mut cx = Context::from_waker(Waker::noop());
-        exchange.poll_handler(&mut cx);
-        assert!(outbox.is_full() && outbox.len() < 20, "{}", outbox.len());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_was_said_does_not_wait_for_slow_work() {
-        let outbox = Arc::new(OutboundQueue::new(1 << 20));
-        let speaker = outbox.clone();
-        let work = async move {
-            loop {
-                speaker.push(|out| out.extend_from_slice(b"{}"));
-                // The clock goes on at once, and whoever waits is woken.
-                tokio::time::advance(COALESCE_WINDOW * 2).await;
+    /// An exchange whose handler sends so many messages, yields after each, and then waits for ever.
+    fn yielding(max_bytes: usize, messages: usize) -> Exchange {
+        let output = Output::new(OutboundQueue::new(max_bytes));
+        let queue = output.queue.clone();
+        let handler = async move {
+            for _ in 0..messages {
+                queue.push(|out| out.extend_from_slice(MESSAGE));
+                tokio::task::yield_now().await;
             }
+            std::future::pending().await
         };
-        let mut exchange = Exchange::new(outbox.clone(), Some(Box::pin(work)), None);
-        let mut cx = Context::from_waker(Waker::noop());
-        exchange.poll_handler(&mut cx);
-        assert!(exchange.must_flush);
-        assert!(outbox.len() < 10 * b"{}\n".len(), "{}", outbox.len());
+        Exchange::new(output, Some(Box::pin(handler)), None)
+    }
+
+    /// Polls until lines are returned, and says how often that was.
+    fn poll_until_ready(exchange: &mut Exchange) -> (usize, Vec<u8>) {
+        let wakes = Arc::new(Wakes::default());
+        let waker = wakes.clone().into();
+        let mut cx = Context::from_waker(&waker);
+        for polls in 1.. {
+            if let Poll::Ready(lines) = exchange.poll_lines(&mut cx) {
+                return (polls, lines);
+            }
+            assert!(wakes.0.load(Ordering::Relaxed) >= polls, "a pending exchange wakes its task");
+        }
+        (0, Vec::new())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_of_a_yielding_handler_are_sent_together() {
+        let mut exchange = yielding(1 << 20, 100);
+        let (polls, lines) = poll_until_ready(&mut exchange);
+        assert_eq!(lines.len(), 100 * (MESSAGE.len() + 1));
+        assert_eq!(polls, 101, "the handler is polled once each time the task is scheduled");
+        assert_eq!(poll_until_ready(&mut exchange), (2, Vec::new()), "pending once, so that hyper flushes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_are_held_back_only_while_the_queue_has_room() {
+        let mut exchange = yielding(10, 100);
+        let (_, lines) = poll_until_ready(&mut exchange);
+        assert!((10..20).contains(&lines.len()), "{}", lines.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_are_held_back_no_longer_than_the_window() {
+        let mut exchange = yielding(1 << 20, 100);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(exchange.poll_lines(&mut cx).is_pending());
+        tokio::time::advance(COALESCE_WINDOW).await;
+        assert_eq!(exchange.poll_lines(&mut cx), Poll::Ready(b"{}\n{}\n".to_vec()));
     }
 }

@@ -62,12 +62,7 @@ impl SseBody for PostSseBody {
                 self.keep_alive.reset();
                 return Poll::Ready(Some(events));
             }
-            // hyper flushes when the body is pending.
-            if std::mem::take(&mut self.exchange.must_flush) && self.exchange.output.queue.is_empty() {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            let lines = self.exchange.poll_lines(cx);
+            let lines = ready!(self.exchange.poll_lines(cx));
             if !lines.is_empty() {
                 self.buffered = Some(self.exchange.to_events(&lines));
                 continue;
