@@ -10,7 +10,7 @@ use super::access::WebOrigin;
 ///
 /// ```
 /// use tsugite::prelude::*;
-/// use tsugite::transport::http::StreamableHttp;
+/// use tsugite::transport::http::Http;
 ///
 /// let server = Server::new("shop", "1.0.0")
 ///     .http(Http::new().allow_host("shop.example").allow_origin("https://shop.example"));

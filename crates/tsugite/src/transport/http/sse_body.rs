@@ -16,12 +16,12 @@ use crate::server::handler_limits::StreamPermit;
 use crate::store::{self, StoreFuture};
 use crate::transport::outbound_queue::OutboundQueue;
 
-/// A stream of events.
+/// The body of an event stream.
 pub(super) trait SseBody: Send {
-    /// What is there, all at once; `None` if no more will come.
+    /// The events that are ready, as one piece of text; `None` at the end of the stream.
     fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
 
-    /// Whether no more will come.
+    /// Whether the stream has ended.
     fn is_end_stream(&self) -> bool {
         false
     }
@@ -86,7 +86,7 @@ impl SseBody for PostSseBody {
     }
 }
 
-/// The stream of a session for what belongs to no request.
+/// The stream of a session for messages that belong to no request.
 pub(super) struct StandaloneSseBody {
     state: Arc<HttpState>,
     _session: SessionGuard,
@@ -94,8 +94,7 @@ pub(super) struct StandaloneSseBody {
     reader_id: u64,
     outbox: Arc<OutboundQueue>,
     buffered: Option<Bytes>,
-    /// The last event that its client has, if it came back for more: the stream before this one may have taken some after
-    /// it was asked for.
+    /// The last event that the client has, if it resumed: a previous reader may have taken later ones from the queue.
     last_delivered: Option<u64>,
     log_read: Option<LogReadFuture>,
     pending_append: Option<AppendFuture>,
@@ -104,7 +103,7 @@ pub(super) struct StandaloneSseBody {
 }
 
 impl StandaloneSseBody {
-    /// Begins with `buffered`, which was said before. A client that came back has what was said up to `last_delivered` then.
+    /// Begins with the events in `buffered`. A client that resumed has all events up to `last_delivered` then.
     pub(super) fn new(
         state: Arc<HttpState>,
         session: SessionGuard,
@@ -131,14 +130,14 @@ impl StandaloneSseBody {
         }
     }
 
-    /// What its client has not been given, though it was said; nothing if there is no such thing.
+    /// Reads the events that the client has missed from the log into `buffered`.
     fn poll_replay(&mut self, cx: &mut Context<'_>) -> Poll<Option<ReplayGap>> {
         let Some(after) = self.last_delivered.filter(|after| self.stream.last_event() > *after) else {
             return Poll::Ready(None);
         };
         let read = ready!(poll_log_read(&mut self.log_read, &self.state, &self.stream, after, cx));
         let Ok(Some(events)) = read else { return Poll::Ready(Some(ReplayGap)) };
-        // What is not kept yet will be, and then we are woken.
+        // They are being stored; this reader is woken then.
         let Some(last) = events.last() else { return Poll::Pending };
         self.last_delivered = Some(last.last);
         self.buffered = Some(concat_events(&events));
@@ -148,20 +147,20 @@ impl StandaloneSseBody {
 
 impl Drop for StandaloneSseBody {
     fn drop(&mut self) {
-        // What was taken from the session must be kept, though this client will not see it here.
+        // Events taken from the queue must be stored, so that the client can resume.
         if let (Some(appending), Ok(runtime)) =
             (self.pending_append.take(), tokio::runtime::Handle::try_current())
         {
-            let track = self.stream.clone();
+            let stream = self.stream.clone();
             self.state.spawn_detached(&runtime, async move {
                 appending.await;
-                track.wake_reader();
+                stream.wake_reader();
             });
         }
     }
 }
 
-/// What is gone cannot be made up for: the client sees the stream end.
+/// Events that the client needs are no longer in the log: the stream ends.
 struct ReplayGap;
 
 impl SseBody for StandaloneSseBody {
@@ -172,12 +171,12 @@ impl SseBody for StandaloneSseBody {
                 self.keep_alive.reset();
                 return Poll::Ready(Some(first));
             }
-            // The newest stream of a session hears the news, and the session may have ended.
+            // Another reader took over, the session has ended, or the server is shutting down.
             if !self.stream.is_current_reader(self.reader_id, cx)
                 || self.outbox.is_closed()
                 || self.state.is_closing()
             {
-                // The next one waits for news as well, and only one can.
+                // The next reader waits on the same queue, which wakes only one.
                 self.outbox.clear_waker();
                 self.stream.wake_reader();
                 return Poll::Ready(None);
@@ -188,12 +187,12 @@ impl SseBody for StandaloneSseBody {
             if self.buffered.is_some() {
                 continue;
             }
-            let mut said = Vec::new();
-            if self.outbox.take_all(&mut said) {
+            let mut lines = Vec::new();
+            if self.outbox.take_all(&mut lines) {
                 let (events, appending) =
-                    self.stream.append_messages(&said, &self.state.store, self.state.log_limits());
+                    self.stream.append_messages(&lines, &self.state.store, self.state.log_limits());
                 self.pending_append = appending;
-                // Else something was said in between, and all of it is read from the log.
+                // Else events came in between, and all are read from the log.
                 if self.last_delivered.is_none_or(|after| events.first == after + 1) {
                     self.last_delivered = self.last_delivered.map(|_| events.last);
                     self.buffered = Some(events.text);
@@ -208,7 +207,7 @@ impl SseBody for StandaloneSseBody {
     }
 }
 
-/// A stream that is taken up again: what was said since, and what the request still says.
+/// A resumed stream of a request: events from the log, and those that are still appended to it.
 pub(super) struct ResumedSseBody {
     state: Arc<HttpState>,
     _session: SessionGuard,
@@ -250,7 +249,7 @@ impl SseBody for ResumedSseBody {
         if let Some(first) = self.buffered.take() {
             return Poll::Ready(Some(first));
         }
-        // Asked before the log is read, so that nothing falls between the two.
+        // Registered before the log is read, so that no event is missed.
         if !self.stream.is_current_reader(self.reader_id, cx) {
             return Poll::Ready(None);
         }
@@ -258,7 +257,7 @@ impl SseBody for ResumedSseBody {
         if last > self.last_delivered || self.log_read.is_some() {
             let read =
                 ready!(poll_log_read(&mut self.log_read, &self.state, &self.stream, self.last_delivered, cx));
-            // What is gone cannot be made up for: the client sees the stream end.
+            // Events that the client needs are no longer in the log: the stream ends.
             let Ok(Some(events)) = read else { return Poll::Ready(None) };
             if let Some(last) = events.last() {
                 self.last_delivered = last.last;
@@ -273,17 +272,17 @@ impl SseBody for ResumedSseBody {
     }
 }
 
-/// What follows an event in the log.
+/// Reads the events after an event from the log.
 fn poll_log_read(
     reading: &mut Option<LogReadFuture>,
-    hub: &HttpState,
-    track: &EventStream,
+    state: &HttpState,
+    stream: &EventStream,
     after: u64,
     cx: &mut Context<'_>,
 ) -> Poll<LogRead> {
     let mut read = match reading.take() {
         Some(read) => read,
-        None => match hub.store.read(&track.log_key, after) {
+        None => match state.store.read(&stream.log_key, after) {
             StoreFuture::Ready(read) => return Poll::Ready(read),
             StoreFuture::Pending(read) => read,
         },
@@ -295,7 +294,7 @@ fn poll_log_read(
     Poll::Ready(read)
 }
 
-/// Events in one piece.
+/// Joins events into one piece of text.
 pub(super) fn concat_events(events: &[store::EventBatch]) -> Bytes {
     match events {
         [one] => one.text.clone(),
@@ -307,18 +306,18 @@ pub(super) fn concat_events(events: &[store::EventBatch]) -> Bytes {
     }
 }
 
-/// Says now and then that a stream is still there.
+/// Sends a comment at an interval, so that proxies do not close an idle stream.
 pub(super) struct KeepAlive {
     interval: std::time::Duration,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl KeepAlive {
-    pub(super) fn new(hub: &HttpState) -> Self {
-        Self { interval: hub.http.keep_alive_interval, timer: None }
+    pub(super) fn new(state: &HttpState) -> Self {
+        Self { interval: state.http.keep_alive_interval, timer: None }
     }
 
-    /// Something was said: that is sign enough.
+    /// Starts the interval again, because events were sent.
     pub(super) fn reset(&mut self) {
         if let Some(next) = &mut self.timer {
             next.as_mut().reset(Instant::now() + self.interval);
@@ -330,7 +329,7 @@ impl KeepAlive {
         let next = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(every)));
         ready!(next.as_mut().poll(cx));
         next.as_mut().reset(Instant::now() + every);
-        // Polled once more, so that the next one wakes us.
+        // Polled once more, so that the next interval wakes the task.
         let _ = next.as_mut().poll(cx);
         Poll::Ready(Bytes::from_static(b": still here\n\n"))
     }
