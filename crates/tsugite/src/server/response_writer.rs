@@ -207,12 +207,12 @@ impl ResponseWriter {
     }
 
     /// Sends an error.
-    pub(crate) fn send_error(&self, id: Option<&Id<'_>>, refusal: &RpcError, to: Revision) {
+    pub(crate) fn send_error(&self, id: Option<&Id<'_>>, error: &RpcError, to: Revision) {
         if let ResponseTarget::Captured(outcome) = &self.target {
-            *lock(outcome) = Some(Err(refusal.clone()));
+            *lock(outcome) = Some(Err(error.clone()));
             return;
         }
-        self.send_error_object(id, &refusal.to_error_object(to), to);
+        self.send_error_object(id, &error.to_error_object(to), to);
     }
 
     /// Sends the error for a message that could not be parsed, unless it was a notification or response.
@@ -263,9 +263,9 @@ impl BatchWriter {
     fn push(&self, id: Option<&Id<'_>>, to: Revision, mut message: Vec<u8>) {
         let mut responses = lock(&self.responses);
         if responses.1 + message.len() > self.max_bytes {
-            let refusal = RpcError::TooLarge("The answers to this batch are too large together".into());
+            let error = RpcError::TooLarge("The answers to this batch are too large together".into());
             message.clear();
-            write::error(&mut message, id, to.writes_null_id(), &refusal.to_error_object(to));
+            write::error(&mut message, id, to.writes_null_id(), &error.to_error_object(to));
         }
         responses.1 += message.len();
         responses.0.push(&message);

@@ -153,7 +153,7 @@ impl Exchange {
     }
 
     /// Makes events of messages. They are appended to the log if the client may resume.
-    pub(super) fn to_events(&mut self, lines: &[u8]) -> Bytes {
+    pub(super) fn make_events(&mut self, lines: &[u8]) -> Bytes {
         match &mut self.resumable {
             None => encode_events(lines),
             Some(resumable) => resumable.append_messages(lines),
@@ -302,7 +302,11 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
+    use tsugite_core::jsonrpc::Id;
+    use tsugite_core::revision::{Revision, RpcError};
+
     use super::*;
+    use crate::server::ResponseWriter;
 
     const MESSAGE: &[u8] = b"{}";
 
@@ -342,6 +346,40 @@ mod tests {
             assert!(wakes.0.load(Ordering::Relaxed) >= polls, "a pending exchange wakes its task");
         }
         (0, Vec::new())
+    }
+
+    /// The outcome of a handler that sends so many messages and then responds, or is cancelled.
+    fn outcome(messages: usize, responds: bool) -> Outcome {
+        let output = Output::new(OutboundQueue::new(1 << 20));
+        for _ in 0..messages {
+            output.queue.push(|out| out.extend_from_slice(MESSAGE));
+        }
+        if responds {
+            let writer = ResponseWriter::with_slot(output.queue.clone(), output.response.clone());
+            writer.send_error(Some(&Id::from(1)), &RpcError::Internal, Revision::NEWEST);
+        }
+        output.take_outcome()
+    }
+
+    #[test]
+    fn a_response_alone_is_json_with_its_error_code() {
+        let Outcome::Json(response) = outcome(0, true) else { panic!("not JSON") };
+        assert_eq!(response.error_code, Some(-32603));
+        assert!(response.body.ends_with(b"}"));
+    }
+
+    #[test]
+    fn messages_before_a_response_make_events() {
+        let Outcome::Events(lines) = outcome(2, true) else { panic!("no events") };
+        let lines: Vec<_> = lines.split_inclusive(|byte| *byte == b'\n').collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines.last().is_some_and(|last| last.starts_with(br#"{"jsonrpc""#)), "the response is last");
+    }
+
+    #[test]
+    fn a_cancelled_request_has_an_empty_outcome() {
+        assert!(matches!(outcome(0, false), Outcome::Empty));
+        assert!(matches!(outcome(1, false), Outcome::Events(lines) if lines == b"{}\n"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -61,3 +61,31 @@ impl<T: 'static> MaybeReady<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// The next stage, which is ready at once or not.
+    fn double(value: u32, is_ready: bool) -> MaybeReady<u32> {
+        match is_ready {
+            true => MaybeReady::Ready(value * 2),
+            false => MaybeReady::pending(async move {
+                tokio::task::yield_now().await;
+                value * 2
+            }),
+        }
+    }
+
+    #[tokio::test]
+    async fn stages_run_at_once_or_when_their_value_is_ready() {
+        for (first, second) in [(true, true), (true, false), (false, true), (false, false)] {
+            let mut cx = Context::from_waker(Waker::noop());
+            let value = double(1, first).then(&mut cx, move |value, _| double(value, second));
+            assert_eq!(matches!(value, MaybeReady::Ready(_)), first && second);
+            assert_eq!(value.map(|value| value + 1).wait().await, 5);
+        }
+    }
+}

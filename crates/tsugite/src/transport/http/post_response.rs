@@ -88,7 +88,7 @@ fn build_response(
             }
             mode => json(mode.status(response.error_code), response.body),
         },
-        Outcome::Events(lines) => sse(HttpBody::full(exchange.to_events(&lines))),
+        Outcome::Events(lines) => sse(HttpBody::full(exchange.make_events(&lines))),
         Outcome::Stream => sse(HttpBody::sse(exchange.into_sse_body(mode.primes_streams(), state))),
         Outcome::Empty => sse(HttpBody::empty()),
     };

@@ -64,7 +64,7 @@ impl SseBody for PostSseBody {
             }
             let lines = ready!(self.exchange.poll_lines(cx));
             if !lines.is_empty() {
-                self.buffered = Some(self.exchange.to_events(&lines));
+                self.buffered = Some(self.exchange.make_events(&lines));
                 continue;
             }
             if self.exchange.has_completed() {
