@@ -37,7 +37,7 @@ pub(crate) struct ServerConnection {
     state: ConnectionState,
 }
 
-/// Identifies a connection within this process. Never used again.
+/// The id of a connection, unique within this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ConnectionId(u64);
 
@@ -48,7 +48,7 @@ impl ConnectionId {
     }
 }
 
-/// How far a connection has come, from the handshake to its end.
+/// The progress of a connection from the handshake to its end.
 struct ConnectionState {
     handshake: Mutex<HandshakeState>,
     closing: AtomicBool,
@@ -170,31 +170,31 @@ impl ServerConnection {
 
     /// Answers `initialize` and begins a session. The client sends nothing else before it has the response, so a layer
     /// may take its time.
-    pub(crate) fn initialize(&self, asked: IncomingRequest<'_>) -> Result<(), RpcError> {
-        let params = read_initialize_params(asked.request.params(), asked.revision)?;
+    pub(crate) fn initialize(&self, request: IncomingRequest<'_>) -> Result<(), RpcError> {
+        let params = read_initialize_params(request.request.params(), request.revision)?;
         let mut state = self.lock();
         state.handshake.initialize(&params.protocol_version)?;
-        state.initialize_params = Some(asked.request.params().to_owned());
-        let mut answer = lifecycle::initialize_result(&self.server.shared, &self.config, asked.revision);
+        state.initialize_params = Some(request.request.params().to_owned());
+        let mut result = lifecycle::initialize_result(&self.server.shared, &self.config, request.revision);
         if self.is_single_request() {
-            lifecycle::strip_push_capabilities(&mut answer.capabilities);
+            lifecycle::strip_push_capabilities(&mut result.capabilities);
         }
-        state.declared = DeclaredCapabilities::from_capabilities(&answer.capabilities);
+        state.declared = DeclaredCapabilities::from_capabilities(&result.capabilities);
         drop(state);
         self.push.reset();
         // Where there is a stream already, changes may be announced at any time.
         if self.push.has_queue() {
             self.listener();
         }
-        self.send_result::<Initialize>(asked, answer);
+        self.send_result::<Initialize>(request, result);
         Ok(())
     }
 
     /// Begins a session whose `initialize` the bridge answers.
     pub(crate) fn initialize_forwarded(&self, params: &RawJson, revision: Revision) -> Result<(), RpcError> {
-        let hello = read_initialize_params(Raw::from(params), revision)?;
+        let read = read_initialize_params(Raw::from(params), revision)?;
         let mut state = self.lock();
-        state.handshake.initialize(&hello.protocol_version)?;
+        state.handshake.initialize(&read.protocol_version)?;
         state.initialize_params = Some(params.clone());
         Ok(())
     }
@@ -267,33 +267,33 @@ impl ServerConnection {
     /// The log level, and what the client said about itself in the handshake.
     pub(crate) fn session_info(&self) -> (Option<Level>, ClientCapabilities, Option<Implementation>) {
         let level = (!self.is_single_request()).then(|| self.push.log_level());
-        let (phase, hello) = {
+        let (phase, params) = {
             let state = self.lock();
             (state.handshake.phase(), state.initialize_params.clone())
         };
-        let hello = hello.zip(phase.revision()).and_then(|(hello, revision)| {
-            // `initialize` would have failed with params that cannot be read.
-            read_initialize_params(Raw::from(&hello), revision).ok()
-        });
-        match hello {
-            Some(hello) => (level, hello.capabilities, Some(hello.client_info)),
+        // `initialize` would have failed with params that cannot be read.
+        let params = params.zip(phase.revision());
+        let params =
+            params.and_then(|(raw, revision)| read_initialize_params(Raw::from(&raw), revision).ok());
+        match params {
+            Some(params) => (level, params.capabilities, Some(params.client_info)),
             None => (level, ClientCapabilities::new(), None),
         }
     }
 
     /// Whether tools, prompts or resources are available: as declared to the session, or as registered now.
-    pub(crate) fn supports_kind(&self, asked: IncomingRequest<'_>, kind: ListKind) -> bool {
-        match asked.revision.is_stateless() {
+    pub(crate) fn supports_kind(&self, request: IncomingRequest<'_>, kind: ListKind) -> bool {
+        match request.revision.is_stateless() {
             true => self.config.declare_all_capabilities || self.server.shared.registry().has(kind),
-            false => asked.declared.has(kind),
+            false => request.declared.has(kind),
         }
     }
 
     /// Whether completion is available: as declared to the session, or as registered now.
-    pub(crate) fn supports_completion(&self, asked: IncomingRequest<'_>) -> bool {
-        match asked.revision.is_stateless() {
+    pub(crate) fn supports_completion(&self, request: IncomingRequest<'_>) -> bool {
+        match request.revision.is_stateless() {
             true => self.server.shared.registry().has_completers(),
-            false => asked.declared.completions,
+            false => request.declared.completions,
         }
     }
 
@@ -324,5 +324,40 @@ impl Drop for ServerConnection {
         if let Some(handler) = &self.config.notification_handler {
             handler.connection_dropped(self.id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_session_takes_little_memory() {
+        // A server keeps one connection for each session over HTTP, and most sessions are idle.
+        assert!(size_of::<ServerConnection>() <= 320, "{}", size_of::<ServerConnection>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_for_a_closing_connection_end() {
+        let connection = ServerConnection::new(&Server::new("s", "1"), None);
+        let (weak, closed) = (Arc::downgrade(&connection), Arc::clone(&connection));
+        let ready = tokio::spawn(async move { ServerConnection::wait_until_ready(&weak).await });
+        let closed = tokio::spawn(async move { closed.closed().await });
+        tokio::task::yield_now().await;
+        assert!(!ready.is_finished() && !closed.is_finished());
+        connection.close();
+        assert_eq!(ready.await.unwrap(), Some(()));
+        closed.await.unwrap();
+        connection.closed().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn dropped_connection_is_not_waited_for() {
+        let connection = ServerConnection::new(&Server::new("s", "1"), None);
+        let weak = Arc::downgrade(&connection);
+        let ready = tokio::spawn(async move { ServerConnection::wait_until_ready(&weak).await });
+        tokio::task::yield_now().await;
+        drop(connection);
+        assert_eq!(ready.await.unwrap(), None);
     }
 }
