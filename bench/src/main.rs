@@ -15,40 +15,39 @@
 //! alike. A figure is the median of the rounds, a ratio the median of the rounds' own ratios. CPU is that of the client's
 //! process, user and kernel. Every answer is checked.
 
-mod answer;
-#[path = "hyper.rs"]
 mod bare_hyper;
+mod bare_pipes;
+mod bare_server;
 mod bridge;
-mod copy;
-mod library;
-mod ours;
-mod pipes;
-mod rmcp;
+mod library_server;
+mod responses;
+mod rmcp_client;
 mod run;
-mod serve;
+mod stdio_proxy;
 mod table;
+mod tsugite_client;
 mod worker;
 
 #[cfg(feature = "allocations")]
 #[path = "allocations_counted.rs"]
 mod allocations;
 #[cfg(not(feature = "allocations"))]
-#[path = "allocations_not.rs"]
+#[path = "allocations_disabled.rs"]
 mod allocations;
 
 use std::process::ExitCode;
 
 /// Whatever goes wrong ends the program.
-type Failed = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let ended = match args[..] {
-        ["serve", "http", delay] => serve::http(delay),
-        ["serve", "stdio", delay] => serve::stdio(delay),
-        ["serve", "library"] => library::stdio(),
-        ["copy", ref server @ ..] => copy::between(server),
+        ["serve", "http", delay] => bare_server::serve_http(delay),
+        ["serve", "stdio", delay] => bare_server::serve_stdio(delay),
+        ["serve", "library"] => library_server::serve_stdio(),
+        ["copy", ref server @ ..] => stdio_proxy::run_proxy(server),
         ["client", who, era, way, window] => worker::run(who, era, way, window),
         ["bridge", ref options @ ..] => bridge::run(options),
         _ => run::run(&args),
@@ -81,7 +80,7 @@ impl Era {
         }
     }
 
-    fn read(text: &str) -> Result<Self, Failed> {
+    fn parse(text: &str) -> Result<Self, BoxError> {
         Self::ALL.into_iter().find(|era| era.revision() == text).ok_or_else(|| "an era is a revision".into())
     }
 }

@@ -15,42 +15,42 @@
 //! the rounds, a ratio the median of the rounds' own ratios. CPU and memory are those of the bridge's process alone. Every
 //! answer is checked.
 
-mod built;
-mod lines;
-mod places;
+mod cpu_pinning;
+mod http_clients;
 mod process;
+mod programs;
 mod report;
-mod sockets;
-mod start;
-mod ways;
+mod routes;
+mod startup;
+mod stdio_client;
 
 use std::time::{Duration, Instant};
 
-use crate::Failed;
-use built::Built;
-use places::Places;
-use report::Measured;
-use ways::Way;
+use crate::BoxError;
+use cpu_pinning::CpuPinning;
+use programs::Programs;
+use report::RouteSamples;
+use routes::Route;
 
-pub(crate) fn run(args: &[&str]) -> Result<(), Failed> {
-    let plan = Plan::read(args)?;
-    let built = Built::new()?;
-    report::start(&start::measure(&built, plan.starts)?);
-    let places = Places::find()?;
-    places.start_others()?;
-    let (server, mut ways) = ways::all(&built, &plan.only)?;
-    places.be_the_client()?;
-    let mut measured: Vec<_> = ways.iter().map(|way| Measured::new(way.name)).collect();
+pub(crate) fn run(args: &[&str]) -> Result<(), BoxError> {
+    let plan = BridgeBenchOptions::parse(args)?;
+    let built = Programs::new()?;
+    report::print_startup(&startup::measure(&built, plan.starts)?);
+    let places = CpuPinning::detect()?;
+    places.pin_servers()?;
+    let (server, mut ways) = routes::open_all(&built, &plan.only)?;
+    places.pin_client()?;
+    let mut measured: Vec<_> = ways.iter().map(|way| RouteSamples::new(way.name)).collect();
     for way in &mut ways {
-        way.visit(plan.calls, WINDOW)?;
+        way.run_burst(plan.calls, WINDOW)?;
     }
     for round in 0..plan.rounds {
         for turn in 0..ways.len() {
             // Each goes first in its turn.
             let turn = (turn + round) % ways.len();
-            let alone = ways[turn].visit(plan.calls.div_ceil(4), 1)?;
-            let many = ways[turn].visit(plan.calls, WINDOW)?;
-            measured[turn].visits.push((alone, many));
+            let alone = ways[turn].run_burst(plan.calls.div_ceil(4), 1)?;
+            let many = ways[turn].run_burst(plan.calls, WINDOW)?;
+            measured[turn].samples.push((alone, many));
         }
         eprintln!("round {} of {}", round + 1, plan.rounds);
     }
@@ -58,19 +58,19 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failed> {
         measured.memory = way.memory()?;
     }
     drop((ways, server));
-    report::ways(&measured);
+    report::print_routes(&measured);
     Ok(())
 }
 
-struct Plan {
+struct BridgeBenchOptions {
     rounds: usize,
     calls: usize,
     starts: usize,
     only: Vec<String>,
 }
 
-impl Plan {
-    fn read(args: &[&str]) -> Result<Self, Failed> {
+impl BridgeBenchOptions {
+    fn parse(args: &[&str]) -> Result<Self, BoxError> {
         let mut plan = Self { rounds: 7, calls: 2000, starts: 200, only: Vec::new() };
         for option in args.chunks(2) {
             match *option {
@@ -90,42 +90,42 @@ impl Plan {
 }
 
 /// Somebody who makes calls, some at a time.
-trait Client {
+trait BurstClient {
     /// Has been idle for a while: what others close meanwhile is not used again.
-    fn renew(&mut self) {}
+    fn drop_idle(&mut self) {}
 
     /// Makes them, and says how long each took.
-    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, Failed>;
+    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, BoxError>;
 }
 
 /// What one burst took.
 #[derive(Debug, Clone)]
-struct Visit {
+struct BridgeSample {
     calls: usize,
     time: Duration,
     /// Of the bridge; of the server, where there is no bridge.
     cpu: Duration,
     /// How long each call took, the shortest first.
-    each: Vec<Duration>,
+    latencies: Vec<Duration>,
 }
 
-impl Way {
-    fn visit(&mut self, calls: usize, window: usize) -> Result<Visit, Failed> {
+impl Route {
+    fn run_burst(&mut self, calls: usize, window: usize) -> Result<BridgeSample, BoxError> {
         let mut burst = || {
             // What opening connections costs is not measured.
-            self.client.renew();
+            self.client.drop_idle();
             self.client.burst(window, window)?;
-            let (start, cpu) = (Instant::now(), self.process.cpu()?);
+            let (start, cpu) = (Instant::now(), self.process.cpu_time()?);
             let mut each = self.client.burst(calls, window)?;
-            let (time, cpu) = (start.elapsed(), self.process.cpu()?.saturating_sub(cpu));
+            let (time, cpu) = (start.elapsed(), self.process.cpu_time()?.saturating_sub(cpu));
             each.sort();
-            Ok(Visit { calls, time, cpu, each })
+            Ok(BridgeSample { calls, time, cpu, latencies: each })
         };
-        burst().map_err(|error: Failed| format!("{}: {error}", self.name).into())
+        burst().map_err(|error: BoxError| format!("{}: {error}", self.name).into())
     }
 
     /// Resident memory in bytes; of the bridge alone.
-    fn memory(&self) -> Result<u64, Failed> {
+    fn memory(&self) -> Result<u64, BoxError> {
         self.process.memory()
     }
 }

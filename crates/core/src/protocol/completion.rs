@@ -18,7 +18,7 @@ wire! {
         /// The prompt or template whose argument it is.
         r#ref: Reference,
         /// The argument.
-        argument: Argument,
+        argument: CompletionArgument,
     }
     optional {
         /// What is already known (from 2025-06-18).
@@ -32,7 +32,7 @@ wire! {
 wire! {
     /// An argument being typed.
     #[derive(Eq)]
-    pub struct Argument {
+    pub struct CompletionArgument {
         /// Which.
         name: String,
         /// What was typed so far.

@@ -94,7 +94,7 @@ wire! {
     /// What the user did.
     pub struct ElicitResult {
         /// Whether they agreed.
-        action: Action,
+        action: ElicitAction,
     }
     optional {
         /// What they filled in; only when they accepted a form.
@@ -107,7 +107,7 @@ wire! {
 
 string_enum! {
     /// What the user did with a question.
-    pub enum Action {
+    pub enum ElicitAction {
         /// Answered it.
         Accept = "accept",
         /// Said no.

@@ -1,13 +1,13 @@
 //! Logging: what the server tells about its work.
 
 use super::Meta;
-use super::result::Empty;
+use super::result::EmptyResult;
 use super::wire::{has_meta, method, notification, string_enum, wire};
 use crate::jsonrpc::RawJson;
 
 method! {
     /// From which level on to send logs (up to 2025-11-25; then `_meta` says it with each request).
-    SetLevel = "logging/setLevel", SetLevelParams => Empty
+    SetLevel = "logging/setLevel", SetLevelParams => EmptyResult
 }
 
 notification! {

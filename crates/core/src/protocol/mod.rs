@@ -102,7 +102,7 @@ pub trait HasMeta {
 wire::wire! {
     /// Params that say nothing but `_meta`.
     #[derive(Default)]
-    pub struct NoParams {
+    pub struct EmptyParams {
     }
     optional {
         /// Data beside the protocol.
@@ -111,4 +111,4 @@ wire::wire! {
     }
 }
 
-wire::has_meta!(NoParams);
+wire::has_meta!(EmptyParams);

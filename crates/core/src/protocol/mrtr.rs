@@ -9,7 +9,7 @@ use super::result::require_object as result_object;
 use super::roots;
 use super::sampling::{CreateMessage, CreateMessageParams};
 use super::wire::wire;
-use super::{HasMeta, Meta, Method, NoParams, OrderedMap, Output, ResultType, map_only};
+use super::{EmptyParams, HasMeta, Meta, Method, OrderedMap, Output, ResultType, map_only};
 use crate::jsonrpc::{JsonError, Raw, RawJson};
 
 /// Questions by key. The server chooses the keys; the answers come back under them.
@@ -29,7 +29,7 @@ pub enum InputRequest {
     /// Asks the model.
     Sample(CreateMessageParams),
     /// Asks for the roots.
-    Roots(NoParams),
+    Roots(EmptyParams),
 }
 
 impl InputRequest {

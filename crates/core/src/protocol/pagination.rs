@@ -6,7 +6,7 @@ use super::wire::{has_meta, wire};
 wire! {
     /// Which page of a list.
     #[derive(Default)]
-    pub struct PageParams {
+    pub struct PaginatedParams {
     }
     optional {
         /// Where it begins, as an earlier page said; absent for the first. The empty string is a cursor like any other.
@@ -17,4 +17,4 @@ wire! {
     }
 }
 
-has_meta!(PageParams);
+has_meta!(PaginatedParams);

@@ -1,10 +1,10 @@
 //! Ping: is anybody there (up to 2025-11-25).
 
-use super::NoParams;
-use super::result::Empty;
+use super::EmptyParams;
+use super::result::EmptyResult;
 use super::wire::method;
 
 method! {
     /// Is anybody there.
-    Ping = "ping", NoParams => Empty
+    Ping = "ping", EmptyParams => EmptyResult
 }

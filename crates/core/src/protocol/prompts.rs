@@ -2,15 +2,15 @@
 
 use super::caching::{CacheScope, cacheable};
 use super::mrtr::{InputResponses, MaybeInputRequired};
-use super::pagination::PageParams;
+use super::pagination::PaginatedParams;
 use super::result::complete;
 use super::wire::{has_meta, method, notification, wire};
-use super::{CacheSubject, ContentBlock, Icon, Meta, NoParams, OrderedMap, Role};
+use super::{CacheSubject, ContentBlock, EmptyParams, Icon, Meta, OrderedMap, Role};
 
 method! {
     /// Which prompts there are.
-    List = "prompts/list", PageParams => ListResult {
-        fn cache_subject(params: &PageParams) -> Option<CacheSubject<'_>> {
+    List = "prompts/list", PaginatedParams => ListResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
             Some(CacheSubject::Page(params.cursor.as_deref()))
         }
     }
@@ -27,7 +27,7 @@ method! {
 
 notification! {
     /// The list of prompts has changed.
-    ListChanged = "notifications/prompts/list_changed", NoParams
+    ListChanged = "notifications/prompts/list_changed", EmptyParams
 }
 
 wire! {

@@ -3,15 +3,15 @@
 use super::caching::{CacheScope, cacheable};
 use super::content::ResourceContents;
 use super::mrtr::{InputResponses, MaybeInputRequired};
-use super::pagination::PageParams;
-use super::result::{Empty, complete};
+use super::pagination::PaginatedParams;
+use super::result::{EmptyResult, complete};
 use super::wire::{has_meta, method, notification, wire};
-use super::{Annotations, CacheSubject, Icon, Meta, NoParams};
+use super::{Annotations, CacheSubject, EmptyParams, Icon, Meta};
 
 method! {
     /// Which resources there are.
-    List = "resources/list", PageParams => ListResult {
-        fn cache_subject(params: &PageParams) -> Option<CacheSubject<'_>> {
+    List = "resources/list", PaginatedParams => ListResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
             Some(CacheSubject::Page(params.cursor.as_deref()))
         }
     }
@@ -19,8 +19,8 @@ method! {
 
 method! {
     /// Which families of resources there are.
-    ListTemplates = "resources/templates/list", PageParams => ListTemplatesResult {
-        fn cache_subject(params: &PageParams) -> Option<CacheSubject<'_>> {
+    ListTemplates = "resources/templates/list", PaginatedParams => ListTemplatesResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
             Some(CacheSubject::Page(params.cursor.as_deref()))
         }
     }
@@ -43,17 +43,17 @@ method! {
 
 method! {
     /// Tell me when this resource changes (up to 2025-11-25).
-    Subscribe = "resources/subscribe", UriParams => Empty
+    Subscribe = "resources/subscribe", UriParams => EmptyResult
 }
 
 method! {
     /// No longer tell me (up to 2025-11-25).
-    Unsubscribe = "resources/unsubscribe", UriParams => Empty
+    Unsubscribe = "resources/unsubscribe", UriParams => EmptyResult
 }
 
 notification! {
     /// The list of resources has changed.
-    ListChanged = "notifications/resources/list_changed", NoParams
+    ListChanged = "notifications/resources/list_changed", EmptyParams
 }
 
 notification! {

@@ -17,7 +17,7 @@ notification! {
 wire! {
     /// What to tell of.
     #[derive(Default, Eq)]
-    pub struct Filter {
+    pub struct SubscriptionFilter {
     }
     optional {
         /// Changes of the list of tools.
@@ -37,7 +37,7 @@ wire! {
     /// What to tell of.
     pub struct ListenParams {
         /// The wish.
-        notifications: Filter,
+        notifications: SubscriptionFilter,
     }
     optional {
         /// Data beside the protocol.
@@ -50,7 +50,7 @@ wire! {
     /// What of the wish is granted.
     pub struct AcknowledgedParams {
         /// The part of the wish that is granted.
-        notifications: Filter,
+        notifications: SubscriptionFilter,
     }
     optional {
         /// Names the subscription.

@@ -8,8 +8,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::mrtr::{InputRequests, InputResponses};
-use super::pagination::PageParams;
-use super::result::{Empty, complete, require_complete, require_object};
+use super::pagination::PaginatedParams;
+use super::result::{EmptyResult, complete, require_complete, require_object};
 use super::wire::{has_meta, method, notification, string_enum, wire};
 use super::{HasMeta, Meta, OrderedMap, Output, ResultType, map_only};
 use crate::jsonrpc::{ErrorObject, JsonError, Raw, RawJson};
@@ -34,7 +34,7 @@ method! {
 
 method! {
     /// Answers what a task asked for (extension).
-    Update = "tasks/update", UpdateParams => Empty {
+    Update = "tasks/update", UpdateParams => EmptyResult {
         fn subject(params: &UpdateParams) -> Option<&str> {
             Some(&params.task_id)
         }
@@ -52,7 +52,7 @@ method! {
 
 method! {
     /// Which tasks there are (2025-11-25 only).
-    List = "tasks/list", PageParams => ListResult
+    List = "tasks/list", PaginatedParams => ListResult
 }
 
 notification! {
@@ -62,7 +62,7 @@ notification! {
 
 notification! {
     /// A task stands differently now (extension, on a subscription that names it).
-    Changed = "notifications/tasks", GetResult
+    TaskChanged = "notifications/tasks", GetResult
 }
 
 /// The identifier of the extension.

@@ -4,17 +4,17 @@ use serde::{Serialize, Serializer};
 
 use super::caching::{CacheScope, cacheable};
 use super::mrtr::{InputRequired, InputResponses};
-use super::pagination::PageParams;
+use super::pagination::PaginatedParams;
 use super::result::{complete, require_object};
 use super::tasks::{CreateTaskResult, TaskRequest};
 use super::wire::{has_meta, method, notification, string_enum, wire};
-use super::{CacheSubject, ContentBlock, HasMeta, Icon, Meta, NoParams, Output, ResultType, Schema};
+use super::{CacheSubject, ContentBlock, EmptyParams, HasMeta, Icon, Meta, Output, ResultType, Schema};
 use crate::jsonrpc::{JsonError, Raw, RawJson};
 
 method! {
     /// Which tools there are.
-    List = "tools/list", PageParams => ListResult {
-        fn cache_subject(params: &PageParams) -> Option<CacheSubject<'_>> {
+    List = "tools/list", PaginatedParams => ListResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
             Some(CacheSubject::Page(params.cursor.as_deref()))
         }
 
@@ -39,7 +39,7 @@ method! {
 
 notification! {
     /// The list of tools has changed.
-    ListChanged = "notifications/tools/list_changed", NoParams
+    ListChanged = "notifications/tools/list_changed", EmptyParams
 }
 
 wire! {

@@ -485,7 +485,7 @@ mod tests {
 
     use super::*;
     use crate::jsonrpc::RawJson;
-    use crate::protocol::pagination::PageParams;
+    use crate::protocol::pagination::PaginatedParams;
 
     #[test]
     fn each_missing_or_malformed_key_is_named() {
@@ -544,7 +544,7 @@ mod tests {
                 .cursor()
                 .ok()
                 .map(|it| it.map(Cow::into_owned));
-            let read = Raw::from(&params).read::<PageParams>().ok().map(|params| params.cursor);
+            let read = Raw::from(&params).read::<PaginatedParams>().ok().map(|params| params.cursor);
             assert_eq!(seen, read, "{text}");
             assert_same_while_parsing(text, 128);
         }

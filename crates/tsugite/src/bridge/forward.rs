@@ -3,6 +3,7 @@
 //! A client with a session has its own connections ([`BridgeSession`]); one without leases them (`upstream_pool`). How a
 //! request is forwarded depends on the eras of both sides (`pairing`).
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
@@ -28,7 +29,7 @@ use super::{BridgeSettings, initialize, listen, name_mapping};
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::era::Era;
 use crate::lock::lock;
-use crate::server::connection::ServerConnection;
+use crate::server::connection::{ConnectionId, ServerConnection};
 use crate::server::layer::{
     DynService, LayerFuture, LayerRequest, LayerResponse, NotificationHandler, RequestParts,
 };
@@ -39,6 +40,8 @@ pub(super) struct Forwarder {
     pub(super) settings: BridgeSettings,
     pub(super) pools: Vec<Arc<UpstreamPool>>,
     pub(super) suspended: Arc<SuspendedCalls>,
+    /// The sessions of connected clients, each until its connection is dropped.
+    sessions: Mutex<HashMap<ConnectionId, Arc<BridgeSession>>>,
     /// Every open connection; `None` when the bridge is closed.
     upstreams: Mutex<Option<Vec<Weak<Upstream>>>>,
 }
@@ -57,6 +60,12 @@ impl DynService for BridgeService {
 }
 
 impl NotificationHandler for BridgeService {
+    fn connection_dropped(&self, id: ConnectionId) {
+        // Dropped after the lock is released: a session closes its connections.
+        let session = lock(&self.0.sessions).remove(&id);
+        drop(session);
+    }
+
     /// Forwards a notification of a client with a session to all of its servers.
     fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>) {
         let (Some(session), Some(revision)) = (self.0.session(link), link.revision()) else { return };
@@ -87,6 +96,7 @@ impl Forwarder {
             settings,
             pools,
             suspended: parked,
+            sessions: Mutex::default(),
             upstreams: Mutex::new(Some(Vec::new())),
         })
     }
@@ -151,7 +161,13 @@ impl Forwarder {
 
     /// The session of a client, if it has one yet: a request that stands alone has had no handshake.
     pub(super) fn session(&self, link: &Arc<ServerConnection>) -> Option<Arc<BridgeSession>> {
-        link.extension()
+        lock(&self.sessions).get(&link.id).cloned()
+    }
+
+    /// Keeps the session of a client until its connection is dropped.
+    pub(super) fn insert_session(&self, link: &ServerConnection, session: &Arc<BridgeSession>) {
+        let replaced = lock(&self.sessions).insert(link.id, Arc::clone(session));
+        drop(replaced);
     }
 
     /// Forwards a request of a client with a session.

@@ -27,7 +27,7 @@ pub(super) async fn initialize(relay: &Arc<Forwarder>, job: &RequestParts) -> Re
         all => merged_initialize_result(all, job)?,
     };
     job.connection.initialize_forwarded(&job.params, job.revision)?;
-    job.connection.set_extension(session.clone());
+    relay.insert_session(&job.connection, &session);
     session.listen().await;
     Ok(said)
 }
@@ -41,7 +41,7 @@ pub(super) async fn open_session_without_handshake(
     let face =
         ClientIdentity { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
     let session = BridgeSession::open(relay, job, face).await?;
-    job.connection.set_extension(session.clone());
+    relay.insert_session(&job.connection, &session);
     Ok(session)
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
+use tsugite_core::protocol::subscriptions::{
+    Acknowledged, AcknowledgedParams, Listen, ListenResult, SubscriptionFilter,
+};
 use tsugite_core::protocol::{
     HasMeta, Meta, Method, NotificationMethod, ServerCapabilities, prompts, resources, tools,
 };
@@ -25,7 +27,7 @@ use crate::server::layer::RequestParts;
 pub(super) struct UpstreamListener {
     pub(super) reply_target: ReplyTarget,
     pub(super) revision: Revision,
-    filter: Filter,
+    filter: SubscriptionFilter,
 }
 
 impl UpstreamListener {
@@ -77,7 +79,7 @@ pub(super) async fn listen(
     {
         return pairing::forward_listen(only, job, place).await;
     }
-    let mut granted = Filter::new();
+    let mut granted = SubscriptionFilter::new();
     let mut open = Vec::new();
     let mut kept: Vec<(Arc<Upstream>, Subscription)> = Vec::new();
     let mut watched = Vec::with_capacity(lent.len());
@@ -138,7 +140,7 @@ pub(super) async fn listen(
         async move {
             upstream.wait_connected().await;
             let client = upstream.client_if_connected().cloned()?;
-            let watch = grant(&upstream, &client, wish, &mut Filter::new());
+            let watch = grant(&upstream, &client, wish, &mut SubscriptionFilter::new());
             let begun = client.listen(watch).await;
             begun.inspect_err(|error| upstream.not_subscribed(error)).ok()
         }
@@ -165,7 +167,12 @@ pub(super) fn listen_result(job: &RequestParts, meta: Meta) -> Result<RawJson, R
 }
 
 /// The part of a filter that this server supports. It is also added to `granted`.
-fn grant(upstream: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -> ChangeFilter {
+fn grant(
+    upstream: &Upstream,
+    client: &Client,
+    wish: &SubscriptionFilter,
+    granted: &mut SubscriptionFilter,
+) -> ChangeFilter {
     let offered = client.server_capabilities();
     let mut watch = supported_lists(offered.as_ref());
     let yes = |wish: Option<bool>| wish == Some(true);

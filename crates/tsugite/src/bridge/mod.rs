@@ -55,6 +55,16 @@ pub struct Bridge {
     forwarder: OnceLock<Arc<Forwarder>>,
 }
 
+/// The error of the last attempt to connect to one server of a [`Bridge`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TargetError {
+    /// The prefix the server was added under; none if the bridge has one server under its own names.
+    pub prefix: Option<String>,
+    /// The error, as text.
+    pub message: String,
+}
+
 /// The settings of a bridge.
 #[derive(Debug, Clone)]
 struct BridgeSettings {
@@ -113,11 +123,19 @@ impl Bridge {
         self
     }
 
-    /// How many calls may wait for a client of 2026-07-28 to come back with an answer, and for how long; 256 and 10
-    /// minutes, unless told otherwise.
+    /// Limits the calls that wait for a client of 2026-07-28 to call again with an answer; 256 unless set. A further call
+    /// fails.
     #[must_use]
-    pub fn park(mut self, calls: usize, time: Duration) -> Self {
-        (self.settings.max_suspended_calls, self.settings.suspended_call_ttl) = (calls, time);
+    pub fn max_suspended_calls(mut self, calls: usize) -> Self {
+        self.settings.max_suspended_calls = calls;
+        self
+    }
+
+    /// Sets how long a suspended call waits for its client; 10 minutes unless set. Then the bridge cancels it at the
+    /// server.
+    #[must_use]
+    pub fn suspended_call_ttl(mut self, ttl: Duration) -> Self {
+        self.settings.suspended_call_ttl = ttl;
         self
     }
 
@@ -140,10 +158,12 @@ impl Bridge {
         })
     }
 
-    /// Why each server could not be reached when that was last tried; nothing for those that could, or were not needed yet.
-    pub fn target_errors(&self) -> Vec<(String, Option<String>)> {
-        let name = |target: &Target| target.prefix.clone().unwrap_or_default();
-        self.targets.iter().map(|target| (name(target), target.last_error())).collect()
+    /// Returns the servers whose last connection attempt failed, in the order they were added.
+    pub fn target_errors(&self) -> Vec<TargetError> {
+        let failed = |target: &Arc<Target>| {
+            Some(TargetError { prefix: target.prefix.clone(), message: target.last_error()? })
+        };
+        self.targets.iter().filter_map(failed).collect()
     }
 
     /// Ends the connections to all servers politely, and opens no more. Calls that are parked, or under way, end too.

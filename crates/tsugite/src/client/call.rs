@@ -18,7 +18,7 @@ use tsugite_core::revision::{
 
 use super::Client;
 use super::cache::Caching;
-use super::client_error::{ClientError, ErrorKind, Result};
+use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
 use super::connection::{ClientConnection, OutboundRequest};
 use super::options::Options;
 
@@ -261,7 +261,7 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
             Ok(output) => output,
             Err(error) if total.is_some_and(|total| spent >= total) && error.is_timeout() => {
                 let limit = total.unwrap_or_default();
-                return Err(ErrorKind::TimedOut { limit, total: true }.into());
+                return Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Total }.into());
             }
             Err(error) => {
                 // 2025-11-25: the user has to visit web pages first.

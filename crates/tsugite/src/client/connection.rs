@@ -249,7 +249,7 @@ impl ClientConnection {
             }
             Err(timed_out) => {
                 drop(stop);
-                Err(ErrorKind::TimedOut { limit: timed_out.limit, total: timed_out.total }.into())
+                Err(ErrorKind::TimedOut { limit: timed_out.limit, kind: timed_out.kind }.into())
             }
         }
     }

@@ -7,7 +7,7 @@ use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
 use tsugite_core::protocol::logging::Log;
 use tsugite_core::protocol::progress::Progress;
 use tsugite_core::protocol::{
-    Meta, NoParams, NotificationMethod, elicitation, prompts, resources, subscriptions, tools,
+    EmptyParams, Meta, NotificationMethod, elicitation, prompts, resources, subscriptions, tools,
 };
 use tsugite_core::revision::read_notification;
 
@@ -158,7 +158,7 @@ impl ClientConnection {
 }
 
 fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
-    let params: NoParams = notification.params().read().ok()?;
+    let params: EmptyParams = notification.params().read().ok()?;
     params.meta
 }
 

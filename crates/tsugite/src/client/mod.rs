@@ -66,12 +66,12 @@ pub use crate::transport::child::{Command, Stderr};
 pub use builder::ClientBuilder;
 pub use cache::Caching;
 pub use call::{Call, ClientMethod};
-pub use client_error::{Challenge, ClientError, ConnectStep, ErrorKind, Result};
+pub use client_error::{Challenge, ClientError, ConnectStep, ErrorKind, Result, TimeoutKind};
 pub use client_handler::{Change, ClientHandler, FormResponse, HandlerCapabilities, UrlResponse};
 pub use client_settings::Direction;
 pub use host::{Host, Permissions};
 pub use http::Authorizer;
-pub use paginator::{Paginated, Paginator};
+pub use paginator::{ListPage, Paginated, Paginator};
 pub use subscription::{ChangeFilter, Subscription};
 pub use tsugite_core::session::probe::{ProbeRecord, TransportKind};
 
@@ -250,7 +250,7 @@ impl Client {
         let limit = options.timeouts(&self.inner.shared.settings).idle_timeout;
         match tokio::time::timeout(limit, self.connection()).await {
             Ok(link) => link,
-            Err(_) => Err(ErrorKind::TimedOut { limit, total: false }.into()),
+            Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
         }
     }
 

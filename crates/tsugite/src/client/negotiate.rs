@@ -6,7 +6,7 @@ use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::discover::Discover;
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeParams, Initialized};
 use tsugite_core::protocol::logging::{SetLevel, SetLevelParams};
-use tsugite_core::protocol::{Meta, Method, NoParams};
+use tsugite_core::protocol::{EmptyParams, Meta, Method};
 use tsugite_core::revision::{Revision, Revisions, write_request};
 use tsugite_core::session::probe::{
     ProbeError, ProbeMode, ProbeOutcome, ProbePolicy, ProbeRecord, ProbeRequest, StdioProbe, StdioProbeEvent,
@@ -142,7 +142,7 @@ pub(super) async fn complete_negotiation(link: &Arc<ClientConnection>, settled: 
                 Some(answer.capabilities),
                 answer.instructions,
             );
-            link.notify::<Initialized>(NoParams::new()).await?;
+            link.notify::<Initialized>(EmptyParams::new()).await?;
             http::start_standalone_stream(link).await;
             if let (true, Some(level)) = (logs, link.shared.settings.log_level) {
                 let params = SetLevelParams::new(level);
@@ -245,7 +245,7 @@ impl OutboundRequest for ProbeCall {
                 for (key, value) in &self.meta_entries {
                     meta.insert(*key, value);
                 }
-                write_request::<Discover>(out, id, NoParams::new().meta(meta), self.revision())?;
+                write_request::<Discover>(out, id, EmptyParams::new().meta(meta), self.revision())?;
             }
         }
         Ok(())

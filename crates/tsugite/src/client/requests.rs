@@ -10,10 +10,10 @@ use tsugite_core::protocol::logging::{Level, SetLevel, SetLevelParams};
 use tsugite_core::protocol::ping::Ping;
 use tsugite_core::protocol::prompts::{self, GetParams, GetResult};
 use tsugite_core::protocol::resources::{self, ReadParams, ReadResult, UriParams};
-use tsugite_core::protocol::result::Empty;
+use tsugite_core::protocol::result::EmptyResult;
 use tsugite_core::protocol::tasks::{self, TaskParams, UpdateParams};
 use tsugite_core::protocol::tools::{self, CallParams, CallResult};
-use tsugite_core::protocol::{Method, NoParams, OrderedMap};
+use tsugite_core::protocol::{EmptyParams, Method, OrderedMap};
 
 use super::call::{self, Call, ClientMethod};
 use super::client_error::{ClientError, ErrorKind, Result};
@@ -156,27 +156,27 @@ impl Client {
 
     /// From which level on the server shall send logs (up to 2025-11-25; then each request says it, see
     /// [`ClientBuilder::log_level`](super::Connecting::log_level)).
-    pub fn set_log_level(&self, level: Level) -> Call<SetLevel, Empty> {
+    pub fn set_log_level(&self, level: Level) -> Call<SetLevel, EmptyResult> {
         self.request::<SetLevel>(SetLevelParams::new(level))
     }
 
     /// Is anybody there (up to 2025-11-25).
-    pub fn ping(&self) -> Call<Ping, Empty> {
-        self.request::<Ping>(NoParams::new())
+    pub fn ping(&self) -> Call<Ping, EmptyResult> {
+        self.request::<Ping>(EmptyParams::new())
     }
 
     /// What the server is and can do, asked again (2026-07-28).
     pub fn discover(&self) -> Call<Discover, DiscoverResult> {
-        self.request::<Discover>(NoParams::new())
+        self.request::<Discover>(EmptyParams::new())
     }
 
     /// Asks to be told when a resource changes (up to 2025-11-25). [`Client::listen`] does it on every revision.
-    pub fn subscribe(&self, uri: impl Into<String>) -> Call<resources::Subscribe, Empty> {
+    pub fn subscribe(&self, uri: impl Into<String>) -> Call<resources::Subscribe, EmptyResult> {
         self.request::<resources::Subscribe>(UriParams::new(uri))
     }
 
     /// Asks not to be told any more (up to 2025-11-25).
-    pub fn unsubscribe(&self, uri: impl Into<String>) -> Call<resources::Unsubscribe, Empty> {
+    pub fn unsubscribe(&self, uri: impl Into<String>) -> Call<resources::Unsubscribe, EmptyResult> {
         self.request::<resources::Unsubscribe>(UriParams::new(uri))
     }
 
@@ -201,7 +201,7 @@ impl Client {
     }
 
     /// Answers what a task asks (extension of 2026-07-28).
-    pub fn update_task(&self, params: UpdateParams) -> Call<tasks::Update, Empty> {
+    pub fn update_task(&self, params: UpdateParams) -> Call<tasks::Update, EmptyResult> {
         self.request::<tasks::Update>(params)
     }
 

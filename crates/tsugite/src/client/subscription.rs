@@ -14,7 +14,7 @@ use indexmap::IndexSet;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::resources::{Unsubscribe, UriParams};
-use tsugite_core::protocol::subscriptions::Filter;
+use tsugite_core::protocol::subscriptions::SubscriptionFilter;
 
 use super::Client;
 use super::call::TypedRequest;
@@ -95,8 +95,8 @@ impl ChangeFilter {
         }
     }
 
-    pub(super) fn to_listen_filter(&self) -> Filter {
-        let mut filter = Filter::new();
+    pub(super) fn to_listen_filter(&self) -> SubscriptionFilter {
+        let mut filter = SubscriptionFilter::new();
         if self.tools {
             filter = filter.tools_list_changed(true);
         }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tsugite_core::jsonrpc::{ErrorObject, LineReader, RawJson};
 
 use super::call_error::CallError;
-use super::client_error::{ClientError, ConnectStep, ErrorKind};
+use super::client_error::{ClientError, ConnectStep, ErrorKind, TimeoutKind};
 use super::client_settings::Direction;
 use super::client_state::ClientState;
 use super::connection::ClientConnection;
@@ -98,7 +98,7 @@ impl Transport {
         let limit = link.shared.settings.timeouts.idle_timeout;
         match tokio::time::timeout(limit, told).await {
             Ok(told) => told,
-            Err(_) => Err(ErrorKind::TimedOut { limit, total: false }.into()),
+            Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
         }
     }
 
@@ -341,10 +341,7 @@ async fn read_in_process(link: Arc<ClientConnection>, server: Arc<ServerLink>) {
 }
 
 fn send_in_process(server: &Arc<ServerLink>, bytes: &[u8]) {
-    for work in server.receive(bytes) {
-        let task = tokio::spawn(work.future);
-        server.register_task(&work.id, work.serial, task.abort_handle());
-    }
+    server.spawn(server.receive(bytes));
 }
 
 /// Bytes that may wait for a child before whoever speaks to it does.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Id, RawJson, Request, write};
-use tsugite_core::protocol::{Method, NoParams, ping, resources, roots};
+use tsugite_core::protocol::{EmptyParams, Method, ping, resources, roots};
 use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::inbound::CancelAction;
 
@@ -142,5 +142,5 @@ pub(super) async fn restore_subscriptions(client: &Client, link: &Arc<ClientConn
 
 /// Sends `notifications/roots/list_changed`.
 pub(super) async fn notify_roots_changed(link: &Arc<ClientConnection>) -> Result<()> {
-    link.notify::<roots::ListChanged>(NoParams::new()).await
+    link.notify::<roots::ListChanged>(EmptyParams::new()).await
 }

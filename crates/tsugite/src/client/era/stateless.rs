@@ -10,7 +10,7 @@ use tsugite_core::revision::{Revision, RpcError, code};
 use tsugite_core::session::ClientMetaPresence;
 
 use super::{Attempts, Recovery, listen_stream};
-use crate::client::client_error::{ClientError, ErrorKind, Result};
+use crate::client::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
 use crate::client::client_settings::ClientSettings;
 use crate::client::connection::{ClientConnection, OutboundRequest, encode_cancelled};
 use crate::client::forwarded_request::ForwardedSender;
@@ -111,7 +111,7 @@ pub(super) async fn subscribe(subscription: &mut Subscription) -> Result<()> {
     let limit = client.inner.shared.settings.timeouts.idle_timeout;
     subscription.task = Some(listen_stream::spawn(client, &queue));
     let established = tokio::time::timeout(limit, poll_fn(|cx| queue.poll_established(cx))).await;
-    established.map_err(|_| ErrorKind::TimedOut { limit, total: false })?
+    established.map_err(|_| ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle })?
 }
 
 /// Decides whether a request that the server refused is worth sending again.

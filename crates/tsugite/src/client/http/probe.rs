@@ -142,7 +142,7 @@ async fn send_probe(link: &Arc<ClientConnection>, ask: ProbeRequest) -> Result<P
     let probing = http.probe(link, outgoing, request.revision(), &waiting);
     let probed = waiting.run_with_timeout(pin!(probing)).await;
     link.calls.remove(waiting.id());
-    let probed = probed.map_err(|late| ErrorKind::TimedOut { limit: late.limit, total: late.total })??;
+    let probed = probed.map_err(|late| ErrorKind::TimedOut { limit: late.limit, kind: late.kind })??;
     let answer = match parse(&probed.body, link.limits()) {
         Ok(Incoming::Single(Message::Response(response)))
             if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>

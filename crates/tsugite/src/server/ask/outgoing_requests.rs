@@ -1,4 +1,4 @@
-//! Requests to a client of the handshake era, and who waits for their answers.
+//! Requests sent to a handshake-era client, and the callers that wait for their responses.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,7 +19,7 @@ use crate::lock::lock;
 use crate::server::context::Context;
 use crate::transport::outbound_queue::OutboundQueue;
 
-/// The requests made to one client. An answer is believed only if its id is here.
+/// The requests sent to one client. A response is accepted only if its id is in this table.
 #[derive(Default)]
 pub(crate) struct OutgoingRequests(Mutex<RequestTable>);
 
@@ -31,7 +31,7 @@ struct RequestTable {
 }
 
 impl OutgoingRequests {
-    /// An answer has come. One that nobody waits for is late or a mistake, and is dropped; false then.
+    /// Delivers a response. Returns false for a response that no request waits for, which is dropped.
     pub(crate) fn receive_response(&self, response: Response<'_>) -> bool {
         let Some(id) = response.id else { return false };
         let id = id.into_owned();
@@ -41,12 +41,12 @@ impl OutgoingRequests {
         }
         let Some(waiting) = table.waiters.remove(&id) else { return false };
         drop(table);
-        // Whoever asked may have gone meanwhile.
+        // The waiting caller may be gone.
         drop(waiting.send(response.outcome.map(|raw| raw.to_owned())));
         true
     }
 
-    /// Nobody will answer any more.
+    /// Closes the table: no response will arrive any more.
     pub(crate) fn close(&self) {
         let mut table = self.lock();
         table.closed = true;
@@ -54,14 +54,14 @@ impl OutgoingRequests {
         table.waiters.clear();
     }
 
-    /// A question is asked; `None` if nobody will answer.
+    /// Registers a request; `None` if the table is closed.
     fn begin(&self, method: &str) -> Option<(Id<'static>, oneshot::Receiver<Result<RawJson, ErrorObject>>)> {
         let (sender, answer) = oneshot::channel();
         let mut table = self.lock();
         if table.closed {
             return None;
         }
-        // The time limit is kept by whoever asks, by the runtime's clock; the table only knows who waits.
+        // The caller enforces the timeout with the runtime's clock; the table only tracks ids.
         let id = table.outbound.begin(Instant::now(), method, Timeouts::new(Duration::MAX));
         table.waiters.insert(id.clone(), sender);
         Some((id, answer))
@@ -72,8 +72,8 @@ impl OutgoingRequests {
     }
 }
 
-/// Asks what somebody else wants to know, in that one's words. `None` when the client is gone. Dropping the future tells the
-/// client that nobody waits any more.
+/// Sends a raw request on behalf of the bridge. Returns `None` if the client is gone. Dropping the future cancels the
+/// request.
 pub(crate) async fn send_raw_request(
     questions: &Arc<OutgoingRequests>,
     outbox: &Arc<OutboundQueue>,
@@ -95,7 +95,7 @@ pub(crate) async fn send_raw_request(
     answer.await.ok()
 }
 
-/// Asks on the stream of the call and waits. Dropping the future tells the client that nobody waits any more.
+/// Sends a request on the stream of the call and waits for its response. Dropping the future cancels the request.
 pub(in crate::server) async fn send_request(
     context: &Context,
     request: InputRequest,
@@ -130,7 +130,7 @@ pub(in crate::server) async fn send_request(
     }
 }
 
-/// A question that has no answer yet; dropped without one, it is withdrawn.
+/// A request without a response yet; dropping it cancels the request.
 struct OutgoingRequestGuard {
     requests: Arc<OutgoingRequests>,
     outbox: Arc<OutboundQueue>,

@@ -1,4 +1,4 @@
-//! Web pages the user must visit: what is typed there never passes through the client.
+//! Web pages the user is asked to open: what the user enters there does not pass through the client.
 
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ use super::super::seal;
 use super::{Ask, AskError, into_accepted_content, read_elicit_result};
 use crate::era::Era;
 
-/// A web page the user is sent to. Cheap to clone; keep it until the user is done there.
+/// A web page the user is asked to open. Cheap to clone; keep it until the user is done there.
 ///
-/// The page learns who visits it from its own login, never from the URL: whoever holds the link is not therefore the user.
+/// The page must identify its visitor by its own login, not by the URL: the holder of the link may be another person.
 #[derive(Clone)]
 pub struct UrlElicitation(Arc<UrlElicitationInner>);
 
+#[derive(Clone)]
 struct UrlElicitationInner {
     context: Context,
     id: String,
@@ -28,29 +29,28 @@ struct UrlElicitationInner {
 }
 
 impl Context {
-    /// A web page the user must visit: only `https`, or `http` on the loopback for development. The URL must not hold a
-    /// secret.
+    /// Prepares a web page that the user is to open; [`UrlElicitation::message`] says why.
     ///
-    /// Fails when the URL is not one, or names a user.
-    pub fn url_elicitation(
-        &self,
-        message: impl Into<String>,
-        url: impl Into<String>,
-    ) -> Result<UrlElicitation, AskError> {
+    /// Fails if the URL is malformed, names a user, or is not `https` (`http` is accepted on the loopback, for
+    /// development). The URL must not hold a secret.
+    pub fn url_elicitation(&self, url: impl Into<String>) -> Result<UrlElicitation, AskError> {
         let url = url.into();
         check_url(&url)?;
         let id = seal::random_id().ok_or_else(|| AskError::misused("the system has no randomness"))?;
-        Ok(UrlElicitation(Arc::new(UrlElicitationInner {
-            context: self.clone(),
-            id,
-            message: message.into(),
-            url,
-        })))
+        let message = "Please open this page.".to_owned();
+        Ok(UrlElicitation(Arc::new(UrlElicitationInner { context: self.clone(), id, message, url })))
     }
 }
 
 impl UrlElicitation {
-    /// Asks the user to go there. Done when they agree, which is before they are done there.
+    /// Sets the text that tells the user why to open the page; "Please open this page." unless set.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.0).message = message.into();
+        self
+    }
+
+    /// Asks the user to open the page. Completes when the user agrees, which is before they are done there.
     pub fn ask(&self) -> Ask<()> {
         let request = InputRequest::Elicit(ElicitParams::Url(self.params()));
         Ask::new(&self.0.context, request, |raw, asked| {
@@ -58,8 +58,10 @@ impl UrlElicitation {
         })
     }
 
-    /// Refuses the call until the user was there: the client calls again then. 2025-11-25 has an error of its own for
-    /// it; elsewhere the model is told. A client that cannot open pages hears what it lacks.
+    /// Returns an error that refuses the call until the user has opened the page; the client calls again then.
+    ///
+    /// On 2025-11-25 it is the error of the protocol for this, otherwise an error text for the model. A client that cannot
+    /// open pages gets an error that names the missing capability.
     pub fn required_error(&self) -> HandlerError {
         let context = &self.0.context;
         let can = context.client_capabilities().elicitation.as_ref();
@@ -72,8 +74,8 @@ impl UrlElicitation {
         Era::from(context.revision()).url_required_error(self.params())
     }
 
-    /// The user is done there. Tells the client that asked, and only on 2025-11-25, which alone wants to hear it;
-    /// elsewhere the client finds out when it calls again. True if it was told.
+    /// Notifies the client that the user is done on the page, and returns whether a notification was sent. Only 2025-11-25
+    /// has one; clients of other revisions find out when they call again.
     pub fn complete(&self) -> bool {
         let (context, revision) = (&self.0.context, self.0.context.revision());
         let outbox = match context.has_ended() {
@@ -89,7 +91,7 @@ impl UrlElicitation {
         told
     }
 
-    /// What names the visit.
+    /// The id of this elicitation.
     pub fn id(&self) -> &str {
         &self.0.id
     }
@@ -103,7 +105,7 @@ impl UrlElicitation {
 
 impl std::fmt::Debug for UrlElicitation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Visit").field("id", &self.0.id).finish_non_exhaustive()
+        f.debug_struct("UrlElicitation").field("id", &self.0.id).finish_non_exhaustive()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::server::handler_error::HandlerError;
 
 /// Sends the question as a request and waits for the response. The timeout of the call pauses meanwhile.
 pub(super) async fn ask(context: &Context, question: Question) -> Result<RawJson, AskError> {
-    let paused = context.pause_timeout();
+    let paused = context.state().pause_timeout();
     let answer = send_request(context, question.request, question.timeout).await;
     drop(paused);
     answer

@@ -344,7 +344,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn patience_without_bounds_and_none_at_all_harm_nobody() {
         for patience in [Duration::MAX, Duration::ZERO] {
-            let http = super::super::Http::new().time_limits(patience, patience, patience);
+            let http = super::super::Http::new()
+                .header_read_timeout(patience)
+                .body_read_timeout(patience)
+                .write_timeout(patience);
             let guests = Connections::new(HttpState::new(&Server::new("s", "1").http(http)));
             let seat = guests.register();
             let watch = tokio::time::timeout(Duration::from_secs(3600), guests.enforce_idle_timeout());

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Response, StatusCode};
-use tsugite_core::session::http::{DeleteDecision, GetDecision, OptionalHeader, decide_delete, decide_get};
+use tsugite_core::session::http::{
+    DeleteDecision, GetDecision, GetHeaders, OptionalHeader, decide_delete, decide_get,
+};
 
 use super::event_stream::{log_key, parse_event_id};
 use super::http_state::HttpState;
@@ -20,7 +22,8 @@ pub(super) async fn get(hub: &Arc<HttpState>, parts: Parts, takes_events: bool) 
     let said = McpHeaders::parse(&parts.headers);
     let (session, head) = said.resolve_session(hub, parts.extensions.get::<Principal>());
     let resumes = said.last_event_id != OptionalHeader::Absent;
-    let decision = decide_get(&hub.policy, &head, takes_events, resumes);
+    let headers = GetHeaders { common: head, accepts_events: takes_events, has_last_event_id: resumes };
+    let decision = decide_get(&hub.policy, &headers);
     let Some(session) = session else {
         return match decision {
             GetDecision::Reject(denied) => http_error(&denied, None, allowed_methods(hub)),
@@ -82,7 +85,7 @@ async fn resume(
     let primed =
         primes.then(|| track.priming_event(after, hub.http.retry_interval)).filter(|_| track.id() == number);
     let last = track.last_event();
-    let missed = match hub.store.read(&log_key(session.id().as_str(), number), after).wait().await {
+    let missed = match hub.store.read(&log_key(session.id().as_str(), number), after).await {
         Ok(Some(missed)) => missed,
         // Nothing was said since, so nothing was missed, even if the time of what was said before is over.
         _ if track.id() == number && last == after => Vec::new(),
@@ -113,7 +116,7 @@ async fn replay_from_store(
     if !hub.store.is_shared() {
         return None;
     }
-    let said = hub.store.read(&log_key(session.id().as_str(), number), after).wait().await.ok()??;
+    let said = hub.store.read(&log_key(session.id().as_str(), number), after).await.ok()??;
     Some(sse(HttpBody::full(concat_events(&said))))
 }
 

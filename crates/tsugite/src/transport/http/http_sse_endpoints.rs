@@ -103,10 +103,7 @@ pub(super) async fn handle_message<B: Body + Unpin>(
     }
     // A client that does not read its answers is asked for no more questions.
     link.outbox().wait_for_capacity().await;
-    for work in link.receive(&bytes) {
-        let task = tokio::spawn(work.future);
-        link.register_task(&work.id, work.serial, task.abort_handle());
-    }
+    link.spawn(link.receive(&bytes));
     empty(StatusCode::ACCEPTED)
 }
 

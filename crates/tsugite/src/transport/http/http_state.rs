@@ -159,7 +159,7 @@ impl HttpState {
         if self.sessions.contains(&id) {
             return;
         }
-        let kept = match self.store.get(&session_key(&id)).wait().await {
+        let kept = match self.store.get(&session_key(&id)).await {
             Ok(Some(entry)) => std::str::from_utf8(&entry.value)
                 .ok()
                 .and_then(|kept| serde_json::from_str::<SessionRecord>(kept).ok()),
@@ -196,7 +196,7 @@ impl HttpState {
     pub(super) async fn end_session(&self, session: &HttpSession) {
         self.delete_logs(self.sessions.remove(session));
         if self.store.is_shared() {
-            drop(self.store.take(&session_key(session.id())).wait().await);
+            drop(self.store.take(&session_key(session.id())).await);
             let session = session.id().as_str().to_owned();
             self.server.shared.feed.bus.publish(BusEvent::SessionEnded { session });
         }
@@ -257,7 +257,7 @@ impl HttpState {
                         }
                     });
                     for kept in kept {
-                        kept.wait().await;
+                        kept.await;
                     }
                 }
             }

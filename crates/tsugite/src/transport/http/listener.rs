@@ -314,7 +314,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_taken_and_not_sent_has_the_time_of_a_write_and_not_of_a_head() {
         let (head, write) = (Duration::from_secs(1), Duration::from_secs(30));
-        let http = super::super::Http::new().time_limits(head, head, write);
+        let http =
+            super::super::Http::new().header_read_timeout(head).body_read_timeout(head).write_timeout(write);
         let guests = Connections::new(HttpState::new(&Server::new("s", "1").http(http)));
         let seat = guests.register();
         drop(RequestGuard::begin(seat.connection.clone(), http::Version::HTTP_11));

@@ -37,7 +37,7 @@ use only_http1 as hyper_connection;
 #[cfg(feature = "http2")]
 use with_http2 as hyper_connection;
 
-pub use http_settings::Http;
+pub use http_settings::{Http, HttpSsePaths};
 pub use listener::HttpListener;
 pub use response_body::HttpBody;
 pub use service::HttpService;

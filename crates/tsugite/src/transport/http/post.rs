@@ -25,9 +25,9 @@ use super::service::BoxHttpResponseFuture;
 use super::sessions::{HttpSession, OpenSessionError, SessionGuard, SessionId};
 use super::sse_body::{Exchange, FirstOutput, HttpHandlerFuture, Resumable};
 use crate::bus::BusEvent;
-use crate::server::connection::{
-    Caller, ConnectionScope, IncomingRequest, PendingRequest, ServerConnection, Tracking,
-};
+use crate::server::connection::{Caller, ConnectionScope, ServerConnection};
+use crate::server::dispatch::{IncomingRequest, ReceivedRequest, Tracking};
+use crate::server::pending::PendingRequest;
 use crate::server::{DeclaredCapabilities, HeaderSource, Headers, Principal, ResponseWriter};
 use crate::transport::outbound_queue::OutboundQueue;
 
@@ -151,7 +151,7 @@ impl PendingResponse {
         if let Some(opened) = opened
             && hub.store.is_shared()
         {
-            hub.persist_session(&opened).wait().await;
+            hub.persist_session(&opened).await;
         }
         response
     }
@@ -333,7 +333,7 @@ impl IncomingPost<'_> {
                 let work = self
                     .state
                     .stateless
-                    .dispatch(self.incoming_request(request, peek, revision, &reply, None));
+                    .handle_request(self.received_request(request, peek, revision, &reply, None));
                 self.outcome(reply, work, None, ResponseMode::Stateless)
             }
             PostDecision::Initialize(revision) => {
@@ -354,7 +354,7 @@ impl IncomingPost<'_> {
                     ),
                 };
                 let reply = self.new_reply(false);
-                let work = link.dispatch(self.incoming_request(request, peek, revision, &reply, None));
+                let work = link.handle_request(self.received_request(request, peek, revision, &reply, None));
                 self.outcome(reply, work, None, ResponseMode::NewSession(link))
             }
             PostDecision::InSession(revision) => {
@@ -363,7 +363,7 @@ impl IncomingPost<'_> {
                 };
                 // Without an id to come back with, what is cut is lost.
                 let reply = self.new_reply(revision.primes_streams());
-                let work = session.connection.receive_http_request(self.incoming_request(
+                let work = session.connection.handle_request(self.received_request(
                     request,
                     peek,
                     revision,
@@ -376,7 +376,7 @@ impl IncomingPost<'_> {
                 let reply = self.new_reply(false);
                 let work = self
                     .single_request_connection(revision)
-                    .receive_http_request(self.incoming_request(request, peek, revision, &reply, None));
+                    .handle_request(self.received_request(request, peek, revision, &reply, None));
                 self.outcome(reply, work, None, ResponseMode::Handshake(revision))
             }
             PostDecision::Reject(denied) => deny(&denied),
@@ -393,16 +393,16 @@ impl IncomingPost<'_> {
         }))
     }
 
-    fn incoming_request<'a>(
+    fn received_request<'a>(
         &'a self,
         request: &'a Request<'a>,
         peek: &'a RequestMeta<'a>,
         revision: Revision,
         reply: &'a ResponseWriter,
         session: Option<&SessionGuard>,
-    ) -> IncomingRequest<'a> {
+    ) -> ReceivedRequest<'a> {
         let tables = if session.is_some() { Tracking::Connection } else { Tracking::Untracked };
-        IncomingRequest {
+        ReceivedRequest::Post(IncomingRequest {
             request,
             meta: peek,
             revision,
@@ -410,7 +410,7 @@ impl IncomingPost<'_> {
             caller: &self.caller,
             declared: DeclaredCapabilities::default(),
             tracking: tables,
-        }
+        })
     }
 
     /// What was answered at once is a response. What was not goes on in an exchange.
@@ -520,8 +520,8 @@ impl IncomingPost<'_> {
                     continue;
                 }
             };
-            let asked = self.incoming_request(request, &peek, revision, &together, session.as_ref());
-            works.extend(link.receive_http_request(asked).map(cancellable));
+            let asked = self.received_request(request, &peek, revision, &together, session.as_ref());
+            works.extend(link.handle_request(asked).map(cancellable));
         }
         drop(together);
         if !asks {

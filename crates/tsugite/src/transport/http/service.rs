@@ -13,7 +13,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::connections::RequestGuard;
-use super::http_settings::Page;
+use super::http_settings::{HttpSsePaths, Page};
 use super::http_state::HttpState;
 use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, html, json, method_not_allowed, status_error};
@@ -276,7 +276,7 @@ fn route<'h>(hub: &'h HttpState, path: &str, at: RoutingMode) -> HttpRoute<'h> {
         // A router may have left some of the path in front.
         RoutingMode::Mounted => path.ends_with(known),
     };
-    if let Some((stream, messages)) = &hub.http.http_sse_paths {
+    if let Some(HttpSsePaths { stream, messages }) = &hub.http.http_sse_paths {
         if is(stream) {
             return HttpRoute::HttpSseStream(messages);
         }

@@ -8,43 +8,43 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-use super::built::Built;
-use crate::Failed;
+use super::programs::Programs;
+use crate::BoxError;
 
-pub(super) struct Started {
+pub(super) struct StartupReport {
     /// Bytes of the binary.
     pub(super) size: u64,
-    pub(super) nothing: Program,
-    pub(super) tsugite: Program,
+    pub(super) noop: StartupSamples,
+    pub(super) tsugite: StartupSamples,
 }
 
 /// Each start of one program, those of the other in between.
 #[derive(Default)]
-pub(super) struct Program {
+pub(super) struct StartupSamples {
     /// From before it is started until it has ended.
     pub(super) time: Vec<Duration>,
     /// User and kernel.
     pub(super) cpu: Vec<Duration>,
 }
 
-pub(super) fn measure(built: &Built, starts: usize) -> Result<Started, Failed> {
+pub(super) fn measure(built: &Programs, starts: usize) -> Result<StartupReport, BoxError> {
     let size = fs::metadata(&built.tsugite)?.len();
-    let (mut nothing, mut tsugite) = (Program::default(), Program::default());
+    let (mut nothing, mut tsugite) = (StartupSamples::default(), StartupSamples::default());
     for _ in 0..starts {
-        nothing.start(&built.nothing, &[])?;
-        tsugite.start(&built.tsugite, &["--version"])?;
+        nothing.run_once(&built.noop, &[])?;
+        tsugite.run_once(&built.tsugite, &["--version"])?;
     }
-    Ok(Started { size, nothing, tsugite })
+    Ok(StartupReport { size, noop: nothing, tsugite })
 }
 
-impl Program {
-    fn start(&mut self, program: &Path, args: &[&str]) -> Result<(), Failed> {
+impl StartupSamples {
+    fn run_once(&mut self, program: &Path, args: &[&str]) -> Result<(), BoxError> {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::null());
-        let (cpu, start) = (children()?, Instant::now());
+        let (cpu, start) = (children_cpu_time()?, Instant::now());
         let status = command.status()?;
         self.time.push(start.elapsed());
-        self.cpu.push(children()?.saturating_sub(cpu));
+        self.cpu.push(children_cpu_time()?.saturating_sub(cpu));
         match status.success() {
             true => Ok(()),
             false => Err(format!("{} ended with {status}", program.display()).into()),
@@ -53,7 +53,7 @@ impl Program {
 }
 
 /// What all children that have ended used.
-fn children() -> Result<Duration, Failed> {
+fn children_cpu_time() -> Result<Duration, BoxError> {
     let used = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let time = |time: TimeVal| Duration::from_micros((time.tv_sec() * 1_000_000 + time.tv_usec()) as u64);
     Ok(time(used.user_time()) + time(used.system_time()))

@@ -16,11 +16,11 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use crate::Failed;
-use crate::answer::{INITIALIZE, answer};
+use crate::BoxError;
+use crate::responses::{INITIALIZE, write_response};
 
 /// Serves until it is killed. The first line on standard output is the address.
-pub(crate) fn http(delay: &str) -> Result<(), Failed> {
+pub(crate) fn serve_http(delay: &str) -> Result<(), BoxError> {
     let delay = milliseconds(delay)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -53,7 +53,7 @@ async fn respond(request: Request<Incoming>, delay: Duration) -> Result<Response
         Err(_) => return Ok(response),
     };
     let mut bytes = Vec::with_capacity(256);
-    if !answer(&body, &mut bytes) {
+    if !write_response(&body, &mut bytes) {
         *response.status_mut() = StatusCode::ACCEPTED;
         return Ok(response);
     }
@@ -70,10 +70,10 @@ async fn respond(request: Request<Incoming>, delay: Duration) -> Result<Response
 }
 
 /// Serves until its input ends.
-pub(crate) fn stdio(delay: &str) -> Result<(), Failed> {
+pub(crate) fn serve_stdio(delay: &str) -> Result<(), BoxError> {
     let delay = milliseconds(delay)?;
     let (later, due) = mpsc::channel();
-    let writer = std::thread::spawn(move || write_when_due(&due));
+    let writer = std::thread::spawn(move || write_delayed(&due));
     let mut input = Vec::new();
     let mut chunk = vec![0; 64 << 10];
     let mut out = Vec::new();
@@ -85,7 +85,7 @@ pub(crate) fn stdio(delay: &str) -> Result<(), Failed> {
         input.extend_from_slice(&chunk[..read]);
         let mut start = 0;
         while let Some(length) = memchr::memchr(b'\n', &input[start..]) {
-            if answer(&input[start..start + length], &mut out) {
+            if write_response(&input[start..start + length], &mut out) {
                 out.push(b'\n');
             }
             start += length + 1;
@@ -102,7 +102,7 @@ pub(crate) fn stdio(delay: &str) -> Result<(), Failed> {
     writer.join().map_err(|_| "the writer panicked")?
 }
 
-fn write_when_due(due: &mpsc::Receiver<(Instant, Vec<u8>)>) -> Result<(), Failed> {
+fn write_delayed(due: &mpsc::Receiver<(Instant, Vec<u8>)>) -> Result<(), BoxError> {
     for (when, bytes) in due {
         std::thread::sleep(when.saturating_duration_since(Instant::now()));
         write(&bytes)?;
@@ -110,12 +110,12 @@ fn write_when_due(due: &mpsc::Receiver<(Instant, Vec<u8>)>) -> Result<(), Failed
     Ok(())
 }
 
-fn write(bytes: &[u8]) -> Result<(), Failed> {
+fn write(bytes: &[u8]) -> Result<(), BoxError> {
     let mut stdout = stdout().lock();
     stdout.write_all(bytes)?;
     Ok(stdout.flush()?)
 }
 
-fn milliseconds(text: &str) -> Result<Duration, Failed> {
+fn milliseconds(text: &str) -> Result<Duration, BoxError> {
     Ok(Duration::from_millis(text.parse()?))
 }

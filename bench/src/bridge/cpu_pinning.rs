@@ -6,14 +6,14 @@
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::Failed;
+use crate::BoxError;
 
 /// Two processors; none where there are not two.
-pub(super) struct Places(Option<[CpuSet; 2]>);
+pub(super) struct CpuPinning(Option<[CpuSet; 2]>);
 
-impl Places {
-    pub(super) fn find() -> Result<Self, Failed> {
-        let allowed = sched_getaffinity(SELF)?;
+impl CpuPinning {
+    pub(super) fn detect() -> Result<Self, BoxError> {
+        let allowed = sched_getaffinity(CURRENT_PROCESS)?;
         let mut each = (0..CpuSet::count()).filter(|cpu| matches!(allowed.is_set(*cpu), Ok(true)));
         let (Some(first), Some(second)) = (each.next(), each.next()) else { return Ok(Self(None)) };
         let alone = |cpu| {
@@ -24,22 +24,22 @@ impl Places {
     }
 
     /// What is started from now on runs where the client does not.
-    pub(super) fn start_others(&self) -> Result<(), Failed> {
-        self.go(0)
+    pub(super) fn pin_servers(&self) -> Result<(), BoxError> {
+        self.pin(0)
     }
 
     /// The client itself runs elsewhere.
-    pub(super) fn be_the_client(&self) -> Result<(), Failed> {
-        self.go(1)
+    pub(super) fn pin_client(&self) -> Result<(), BoxError> {
+        self.pin(1)
     }
 
-    fn go(&self, place: usize) -> Result<(), Failed> {
+    fn pin(&self, place: usize) -> Result<(), BoxError> {
         match &self.0 {
-            Some(places) => Ok(sched_setaffinity(SELF, &places[place])?),
+            Some(places) => Ok(sched_setaffinity(CURRENT_PROCESS, &places[place])?),
             None => Ok(()),
         }
     }
 }
 
 /// Whoever asks.
-const SELF: Pid = Pid::from_raw(0);
+const CURRENT_PROCESS: Pid = Pid::from_raw(0);

@@ -15,18 +15,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::net::TcpStream;
 
-use crate::worker::Caller;
-use crate::{Era, Failed};
+use crate::worker::EchoClient;
+use crate::{BoxError, Era};
 
-pub(crate) struct Connection {
+pub(crate) struct HyperConnection {
     sender: SendRequest<Full<Bytes>>,
     headers: HeaderMap,
     era: Era,
-    last: u64,
+    last_id: u64,
 }
 
 /// As many connections as there are callers.
-pub(crate) async fn connect(url: &str, era: Era, many: usize) -> Result<Vec<Connection>, Failed> {
+pub(crate) async fn connect(url: &str, era: Era, many: usize) -> Result<Vec<HyperConnection>, BoxError> {
     let host =
         url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).ok_or("what URL is this?")?;
     let mut headers = HeaderMap::new();
@@ -36,8 +36,8 @@ pub(crate) async fn connect(url: &str, era: Era, many: usize) -> Result<Vec<Conn
     headers.insert("mcp-protocol-version", HeaderValue::from_static(era.revision()));
     match era {
         Era::Handshake => {
-            let mut first = Connection::open(host, headers.clone(), era).await?;
-            let session = first.hello().await?;
+            let mut first = HyperConnection::open(host, headers.clone(), era).await?;
+            let session = first.initialize().await?;
             headers.insert("mcp-session-id", session);
         }
         Era::Stateless => {
@@ -47,23 +47,23 @@ pub(crate) async fn connect(url: &str, era: Era, many: usize) -> Result<Vec<Conn
     }
     let mut all = Vec::with_capacity(many);
     for _ in 0..many {
-        all.push(Connection::open(host, headers.clone(), era).await?);
+        all.push(HyperConnection::open(host, headers.clone(), era).await?);
     }
     Ok(all)
 }
 
-impl Connection {
-    async fn open(host: &str, headers: HeaderMap, era: Era) -> Result<Self, Failed> {
+impl HyperConnection {
+    async fn open(host: &str, headers: HeaderMap, era: Era) -> Result<Self, BoxError> {
         let socket = TcpStream::connect(host).await?;
         socket.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(socket)).await?;
         // One that breaks fails the call that used it.
         tokio::spawn(async move { connection.await.ok() });
-        Ok(Self { sender, headers, era, last: 0 })
+        Ok(Self { sender, headers, era, last_id: 0 })
     }
 
     /// Opens a session and gives its name.
-    async fn hello(&mut self) -> Result<HeaderValue, Failed> {
+    async fn initialize(&mut self) -> Result<HeaderValue, BoxError> {
         let (headers, _) = self.post(INITIALIZE.into()).await?;
         let session = headers.get("mcp-session-id").ok_or("no session was opened")?.clone();
         self.headers.insert("mcp-session-id", session.clone());
@@ -71,7 +71,7 @@ impl Connection {
         Ok(session)
     }
 
-    async fn post(&mut self, message: Vec<u8>) -> Result<(HeaderMap, Bytes), Failed> {
+    async fn post(&mut self, message: Vec<u8>) -> Result<(HeaderMap, Bytes), BoxError> {
         let mut request = Request::post("/mcp").body(Full::from(message))?;
         *request.headers_mut() = self.headers.clone();
         self.sender.ready().await?;
@@ -83,14 +83,14 @@ impl Connection {
     }
 }
 
-impl Caller for Connection {
-    async fn echo(&mut self, text: String) -> Result<String, Failed> {
-        self.last += 1;
+impl EchoClient for HyperConnection {
+    async fn echo(&mut self, text: String) -> Result<String, BoxError> {
+        self.last_id += 1;
         let mut message = Vec::with_capacity(256);
-        write_call(&mut message, self.last, &text, self.era)?;
+        write_call(&mut message, self.last_id, &text, self.era)?;
         let (_, body) = self.post(message).await?;
-        let (id, text) = read_answer(&body)?;
-        if id != self.last {
+        let (id, text) = read_response(&body)?;
+        if id != self.last_id {
             return Err("the answer to another call came back".into());
         }
         Ok(text.into_owned())
@@ -98,19 +98,19 @@ impl Caller for Connection {
 }
 
 /// Appends a call.
-pub(crate) fn write_call(out: &mut Vec<u8>, id: u64, text: &str, era: Era) -> Result<(), Failed> {
+pub(crate) fn write_call(out: &mut Vec<u8>, id: u64, text: &str, era: Era) -> Result<(), BoxError> {
     let meta = match era {
         Era::Handshake => None,
-        Era::Stateless => CLAIMS.as_deref(),
+        Era::Stateless => REQUEST_META.as_deref(),
     };
-    let params = Params { name: "echo", arguments: Echo { text }, meta };
+    let params = CallParams { name: "echo", arguments: EchoArguments { text }, meta };
     serde_json::to_writer(out, &Call { jsonrpc: "2.0", id, method: "tools/call", params })?;
     Ok(())
 }
 
 /// Whose answer it is, and the text in it.
-pub(crate) fn read_answer(bytes: &[u8]) -> Result<(u64, Cow<'_, str>), Failed> {
-    let answer: Answer<'_> = serde_json::from_slice(bytes)?;
+pub(crate) fn read_response(bytes: &[u8]) -> Result<(u64, Cow<'_, str>), BoxError> {
+    let answer: CallResponse<'_> = serde_json::from_slice(bytes)?;
     let [content] = answer.result.content;
     Ok((answer.id, content.text))
 }
@@ -120,24 +120,24 @@ struct Call<'a> {
     jsonrpc: &'static str,
     id: u64,
     method: &'static str,
-    params: Params<'a>,
+    params: CallParams<'a>,
 }
 
 #[derive(Serialize)]
-struct Params<'a> {
+struct CallParams<'a> {
     name: &'static str,
-    arguments: Echo<'a>,
+    arguments: EchoArguments<'a>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<&'a RawValue>,
 }
 
 #[derive(Serialize)]
-struct Echo<'a> {
+struct EchoArguments<'a> {
     text: &'a str,
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct CallResponse<'a> {
     id: u64,
     #[serde(borrow)]
     result: CallResult<'a>,
@@ -157,6 +157,6 @@ struct Content<'a> {
 
 pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bare","version":"1"}}}"#;
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-static CLAIMS: LazyLock<Option<Box<RawValue>>> =
-    LazyLock::new(|| RawValue::from_string(CLAIMED.to_owned()).ok());
-const CLAIMED: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bare","version":"1"}}"#;
+static REQUEST_META: LazyLock<Option<Box<RawValue>>> =
+    LazyLock::new(|| RawValue::from_string(REQUEST_META_JSON.to_owned()).ok());
+const REQUEST_META_JSON: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bare","version":"1"}}"#;

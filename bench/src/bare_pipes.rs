@@ -5,11 +5,11 @@ use std::process::Stdio;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::bare_hyper::{INITIALIZE, INITIALIZED, read_answer, write_call};
-use crate::worker::{Burst, text};
-use crate::{Era, Failed};
+use crate::bare_hyper::{INITIALIZE, INITIALIZED, read_response, write_call};
+use crate::worker::{BurstRunner, call_text};
+use crate::{BoxError, Era};
 
-pub(crate) struct Pipes {
+pub(crate) struct BarePipeClient {
     stdin: ChildStdin,
     stdout: ChildStdout,
     input: Vec<u8>,
@@ -18,8 +18,8 @@ pub(crate) struct Pipes {
     _child: Child,
 }
 
-impl Pipes {
-    pub(crate) async fn start(delay: &str, era: Era, window: usize) -> Result<Self, Failed> {
+impl BarePipeClient {
+    pub(crate) async fn start(delay: &str, era: Era, window: usize) -> Result<Self, BoxError> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["serve", "stdio", delay]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.kill_on_drop(true).spawn()?;
@@ -36,7 +36,7 @@ impl Pipes {
         Ok(pipes)
     }
 
-    async fn read(&mut self) -> Result<(), Failed> {
+    async fn read(&mut self) -> Result<(), BoxError> {
         match self.stdout.read_buf(&mut self.input).await? {
             0 => Err("the child is gone".into()),
             _ => Ok(()),
@@ -44,14 +44,14 @@ impl Pipes {
     }
 }
 
-impl Burst for Pipes {
-    async fn burst(mut self, calls: usize) -> Result<Self, Failed> {
+impl BurstRunner for BarePipeClient {
+    async fn burst(mut self, calls: usize) -> Result<Self, BoxError> {
         let (mut asked, mut answered) = (0, 0);
         let mut out = Vec::new();
         while answered < calls {
             out.clear();
             while asked < calls && asked - answered < self.window {
-                write_call(&mut out, asked as u64, &text(asked), self.era)?;
+                write_call(&mut out, asked as u64, &call_text(asked), self.era)?;
                 out.push(b'\n');
                 asked += 1;
             }
@@ -59,8 +59,8 @@ impl Burst for Pipes {
             self.read().await?;
             let mut start = 0;
             while let Some(length) = memchr::memchr(b'\n', &self.input[start..]) {
-                let (id, echoed) = read_answer(&self.input[start..start + length])?;
-                if echoed != text(usize::try_from(id)?) {
+                let (id, echoed) = read_response(&self.input[start..start + length])?;
+                if echoed != call_text(usize::try_from(id)?) {
                     return Err(format!("{echoed:?} came back for call {id}").into());
                 }
                 answered += 1;

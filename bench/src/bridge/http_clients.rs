@@ -11,63 +11,63 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::Client;
-use crate::bare_hyper::{INITIALIZE, INITIALIZED, read_answer, write_call};
-use crate::worker::text;
-use crate::{Era, Failed};
+use super::BurstClient;
+use crate::bare_hyper::{INITIALIZE, INITIALIZED, read_response, write_call};
+use crate::worker::call_text;
+use crate::{BoxError, Era};
 
 /// Streamable HTTP.
-pub(super) struct Posts {
+pub(super) struct StreamableHttpClient {
     runtime: Runtime,
-    at: Address,
+    address: ServerAddress,
     headers: String,
     /// Those that nobody uses.
-    idle: Vec<Connection>,
+    idle: Vec<SocketConnection>,
 }
 
-impl Posts {
+impl StreamableHttpClient {
     /// Shakes hands with the server at `url`.
-    pub(super) fn open(url: &str) -> Result<Self, Failed> {
-        let (runtime, at) = (runtime()?, Address::read(url)?);
+    pub(super) fn open(url: &str) -> Result<Self, BoxError> {
+        let (runtime, at) = (runtime()?, ServerAddress::parse(url)?);
         let mut headers = ACCEPT.to_owned();
         let first = runtime.block_on(async {
-            let mut first = Connection::open(&at).await?;
+            let mut first = SocketConnection::open(&at).await?;
             let greeted = first.post(&at.path, &headers, INITIALIZE.as_bytes()).await?;
             if let Some(session) = greeted.header("mcp-session-id") {
                 headers.push_str(&format!("mcp-session-id: {session}\r\n"));
             }
             headers.push_str("mcp-protocol-version: 2025-11-25\r\n");
             first.post(&at.path, &headers, INITIALIZED.as_bytes()).await?;
-            Ok::<_, Failed>(first)
+            Ok::<_, BoxError>(first)
         })?;
-        Ok(Self { runtime, at, headers, idle: vec![first] })
+        Ok(Self { runtime, address: at, headers, idle: vec![first] })
     }
 }
 
-impl Client for Posts {
-    fn renew(&mut self) {
+impl BurstClient for StreamableHttpClient {
+    fn drop_idle(&mut self) {
         self.idle.clear();
     }
 
-    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, Failed> {
-        let Self { runtime, at, headers, idle } = self;
+    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, BoxError> {
+        let Self { runtime, address: at, headers, idle } = self;
         runtime.block_on(async {
             let mut lanes = JoinSet::new();
             for lane in 0..window {
                 let mut connection = match idle.pop() {
                     Some(connection) => connection,
-                    None => Connection::open(at).await?,
+                    None => SocketConnection::open(at).await?,
                 };
                 let (path, headers) = (at.path.clone(), headers.clone());
                 lanes.spawn(async move {
                     let mut each = Vec::new();
                     for number in (lane..calls).step_by(window) {
                         let asked = Instant::now();
-                        let answer = connection.post(&path, &headers, &call(number)?).await?;
-                        check(answer.message()?, number)?;
+                        let answer = connection.post(&path, &headers, &call_body(number)?).await?;
+                        check_response(answer.message()?, number)?;
                         each.push(asked.elapsed());
                     }
-                    Ok::<_, Failed>((connection, each))
+                    Ok::<_, BoxError>((connection, each))
                 });
             }
             let mut each = Vec::with_capacity(calls);
@@ -82,23 +82,23 @@ impl Client for Posts {
 }
 
 /// HTTP+SSE.
-pub(super) struct Stream {
+pub(super) struct HttpSseClient {
     runtime: Runtime,
-    at: Address,
+    address: ServerAddress,
     /// What came on the stream.
-    heard: mpsc::UnboundedReceiver<Result<Vec<u8>, Failed>>,
-    idle: Vec<Connection>,
+    messages: mpsc::UnboundedReceiver<Result<Vec<u8>, BoxError>>,
+    idle: Vec<SocketConnection>,
 }
 
-impl Stream {
+impl HttpSseClient {
     /// Opens the stream at `url` and shakes hands.
-    pub(super) fn open(url: &str) -> Result<Self, Failed> {
-        let (runtime, mut at) = (runtime()?, Address::read(url)?);
+    pub(super) fn open(url: &str) -> Result<Self, BoxError> {
+        let (runtime, mut at) = (runtime()?, ServerAddress::parse(url)?);
         let (hearing, mut heard) = mpsc::unbounded_channel();
         let first = runtime.block_on(async {
-            let stream = Connection::open(&at).await?;
-            tokio::spawn(stream.listen(at.path.clone(), hearing));
-            let endpoint = next(&mut heard).await?;
+            let stream = SocketConnection::open(&at).await?;
+            tokio::spawn(stream.forward_events(at.path.clone(), hearing));
+            let endpoint = next_message(&mut heard).await?;
             let endpoint = String::from_utf8(endpoint)?;
             at.path = match endpoint
                 .strip_prefix("http://")
@@ -107,34 +107,36 @@ impl Stream {
                 Some(path) => path.to_owned(),
                 None => endpoint,
             };
-            let mut first = Connection::open(&at).await?;
+            let mut first = SocketConnection::open(&at).await?;
             first.post(&at.path, ACCEPT, INITIALIZE.as_bytes()).await?;
-            next(&mut heard).await?;
+            next_message(&mut heard).await?;
             first.post(&at.path, ACCEPT, INITIALIZED.as_bytes()).await?;
-            Ok::<_, Failed>(first)
+            Ok::<_, BoxError>(first)
         })?;
-        Ok(Self { runtime, at, heard, idle: vec![first] })
+        Ok(Self { runtime, address: at, messages: heard, idle: vec![first] })
     }
 }
 
-async fn next(heard: &mut mpsc::UnboundedReceiver<Result<Vec<u8>, Failed>>) -> Result<Vec<u8>, Failed> {
+async fn next_message(
+    heard: &mut mpsc::UnboundedReceiver<Result<Vec<u8>, BoxError>>,
+) -> Result<Vec<u8>, BoxError> {
     heard.recv().await.ok_or("the stream has ended")?
 }
 
-impl Client for Stream {
-    fn renew(&mut self) {
+impl BurstClient for HttpSseClient {
+    fn drop_idle(&mut self) {
         self.idle.clear();
     }
 
-    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, Failed> {
-        let Self { runtime, at, heard, idle } = self;
+    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, BoxError> {
+        let Self { runtime, address: at, messages: heard, idle } = self;
         runtime.block_on(async {
             let mut lanes = JoinSet::new();
             let mut answered = Vec::with_capacity(window);
             for lane in 0..window {
                 let mut connection = match idle.pop() {
                     Some(connection) => connection,
-                    None => Connection::open(at).await?,
+                    None => SocketConnection::open(at).await?,
                 };
                 let path = at.path.clone();
                 let (told, mut answers) = mpsc::unbounded_channel::<Instant>();
@@ -143,17 +145,17 @@ impl Client for Stream {
                     let mut each = Vec::new();
                     for number in (lane..calls).step_by(window) {
                         let asked = Instant::now();
-                        connection.post(&path, ACCEPT, &call(number)?).await?;
+                        connection.post(&path, ACCEPT, &call_body(number)?).await?;
                         each.push(answers.recv().await.ok_or("no answer")? - asked);
                     }
-                    Ok::<_, Failed>((connection, each))
+                    Ok::<_, BoxError>((connection, each))
                 });
             }
             let hearing = async {
                 for _ in 0..calls {
-                    let message = next(heard).await?;
-                    let number = usize::try_from(read_answer(&message)?.0)?;
-                    check(&message, number)?;
+                    let message = next_message(heard).await?;
+                    let number = usize::try_from(read_response(&message)?.0)?;
+                    check_response(&message, number)?;
                     answered[number % window].send(Instant::now())?;
                 }
                 Ok(())
@@ -165,7 +167,7 @@ impl Client for Stream {
                     idle.push(connection);
                     each.extend(times);
                 }
-                Ok::<_, Failed>(())
+                Ok::<_, BoxError>(())
             };
             tokio::try_join!(hearing, asking)?;
             Ok(each)
@@ -173,39 +175,39 @@ impl Client for Stream {
     }
 }
 
-fn runtime() -> Result<Runtime, Failed> {
+fn runtime() -> Result<Runtime, BoxError> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-fn call(number: usize) -> Result<Vec<u8>, Failed> {
+fn call_body(number: usize) -> Result<Vec<u8>, BoxError> {
     let mut bytes = Vec::with_capacity(192);
-    write_call(&mut bytes, number as u64, &text(number), Era::Handshake)?;
+    write_call(&mut bytes, number as u64, &call_text(number), Era::Handshake)?;
     Ok(bytes)
 }
 
-fn check(message: &[u8], number: usize) -> Result<(), Failed> {
-    let (id, echoed) = read_answer(message)?;
-    match id == number as u64 && echoed == text(number) {
+fn check_response(message: &[u8], number: usize) -> Result<(), BoxError> {
+    let (id, echoed) = read_response(message)?;
+    match id == number as u64 && echoed == call_text(number) {
         true => Ok(()),
         false => Err(format!("{echoed:?} came back for call {number}").into()),
     }
 }
 
 /// Where a server is.
-struct Address {
+struct ServerAddress {
     host: String,
     path: String,
 }
 
-impl Address {
-    fn read(url: &str) -> Result<Self, Failed> {
+impl ServerAddress {
+    fn parse(url: &str) -> Result<Self, BoxError> {
         let rest = url.strip_prefix("http://").ok_or("what URL is this?")?;
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         Ok(Self { host: host.to_owned(), path: path.to_owned() })
     }
 }
 
-struct Connection {
+struct SocketConnection {
     socket: TcpStream,
     host: String,
     /// What was read and belongs to nothing yet.
@@ -218,14 +220,14 @@ struct Response {
     body: Vec<u8>,
 }
 
-impl Connection {
-    async fn open(at: &Address) -> Result<Self, Failed> {
+impl SocketConnection {
+    async fn open(at: &ServerAddress) -> Result<Self, BoxError> {
         let socket = TcpStream::connect(&at.host).await?;
         socket.set_nodelay(true)?;
         Ok(Self { socket, host: at.host.clone(), input: Vec::new() })
     }
 
-    async fn post(&mut self, path: &str, headers: &str, body: &[u8]) -> Result<Response, Failed> {
+    async fn post(&mut self, path: &str, headers: &str, body: &[u8]) -> Result<Response, BoxError> {
         let (host, length) = (&self.host, body.len());
         let mut out = format!(
             "POST {path} HTTP/1.1\r\nhost: {host}\r\n{headers}content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
@@ -233,15 +235,15 @@ impl Connection {
         .into_bytes();
         out.extend_from_slice(body);
         self.socket.write_all(&out).await?;
-        let head = self.head().await?;
+        let head = self.read_head().await?;
         let mut body = Vec::new();
         if is_chunked(&head) {
-            while let Some(chunk) = self.chunk().await? {
+            while let Some(chunk) = self.read_chunk().await? {
                 body.extend_from_slice(&chunk);
             }
         } else {
             let length = header(&head, "content-length").map_or(Ok(0), str::parse)?;
-            body = self.take(length).await?;
+            body = self.read_exact(length).await?;
         }
         let response = Response { head, body };
         match response.head.split(' ').nth(1) {
@@ -254,29 +256,30 @@ impl Connection {
     }
 
     /// Reads events for as long as there are any.
-    async fn listen(mut self, path: String, heard: mpsc::UnboundedSender<Result<Vec<u8>, Failed>>) {
-        let failed = self.events(&path, &heard).await.err().unwrap_or_else(|| "the stream has ended".into());
+    async fn forward_events(mut self, path: String, heard: mpsc::UnboundedSender<Result<Vec<u8>, BoxError>>) {
+        let failed =
+            self.read_events(&path, &heard).await.err().unwrap_or_else(|| "the stream has ended".into());
         let _ = heard.send(Err(failed));
     }
 
-    async fn events(
+    async fn read_events(
         &mut self,
         path: &str,
-        heard: &mpsc::UnboundedSender<Result<Vec<u8>, Failed>>,
-    ) -> Result<(), Failed> {
+        heard: &mpsc::UnboundedSender<Result<Vec<u8>, BoxError>>,
+    ) -> Result<(), BoxError> {
         let host = &self.host;
         let out = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\naccept: text/event-stream\r\n\r\n");
         self.socket.write_all(out.as_bytes()).await?;
-        let head = self.head().await?;
+        let head = self.read_head().await?;
         if !is_chunked(&head) {
             return Err(format!("no stream was opened: {head}").into());
         }
         let mut text = Vec::new();
-        while let Some(chunk) = self.chunk().await? {
+        while let Some(chunk) = self.read_chunk().await? {
             text.extend_from_slice(&chunk);
             let mut start = 0;
             while let Some(length) = memchr::memchr(b'\n', &text[start..]) {
-                if let Some(data) = data(&text[start..start + length]) {
+                if let Some(data) = event_data(&text[start..start + length]) {
                     heard.send(Ok(data.to_vec()))?;
                 }
                 start += length + 1;
@@ -286,41 +289,41 @@ impl Connection {
         Ok(())
     }
 
-    async fn head(&mut self) -> Result<String, Failed> {
-        let length = self.until(b"\r\n\r\n").await?;
-        let head = self.take(length).await?;
+    async fn read_head(&mut self) -> Result<String, BoxError> {
+        let length = self.read_until(b"\r\n\r\n").await?;
+        let head = self.read_exact(length).await?;
         Ok(String::from_utf8(head)?)
     }
 
     /// The next piece of a body; none at its end.
-    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, Failed> {
-        let line = self.until(b"\r\n").await?;
-        let line = String::from_utf8(self.take(line).await?)?;
+    async fn read_chunk(&mut self) -> Result<Option<Vec<u8>>, BoxError> {
+        let line = self.read_until(b"\r\n").await?;
+        let line = String::from_utf8(self.read_exact(line).await?)?;
         let length = usize::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16)?;
-        let chunk = self.take(length).await?;
-        self.take(2).await?;
+        let chunk = self.read_exact(length).await?;
+        self.read_exact(2).await?;
         Ok((length > 0).then_some(chunk))
     }
 
     /// Reads until `mark` is there; how many bytes there are up to its end.
-    async fn until(&mut self, mark: &[u8]) -> Result<usize, Failed> {
+    async fn read_until(&mut self, mark: &[u8]) -> Result<usize, BoxError> {
         loop {
             match memchr::memmem::find(&self.input, mark) {
                 Some(at) => return Ok(at + mark.len()),
-                None => self.read().await?,
+                None => self.fill_buffer().await?,
             }
         }
     }
 
-    async fn take(&mut self, length: usize) -> Result<Vec<u8>, Failed> {
+    async fn read_exact(&mut self, length: usize) -> Result<Vec<u8>, BoxError> {
         while self.input.len() < length {
-            self.read().await?;
+            self.fill_buffer().await?;
         }
         let rest = self.input.split_off(length);
         Ok(std::mem::replace(&mut self.input, rest))
     }
 
-    async fn read(&mut self) -> Result<(), Failed> {
+    async fn fill_buffer(&mut self) -> Result<(), BoxError> {
         match self.socket.read_buf(&mut self.input).await? {
             0 => Err("the connection was closed".into()),
             _ => Ok(()),
@@ -334,17 +337,17 @@ impl Response {
     }
 
     /// The only message in it, as JSON or as an event.
-    fn message(&self) -> Result<&[u8], Failed> {
+    fn message(&self) -> Result<&[u8], BoxError> {
         if self.body.first() == Some(&b'{') {
             return Ok(&self.body);
         }
-        let mut messages = self.body.split(|byte| *byte == b'\n').filter_map(data);
+        let mut messages = self.body.split(|byte| *byte == b'\n').filter_map(event_data);
         Ok(messages.next().ok_or("a response without a message")?)
     }
 }
 
 /// What a line of an event says, if it says something.
-fn data(line: &[u8]) -> Option<&[u8]> {
+fn event_data(line: &[u8]) -> Option<&[u8]> {
     let said = line.strip_prefix(b"data:")?.trim_ascii();
     (!said.is_empty()).then_some(said)
 }

@@ -12,29 +12,29 @@ use rmcp::transport::{IntoTransport, StreamableHttpClientTransport, TokioChildPr
 use rmcp::{RoleClient, object};
 use tokio::process::Command;
 
-use crate::worker::Caller;
-use crate::{Era, Failed};
+use crate::worker::EchoClient;
+use crate::{BoxError, Era};
 
 #[derive(Clone)]
-pub(crate) struct Client(Arc<RunningService<RoleClient, ()>>);
+pub(crate) struct RmcpClient(Arc<RunningService<RoleClient, ()>>);
 
-pub(crate) async fn over_http(url: &str, era: Era) -> Result<Client, Failed> {
+pub(crate) async fn over_http(url: &str, era: Era) -> Result<RmcpClient, BoxError> {
     connect(StreamableHttpClientTransport::from_uri(url), era).await
 }
 
 /// The same with connections that are used again.
-pub(crate) async fn pooled(url: &str, era: Era) -> Result<Client, Failed> {
+pub(crate) async fn over_pooled_http(url: &str, era: Era) -> Result<RmcpClient, BoxError> {
     let config = StreamableHttpClientTransportConfig::with_uri(url);
     connect(StreamableHttpClientTransport::with_client(reqwest::Client::new(), config), era).await
 }
 
-pub(crate) async fn over_pipes(delay: &str, era: Era) -> Result<Client, Failed> {
+pub(crate) async fn over_stdio(delay: &str, era: Era) -> Result<RmcpClient, BoxError> {
     let mut server = Command::new(std::env::current_exe()?);
     server.args(["serve", "stdio", delay]);
     connect(TokioChildProcess::new(server)?, era).await
 }
 
-async fn connect<T, E, A>(transport: T, era: Era) -> Result<Client, Failed>
+async fn connect<T, E, A>(transport: T, era: Era) -> Result<RmcpClient, BoxError>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
@@ -45,11 +45,11 @@ where
             ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
         }
     };
-    Ok(Client(Arc::new(().serve_with_lifecycle(transport, lifecycle).await?)))
+    Ok(RmcpClient(Arc::new(().serve_with_lifecycle(transport, lifecycle).await?)))
 }
 
-impl Caller for Client {
-    async fn echo(&mut self, text: String) -> Result<String, Failed> {
+impl EchoClient for RmcpClient {
+    async fn echo(&mut self, text: String) -> Result<String, BoxError> {
         let params = CallToolRequestParams::new("echo").with_arguments(object!({"text": text}));
         let result = self.0.call_tool(params).await?;
         let text = result.content.into_iter().next().and_then(|first| Some(first.as_text()?.text.clone()));

@@ -1,14 +1,14 @@
 //! Allocations that are not counted.
 
-pub(crate) struct Counting;
+pub(crate) struct AllocationCounter;
 
-impl Counting {
+impl AllocationCounter {
     pub(crate) fn start() -> Self {
         Self
     }
 
     /// How many there were, which is not known.
-    pub(crate) fn end(self) -> u64 {
+    pub(crate) fn finish(self) -> u64 {
         0
     }
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tsugite::prelude::*;
 
-use crate::Failed;
+use crate::BoxError;
 
 #[derive(Deserialize, JsonSchema)]
 #[schemars(crate = "tsugite::schemars")]
@@ -12,7 +12,7 @@ struct Echo {
 }
 
 /// Serves until its input ends.
-pub(crate) fn stdio() -> Result<(), Failed> {
+pub(crate) fn serve_stdio() -> Result<(), BoxError> {
     let echo = Tool::new("echo").handler(|Args(echo): Args<Echo>| async move { echo.text });
     let server = Server::new("library", "1.0.0").tool(echo);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -3,10 +3,10 @@
 use std::io::{Read, Write, stdin, stdout};
 use std::process::{Command, Stdio};
 
-use crate::Failed;
+use crate::BoxError;
 
 /// Starts a server and copies what is said to it, and what it says, until it ends.
-pub(crate) fn between(server: &[&str]) -> Result<(), Failed> {
+pub(crate) fn run_proxy(server: &[&str]) -> Result<(), BoxError> {
     let [program, args @ ..] = server else { return Err("no server is named".into()) };
     let mut child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let pipes = (child.stdin.take(), child.stdout.take());

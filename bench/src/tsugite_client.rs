@@ -4,19 +4,19 @@ use serde_json::json;
 use tsugite::client::{Client, ClientBuilder, Command};
 use tsugite::revision::Revision;
 
-use crate::worker::Caller;
-use crate::{Era, Failed};
+use crate::worker::EchoClient;
+use crate::{BoxError, Era};
 
-pub(crate) async fn over_http(url: &str, era: Era) -> Result<Client, Failed> {
+pub(crate) async fn over_http(url: &str, era: Era) -> Result<Client, BoxError> {
     connect(Client::connect(url), era).await
 }
 
-pub(crate) async fn over_pipes(delay: &str, era: Era) -> Result<Client, Failed> {
+pub(crate) async fn over_stdio(delay: &str, era: Era) -> Result<Client, BoxError> {
     let server = Command::new(std::env::current_exe()?).args(["serve", "stdio", delay]);
     connect(Client::spawn(server), era).await
 }
 
-async fn connect(connecting: ClientBuilder, era: Era) -> Result<Client, Failed> {
+async fn connect(connecting: ClientBuilder, era: Era) -> Result<Client, BoxError> {
     let revision = match era {
         Era::Handshake => Revision::V2025_11_25,
         Era::Stateless => Revision::V2026_07_28,
@@ -24,8 +24,8 @@ async fn connect(connecting: ClientBuilder, era: Era) -> Result<Client, Failed> 
     Ok(connecting.revision(revision).await?)
 }
 
-impl Caller for Client {
-    async fn echo(&mut self, text: String) -> Result<String, Failed> {
+impl EchoClient for Client {
+    async fn echo(&mut self, text: String) -> Result<String, BoxError> {
         Ok(self.call("echo", json!({"text": text})).await?)
     }
 }

@@ -4,26 +4,26 @@ use std::io::{Read, Write};
 use std::process::{ChildStdin, ChildStdout};
 use std::time::{Duration, Instant};
 
-use super::Client;
+use super::BurstClient;
+use crate::BoxError;
 use crate::Era;
-use crate::Failed;
-use crate::bare_hyper::{INITIALIZE, INITIALIZED, read_answer, write_call};
-use crate::worker::text;
+use crate::bare_hyper::{INITIALIZE, INITIALIZED, read_response, write_call};
+use crate::worker::call_text;
 
-pub(super) struct Lines {
+pub(super) struct StdioClient {
     stdin: ChildStdin,
     stdout: ChildStdout,
     input: Vec<u8>,
     chunk: Vec<u8>,
 }
 
-impl Lines {
+impl StdioClient {
     /// Shakes hands.
-    pub(super) fn open(stdin: ChildStdin, stdout: ChildStdout) -> Result<Self, Failed> {
+    pub(super) fn open(stdin: ChildStdin, stdout: ChildStdout) -> Result<Self, BoxError> {
         let mut lines = Self { stdin, stdout, input: Vec::new(), chunk: vec![0; 64 << 10] };
         lines.stdin.write_all(format!("{INITIALIZE}\n").as_bytes())?;
         while memchr::memchr(b'\n', &lines.input).is_none() {
-            lines.read()?;
+            lines.fill_buffer()?;
         }
         if memchr::memmem::find(&lines.input, b"\"result\"").is_none() {
             let said = String::from_utf8_lossy(&lines.input).into_owned();
@@ -34,7 +34,7 @@ impl Lines {
         Ok(lines)
     }
 
-    fn read(&mut self) -> Result<(), Failed> {
+    fn fill_buffer(&mut self) -> Result<(), BoxError> {
         match self.stdout.read(&mut self.chunk)? {
             0 => Err("it ended".into()),
             read => {
@@ -45,8 +45,8 @@ impl Lines {
     }
 }
 
-impl Client for Lines {
-    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, Failed> {
+impl BurstClient for StdioClient {
+    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, BoxError> {
         let mut each = Vec::with_capacity(calls);
         let mut since = Vec::with_capacity(calls);
         let mut out = Vec::new();
@@ -54,22 +54,22 @@ impl Client for Lines {
             out.clear();
             let now = Instant::now();
             while since.len() < calls && since.len() - each.len() < window {
-                write_call(&mut out, since.len() as u64, &text(since.len()), Era::Handshake)?;
+                write_call(&mut out, since.len() as u64, &call_text(since.len()), Era::Handshake)?;
                 out.push(b'\n');
                 since.push(Some(now));
             }
             self.stdin.write_all(&out)?;
-            self.read()?;
+            self.fill_buffer()?;
             let now = Instant::now();
             let mut start = 0;
             while let Some(length) = memchr::memchr(b'\n', &self.input[start..]) {
                 let line = &self.input[start..start + length];
                 start += length + 1;
-                let (id, echoed) = read_answer(line)?;
+                let (id, echoed) = read_response(line)?;
                 let id = usize::try_from(id)?;
                 let asked = since.get_mut(id).and_then(Option::take);
                 let asked = asked.ok_or_else(|| format!("call {id} was answered unasked"))?;
-                if echoed != text(id) {
+                if echoed != call_text(id) {
                     return Err(format!("{echoed:?} came back for call {id}").into());
                 }
                 each.push(now - asked);

@@ -7,91 +7,95 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::Failed;
+use crate::BoxError;
 
-pub(super) struct Built {
+pub(super) struct Programs {
     /// The binary.
     pub(super) tsugite: PathBuf,
     /// A program that does nothing.
-    pub(super) nothing: PathBuf,
+    pub(super) noop: PathBuf,
     /// This program, which is the server too.
     pub(super) bench: PathBuf,
     /// Where others may write.
     pub(super) folder: PathBuf,
 }
 
-impl Built {
-    pub(super) fn new() -> Result<Self, Failed> {
+impl Programs {
+    pub(super) fn new() -> Result<Self, BoxError> {
         let bench = std::env::current_exe()?;
         let target = bench.ancestors().nth(2).ok_or("this program lies nowhere")?;
         let folder = target.join("bridge");
         fs::create_dir_all(&folder)?;
-        let nothing = nothing(&folder)?;
-        Ok(Self { tsugite: tsugite()?, nothing, bench, folder })
+        let nothing = build_noop(&folder)?;
+        Ok(Self { tsugite: build_tsugite()?, noop: nothing, bench, folder })
     }
 
     /// A program that npm installs: `script` of `package`.
-    pub(super) fn node(&self, package: &str, script: &str) -> Result<Command, Failed> {
+    pub(super) fn node_command(&self, package: &str, script: &str) -> Result<Command, BoxError> {
         let mut command = Command::new("node");
-        command.arg(packages(&self.folder)?.join("node_modules").join(package).join(script));
+        command.arg(install_packages(&self.folder)?.join("node_modules").join(package).join(script));
         Ok(command)
     }
 }
 
 /// Builds the binary with the profile of the workspace.
-fn tsugite() -> Result<PathBuf, Failed> {
+fn build_tsugite() -> Result<PathBuf, BoxError> {
     #[derive(Deserialize)]
-    struct Said {
+    struct CargoMessage {
         executable: Option<PathBuf>,
     }
-    let manifest = here().join("../Cargo.toml");
+    let manifest = manifest_dir().join("../Cargo.toml");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--release", "--locked", "--package", "tsugite-cli", "--bin", "tsugite"]);
     cargo.arg("--message-format=json-render-diagnostics").arg("--manifest-path").arg(manifest);
     cargo.stderr(std::process::Stdio::inherit());
     // What `cargo run` says of this package is nothing to that one, and some would be built again for it.
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| OF_THIS.iter().any(|of_this| name.starts_with(of_this))) {
+        if name
+            .to_str()
+            .is_some_and(|name| PACKAGE_ENV_PREFIXES.iter().any(|of_this| name.starts_with(of_this)))
+        {
             cargo.env_remove(name);
         }
     }
-    let said = done(cargo)?;
-    let mut executables = said.lines().filter_map(|line| serde_json::from_str::<Said>(line).ok()?.executable);
+    let said = run_to_end(cargo)?;
+    let mut executables =
+        said.lines().filter_map(|line| serde_json::from_str::<CargoMessage>(line).ok()?.executable);
     Ok(executables.next_back().ok_or("cargo has built no executable")?)
 }
 
-fn nothing(folder: &Path) -> Result<PathBuf, Failed> {
+fn build_noop(folder: &Path) -> Result<PathBuf, BoxError> {
     let (source, program) = (folder.join("nothing.rs"), folder.join("nothing"));
     fs::write(&source, "fn main() {}\n")?;
     let mut rustc = Command::new("rustc");
     rustc.args(["--edition=2024", "-Copt-level=3", "-Cstrip=symbols", "-o"]).arg(&program).arg(source);
-    done(rustc)?;
+    run_to_end(rustc)?;
     Ok(program)
 }
 
 /// Installs the others, unless they are there already. Gives the folder that holds `node_modules`.
-fn packages(folder: &Path) -> Result<PathBuf, Failed> {
-    let (wanted, folder) = (here().join("npm"), folder.join("npm"));
+fn install_packages(folder: &Path) -> Result<PathBuf, BoxError> {
+    let (wanted, folder) = (manifest_dir().join("npm"), folder.join("npm"));
     fs::create_dir_all(&folder)?;
-    let lock = fs::read_to_string(wanted.join(LOCK))?;
+    let lock = fs::read_to_string(wanted.join(LOCK_FILE))?;
     // Written last, so that what was broken off is not taken for installed.
     let installed = folder.join("installed.json");
     if fs::read_to_string(&installed).is_ok_and(|installed| installed == lock) {
         return Ok(folder);
     }
-    for file in [LOCK, "package.json"] {
+    for file in [LOCK_FILE, "package.json"] {
         fs::copy(wanted.join(file), folder.join(file))?;
     }
     let mut npm = Command::new("npm");
     npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(&folder);
     npm.stderr(std::process::Stdio::inherit());
-    done(npm)?;
+    run_to_end(npm)?;
     fs::write(installed, lock)?;
     Ok(folder)
 }
 
 /// Runs a program to its end and gives what it printed.
-fn done(mut command: Command) -> Result<String, Failed> {
+fn run_to_end(mut command: Command) -> Result<String, BoxError> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     match output.status.success() {
         true => Ok(String::from_utf8(output.stdout)?),
@@ -104,9 +108,9 @@ fn done(mut command: Command) -> Result<String, Failed> {
     }
 }
 
-fn here() -> &'static Path {
+fn manifest_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-const OF_THIS: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
-const LOCK: &str = "package-lock.json";
+const PACKAGE_ENV_PREFIXES: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+const LOCK_FILE: &str = "package-lock.json";
