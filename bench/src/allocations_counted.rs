@@ -1,4 +1,4 @@
-//! Allocations of the whole process.
+//! Counts the allocations of the whole process.
 
 use std::alloc::System;
 
@@ -19,7 +19,7 @@ impl AllocationCounter {
         Self { session, span }
     }
 
-    /// How many there were.
+    /// Returns the number of allocations since the start.
     pub(crate) fn finish(self) -> u64 {
         drop(self.span);
         let report = self.session.to_report();

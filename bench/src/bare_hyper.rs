@@ -1,6 +1,6 @@
-//! The bare client over HTTP: a connection for each caller, serde_json, and no logic.
+//! The bare client over HTTP: one connection per concurrent call, serde_json, and no logic.
 //!
-//! What it writes and reads is also what [`pipes`](crate::pipes) does.
+//! `bare_pipes` writes and reads the same messages.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -25,10 +25,12 @@ pub(crate) struct HyperConnection {
     last_id: u64,
 }
 
-/// As many connections as there are callers.
+/// One connection for each concurrent call.
 pub(crate) async fn connect(url: &str, era: Era, many: usize) -> Result<Vec<HyperConnection>, BoxError> {
-    let host =
-        url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).ok_or("what URL is this?")?;
+    let host = url
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split('/').next())
+        .ok_or("the URL must begin with `http://`")?;
     let mut headers = HeaderMap::new();
     headers.insert(HOST, HeaderValue::try_from(host)?);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -57,12 +59,12 @@ impl HyperConnection {
         let socket = TcpStream::connect(host).await?;
         socket.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(socket)).await?;
-        // One that breaks fails the call that used it.
+        // A broken connection fails the call that used it.
         tokio::spawn(async move { connection.await.ok() });
         Ok(Self { sender, headers, era, last_id: 0 })
     }
 
-    /// Opens a session and gives its name.
+    /// Opens a session and returns its id.
     async fn initialize(&mut self) -> Result<HeaderValue, BoxError> {
         let (headers, _) = self.post(INITIALIZE.into()).await?;
         let session = headers.get("mcp-session-id").ok_or("no session was opened")?.clone();
@@ -108,7 +110,7 @@ pub(crate) fn write_call(out: &mut Vec<u8>, id: u64, text: &str, era: Era) -> Re
     Ok(())
 }
 
-/// Whose answer it is, and the text in it.
+/// The id and the text of a response.
 pub(crate) fn read_response(bytes: &[u8]) -> Result<(u64, Cow<'_, str>), BoxError> {
     let answer: CallResponse<'_> = serde_json::from_slice(bytes)?;
     let [content] = answer.result.content;

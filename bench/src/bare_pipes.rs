@@ -1,4 +1,4 @@
-//! The bare client over pipes: it reads all there is, and writes the next calls at once.
+//! The bare client over pipes: it reads all available output and writes the next calls in one go.
 
 use std::process::Stdio;
 

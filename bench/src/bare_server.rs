@@ -1,6 +1,6 @@
-//! The bare servers: hyper on one thread, and a child that reads all there is, answers it, and writes once.
+//! The bare servers: hyper on one thread, and a child that reads all available input, responds, and writes once.
 //!
-//! Nothing is checked. With a delay, every call is answered that much later, however many there are.
+//! They validate nothing. With a delay, each response is sent that much later, however many calls are in flight.
 
 use std::convert::Infallible;
 use std::io::{Read, Write, stdin, stdout};
@@ -32,7 +32,7 @@ pub(crate) fn serve_http(delay: &str) -> Result<(), BoxError> {
             let service = service_fn(move |request| respond(request, delay));
             let connection =
                 hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service);
-            // One that breaks is the client's business, and it says so.
+            // A broken connection is reported by the client.
             tokio::spawn(async move { connection.await.ok() });
         }
     })

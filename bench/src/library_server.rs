@@ -1,4 +1,4 @@
-//! A server made with the library, over pipes: the same tool as the bare one has.
+//! A server made with the library, over pipes, with the same tool as the bare one.
 
 use serde::Deserialize;
 use tsugite::prelude::*;

@@ -1,19 +1,19 @@
-//! Our client beside rmcp's and a bare one, against a server that does next to nothing.
+//! Compares our client with that of rmcp and a bare one, against a server that does almost nothing.
 //!
 //! ```console
 //! cargo run --release --manifest-path bench/Cargo.toml -- [options]
-//!   --rounds N        visits to each client per scenario; 7
-//!   --calls N         calls of one visit; 4000
+//!   --rounds N        bursts of each client per scenario; 7
+//!   --calls N         calls of one burst; 4000
 //!   --only A,B        of ours, rmcp, rmcp-pooled, hyper; all of them
 //!   --instructions N  also counts instructions, with callgrind: those of 3N calls less those of N
 //! ```
 //!
-//! With `bridge` it measures the binary instead, beside the bridges of others: see `bridge`.
+//! With `bridge` it compares the binary with other bridges instead: see the module `bridge`.
 //!
 //! Each client is a process of its own with two workers, and so is the server: this program again, in another role. All
-//! clients of a scenario are up at once, and each round visits every one of them, so what disturbs a round disturbs all
-//! alike. A figure is the median of the rounds, a ratio the median of the rounds' own ratios. CPU is that of the client's
-//! process, user and kernel. Every answer is checked.
+//! clients of a scenario run at the same time, and each round has one burst of every client, so that a disturbance
+//! affects all of them. A figure is the median of the rounds, a ratio the median of the ratios of each round. CPU time
+//! is that of the client's process, user and kernel. Every response is checked.
 
 mod bare_hyper;
 mod bare_pipes;
@@ -37,7 +37,7 @@ mod allocations;
 
 use std::process::ExitCode;
 
-/// Whatever goes wrong ends the program.
+/// Any error; it ends the program.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
@@ -61,12 +61,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// How a revision opens an exchange.
+/// The era of a protocol revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Era {
     /// 2025-11-25, with `initialize`.
     Handshake,
-    /// 2026-07-28, where each request says everything.
+    /// 2026-07-28, where each request stands alone.
     Stateless,
 }
 

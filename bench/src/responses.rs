@@ -1,9 +1,9 @@
-//! What the bare server says: ready bytes, but for the id and the echoed text.
+//! The responses of the bare server: prepared bytes, except for the id and the echoed text.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Appends the answer to a message. False when none is due.
+/// Appends the response to a message. Returns false for a message that gets none.
 pub(crate) fn write_response(message: &[u8], out: &mut Vec<u8>) -> bool {
     let Ok(request) = serde_json::from_slice::<IncomingRequest<'_>>(message) else { return false };
     let Some(id) = request.id else { return false };

@@ -1,7 +1,7 @@
-//! rmcp's client, used as its documentation shows: its default HTTP client, one service, `call_tool`.
+//! The client of rmcp, used as its documentation shows: its default HTTP client, one service, `call_tool`.
 //!
-//! That HTTP client opens a connection for each call, on purpose. [`pooled`] gives it one that does not, which is the
-//! better comparison of what the libraries themselves cost. Both have at most 16 calls under way over HTTP, its default.
+//! That HTTP client opens a connection for each call, on purpose. [`over_pooled_http`] reuses connections, which
+//! compares the cost of the libraries better. Both have at most 16 calls in flight over HTTP, the default of rmcp.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) async fn over_http(url: &str, era: Era) -> Result<RmcpClient, BoxErro
     connect(StreamableHttpClientTransport::from_uri(url), era).await
 }
 
-/// The same with connections that are used again.
+/// Connects with an HTTP client that reuses connections.
 pub(crate) async fn over_pooled_http(url: &str, era: Era) -> Result<RmcpClient, BoxError> {
     let config = StreamableHttpClientTransportConfig::with_uri(url);
     connect(StreamableHttpClientTransport::with_client(reqwest::Client::new(), config), era).await

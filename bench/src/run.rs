@@ -1,4 +1,4 @@
-//! The run: servers and clients are started, visited in turn, and what they say becomes tables.
+//! Runs the benchmark: starts servers and clients, runs their bursts in turn, and prints tables.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -68,13 +68,13 @@ impl BenchOptions {
         }
         for round in 0..self.rounds {
             for turn in 0..clients.len() {
-                // Each goes first in its turn.
+                // Each client goes first in one round after the other.
                 let turn = (turn + round) % clients.len();
                 visits[turn].push(clients[turn].run_burst(self.calls)?);
             }
         }
         let names: Vec<String> = clients.iter().map(|client| client.name.clone()).collect();
-        // Callgrind's clients want the machine for themselves.
+        // Clients under callgrind need the machine for themselves.
         drop(clients);
         let bare = names.iter().position(|who| who == BARE);
         let mut rows = Vec::new();
@@ -89,7 +89,7 @@ impl BenchOptions {
         Ok(rows)
     }
 
-    /// How long one call takes, and how long as many as the window holds, in milliseconds.
+    /// Measures how long one call takes, and a full window of calls, in milliseconds.
     fn measure_delay(&self, scenario: Scenario, way: &str) -> Result<Vec<(String, f64, f64)>, BoxError> {
         let mut measured = Vec::new();
         for mut client in self.clients(scenario, way)? {
@@ -107,7 +107,7 @@ impl BenchOptions {
     }
 }
 
-/// Instructions of one call, in user space: what starting and connecting cost falls out.
+/// Instructions of one call, in user space, without those of starting and connecting.
 fn instructions_per_call(who: &str, scenario: Scenario, way: &str, calls: usize) -> Result<f64, BoxError> {
     let mut counts = Vec::new();
     for times in [1, 3] {
@@ -115,7 +115,7 @@ fn instructions_per_call(who: &str, scenario: Scenario, way: &str, calls: usize)
         let mut valgrind = Command::new("valgrind");
         valgrind.arg("--tool=callgrind").arg("--callgrind-out-file=/dev/null");
         valgrind.arg(format!("--log-file={log}")).arg(current_exe()?);
-        // A large copy is one instruction to the machine and one for each byte to callgrind; have it done in pieces.
+        // callgrind counts a large copy by the byte, though it is one instruction to the machine; copy in pieces.
         valgrind.env("GLIBC_TUNABLES", "glibc.cpu.x86_rep_movsb_threshold=100000000");
         let mut client = ClientProcess::start(who, scenario, way, valgrind)?;
         client.run_burst(calls * times)?;
@@ -153,7 +153,7 @@ impl Scenario {
     }
 }
 
-/// What the bare client is depends on the way.
+/// The name of a client in tables; the bare client differs by transport.
 fn display_name(who: &str, http: bool) -> String {
     match who {
         BARE if !http => "bare pipes".to_owned(),
@@ -162,7 +162,7 @@ fn display_name(who: &str, http: bool) -> String {
     }
 }
 
-/// A client's process; it ends with this value.
+/// The process of a client, killed on drop.
 struct ClientProcess {
     name: String,
     child: Child,
@@ -195,7 +195,7 @@ impl ClientProcess {
         read_line(&mut self.stdout).map_err(|error| format!("{}: {error}", self.name).into())
     }
 
-    /// Lets it end by itself.
+    /// Waits until it exits.
     fn end(mut self) -> Result<(), BoxError> {
         self.stdin = None;
         self.child.wait()?;
@@ -210,7 +210,7 @@ impl Drop for ClientProcess {
     }
 }
 
-/// The server's process; it ends with this value.
+/// The process of the server, killed on drop.
 struct ServerProcess {
     child: Child,
     url: String,
@@ -254,10 +254,10 @@ fn current_exe() -> Result<std::path::PathBuf, BoxError> {
 }
 
 const BARE: &str = "hyper";
-/// Over stdio it is the same as without.
+/// A pool changes nothing over stdio.
 const POOLED: &str = "rmcp-pooled";
 const CLIENTS: [&str; 4] = ["ours", "rmcp", POOLED, BARE];
-/// Milliseconds the slow server takes over an answer.
+/// The delay of the slow server, in milliseconds.
 const DELAY: &str = "20";
-/// Calls made at once to it.
+/// Concurrent calls to the slow server.
 const DELAY_WINDOW: usize = 64;

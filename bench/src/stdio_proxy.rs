@@ -1,17 +1,17 @@
-//! The least that can stand between a client and a server over pipes: whoever reads some bytes writes them on.
+//! The smallest possible proxy between a client and a server over pipes: it copies bytes.
 
 use std::io::{Read, Write, stdin, stdout};
 use std::process::{Command, Stdio};
 
 use crate::BoxError;
 
-/// Starts a server and copies what is said to it, and what it says, until it ends.
+/// Starts a server and copies its input and output until it ends.
 pub(crate) fn run_proxy(server: &[&str]) -> Result<(), BoxError> {
     let [program, args @ ..] = server else { return Err("no server is named".into()) };
     let mut child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let pipes = (child.stdin.take(), child.stdout.take());
     let (Some(to), Some(from)) = pipes else { return Err("the server has no pipes".into()) };
-    // When nobody says more, the server hears the end of it, and ends.
+    // The end of our input ends that of the server, which then exits.
     std::thread::spawn(move || copy(stdin(), to));
     copy(from, stdout())?;
     child.wait()?;

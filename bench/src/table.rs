@@ -1,12 +1,12 @@
-//! What was measured, as markdown.
+//! Prints the measurements as markdown.
 
-/// What one client said of one burst.
+/// The cost of one burst, as the client reports it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BurstSample {
     pub(crate) calls: f64,
     pub(crate) nanoseconds: f64,
     pub(crate) cpu: f64,
-    /// 0 if they were not counted.
+    /// Number of allocations; 0 if they were not counted.
     pub(crate) allocations: f64,
 }
 

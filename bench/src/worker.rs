@@ -1,4 +1,4 @@
-//! One client in a process of its own: for each line with a number it makes that many calls and says what they cost.
+//! One client in a process of its own: for each number it reads, it makes that many calls and prints their cost.
 
 use std::future::Future;
 use std::io::{BufRead, Write, stdin, stdout};
@@ -8,13 +8,15 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::{BoxError, Era, allocations, bare_hyper, bare_pipes, rmcp_client, tsugite_client};
 
-/// Somebody who can make one call after the other.
+/// A client that makes one call after the other.
 pub(crate) trait EchoClient: Send + 'static {
-    /// Has the text echoed.
+    /// Calls the tool `echo` and returns its text.
     fn echo(&mut self, text: String) -> impl Future<Output = Result<String, BoxError>> + Send;
 }
 
-/// `who` speaks `era` to `way`, which is a URL, or a delay in milliseconds for a child; `window` calls at a time.
+/// Runs the client `who` in `era`, with `window` calls at a time.
+///
+/// `way` is a URL, or a delay in milliseconds for a child.
 pub(crate) fn run(who: &str, era: &str, way: &str, window: &str) -> Result<(), BoxError> {
     let (era, window) = (Era::parse(era)?, window.parse()?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -52,9 +54,9 @@ pub(crate) fn run(who: &str, era: &str, way: &str, window: &str) -> Result<(), B
     })
 }
 
-/// Somebody who can make many calls, some at a time.
+/// A client that makes many calls, some at a time.
 pub(crate) trait BurstRunner: Sized + Send + 'static {
-    /// Makes them, and is then there for more.
+    /// Makes the calls, and returns the client for the next burst.
     fn burst(self, calls: usize) -> impl Future<Output = Result<Self, BoxError>> + Send;
 }
 
@@ -63,7 +65,7 @@ async fn run_bursts(mut client: impl BurstRunner) -> Result<(), BoxError> {
     for line in stdin().lock().lines() {
         let calls = line?.parse()?;
         let (start, cpu, counted) = (Instant::now(), cpu_time()?, allocations::AllocationCounter::start());
-        // In a task, since this thread is none of the workers.
+        // In a task, since this thread is not one of the workers.
         client = tokio::spawn(client.burst(calls)).await??;
         let (time, cpu) = (start.elapsed().as_nanos(), cpu_time()? - cpu);
         println!("{time} {cpu} {}", counted.finish());
@@ -72,17 +74,17 @@ async fn run_bursts(mut client: impl BurstRunner) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// What this process has used, user and kernel, in nanoseconds.
+/// The CPU time of this process, user and kernel, in nanoseconds.
 fn cpu_time() -> Result<i64, BoxError> {
     let used = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
     Ok(used.tv_sec() * 1_000_000_000 + used.tv_nsec())
 }
 
-/// Callers side by side, each in a task of its own.
+/// Clients that call concurrently, each in a task of its own.
 struct ParallelClients<C>(Vec<C>);
 
 impl<C: EchoClient + Clone> ParallelClients<C> {
-    /// One client, called from many places.
+    /// Uses clones of one client.
     fn from_client(client: &C, window: usize) -> Self {
         Self(vec![client.clone(); window])
     }
@@ -116,7 +118,7 @@ impl<C: EchoClient> BurstRunner for ParallelClients<C> {
     }
 }
 
-/// What is said in a call: no two alike, so that no answer can be mistaken for another.
+/// The text of a call. It differs for each call, so that a swapped response is noticed.
 pub(crate) fn call_text(number: usize) -> String {
     format!("call number {number} of a burst")
 }

@@ -1,14 +1,14 @@
-//! Which processor who runs on: the client on one, everything it talks to on another.
+//! Pins the client to one processor, and all servers to another.
 //!
-//! Left alone, the system puts a client and a server that take turns on one processor in some runs and on two in others,
-//! which changes how long a call takes by three times, and differs from way to way.
+//! Without pinning, the system puts a client and a server that take turns on one processor in some runs and on two in
+//! others. This changes the time of a call by a factor of three, and differs between routes.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::BoxError;
 
-/// Two processors; none where there are not two.
+/// The two processors; none on a machine with one.
 pub(super) struct CpuPinning(Option<[CpuSet; 2]>);
 
 impl CpuPinning {
@@ -23,12 +23,12 @@ impl CpuPinning {
         Ok(Self(Some([alone(first)?, alone(second)?])))
     }
 
-    /// What is started from now on runs where the client does not.
+    /// Pins processes that are started from now on to the servers' processor.
     pub(super) fn pin_servers(&self) -> Result<(), BoxError> {
         self.pin(0)
     }
 
-    /// The client itself runs elsewhere.
+    /// Pins the client to its own processor.
     pub(super) fn pin_client(&self) -> Result<(), BoxError> {
         self.pin(1)
     }
@@ -41,5 +41,5 @@ impl CpuPinning {
     }
 }
 
-/// Whoever asks.
+/// The process id that means the calling process.
 const CURRENT_PROCESS: Pid = Pid::from_raw(0);

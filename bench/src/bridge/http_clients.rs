@@ -1,7 +1,7 @@
-//! The clients over HTTP: sockets, and as much of HTTP/1.1 as it takes to know where an answer ends.
+//! The clients over HTTP: sockets, and as much of HTTP/1.1 as it takes to find the end of a response.
 //!
-//! [`Posts`] speaks Streamable HTTP, where the answer to a call is the response to its request. [`PostSseBody`] speaks HTTP+SSE,
-//! where it comes on a stream that was opened before. Each call under way has a connection of its own.
+//! [`StreamableHttpClient`] gets the result of a call in the HTTP response. [`HttpSseClient`] gets it on a stream that
+//! was opened before. Each call in flight has a connection of its own.
 
 use std::time::{Duration, Instant};
 
@@ -16,17 +16,17 @@ use crate::bare_hyper::{INITIALIZE, INITIALIZED, read_response, write_call};
 use crate::worker::call_text;
 use crate::{BoxError, Era};
 
-/// Streamable HTTP.
+/// A client over Streamable HTTP.
 pub(super) struct StreamableHttpClient {
     runtime: Runtime,
     address: ServerAddress,
     headers: String,
-    /// Those that nobody uses.
+    /// The idle connections.
     idle: Vec<SocketConnection>,
 }
 
 impl StreamableHttpClient {
-    /// Shakes hands with the server at `url`.
+    /// Connects to the server at `url` and initializes a session.
     pub(super) fn open(url: &str) -> Result<Self, BoxError> {
         let (runtime, at) = (runtime()?, ServerAddress::parse(url)?);
         let mut headers = ACCEPT.to_owned();
@@ -81,17 +81,17 @@ impl BurstClient for StreamableHttpClient {
     }
 }
 
-/// HTTP+SSE.
+/// A client over HTTP+SSE.
 pub(super) struct HttpSseClient {
     runtime: Runtime,
     address: ServerAddress,
-    /// What came on the stream.
+    /// The messages of the stream.
     messages: mpsc::UnboundedReceiver<Result<Vec<u8>, BoxError>>,
     idle: Vec<SocketConnection>,
 }
 
 impl HttpSseClient {
-    /// Opens the stream at `url` and shakes hands.
+    /// Opens the stream at `url` and initializes a session.
     pub(super) fn open(url: &str) -> Result<Self, BoxError> {
         let (runtime, mut at) = (runtime()?, ServerAddress::parse(url)?);
         let (hearing, mut heard) = mpsc::unbounded_channel();
@@ -193,7 +193,7 @@ fn check_response(message: &[u8], number: usize) -> Result<(), BoxError> {
     }
 }
 
-/// Where a server is.
+/// The address of a server.
 struct ServerAddress {
     host: String,
     path: String,
@@ -210,11 +210,11 @@ impl ServerAddress {
 struct SocketConnection {
     socket: TcpStream,
     host: String,
-    /// What was read and belongs to nothing yet.
+    /// Bytes that were read and not consumed yet.
     input: Vec<u8>,
 }
 
-/// A response that is here as a whole.
+/// A complete response.
 struct Response {
     head: String,
     body: Vec<u8>,
@@ -255,7 +255,7 @@ impl SocketConnection {
         }
     }
 
-    /// Reads events for as long as there are any.
+    /// Reads events until the stream ends.
     async fn forward_events(mut self, path: String, heard: mpsc::UnboundedSender<Result<Vec<u8>, BoxError>>) {
         let failed =
             self.read_events(&path, &heard).await.err().unwrap_or_else(|| "the stream has ended".into());
@@ -295,7 +295,7 @@ impl SocketConnection {
         Ok(String::from_utf8(head)?)
     }
 
-    /// The next piece of a body; none at its end.
+    /// Reads the next chunk of a body; none at its end.
     async fn read_chunk(&mut self) -> Result<Option<Vec<u8>>, BoxError> {
         let line = self.read_until(b"\r\n").await?;
         let line = String::from_utf8(self.read_exact(line).await?)?;
@@ -305,7 +305,7 @@ impl SocketConnection {
         Ok((length > 0).then_some(chunk))
     }
 
-    /// Reads until `mark` is there; how many bytes there are up to its end.
+    /// Reads until `mark` has arrived. Returns the number of bytes up to its end.
     async fn read_until(&mut self, mark: &[u8]) -> Result<usize, BoxError> {
         loop {
             match memchr::memmem::find(&self.input, mark) {
@@ -336,7 +336,7 @@ impl Response {
         header(&self.head, name)
     }
 
-    /// The only message in it, as JSON or as an event.
+    /// The single message in the body, as JSON or as an event.
     fn message(&self) -> Result<&[u8], BoxError> {
         if self.body.first() == Some(&b'{') {
             return Ok(&self.body);
@@ -346,7 +346,7 @@ impl Response {
     }
 }
 
-/// What a line of an event says, if it says something.
+/// The data of a line of an event, if it has any.
 fn event_data(line: &[u8]) -> Option<&[u8]> {
     let said = line.strip_prefix(b"data:")?.trim_ascii();
     (!said.is_empty()).then_some(said)

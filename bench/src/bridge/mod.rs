@@ -1,19 +1,20 @@
-//! The binary as a bridge, beside the bridges of others: the same client, the same server, the same run.
+//! Compares the binary as a bridge with other bridges: the same client, the same server, the same run.
 //!
 //! ```console
 //! cargo run --release --manifest-path bench/Cargo.toml -- bridge [options]
-//!   --rounds N   visits to each way; 7
-//!   --calls N    calls of one visit, and a quarter of them one at a time; 2000
+//!   --rounds N   bursts on each route; 7
+//!   --calls N    calls of one burst, and a quarter of them one at a time; 2000
 //!   --starts N   starts of each program; 200
-//!   --only A,B   ways whose name holds one of these words; all of them
+//!   --only A,B   routes whose name contains one of these words; all of them
 //! ```
 //!
-//! It builds `tsugite` as it is released, and installs the others with npm as `bench/npm` writes them down. The server is
-//! the bare one, and the client writes and reads bytes: neither knows more of the protocol than it must. Over stdio there
-//! is one made with the library too, since a bare one takes less time than any server that reads what it is sent. The client
-//! runs on one processor, everything else on another (`places`). All ways are up at once and each round visits every one of them, so what disturbs a round disturbs all alike. A figure is the median of
-//! the rounds, a ratio the median of the rounds' own ratios. CPU and memory are those of the bridge's process alone. Every
-//! answer is checked.
+//! It builds `tsugite` as it is released, and installs the others with npm from the lock file in `bench/npm`. The
+//! server is the bare one, and the client writes and reads bytes: both know only the necessary parts of the protocol.
+//! Over stdio there is also a server made with the library, since a bare one takes less time than any server that
+//! parses its input. The client runs on one processor, everything else on another (`cpu_pinning`). All routes are open
+//! at the same time, and each round has one burst on every route, so that a disturbance affects all of them. A figure
+//! is the median of the rounds, a ratio the median of the ratios of each round. CPU time and memory are those of the
+//! bridge's process alone. Every response is checked.
 
 mod cpu_pinning;
 mod http_clients;
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), BoxError> {
     }
     for round in 0..plan.rounds {
         for turn in 0..ways.len() {
-            // Each goes first in its turn.
+            // Each route goes first in one round after the other.
             let turn = (turn + round) % ways.len();
             let alone = ways[turn].run_burst(plan.calls.div_ceil(4), 1)?;
             let many = ways[turn].run_burst(plan.calls, WINDOW)?;
@@ -89,21 +90,21 @@ impl BridgeBenchOptions {
     }
 }
 
-/// Somebody who makes calls, some at a time.
+/// A client that makes calls, some at a time.
 trait BurstClient {
-    /// Has been idle for a while: what others close meanwhile is not used again.
+    /// Drops idle connections, which the server may have closed.
     fn drop_idle(&mut self) {}
 
-    /// Makes them, and says how long each took.
+    /// Makes the calls, and returns how long each took.
     fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, BoxError>;
 }
 
-/// What one burst took.
+/// The cost of one burst.
 #[derive(Debug, Clone)]
 struct BridgeSample {
     calls: usize,
     time: Duration,
-    /// Of the bridge; of the server, where there is no bridge.
+    /// CPU time of the bridge; of the server on a direct route.
     cpu: Duration,
     /// How long each call took, the shortest first.
     latencies: Vec<Duration>,
@@ -112,7 +113,7 @@ struct BridgeSample {
 impl Route {
     fn run_burst(&mut self, calls: usize, window: usize) -> Result<BridgeSample, BoxError> {
         let mut burst = || {
-            // What opening connections costs is not measured.
+            // Open the connections before measuring.
             self.client.drop_idle();
             self.client.burst(window, window)?;
             let (start, cpu) = (Instant::now(), self.process.cpu_time()?);
@@ -130,5 +131,5 @@ impl Route {
     }
 }
 
-/// Calls under way where many are.
+/// Calls in flight in a concurrent burst.
 const WINDOW: usize = 64;

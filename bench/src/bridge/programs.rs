@@ -1,5 +1,5 @@
-//! What is measured: built as it is released, or installed as `bench/npm` writes it down. It all lies below the target
-//! folder.
+//! The programs that are measured: built as they are released, or installed with npm from the lock file in `bench/npm`.
+//! All of them are below the target folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::BoxError;
 pub(super) struct Programs {
     /// The binary.
     pub(super) tsugite: PathBuf,
-    /// A program that does nothing.
+    /// A program that exits at once.
     pub(super) noop: PathBuf,
-    /// This program, which is the server too.
+    /// This program, which is also the server.
     pub(super) bench: PathBuf,
-    /// Where others may write.
+    /// A folder that the other programs may write to.
     pub(super) folder: PathBuf,
 }
 
@@ -30,7 +30,7 @@ impl Programs {
         Ok(Self { tsugite: build_tsugite()?, noop: nothing, bench, folder })
     }
 
-    /// A program that npm installs: `script` of `package`.
+    /// A command for `script` of a `package` that npm installed.
     pub(super) fn node_command(&self, package: &str, script: &str) -> Result<Command, BoxError> {
         let mut command = Command::new("node");
         command.arg(install_packages(&self.folder)?.join("node_modules").join(package).join(script));
@@ -49,7 +49,7 @@ fn build_tsugite() -> Result<PathBuf, BoxError> {
     cargo.args(["build", "--release", "--locked", "--package", "tsugite-cli", "--bin", "tsugite"]);
     cargo.arg("--message-format=json-render-diagnostics").arg("--manifest-path").arg(manifest);
     cargo.stderr(std::process::Stdio::inherit());
-    // What `cargo run` says of this package is nothing to that one, and some would be built again for it.
+    // The variables that `cargo run` sets for this package do not concern that one, and would rebuild some crates.
     for (name, _) in std::env::vars_os() {
         if name
             .to_str()
@@ -73,12 +73,12 @@ fn build_noop(folder: &Path) -> Result<PathBuf, BoxError> {
     Ok(program)
 }
 
-/// Installs the others, unless they are there already. Gives the folder that holds `node_modules`.
+/// Installs the npm packages, unless they are installed. Returns the folder that holds `node_modules`.
 fn install_packages(folder: &Path) -> Result<PathBuf, BoxError> {
     let (wanted, folder) = (manifest_dir().join("npm"), folder.join("npm"));
     fs::create_dir_all(&folder)?;
     let lock = fs::read_to_string(wanted.join(LOCK_FILE))?;
-    // Written last, so that what was broken off is not taken for installed.
+    // Written last, so that an interrupted installation does not count.
     let installed = folder.join("installed.json");
     if fs::read_to_string(&installed).is_ok_and(|installed| installed == lock) {
         return Ok(folder);
@@ -94,7 +94,7 @@ fn install_packages(folder: &Path) -> Result<PathBuf, BoxError> {
     Ok(folder)
 }
 
-/// Runs a program to its end and gives what it printed.
+/// Runs a program to its end and returns its output.
 fn run_to_end(mut command: Command) -> Result<String, BoxError> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     match output.status.success() {

@@ -1,4 +1,4 @@
-//! What was measured, as markdown: the start, every way, and what of it was to be reached.
+//! Prints the measurements as markdown: startup, every route, and the goals.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use super::routes::{self, RouteName};
 use super::startup::{StartupReport, StartupSamples};
 use crate::table::median;
 
-/// One way: each round with calls one at a time, and with many.
+/// The samples of one route: each round with sequential and with concurrent calls.
 pub(super) struct RouteSamples {
     name: RouteName,
     pub(super) samples: Vec<(BridgeSample, BridgeSample)>,
-    /// Bytes at the end.
+    /// Resident memory at the end, in bytes.
     pub(super) memory: u64,
 }
 
@@ -24,7 +24,7 @@ impl RouteSamples {
         median(self.samples.iter().map(of).collect())
     }
 
-    /// The median of what each round says of both.
+    /// The median of the ratios of each round.
     fn ratio_to(
         &self,
         other: &Self,
@@ -44,7 +44,7 @@ impl BridgeSample {
         self.cpu.as_secs_f64() * 1e6 / self.calls as f64
     }
 
-    /// Microseconds that so many of a hundred calls took at most.
+    /// A percentile of the latency, in microseconds.
     fn percentile(&self, hundredths: usize) -> f64 {
         let place = self.latencies.len() * hundredths / 100;
         self.latencies.get(place).or(self.latencies.last()).map_or(0.0, |time| time.as_secs_f64() * 1e6)
@@ -107,7 +107,7 @@ pub(super) fn print_routes(all: &[RouteSamples]) {
     for (what, added) in BASELINES.into_iter().filter_map(|(name, direct)| added(name, direct)) {
         print_goal(&what, &format!("{added:.2} ×"), "≤ 2 ×", added <= 2.0);
     }
-    // The least that anybody could add, for comparison.
+    // The smallest possible overhead, for comparison.
     if let Some((what, added)) = added(routes::STDIO_STDIO_COPIED, routes::DIRECT_STDIO) {
         println!("| {what} | {added:.2} × | – | |");
     }
@@ -147,7 +147,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Our ways, and what a client does without a bridge.
+/// Our routes, each with the direct route to compare it with.
 const BASELINES: [(RouteName, RouteName); 7] = [
     (routes::STDIO_STDIO, routes::DIRECT_STDIO),
     (routes::STDIO_STDIO_NEWEST, routes::DIRECT_STDIO),
@@ -158,7 +158,7 @@ const BASELINES: [(RouteName, RouteName); 7] = [
     (routes::SSE_STDIO, routes::DIRECT_HTTP),
 ];
 
-/// Our ways, and who else goes them.
+/// Our routes, each with the other bridges on the same route.
 const COMPARISONS: [(RouteName, RouteName); 4] = [
     (routes::STDIO_HTTP, routes::STDIO_HTTP_MCP_REMOTE),
     (routes::STDIO_HTTP, routes::STDIO_HTTP_SUPERGATEWAY),

@@ -1,4 +1,4 @@
-//! The ways from the client to the server: directly, over our bridge, over those of others.
+//! The routes from the client to the server: direct, through our bridge, through other bridges.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{ChildStdin, Command};
@@ -11,17 +11,17 @@ use super::programs::Programs;
 use super::stdio_client::StdioClient;
 use crate::BoxError;
 
-/// A way to the server.
+/// A route to the server.
 pub(super) struct Route {
     pub(super) name: RouteName,
     pub(super) client: Box<dyn BurstClient>,
-    /// What stands between the client and the server; the server itself where nothing does.
+    /// The process of the bridge; that of the server on a direct route.
     pub(super) process: Process,
-    /// A program may end with its standard input.
+    /// Kept open, since a program may exit when its standard input ends.
     _stdin: Option<ChildStdin>,
 }
 
-/// What is spoken on both sides of whom.
+/// The bridge and the transports on both of its sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RouteName {
     pub(super) route: &'static str,
@@ -34,7 +34,7 @@ impl std::fmt::Display for RouteName {
     }
 }
 
-/// Opens every way whose name holds one of the words. The server over HTTP is there for as long as what comes with them.
+/// Opens every route whose name contains one of the words. The HTTP server runs until the returned process is dropped.
 pub(super) fn open_all(built: &Programs, only: &[String]) -> Result<(Process, Vec<Route>), BoxError> {
     let (server, url, stdin) = Process::start_listening(bare_server(built, "http"))?;
     drop(stdin);
@@ -46,7 +46,7 @@ pub(super) fn open_all(built: &Programs, only: &[String]) -> Result<(Process, Ve
         }
     }
     match ways.is_empty() {
-        true => Err("there is no such way".into()),
+        true => Err("no route has a name with one of the words of `--only`".into()),
         false => Ok((server, ways)),
     }
 }
@@ -89,7 +89,7 @@ const ROUTES: &[(RouteName, OpenRoute)] = &[
     (STDIO_HTTP_MCP_REMOTE, |built, url, name| {
         let mut command = built.node_command("mcp-remote", "dist/proxy.js")?;
         command.args([url, "--transport", "http-only", "--silent"]);
-        // It keeps what it knows of servers there.
+        // It stores its data about servers there.
         command.env("MCP_REMOTE_CONFIG_DIR", built.folder.join("mcp-remote"));
         over_stdio(name, command)
     }),
@@ -103,7 +103,7 @@ const ROUTES: &[(RouteName, OpenRoute)] = &[
         Ok(Route { name, client: Box::new(StreamableHttpClient::open(&url)?), process, _stdin: Some(stdin) })
     }),
     (HTTP_STDIO_SUPERGATEWAY, |built, _, name| {
-        // Otherwise it starts a server for each request.
+        // Without this, it starts a server for each request.
         let (process, port, stdin) =
             supergateway(built, &["--outputTransport", "streamableHttp", "--stateful"])?;
         let client = StreamableHttpClient::open(&format!("http://127.0.0.1:{port}/mcp"))?;
@@ -126,7 +126,7 @@ const ROUTES: &[(RouteName, OpenRoute)] = &[
     }),
 ];
 
-/// A bridge that a client starts.
+/// A bridge that the client starts.
 fn over_stdio(name: RouteName, command: Command) -> Result<Route, BoxError> {
     let (process, stdin, stdout) = Process::start(command)?;
     Ok(Route { name, client: Box::new(StdioClient::open(stdin, stdout)?), process, _stdin: None })
@@ -162,9 +162,9 @@ fn bridge_to_library(built: &Programs, revision: &str) -> Command {
     command
 }
 
-/// Supergateway in front of the server over stdio, when it is there, and its port.
+/// Starts supergateway in front of the stdio server, waits for it, and returns it with its port.
 fn supergateway(built: &Programs, args: &[&str]) -> Result<(Process, u16, ChildStdin), BoxError> {
-    // It must be told a port, so one is found that nobody uses.
+    // It needs a fixed port, so find a free one.
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let mut command = built.node_command("supergateway", "dist/index.js")?;
     command.arg("--stdio").arg(format!("'{}' serve stdio 0", built.bench.display()));
@@ -205,8 +205,8 @@ pub(super) const SSE_STDIO: RouteName = RouteName { route: "HTTP+SSE to stdio", 
 pub(super) const SSE_STDIO_SUPERGATEWAY: RouteName =
     RouteName { route: "HTTP+SSE to stdio", bridge: "supergateway" };
 
-/// What the client speaks, and the others with it.
+/// The revision of the client and of the other bridges.
 const HANDSHAKE: &str = "2025-11-25";
-/// What a bridge of ours can translate it into.
+/// The revision that our bridge translates to.
 const NEWEST: &str = "2026-07-28";
 const START_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! How large the binary is, and what it costs to start it.
+//! Measures the size of the binary and the cost of starting it.
 
 use std::fs;
 use std::path::Path;
@@ -12,18 +12,18 @@ use super::programs::Programs;
 use crate::BoxError;
 
 pub(super) struct StartupReport {
-    /// Bytes of the binary.
+    /// Size of the binary in bytes.
     pub(super) size: u64,
     pub(super) noop: StartupSamples,
     pub(super) tsugite: StartupSamples,
 }
 
-/// Each start of one program, those of the other in between.
+/// The starts of one program, alternating with those of the other.
 #[derive(Default)]
 pub(super) struct StartupSamples {
-    /// From before it is started until it has ended.
+    /// Time from the spawn to the exit.
     pub(super) time: Vec<Duration>,
-    /// User and kernel.
+    /// CPU time, user and kernel.
     pub(super) cpu: Vec<Duration>,
 }
 
@@ -52,7 +52,7 @@ impl StartupSamples {
     }
 }
 
-/// What all children that have ended used.
+/// The CPU time of all children that have exited.
 fn children_cpu_time() -> Result<Duration, BoxError> {
     let used = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let time = |time: TimeVal| Duration::from_micros((time.tv_sec() * 1_000_000 + time.tv_usec()) as u64);

@@ -1,4 +1,4 @@
-//! The client over pipes: it reads all there is, and writes the next calls at once.
+//! The client over pipes: it reads all available output and writes the next calls in one go.
 
 use std::io::{Read, Write};
 use std::process::{ChildStdin, ChildStdout};
@@ -18,7 +18,7 @@ pub(super) struct StdioClient {
 }
 
 impl StdioClient {
-    /// Shakes hands.
+    /// Initializes a session.
     pub(super) fn open(stdin: ChildStdin, stdout: ChildStdout) -> Result<Self, BoxError> {
         let mut lines = Self { stdin, stdout, input: Vec::new(), chunk: vec![0; 64 << 10] };
         lines.stdin.write_all(format!("{INITIALIZE}\n").as_bytes())?;

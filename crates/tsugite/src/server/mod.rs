@@ -47,7 +47,7 @@ pub(crate) mod registry;
 mod registry_changes;
 mod resource;
 mod resources;
-mod response_writer;
+pub(crate) mod response_writer;
 mod route;
 mod schema;
 mod seal;

@@ -100,13 +100,13 @@ async fn diverging_handler_that_waits_on_a_timer_is_waited_for() {
             let run = runs.fetch_add(1, Ordering::Relaxed);
             async move {
                 if run == 0 {
-                    return cx.ask_with_key::<Name>("a", "a").await.map(|name| name.name);
+                    return cx.ask::<Name>("a").key("a").await.map(|name| name.name);
                 }
                 let a = async {
                     tokio::time::sleep(Duration::from_secs(5)).await;
-                    cx.ask_with_key::<Name>("a", "a").await
+                    cx.ask::<Name>("a").key("a").await
                 };
-                let (a, b) = tokio::join!(a, cx.ask_with_key::<Name>("b", "b"));
+                let (a, b) = tokio::join!(a, cx.ask::<Name>("b").key("b"));
                 Ok(format!("{} {}", a?.name, b?.name))
             }
         });
@@ -127,7 +127,7 @@ async fn task_that_holds_the_context_is_waited_for_until_it_drops_it() {
                 drop(tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_secs(5)).await;
                     if asks {
-                        drop(inner.ask_with_key::<Name>("a", "a").await);
+                        drop(inner.ask::<Name>("a").key("a").await);
                     }
                 }));
                 // The first round asks both questions.
@@ -136,7 +136,7 @@ async fn task_that_holds_the_context_is_waited_for_until_it_drops_it() {
                     Ok::<_, HandlerError>(1)
                 })
                 .await?;
-                Ok::<_, HandlerError>(cx.ask_with_key::<Name>("b", "b").await?.name)
+                Ok::<_, HandlerError>(cx.ask::<Name>("b").key("b").await?.name)
             }
         });
         let (again, took) = second_round(spawning, "spawning").await;

@@ -16,11 +16,11 @@ pub(super) async fn ask(
     asked: &AnswerContext,
 ) -> Result<RawJson, AskError> {
     let validate = answer_validator(&question.request);
-    let (call, round) = (context.state(), context.state().round());
-    let (key, answer) = request_input(call, &round, question.key, question.request).await?;
+    let round = context.state().round();
+    let (key, answer) = request_input(context.state(), &round, question.key, question.request).await?;
     match validate(&answer, asked) {
         Ok(()) => Ok(answer),
-        Err(text) => round.fail_invalid_answer(call, &key, &text).await,
+        Err(text) => round.fail_invalid_answer(context.state(), &key, &text).await,
     }
 }
 
