@@ -68,7 +68,7 @@ impl BridgeSession {
             }
         });
         let session = Arc::new(Self {
-            upstreams: upstreams,
+            upstreams,
             log_level: Mutex::new(Level::Info),
             resource_subscriptions: Mutex::default(),
             list_subscriptions: Mutex::default(),

@@ -134,9 +134,8 @@ pub(super) fn takes_log_level(upstream: &Upstream, single: bool) -> bool {
 
 /// Repeats to a server that was reached again what a client with a session has set there.
 pub(super) fn restore_session(upstream: &Upstream) {
-    match (&upstream.downstream, upstream.era()) {
-        (Downstream::Session(..), Some(Era::Handshake)) => handshake_to_handshake::restore_session(upstream),
-        _ => {}
+    if let (Downstream::Session(..), Some(Era::Handshake)) = (&upstream.downstream, upstream.era()) {
+        handshake_to_handshake::restore_session(upstream);
     }
 }
 
