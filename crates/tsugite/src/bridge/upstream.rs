@@ -26,7 +26,7 @@ use crate::client::{Client, ClientError, ConnectStep, ErrorKind};
 use crate::int_map::IntMap;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// A connection to a server behind the bridge.
 pub(super) struct Upstream {

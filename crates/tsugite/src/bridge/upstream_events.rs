@@ -18,7 +18,7 @@ use crate::client::upstream_observer::{BoxFuture, RequestResult, UpstreamObserve
 use crate::lock::lock;
 use crate::server::ask::send_raw_request;
 use crate::server::connection::ServerConnection;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// Hears a server for a connection.
 pub(super) struct UpstreamEvents(pub(super) Weak<Upstream>);

@@ -35,7 +35,7 @@ use super::pending_calls::{PendingCall, PendingCalls};
 use super::server_requests;
 use super::transport::{EncodedRequest, Transport};
 use crate::lock::lock;
-use crate::server::panic::CatchPanic;
+use crate::shared::panic::CatchPanic;
 
 /// A connection.
 pub(super) struct ClientConnection {

@@ -15,8 +15,8 @@ use super::http::{HttpSse, StreamableHttp};
 use super::pending_calls::{CallOutcome, PendingCall};
 use crate::server::connection::ServerConnection as ServerLink;
 use crate::server::{Principal, Server};
+use crate::shared::outbound_queue::OutboundQueue;
 use crate::transport::child::{Child, Command, SpawnedChild};
-use crate::transport::outbound_queue::OutboundQueue;
 
 /// A way to one server.
 pub(super) enum Transport {

@@ -15,9 +15,9 @@ use super::lookup::{ItemInfo, VisibilityRule};
 use super::principal::Principal;
 use super::seal::{KeyRing, LazyKeyRing, SealKey};
 use super::state::StateMap;
-use super::validate::{CompileFn, Validator};
 use super::{Server, ServerShared};
 use crate::bus::Bus;
+use crate::shared::validate::{CompileFn, Validator};
 use crate::transport::HttpSettings;
 
 /// Whether tool output is validated.

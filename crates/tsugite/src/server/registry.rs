@@ -13,7 +13,7 @@ use super::prompt::Prompt;
 use super::resource::{Resource, ResourceLocation};
 use super::schema;
 use super::tool::Tool;
-use super::validate::{self, ArgumentValidator, CompileFn, Validator};
+use crate::shared::validate::{self, ArgumentValidator, CompileFn, Validator};
 
 /// The items a server offers. Readers take a snapshot, so no lock is held while user code runs.
 #[derive(Clone, Default)]

@@ -9,7 +9,7 @@ use tsugite_core::revision::{
 };
 
 use crate::lock::lock;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// Where an answer goes.
 #[derive(Clone)]

@@ -7,11 +7,6 @@ pub mod http;
 pub mod memory;
 #[cfg(not(feature = "http"))]
 mod no_http_settings;
-#[cfg_attr(
-    not(all(feature = "http", feature = "client")),
-    allow(dead_code, reason = "some of it is there for HTTP, and for bridges")
-)]
-pub(crate) mod outbound_queue;
 mod signal;
 mod stderr_log;
 mod stdio;

@@ -29,7 +29,7 @@ use crate::server::connection::{Caller, ConnectionScope, ServerConnection};
 use crate::server::dispatch::{IncomingRequest, ReceivedRequest, Tracking};
 use crate::server::pending::PendingRequest;
 use crate::server::{DeclaredCapabilities, HeaderSource, Headers, Principal, ResponseWriter};
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 

@@ -13,8 +13,8 @@ use super::event_stream::{AppendFuture, EventStream, encode_events, poll_append}
 use super::http_state::HttpState;
 use super::sessions::SessionGuard;
 use crate::server::handler_limits::StreamPermit;
+use crate::shared::outbound_queue::OutboundQueue;
 use crate::store::{self, StoreFuture};
-use crate::transport::outbound_queue::OutboundQueue;
 
 /// A stream of events.
 pub(super) trait SseBody: Send {

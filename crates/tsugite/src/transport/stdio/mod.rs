@@ -18,7 +18,7 @@ use crate::lock::lock;
 use crate::server::Server;
 use crate::server::connection::ServerConnection;
 use crate::server::pending::PendingRequest;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 use pipes::{StdinPipe, StdoutPipe};
 
