@@ -29,6 +29,8 @@ pub mod bus;
 pub mod client;
 pub mod error;
 #[cfg(feature = "client")]
+mod in_process;
+#[cfg(feature = "client")]
 mod int_map;
 #[cfg(feature = "macros")]
 mod macros;

@@ -25,6 +25,8 @@ mod handler_error;
 pub(crate) mod handler_limits;
 mod handler_method;
 mod in_flight;
+#[cfg(feature = "client")]
+mod in_process;
 mod json_path;
 pub mod layer;
 mod lazy_context;

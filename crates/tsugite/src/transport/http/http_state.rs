@@ -14,6 +14,7 @@ use tsugite_core::jsonrpc::{Incoming, Message, RawJson, parse};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::session::http::HttpPolicy;
 
+use super::HttpSettings;
 use super::event_stream::EventStream;
 use super::http_settings::Http;
 use super::http_sse_endpoints::HttpSseSessions;
@@ -54,7 +55,7 @@ pub(crate) struct HttpState {
 impl HttpState {
     pub(super) fn new(server: &Server) -> Arc<Self> {
         let config = server.shared.config();
-        let http = config.http.http.clone();
+        let HttpSettings { http, store } = config.http.get();
         let room = HandlerLimits::new(http.max_concurrent_handlers, http.max_streams);
         let mut policy = HttpPolicy::new(config.revisions);
         policy.sessions = http.sessions;
@@ -62,7 +63,6 @@ impl HttpState {
         policy.http_sse = http.http_sse_paths.is_some();
         let lone =
             ServerConnection::with_scope(ConnectionScope::Stateless, server, config.clone(), None, &room);
-        let store = config.http.store.clone();
         let old_config =
             Arc::new(Config { revisions: config.revisions.handshake(), ..Config::clone(&config) });
         let hub = Arc::new(Self {

@@ -47,9 +47,9 @@ use std::sync::Arc;
 use crate::Server;
 use crate::store::{MemoryStore, Store};
 
-/// What a server keeps of what was set about HTTP.
+/// What a server keeps for this transport.
 #[derive(Clone)]
-pub(crate) struct HttpSettings {
+struct HttpSettings {
     http: Arc<Http>,
     store: Arc<dyn Store>,
 }
@@ -64,12 +64,16 @@ impl Server {
     /// Sets how it is served over HTTP.
     #[must_use]
     pub fn http(self, http: Http) -> Self {
-        self.configure(|config| config.http.http = Arc::new(http))
+        self.configure(|config| {
+            config.http.update(|settings: &mut HttpSettings| settings.http = Arc::new(http))
+        })
     }
 
     /// Where sessions and the events of streams are kept; in memory unless told.
     #[must_use]
     pub fn store(self, store: impl Store) -> Self {
-        self.configure(|config| config.http.store = Arc::new(store))
+        self.configure(|config| {
+            config.http.update(|settings: &mut HttpSettings| settings.store = Arc::new(store))
+        })
     }
 }
