@@ -9,6 +9,7 @@
 )]
 
 mod csv;
+mod imports;
 mod layers;
 mod requirements;
 mod source;
