@@ -4,6 +4,7 @@
 pub mod child;
 #[cfg(feature = "http")]
 pub mod http;
+mod line_stream;
 pub mod memory;
 mod signal;
 mod stderr_log;
