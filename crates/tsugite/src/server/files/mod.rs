@@ -1,44 +1,37 @@
-//! Files and folders as resources: which may be read, which are listed, and what they hold.
+//! Files and folders as resources: which may be read, which are listed, and their contents.
 //!
-//! What a peer names is confined to the folder by where it really is, not by how it is spelled. Everything here blocks:
-//! callers run it where blocking is allowed. No error shows where the folder is.
+//! A path that a peer names is confined to the folder by where it really leads, not by how it is spelled. Everything
+//! here blocks: callers run it where blocking is allowed. No error shows where the folder is.
+//!
+//! - `content`: reading a file, and its type.
+//! - `walk`: listing a folder.
+//! - `unix`: opening files without following links.
 
-use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::fd::OwnedFd;
-use std::path::{Component, Path, PathBuf};
+mod content;
+mod error;
+#[cfg(unix)]
+mod unix;
+mod walk;
 
-use rustix::fs::{Mode, OFlags, open, openat};
-use rustix::io::{Errno, retry_on_intr};
+use std::io;
+use std::path::{Path, PathBuf};
 
-/// What a file holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FileBody {
-    pub(crate) content: FileContent,
-    pub(crate) mime: &'static str,
-    /// In bytes.
-    pub(crate) size: u64,
-}
+#[cfg(unix)]
+use unix::{open_beneath, open_file};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum FileContent {
-    Text(String),
-    Blob(Vec<u8>),
-}
+pub(crate) use content::{FileBody, FileContent, mime_type};
+pub(crate) use error::FileError;
+pub(crate) use walk::DirectoryListing;
 
-/// Reads one file that the server chose, of at most `most` bytes.
-pub(crate) fn read_file(path: &Path, most: u64) -> Result<FileBody, FileError> {
-    let file = retry_on_intr(|| open(path, FILE_FLAGS, Mode::empty()))?;
-    read_fd(file, path, most)
+/// Reads one file that the server chose, of at most `max_bytes`.
+pub(crate) fn read_file(path: &Path, max_bytes: u64) -> Result<FileBody, FileError> {
+    content::read(open_file(path)?, path, max_bytes)
 }
 
 /// A folder whose files may be read.
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {
-    /// Canonical.
+    /// The canonical path.
     root: PathBuf,
 }
 
@@ -52,112 +45,27 @@ impl Directory {
         Ok(Self { root })
     }
 
-    /// Reads the file that a peer named, not percent-encoded any more. What is hidden or outside is not found.
-    pub(crate) fn read(&self, relative: &str, most: u64) -> Result<FileBody, FileError> {
+    /// Reads the file that a peer named; `relative` is percent-decoded. Hidden files and files outside the folder are
+    /// not found.
+    pub(crate) fn read(&self, relative: &str, max_bytes: u64) -> Result<FileBody, FileError> {
         if !is_safe_path(relative) {
             return Err(FileError::NotFound);
         }
         let real = self.root.join(relative).canonicalize()?;
         let inside = real.strip_prefix(&self.root).map_err(|_| FileError::NotFound)?;
-        read_fd(open_beneath(&self.root, inside)?, Path::new(relative), most)
+        content::read(open_beneath(&self.root, inside)?, Path::new(relative), max_bytes)
     }
 
-    /// The files that can be read, in the order of their bytes, at most `most` of them.
+    /// Lists the files that can be read, in the order of their bytes, at most `max_files` of them.
     ///
     /// Fails if the folder itself cannot be read. Folders in it that cannot be read are left out, and so are those
     /// more than 32 deep.
-    pub(crate) fn list(&self, most: usize) -> io::Result<DirectoryListing> {
-        let mut walk = DirectoryWalker {
-            root: &self.root,
-            max_files: most,
-            visited_links: HashSet::new(),
-            listing: DirectoryListing::default(),
-        };
-        walk.walk(&self.root, "", 1)?;
-        Ok(walk.listing)
+    pub(crate) fn list(&self, max_files: usize) -> io::Result<DirectoryListing> {
+        walk::list(&self.root, max_files)
     }
 }
 
-/// What is in a folder.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct DirectoryListing {
-    pub(crate) files: Vec<FileEntry>,
-    /// Whether there are more files than were asked for.
-    pub(crate) truncated: bool,
-}
-
-/// A file in a folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FileEntry {
-    /// From the folder, with `/` between its segments.
-    pub(crate) path: String,
-    /// In bytes.
-    pub(crate) size: u64,
-}
-
-/// Why a file was not read.
-#[derive(Debug)]
-pub(crate) enum FileError {
-    NotFound,
-    NotAFile,
-    /// `size` is what is known of it: the file may be larger.
-    TooLarge {
-        size: u64,
-        max: u64,
-    },
-    Io(io::Error),
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FileError::NotFound => f.write_str("there is no such file"),
-            FileError::NotAFile => f.write_str("it is not a regular file"),
-            FileError::TooLarge { size, max: most } => {
-                write!(f, "the file is too large: {size} bytes, and {most} are allowed")
-            }
-            FileError::Io(error) => write!(f, "the file cannot be read: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for FileError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            FileError::Io(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<Errno> for FileError {
-    fn from(errno: Errno) -> Self {
-        match errno {
-            Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG | Errno::INVAL => {
-                FileError::NotFound
-            }
-            // Sockets, and devices that nothing drives.
-            Errno::NXIO | Errno::NODEV | Errno::OPNOTSUPP => FileError::NotAFile,
-            errno => FileError::Io(errno.into()),
-        }
-    }
-}
-
-impl From<io::Error> for FileError {
-    fn from(error: io::Error) -> Self {
-        match Errno::from_io_error(&error) {
-            Some(errno) => errno.into(),
-            None => FileError::Io(error),
-        }
-    }
-}
-
-/// The type that the name of a file tells, if it tells one.
-pub(crate) fn mime_type(path: &Path) -> Option<&'static str> {
-    file_type(path).map(|(mime, _)| mime)
-}
-
-/// A relative path as it stands in a URI: all but letters, digits, `-._~` and the `/` between segments is encoded.
+/// Encodes a relative path for a URI: everything but letters, digits, `-._~` and the `/` between segments is percent-encoded.
 pub(crate) fn encode_path(relative: &str) -> String {
     let mut out = String::with_capacity(relative.len());
     for byte in relative.bytes() {
@@ -171,8 +79,8 @@ pub(crate) fn encode_path(relative: &str) -> String {
     out
 }
 
-/// A way down, and nothing that any system could take for more: no `.` and `..`, no separator of another system, no
-/// drive. Hidden names are not offered, so they cannot be guessed either.
+/// Whether a path only leads down, on every system: no `.` and `..`, no separator of another system, no drive, and no
+/// hidden name, since hidden files are not listed.
 fn is_safe_path(relative: &str) -> bool {
     let mut start = relative.chars();
     let drive = start.next().is_some_and(|letter| letter.is_ascii_alphabetic()) && start.next() == Some(':');
@@ -182,565 +90,5 @@ fn is_safe_path(relative: &str) -> bool {
         && !relative.contains(|letter: char| letter == '\\' || letter.is_control())
 }
 
-/// Opens a canonical path step by step and follows no link, so that one which is put there meanwhile leads nowhere.
-fn open_beneath(root: &Path, inside: &Path) -> Result<OwnedFd, FileError> {
-    let mut place = retry_on_intr(|| open(root, DIRECTORY_FLAGS, Mode::empty()))?;
-    let mut steps = inside.components().peekable();
-    while let Some(step) = steps.next() {
-        let Component::Normal(name) = step else { return Err(FileError::NotFound) };
-        let flags = if steps.peek().is_some() { DIRECTORY_FLAGS } else { FILE_FLAGS };
-        place = retry_on_intr(|| openat(&place, name, flags | OFlags::NOFOLLOW, Mode::empty()))?;
-    }
-    Ok(place)
-}
-
-fn read_fd(file: OwnedFd, name: &Path, most: u64) -> Result<FileBody, FileError> {
-    let file = File::from(file);
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(FileError::NotAFile);
-    }
-    let size = metadata.len();
-    if size > most {
-        return Err(FileError::TooLarge { size, max: most });
-    }
-    let mut bytes = Vec::new();
-    let room = bytes.try_reserve_exact(usize::try_from(size).unwrap_or(usize::MAX));
-    room.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    // It may have grown, or have no size at all, as in /proc.
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    let size = bytes.len() as u64;
-    if size > most {
-        return Err(FileError::TooLarge { size, max: most });
-    }
-    Ok(file_body(bytes, name))
-}
-
-fn file_body(bytes: Vec<u8>, name: &Path) -> FileBody {
-    let kind = file_type(name);
-    let size = bytes.len() as u64;
-    let binary = matches!(kind, Some((_, ContentKind::Binary))) || bytes.contains(&0);
-    let content = match String::from_utf8(bytes) {
-        Ok(text) if !binary => FileContent::Text(text),
-        Ok(text) => FileContent::Blob(text.into_bytes()),
-        Err(error) => FileContent::Blob(error.into_bytes()),
-    };
-    let mime = match (kind, &content) {
-        (Some((mime, _)), _) => mime,
-        (None, FileContent::Text(_)) => "text/plain",
-        (None, FileContent::Blob(_)) => "application/octet-stream",
-    };
-    FileBody { content, mime, size }
-}
-
-/// A walk through a folder in the order of the bytes of the paths, so that it can stop early.
-struct DirectoryWalker<'a> {
-    root: &'a Path,
-    max_files: usize,
-    /// Folders that were entered through a link.
-    visited_links: HashSet<PathBuf>,
-    listing: DirectoryListing,
-}
-
-/// What a walk meets.
-enum WalkEntry {
-    File {
-        size: u64,
-    },
-    Directory,
-    /// A link to a folder that has no name of its own to be listed under.
-    Symlink {
-        target: PathBuf,
-    },
-}
-
-impl DirectoryWalker<'_> {
-    fn walk(&mut self, folder: &Path, prefix: &str, depth: usize) -> io::Result<()> {
-        let mut met = Vec::new();
-        for entry in fs::read_dir(folder)? {
-            let Ok(entry) = entry else { continue };
-            let name = entry.file_name();
-            let Some(path) = name.to_str().map(|name| format!("{prefix}{name}")) else { continue };
-            if !is_safe_path(&path) {
-                continue;
-            }
-            match self.classify(&entry) {
-                Some(file @ WalkEntry::File { .. }) => met.push((path, file)),
-                // The slash stands in the paths below it, so it counts when they are put in order.
-                Some(folder) => met.push((format!("{path}/"), folder)),
-                None => {}
-            }
-        }
-        met.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        for (path, met) in met {
-            if self.listing.truncated {
-                break;
-            }
-            let enter = match met {
-                WalkEntry::File { size } => {
-                    if self.listing.files.len() >= self.max_files {
-                        self.listing.truncated = true;
-                    } else {
-                        self.listing.files.push(FileEntry { path, size });
-                    }
-                    continue;
-                }
-                WalkEntry::Directory => true,
-                // Once: so no loop of links is walked, and no fan of them.
-                WalkEntry::Symlink { target: to } => self.visited_links.insert(to),
-            };
-            if enter && depth < MAX_DEPTH {
-                // One that cannot be read is left out.
-                let _ = self.walk(&self.root.join(&path), &path, depth + 1);
-            }
-        }
-        Ok(())
-    }
-
-    fn classify(&self, entry: &fs::DirEntry) -> Option<WalkEntry> {
-        let kind = entry.file_type().ok()?;
-        if kind.is_dir() {
-            return Some(WalkEntry::Directory);
-        }
-        if !kind.is_symlink() {
-            return kind.is_file().then_some(WalkEntry::File { size: entry.metadata().ok()?.len() });
-        }
-        let real = entry.path().canonicalize().ok()?;
-        let inside = real.strip_prefix(self.root).ok()?;
-        let metadata = real.metadata().ok()?;
-        if metadata.is_file() {
-            return Some(WalkEntry::File { size: metadata.len() });
-        }
-        // Other folders are listed under their own names.
-        let hidden = inside.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
-        (metadata.is_dir() && hidden).then_some(WalkEntry::Symlink { target: real })
-    }
-}
-
-#[derive(Clone, Copy)]
-enum ContentKind {
-    Text,
-    Binary,
-}
-
-fn file_type(path: &Path) -> Option<(&'static str, ContentKind)> {
-    let extension = path.extension().and_then(OsStr::to_str)?.to_ascii_lowercase();
-    Some(match extension.as_str() {
-        "txt" => ("text/plain", ContentKind::Text),
-        "md" => ("text/markdown", ContentKind::Text),
-        "html" => ("text/html", ContentKind::Text),
-        "css" => ("text/css", ContentKind::Text),
-        "js" | "mjs" => ("text/javascript", ContentKind::Text),
-        "json" => ("application/json", ContentKind::Text),
-        "xml" => ("application/xml", ContentKind::Text),
-        "csv" => ("text/csv", ContentKind::Text),
-        "toml" => ("application/toml", ContentKind::Text),
-        "yaml" | "yml" => ("application/yaml", ContentKind::Text),
-        "rs" => ("text/x-rust", ContentKind::Text),
-        "py" => ("text/x-python", ContentKind::Text),
-        "ts" => ("text/x-typescript", ContentKind::Text),
-        "go" => ("text/x-go", ContentKind::Text),
-        "java" => ("text/x-java", ContentKind::Text),
-        "c" | "h" => ("text/x-c", ContentKind::Text),
-        "cpp" => ("text/x-c++", ContentKind::Text),
-        "sh" => ("text/x-shellscript", ContentKind::Text),
-        "svg" => ("image/svg+xml", ContentKind::Text),
-        "png" => ("image/png", ContentKind::Binary),
-        "jpg" | "jpeg" => ("image/jpeg", ContentKind::Binary),
-        "gif" => ("image/gif", ContentKind::Binary),
-        "webp" => ("image/webp", ContentKind::Binary),
-        "avif" => ("image/avif", ContentKind::Binary),
-        "ico" => ("image/vnd.microsoft.icon", ContentKind::Binary),
-        "pdf" => ("application/pdf", ContentKind::Binary),
-        "zip" => ("application/zip", ContentKind::Binary),
-        "gz" => ("application/gzip", ContentKind::Binary),
-        "tar" => ("application/x-tar", ContentKind::Binary),
-        "wasm" => ("application/wasm", ContentKind::Binary),
-        "mp3" => ("audio/mpeg", ContentKind::Binary),
-        "wav" => ("audio/wav", ContentKind::Binary),
-        "ogg" => ("audio/ogg", ContentKind::Binary),
-        "mp4" => ("video/mp4", ContentKind::Binary),
-        "webm" => ("video/webm", ContentKind::Binary),
-        "woff" => ("font/woff", ContentKind::Binary),
-        "woff2" => ("font/woff2", ContentKind::Binary),
-        "ttf" => ("font/ttf", ContentKind::Binary),
-        _ => return None,
-    })
-}
-
-/// A FIFO without a writer must not hold us up, and a terminal must not become ours.
-const FILE_FLAGS: OFlags =
-    OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
-const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
-const MAX_DEPTH: usize = 32;
-
 #[cfg(test)]
-mod tests {
-    use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::symlink;
-    use std::os::unix::net::UnixListener;
-    use std::process::Command;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::mpsc;
-    use std::thread;
-    use std::time::Duration;
-
-    use super::*;
-
-    /// `docs`, which is served, and `secret.txt` beside it. Removed when dropped.
-    struct Tree(PathBuf);
-
-    impl Tree {
-        fn new() -> Self {
-            static COUNT: AtomicU64 = AtomicU64::new(0);
-            let name =
-                format!("tsugite-files-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-            let tree = Self(std::env::temp_dir().join(name));
-            fs::create_dir_all(tree.path("")).unwrap();
-            fs::write(tree.0.join("secret.txt"), "secret").unwrap();
-            tree
-        }
-
-        fn path(&self, relative: &str) -> PathBuf {
-            self.0.join("docs").join(relative)
-        }
-
-        fn with(self, relative: &str, bytes: impl AsRef<[u8]>) -> Self {
-            fs::create_dir_all(self.path(relative).parent().unwrap()).unwrap();
-            fs::write(self.path(relative), bytes).unwrap();
-            self
-        }
-
-        fn link(self, relative: &str, to: impl AsRef<Path>) -> Self {
-            fs::create_dir_all(self.path(relative).parent().unwrap()).unwrap();
-            symlink(to, self.path(relative)).unwrap();
-            self
-        }
-
-        fn fifo(self, relative: &str) -> Self {
-            assert!(Command::new("mkfifo").arg(self.path(relative)).status().unwrap().success());
-            self
-        }
-
-        fn directory(&self) -> Directory {
-            Directory::new(&self.path("")).unwrap()
-        }
-
-        fn read(&self, relative: &str) -> Result<FileBody, FileError> {
-            let (folder, relative) = (self.directory(), relative.to_owned());
-            run_with_timeout(move || folder.read(&relative, MAX_BYTES))
-        }
-
-        fn text(&self, relative: &str) -> String {
-            match self.read(relative).unwrap().content {
-                FileContent::Text(text) => text,
-                FileContent::Blob(bytes) => panic!("{bytes:?}"),
-            }
-        }
-
-        fn list(&self) -> Vec<String> {
-            let folder = self.directory();
-            let listing = run_with_timeout(move || folder.list(1000)).unwrap();
-            assert!(!listing.truncated);
-            listing.files.into_iter().map(|file| file.path).collect()
-        }
-    }
-
-    impl Drop for Tree {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
-    const MAX_BYTES: u64 = 100;
-
-    /// What blocks fails instead of keeping the tests from ending.
-    fn run_with_timeout<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-        let (done, result) = mpsc::channel();
-        thread::spawn(move || done.send(work()));
-        result.recv_timeout(Duration::from_secs(20)).expect("it blocks")
-    }
-
-    #[track_caller]
-    fn assert_not_found(tree: &Tree, relative: &str) {
-        let read = tree.read(relative);
-        assert!(matches!(read, Err(FileError::NotFound)), "{relative:?}: {read:?}");
-    }
-
-    #[test]
-    fn files_in_the_folder_are_read() {
-        let tree = Tree::new().with("a.txt", "one").with("sub/deep/b c.md", "# two").with("継手", "three");
-        assert_eq!(tree.text("a.txt"), "one");
-        assert_eq!(tree.text("sub/deep/b c.md"), "# two");
-        assert_eq!(tree.text("継手"), "three");
-        let body = tree.read("sub/deep/b c.md").unwrap();
-        assert_eq!((body.mime, body.size), ("text/markdown", 5));
-        assert_not_found(&tree, "b.txt");
-        assert_not_found(&tree, "a.txt/b");
-        assert_not_found(&tree, &"a".repeat(300));
-        assert_not_found(&tree, &"a/".repeat(500_000));
-    }
-
-    #[test]
-    fn no_spelling_leads_out_of_the_folder() {
-        // F-09, F-10
-        let tree = Tree::new().with("a.txt", "one").with("sub/b.txt", "two");
-        let secret = tree.0.join("secret.txt");
-        let bad = [
-            "",
-            "/",
-            "..",
-            ".",
-            "../secret.txt",
-            "sub/../../secret.txt",
-            "sub/../a.txt",
-            "./a.txt",
-            "sub/./b.txt",
-            "sub//b.txt",
-            "/a.txt",
-            "a.txt/",
-            "sub/",
-            "//secret.txt",
-            "//server/share/a.txt",
-            "\\\\server\\share",
-            "..\\secret.txt",
-            "sub\\b.txt",
-            "sub\\..\\..\\secret.txt",
-            "C:a.txt",
-            "c:/a.txt",
-            "C:\\a.txt",
-            "\\\\?\\C:\\a.txt",
-            "a.txt\0",
-            "a.txt\0.png",
-            "\0",
-            "a.txt\n",
-            "a\u{1b}.txt",
-            "a\u{7f}.txt",
-            "a\u{85}.txt",
-            "%2e%2e/secret.txt",
-            "..%2fsecret.txt",
-            "%2e%2e%2fsecret.txt",
-            "..;/secret.txt",
-            "...",
-            "\u{ff0e}\u{ff0e}/secret.txt",
-            "file:///etc/passwd",
-            "~/secret.txt",
-            secret.to_str().unwrap(),
-        ];
-        for relative in bad {
-            assert_not_found(&tree, relative);
-        }
-        // Refused for their spelling, though something is there.
-        let odd =
-            Tree::new().with("a\\b", "one").with("c:d", "two").with("e\nf", "three").with("g:h/C:i", "four");
-        for relative in ["a\\b", "c:d", "e\nf", "g:h/C:i"] {
-            assert_not_found(&odd, relative);
-        }
-        assert!(odd.list().is_empty(), "{:?}", odd.list());
-    }
-
-    #[test]
-    fn hidden_files_cannot_be_guessed() {
-        let tree = Tree::new().with(".env", "key").with(".git/config", "url").with("sub/.b/c", "three");
-        for relative in [".env", ".git/config", "sub/.b/c"] {
-            assert_not_found(&tree, relative);
-        }
-        assert!(tree.list().is_empty());
-    }
-
-    #[test]
-    fn a_link_counts_as_what_it_leads_to() {
-        let tree = Tree::new().with("sub/a.txt", "one").link("inside", "sub/a.txt").link("folder", "sub");
-        let tree =
-            tree.link("out", "../secret.txt").link("up", "..").link("nowhere", "gone").link("me", "me");
-        let (secret, beside) = (tree.0.join("secret.txt"), tree.0.join("docs-beside"));
-        fs::create_dir(&beside).unwrap();
-        fs::write(beside.join("a.txt"), "secret").unwrap();
-        let absolute = tree.path("sub/a.txt");
-        let tree =
-            tree.link("absolute", absolute).link("far", secret).link("chain", "out").link("beside", beside);
-        for relative in ["inside", "folder/a.txt", "absolute"] {
-            assert_eq!(tree.text(relative), "one", "{relative}");
-        }
-        let leaving =
-            ["out", "up/secret.txt", "up/docs/sub/a.txt/x", "far", "chain", "beside/a.txt", "nowhere", "me"];
-        for relative in leaving {
-            assert_not_found(&tree, relative);
-        }
-        assert!(matches!(tree.read("folder"), Err(FileError::NotAFile)));
-        assert_eq!(tree.list(), ["absolute", "inside", "sub/a.txt"]);
-    }
-
-    #[test]
-    fn a_link_put_there_meanwhile_leads_nowhere() {
-        let tree = Tree::new().with("sub/a.txt", "one").link("folder", "sub").link("file", "sub/a.txt");
-        let open = |inside: &str| open_beneath(&tree.directory().root, Path::new(inside));
-        assert!(open("sub/a.txt").is_ok());
-        for inside in ["folder/a.txt", "file", "../secret.txt", "/etc/passwd"] {
-            assert!(matches!(open(inside), Err(FileError::NotFound)), "{inside}");
-        }
-    }
-
-    #[test]
-    fn only_regular_files_are_read_and_nothing_blocks() {
-        let tree = Tree::new().with("sub/a.txt", "one").fifo("fifo").link("link", "fifo");
-        let _socket = UnixListener::bind(tree.path("socket")).unwrap();
-        for relative in ["sub", "fifo", "link", "socket"] {
-            let read = tree.read(relative);
-            assert!(matches!(read, Err(FileError::NotAFile)), "{relative}: {read:?}");
-        }
-        assert_eq!(tree.list(), ["sub/a.txt"]);
-        for path in
-            [tree.path("fifo"), tree.path("socket"), tree.path("sub"), "/dev/zero".into(), "/dev/tty".into()]
-        {
-            let read = run_with_timeout({
-                let path = path.clone();
-                move || read_file(&path, MAX_BYTES)
-            });
-            assert!(matches!(read, Err(FileError::NotAFile)), "{path:?}: {read:?}");
-        }
-    }
-
-    #[test]
-    fn a_file_that_is_too_large_is_not_read() {
-        let tree = Tree::new()
-            .with("just.txt", [b'a'; MAX_BYTES as usize])
-            .with("over.txt", [b'a'; MAX_BYTES as usize + 1]);
-        assert_eq!(tree.read("just.txt").unwrap().size, MAX_BYTES);
-        assert!(matches!(tree.read("over.txt"), Err(FileError::TooLarge { size: 101, max: 100 })));
-        assert!(matches!(read_file(&tree.path("over.txt"), MAX_BYTES), Err(FileError::TooLarge { .. })));
-        assert_eq!(read_file(&tree.path("over.txt"), u64::MAX).unwrap().size, 101);
-        assert!(matches!(tree.directory().read("just.txt", 0), Err(FileError::TooLarge { .. })));
-        File::create(tree.path("sparse")).unwrap().set_len(1 << 40).unwrap();
-        assert!(matches!(tree.read("sparse"), Err(FileError::TooLarge { size: 0x100_0000_0000, .. })));
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_file_that_hides_its_size_is_not_read_further_than_allowed() {
-        let status = Path::new("/proc/self/status");
-        assert_eq!(status.metadata().unwrap().len(), 0);
-        assert!(matches!(read_file(status, 100), Err(FileError::TooLarge { size: 101, max: 100 })));
-        assert!(read_file(status, 1 << 20).unwrap().size > 100);
-    }
-
-    #[test]
-    fn text_is_told_from_bytes() {
-        let cases: [(&str, &[u8], bool, &str); 10] = [
-            ("a.txt", b"one", true, "text/plain"),
-            ("a.txt", b"\xff\xfe", false, "text/plain"),
-            ("a", "継手".as_bytes(), true, "text/plain"),
-            ("a", b"", true, "text/plain"),
-            ("a", b"one\0two", false, "application/octet-stream"),
-            ("a.unknown", b"\xff", false, "application/octet-stream"),
-            ("a.RS", b"fn main() {}", true, "text/x-rust"),
-            ("a.png", b"not really", false, "image/png"),
-            ("a.svg", b"<svg/>", true, "image/svg+xml"),
-            ("a.tar.gz", b"", false, "application/gzip"),
-        ];
-        for (name, bytes, text, mime) in cases {
-            let body = file_body(bytes.to_vec(), Path::new(name));
-            let expected = match text {
-                true => FileContent::Text(String::from_utf8(bytes.to_vec()).unwrap()),
-                false => FileContent::Blob(bytes.to_vec()),
-            };
-            assert_eq!(body, FileBody { content: expected, mime, size: bytes.len() as u64 }, "{name}");
-        }
-        assert_eq!(mime_type(Path::new("a.b/page.html")), Some("text/html"));
-        assert_eq!(mime_type(Path::new("md")), None);
-        assert_eq!(mime_type(Path::new(".md")), None);
-    }
-
-    #[test]
-    fn the_list_is_in_the_order_of_bytes_and_ends_where_it_is_told() {
-        let names = ["B", "a", "a-b", "a.txt", "a/b", "a0", "b/c/d.md", "é"];
-        let tree =
-            names.iter().filter(|name| **name != "a").fold(Tree::new(), |tree, name| tree.with(name, name));
-        let tree = tree.with("a/.hidden", "").with(".hidden/a", "");
-        fs::create_dir(tree.path("empty")).unwrap();
-        let all = ["B", "a-b", "a.txt", "a/b", "a0", "b/c/d.md", "é"];
-        let listing = |most| tree.directory().list(most).unwrap();
-        let files: Vec<_> =
-            all.iter().map(|path| FileEntry { path: (*path).to_owned(), size: path.len() as u64 }).collect();
-        assert_eq!(listing(7), DirectoryListing { files: files.clone(), truncated: false });
-        for most in 0..7 {
-            assert_eq!(
-                listing(most),
-                DirectoryListing { files: files[..most].to_vec(), truncated: true },
-                "{most}"
-            );
-        }
-        for file in &files {
-            assert_eq!(tree.text(&file.path), file.path);
-        }
-    }
-
-    #[test]
-    fn links_that_go_round_or_fan_out_are_survived() {
-        let tree =
-            Tree::new().with("a/file", "one").link("a/up", "..").link("a/here", ".").link("loop", "loop");
-        assert_eq!(tree.list(), ["a/file"]);
-        let fan = (0..30).fold(Tree::new().with(".30/file", "one"), |tree, step| {
-            let next = format!("../.{}", step + 1);
-            tree.link(&format!(".{step}/x"), &next).link(&format!(".{step}/y"), &next)
-        });
-        let fan = fan.link("way", ".0").link("way2", ".0");
-        assert_eq!(fan.list(), [format!("way/{}file", "x/".repeat(30))]);
-    }
-
-    #[test]
-    fn a_hidden_folder_is_listed_under_the_link_to_it() {
-        // As Kubernetes mounts a ConfigMap.
-        let tree =
-            Tree::new().with("..2026/key", "one").with("..2026/sub/key", "two").link("..data", "..2026");
-        let tree = tree.link("key", "..data/key").link("sub", "..data/sub");
-        assert_eq!(tree.list(), ["key", "sub/key"]);
-        assert_eq!(tree.text("key"), "one");
-        assert_eq!(tree.text("sub/key"), "two");
-    }
-
-    #[test]
-    fn the_list_is_not_deeper_than_32() {
-        let (just, over) = ("d/".repeat(31), "e/".repeat(32));
-        let tree = Tree::new().with(&format!("{just}file"), "one").with(&format!("{over}file"), "two");
-        assert_eq!(tree.list(), [format!("{just}file")]);
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn names_that_are_not_utf_8_are_left_out() {
-        let tree = Tree::new().with("a", "one");
-        fs::write(tree.path("").join(OsStr::from_bytes(b"\xff")), "two").unwrap();
-        assert_eq!(tree.list(), ["a"]);
-    }
-
-    #[test]
-    fn a_folder_must_be_one() {
-        let tree = Tree::new().with("a", "one");
-        assert_eq!(Directory::new(&tree.path("a")).unwrap_err().kind(), io::ErrorKind::NotADirectory);
-        assert_eq!(Directory::new(&tree.path("b")).unwrap_err().kind(), io::ErrorKind::NotFound);
-        let folder = tree.directory();
-        fs::remove_dir_all(tree.path("")).unwrap();
-        assert!(folder.list(1).is_err());
-        assert!(matches!(folder.read("a", MAX_BYTES), Err(FileError::NotFound)));
-    }
-
-    #[test]
-    fn errors_do_not_show_where_the_folder_is() {
-        let tree = Tree::new().with("a", [0; 101]).fifo("fifo");
-        for relative in ["a", "b", "fifo", "../secret.txt", "a/b"] {
-            let error = tree.read(relative).unwrap_err();
-            let shown = format!("{error} {error:?}");
-            assert!(!shown.contains("docs") && !shown.contains("tsugite-files"), "{shown}");
-        }
-        let denied = FileError::from(Errno::ACCESS);
-        assert!(matches!(&denied, FileError::Io(_)));
-        assert!(denied.to_string().starts_with("the file cannot be read: "), "{denied}");
-    }
-
-    #[test]
-    fn paths_are_encoded_for_uris() {
-        assert_eq!(encode_path("a/b-c_d.e~f"), "a/b-c_d.e~f");
-        assert_eq!(encode_path("a b?#%&+:@継"), "a%20b%3F%23%25%26%2B%3A%40%E7%B6%99");
-    }
-}
+mod tests;
