@@ -30,8 +30,6 @@ pub mod client;
 pub mod error;
 #[cfg(feature = "client")]
 mod in_process;
-#[cfg(feature = "client")]
-mod int_map;
 #[cfg(feature = "macros")]
 mod macros;
 #[cfg_attr(

@@ -1,6 +1,6 @@
 //! One connection to one server behind the bridge: kept up with back-off, for one client or for all that have no session.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -23,7 +23,6 @@ use super::target::Target;
 use super::upstream_events::{UpstreamEvents, encode_progress};
 use crate::client::forwarded_request::{ForwardedRequest, RequestIdObserver};
 use crate::client::{Client, ClientError, ConnectStep, ErrorKind};
-use crate::int_map::IntMap;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
 use crate::shared::outbound_queue::OutboundQueue;
@@ -34,7 +33,7 @@ pub(super) struct Upstream {
     pub(super) downstream: Downstream,
     client: OnceLock<Client>,
     state: watch::Sender<UpstreamState>,
-    in_flight: Mutex<IntMap<Arc<InFlightCall>>>,
+    in_flight: Mutex<HashMap<i64, Arc<InFlightCall>, foldhash::fast::RandomState>>,
     /// Clients without a session that want to hear of changes.
     pub(super) listeners: Mutex<Vec<Weak<UpstreamListener>>>,
     /// What the server was told for a client with a session.
