@@ -17,7 +17,7 @@ use tsugite_core::session::outbound::{Correlation, OutboundRequests, Timeouts};
 use super::AskError;
 use crate::lock::lock;
 use crate::server::context::Context;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// The requests sent to one client. A response is accepted only if its id is in this table.
 #[derive(Default)]
