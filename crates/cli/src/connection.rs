@@ -14,7 +14,7 @@ use crate::demo;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::options::{CommonOptions, RevisionArg, Transport};
 use crate::server_requests::{PresetAnswers, ServerRequestHandler, TerminalPrompter};
-use crate::target::{ResolvedTarget, Target};
+use crate::targets::{ResolvedTarget, Target};
 use crate::trace::Trace;
 
 /// A server that was connected to. What verbs do is done on one of these.

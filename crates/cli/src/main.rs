@@ -21,7 +21,7 @@ mod server_requests;
 mod shell;
 mod signals;
 mod suggest;
-mod target;
+mod targets;
 mod trace;
 mod verbs;
 

@@ -26,7 +26,7 @@ use crate::error::{CliError, ExitStatus, Result};
 use crate::options::CommonOptions;
 use crate::server_requests::{PresetAnswers, ServerRequestHandler};
 use crate::signals::{SignalEvent, Signals};
-use crate::target::ResolvedTarget;
+use crate::targets::ResolvedTarget;
 use command::Command;
 use completion::Completer;
 use editor::{CompleteFn, LineInput, LineReader};

@@ -7,7 +7,7 @@ use crate::connection;
 use crate::error::Result;
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions};
 use crate::serve_options::ServeOptions;
-use crate::target;
+use crate::targets;
 
 /// Serve a server on another transport, and for every revision
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) struct Bridge {
 
 impl Bridge {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, words) = target::resolve(self.words, &self.common, "bridge")?;
+        let (found, words) = targets::resolve(self.words, &self.common, "bridge")?;
         super::expect_no_more(&words)?;
         let mut bridge = Span::to(connection::client_builder(found.target, &self.common)?);
         if let Some(limit) = self.common.timeout {

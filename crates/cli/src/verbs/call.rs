@@ -17,7 +17,7 @@ use crate::options::CommonOptions;
 use crate::output;
 use crate::server_requests::PresetAnswers;
 use crate::suggest::did_you_mean;
-use crate::target;
+use crate::targets;
 
 /// Call a tool
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub(crate) struct ToolCall {
 
 impl Call {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "call")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "call")?;
         let job = ToolCall::new(rest, self.output)?;
         let session = Connection::open(found, &self.common, self.replies).await?;
         let outcome = job.run_on(&session).await;

@@ -10,7 +10,7 @@ use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
 use crate::suggest::did_you_mean;
-use crate::target;
+use crate::targets;
 
 /// Ask what could stand in an argument of a prompt or a template
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(crate) struct CompletionRequest(CompleteParams);
 
 impl Complete {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "complete")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "complete")?;
         let job = CompletionRequest::new(rest)?;
         let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = job.run_on(&session).await;

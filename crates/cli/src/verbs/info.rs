@@ -11,7 +11,7 @@ use crate::console::Style;
 use crate::error::Result;
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
-use crate::target;
+use crate::targets;
 
 /// Say what a server is: revision, capabilities, extensions, timings
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "info")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "info")?;
         expect_no_more(&rest)?;
         let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = show(&session).await;

@@ -9,7 +9,7 @@ use crate::console::{Console, Style};
 use crate::error::Result;
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
-use crate::target;
+use crate::targets;
 
 /// List tools, resources, templates and prompts
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "list")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "list")?;
         expect_no_more(&rest)?;
         let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = show(&session).await;

@@ -8,7 +8,7 @@ use crate::connection::Connection;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
-use crate::target;
+use crate::targets;
 
 /// Tell what changes at a server, until it is interrupted
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Listen {
 
 impl Listen {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, uris) = target::resolve(self.words, &self.common, "listen")?;
+        let (found, uris) = targets::resolve(self.words, &self.common, "listen")?;
         let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = show(&session, uris, self.count).await;
         session.finish(outcome).await

@@ -10,7 +10,7 @@ use crate::connection::Connection;
 use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
-use crate::target;
+use crate::targets;
 
 /// Ask a server whether it is there, and measure how long that takes
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Ping {
 
 impl Ping {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "ping")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "ping")?;
         expect_no_more(&rest)?;
         let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = show(&session).await;

@@ -13,7 +13,7 @@ use crate::options::CommonOptions;
 use crate::output::{self, OutputPart};
 use crate::server_requests::PresetAnswers;
 use crate::suggest::did_you_mean;
-use crate::target;
+use crate::targets;
 
 /// Fill in a prompt
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(crate) struct PromptRequest {
 
 impl Prompt {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "prompt")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "prompt")?;
         let job = PromptRequest::new(rest)?;
         let session = Connection::open(found, &self.common, self.replies).await?;
         let outcome = job.run_on(&session).await;

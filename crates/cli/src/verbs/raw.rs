@@ -12,7 +12,7 @@ use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
 use crate::output;
 use crate::server_requests::PresetAnswers;
-use crate::target;
+use crate::targets;
 
 /// Send any request, and show its result as it came
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(crate) struct RawRequest {
 
 impl Raw {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "raw")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "raw")?;
         let request = RawRequest::new(rest)?;
         let session = Connection::open(found, &self.common, self.replies).await?;
         let outcome = request.run_on(&session).await;

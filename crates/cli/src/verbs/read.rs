@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::options::CommonOptions;
 use crate::output;
 use crate::server_requests::PresetAnswers;
-use crate::target;
+use crate::targets;
 
 /// Read a resource
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(crate) struct ResourceRead {
 
 impl Read {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "read")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "read")?;
         let job = ResourceRead::new(rest, self.output)?;
         let session = Connection::open(found, &self.common, self.replies).await?;
         let outcome = job.run_on(&session).await;

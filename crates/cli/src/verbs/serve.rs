@@ -16,7 +16,7 @@ use crate::error::{CliError, Result};
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions, RevisionArg};
 use crate::page::{PageServer, SharedStartPage, StartPage};
 use crate::serve_options::ServeOptions;
-use crate::target::{self, NamedTarget};
+use crate::targets::{self, NamedTarget};
 
 /// Run the demo server, or several servers behind one address, with a start page at /
 #[derive(Debug, Args)]
@@ -59,9 +59,9 @@ impl Serve {
     /// The servers that were named; none for the demo server.
     fn resolve_targets(&self) -> Result<Option<Vec<NamedTarget>>> {
         let screen = Console::new(false);
-        let mut named = target::resolve_many(&self.words, &self.common)?;
+        let mut named = targets::resolve_many(&self.words, &self.common)?;
         if let Some(path) = &self.config {
-            for listed in target::resolve_file(path, &self.common)? {
+            for listed in targets::resolve_file(path, &self.common)? {
                 match listed {
                     Ok(server) => named.push(server),
                     // One that cannot be used does not keep the others from being served.

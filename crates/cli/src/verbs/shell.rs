@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
 use crate::shell;
-use crate::target;
+use crate::targets;
 
 /// Open a prompt on a server: list, call and read without connecting anew
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) async fn run(self) -> Result<()> {
         let label = prompt_label(self.words.first().map(String::as_str), &self.common);
-        let (found, rest) = target::resolve(self.words, &self.common, "shell")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "shell")?;
         expect_no_more(&rest)?;
         shell::run(found, self.common, self.replies, &label).await
     }

@@ -15,9 +15,9 @@ use crate::console::{Console, sanitize};
 use crate::edit::{Document, field_path};
 use crate::error::{CliError, Result};
 use crate::options::{CommonOptions, Transport, parse_env_var, parse_header};
-use crate::target::config_files;
-use crate::target::hosts::{ConfigDirs, ConfigLocation, ConfigSection, OWN_HOST, Scope};
-use crate::target::{self, TARGET_HINT};
+use crate::targets::config_files;
+use crate::targets::hosts::{ConfigDirs, ConfigLocation, ConfigSection, OWN_HOST, Scope};
+use crate::targets::{self, TARGET_HINT};
 
 /// Add a server to the files of hosts
 #[derive(Debug, Args)]
@@ -104,7 +104,7 @@ impl Add {
                 let args = vec!["serve".to_owned(), "--stdio".to_owned()];
                 command_entry(current_program()?, args)
             }
-            (None, Some(word)) if target::is_url(word)? => ServerEntry::new(EntryKind::Url {
+            (None, Some(word)) if targets::is_url(word)? => ServerEntry::new(EntryKind::Url {
                 url: word.clone(),
                 headers: Map::new(),
                 transport: Transport::Auto,
@@ -212,7 +212,7 @@ fn command_entry(command: String, args: Vec<String>) -> ServerEntry {
 
 /// A server of another file, as it stands there.
 fn entry_from_file(word: &str) -> Result<ServerEntry> {
-    let (listed, place) = target::look_up(word, &CommonOptions::defaults())?;
+    let (listed, place) = targets::look_up(word, &CommonOptions::defaults())?;
     let failed = |seen: String| {
         CliError::usage(format!("`{}` in {} cannot be used", listed.name, place.describe()))
             .at_step("name")

@@ -10,8 +10,8 @@ use crate::edit::diff::unified_diff;
 use crate::edit::save::{self, FileChange, OriginalFile};
 use crate::edit::{Document, EditError};
 use crate::error::{CliError, Result};
-use crate::target::config_files::ConfigFileError;
-use crate::target::hosts::ConfigLocation;
+use crate::targets::config_files::ConfigFileError;
+use crate::targets::hosts::ConfigLocation;
 
 /// The files that will be changed.
 #[derive(Default)]
@@ -159,7 +159,7 @@ impl ChangePlan {
             });
             json!({
                 "host": step.host,
-                "path": crate::target::config_files::absolute_path(&step.location),
+                "path": crate::targets::config_files::absolute_path(&step.location),
                 "project": step.location.project(),
                 "done": step.kind.as_str(),
                 "backup": kept,

@@ -12,8 +12,8 @@ use super::references::{self, Reference};
 use super::secrets;
 use crate::edit::{Node, NodeKind, field_path};
 use crate::suggest::{closest_names, did_you_mean};
-use crate::target::config_files::{ConfigFile, ConfigFileError, ListedServer, ServerList};
-use crate::target::hosts::OWN_HOST;
+use crate::targets::config_files::{ConfigFile, ConfigFileError, ListedServer, ServerList};
+use crate::targets::hosts::OWN_HOST;
 
 /// Something to be told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -153,7 +153,7 @@ pub(super) fn find_shadowed(listings: &[ServerList], which: usize, name: &str) -
 
 /// The lists of a host, the one that wins first.
 fn host_precedence(listings: &[ServerList], host: &str) -> Vec<usize> {
-    let folders = crate::target::hosts::ConfigDirs::from_env();
+    let folders = crate::targets::hosts::ConfigDirs::from_env();
     let places = if host == OWN_HOST {
         folders.own_locations()
     } else {

@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
-use crate::target::{ResolvedTarget, Target};
+use crate::targets::{ResolvedTarget, Target};
 use crate::verbs::ping::milliseconds;
 
 /// What came of it.

@@ -12,7 +12,7 @@ use crate::console::{Console, Style};
 use crate::error::{CliError, ExitStatus, Result};
 use crate::options::parse_seconds;
 use crate::suggest::did_you_mean;
-use crate::target::config_files::{self, ServerList};
+use crate::targets::config_files::{self, ServerList};
 
 /// Check every file and every server
 #[derive(Debug, Args)]

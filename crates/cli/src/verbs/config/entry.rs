@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::references;
 use crate::error::{CliError, Result};
 use crate::options::Transport;
-use crate::target::hosts::OWN_HOST;
+use crate::targets::hosts::OWN_HOST;
 
 /// A server, with its variables unresolved.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::secrets::{mask_args, mask_url};
 use crate::console::{Console, Style};
 use crate::error::{CliError, ExitStatus, Result};
-use crate::target::config_files::{self, ConfigFile, ConfigFileError, ListedServer, ServerList};
-use crate::target::hosts::ConfigDirs;
+use crate::targets::config_files::{self, ConfigFile, ConfigFileError, ListedServer, ServerList};
+use crate::targets::hosts::ConfigDirs;
 
 /// List the servers of every known file
 #[derive(Debug, Args)]

@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 
 use crate::error::{CliError, Result};
 use crate::suggest::did_you_mean;
-use crate::target::hosts::{HOSTS, OWN_HOST, Scope};
+use crate::targets::hosts::{HOSTS, OWN_HOST, Scope};
 
 /// List, add, remove and check servers in the files of Claude, Cursor and VS Code
 #[derive(Debug, Args)]

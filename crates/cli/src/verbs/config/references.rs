@@ -7,7 +7,7 @@
 //! | Claude Desktop | none | |
 //! | tsugite | all of these | |
 
-use crate::target::hosts::OWN_HOST;
+use crate::targets::hosts::OWN_HOST;
 
 /// What stands between `${` and `}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use crate::console::Console;
 use crate::edit::Node;
 use crate::error::{CliError, Result};
 use crate::suggest::did_you_mean;
-use crate::target::config_files::{self, ConfigFile};
-use crate::target::hosts::{ConfigDirs, ConfigLocation, OWN_HOST, Scope};
+use crate::targets::config_files::{self, ConfigFile};
+use crate::targets::hosts::{ConfigDirs, ConfigLocation, OWN_HOST, Scope};
 
 /// Remove a server from the files of hosts
 #[derive(Debug, Args)]
