@@ -1,7 +1,7 @@
-//! Lines that were typed, kept in a file of the user's alone from one shell to the next.
+//! The history file of the shell, readable only by its owner.
 //!
-//! A line is appended when it was typed, so that shells beside each other lose nothing. What has grown too long is cut
-//! when a shell begins.
+//! Each line is appended as it is entered, so that concurrent shells lose nothing. A file that has grown too long is
+//! truncated when a shell starts.
 
 use std::env;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -9,12 +9,12 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The file.
+/// The history file.
 pub(super) struct History {
     path: PathBuf,
 }
 
-/// `tsugite/history` in the folder for state; `None` for users without a home.
+/// Returns the path of `tsugite/history` in the XDG state folder; `None` without a home folder.
 pub(super) fn default_path() -> Option<PathBuf> {
     let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))?;
@@ -22,16 +22,16 @@ pub(super) fn default_path() -> Option<PathBuf> {
 }
 
 impl History {
-    /// Opens the file, or makes it, and gives the lines in it, the oldest first.
+    /// Opens or creates the file, and returns its lines, the oldest first.
     pub(super) fn open(path: PathBuf) -> io::Result<(Self, Vec<String>)> {
         if let Some(folder) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         let mut file = open_file(&path)?;
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
-        // Somebody may have made it readable for others.
+        // It may have been made readable for others.
         file.set_permissions(Permissions::from_mode(FILE_MODE))?;
         let (lines, is_long) = last_lines(&mut file)?;
         if is_long {
@@ -40,13 +40,13 @@ impl History {
         Ok((Self { path }, lines))
     }
 
-    /// Adds a line. Several shells may do so at once.
+    /// Appends a line. Several shells may do so at once.
     pub(super) fn append(&self, line: &str) -> io::Result<()> {
         open_file(&self.path)?.write_all(format!("{line}\n").as_bytes())
     }
 }
 
-/// Whether a line is kept: not if it begins with a blank, says nothing, or was said just before.
+/// Whether a line is kept: not if it begins with a space, is empty, or repeats the line before.
 pub(super) fn should_keep(line: &str, before: Option<&str>) -> bool {
     !line.starts_with(char::is_whitespace) && !line.is_empty() && before != Some(line)
 }
@@ -55,7 +55,7 @@ fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).append(true).create(true).mode(FILE_MODE).open(path)
 }
 
-/// The last lines, and whether there were more than need be.
+/// Returns the last lines, and whether the file should be truncated.
 fn last_lines(file: &mut File) -> io::Result<(Vec<String>, bool)> {
     let length = file.metadata()?.len();
     let skipped = length.saturating_sub(MAX_BYTES);
@@ -63,30 +63,30 @@ fn last_lines(file: &mut File) -> io::Result<(Vec<String>, bool)> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    // The first may be half a line.
+    // The first line may be incomplete.
     let lines = text.lines().skip(usize::from(skipped > 0)).filter(|line| !line.is_empty());
     let lines: Vec<String> = lines.map(str::to_owned).collect();
     let surplus = lines.len().saturating_sub(MAX_LINES);
     Ok((lines.into_iter().skip(surplus).collect(), skipped > 0 || surplus > MAX_LINES))
 }
 
-/// Another file takes its place, so that it is never half there.
+/// Replaces the file atomically.
 fn rewrite(path: &Path, lines: &[String]) -> io::Result<()> {
-    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+    let temp_path = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut text = lines.join("\n");
     text.push('\n');
     let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&beside)?;
+        OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&temp_path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(beside, path)
+    fs::rename(temp_path, path)
 }
 
-/// Lines that are remembered. Twice as many may stand in the file.
+/// Lines to keep. The file may grow to twice as many.
 pub(super) const MAX_LINES: usize = 1_000;
-/// What is read of it.
+/// Bytes to read from the end of the file.
 const MAX_BYTES: u64 = 1 << 20;
-/// For its owner alone.
+/// Readable only by the owner.
 const FILE_MODE: u32 = 0o600;
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_kept_for_their_owner_alone() {
+    fn history_is_private() {
         let path = temp_path("kept");
         let (history, lines) = History::open(path.clone()).unwrap();
         assert_eq!(lines, [""; 0]);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_for_ever() {
+    fn history_is_truncated() {
         let path = temp_path("long");
         let (history, _) = History::open(path.clone()).unwrap();
         let all: Vec<String> = (0..=2 * MAX_LINES).map(|number| number.to_string()).collect();
@@ -131,7 +131,7 @@ mod tests {
         );
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), MAX_LINES);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        // One line may be longer than all there shall be, and no text at all.
+        // A single line longer than the limit, and not UTF-8.
         fs::write(&path, vec![0xff; 3 << 20]).unwrap();
         let (history, lines) = History::open(path.clone()).unwrap();
         assert!(lines.is_empty(), "{}", lines.len());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_before_it_keeps_a_line_out() {
+    fn line_with_leading_space_is_not_kept() {
         assert!(should_keep("list", None) && should_keep("list", Some("ping")));
         assert!(
             !should_keep(" call login key=x", None)

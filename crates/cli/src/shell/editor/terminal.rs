@@ -1,4 +1,4 @@
-//! The terminal: every key as it is pressed, and somebody who may knock meanwhile.
+//! Raw mode of the terminal, its input, and a waker for other threads.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -12,7 +12,7 @@ use rustix::termios::{
 
 use crate::console::NoteSink;
 
-/// Takes keys one by one while it lives; then the terminal is as it was.
+/// Raw mode. Dropping it restores the terminal.
 pub(super) struct RawMode {
     saved: Termios,
 }
@@ -26,22 +26,22 @@ impl RawMode {
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(io::stdin(), OptionalActions::Drain, &raw)?;
-        let kept = Self { saved: before };
-        // What is pasted is marked as such.
+        let raw_mode = Self { saved: before };
+        // Enable bracketed paste.
         write("\x1b[?2004h")?;
-        Ok(kept)
+        Ok(raw_mode)
     }
 }
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // If it cannot be put back, nobody can do anything about it.
+        // A destructor cannot report an error.
         let _ = write("\x1b[?2004l");
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.saved);
     }
 }
 
-/// Shows something where prompts stand.
+/// Writes to the terminal, on standard error.
 pub(super) fn write(text: &str) -> io::Result<()> {
     let mut terminal = io::stderr().lock();
     terminal.write_all(text.as_bytes())?;
@@ -53,31 +53,31 @@ pub(super) fn columns() -> usize {
     size.filter(|columns| *columns > 1).unwrap_or(80)
 }
 
-/// What came.
+/// An input event.
 #[derive(Debug)]
 pub(super) enum TerminalInput {
     Bytes(Vec<u8>),
     Wake,
-    /// Nothing, for a while.
+    /// No input within the timeout.
     Timeout,
     Eof,
 }
 
-/// Waits for keys and for whoever knocks; with `hurry`, not for long.
-pub(super) fn wait_for_input(door: &InputWaker, hurry: bool) -> io::Result<TerminalInput> {
-    let (stdin, knocks) = (io::stdin(), &door.wake_reader);
-    let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(knocks, PollFlags::IN)];
-    let moment = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    match poll(&mut fds, hurry.then_some(&moment)) {
+/// Waits for bytes or a wake-up. With `brief`, only for 50 ms.
+pub(super) fn wait_for_input(waker: &InputWaker, brief: bool) -> io::Result<TerminalInput> {
+    let (stdin, wake_reader) = (io::stdin(), &waker.wake_reader);
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(wake_reader, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    match poll(&mut fds, brief.then_some(&timeout)) {
         Ok(0) => return Ok(TerminalInput::Timeout),
         Ok(_) => {}
         Err(Errno::INTR) => return Ok(TerminalInput::Wake),
         Err(error) => return Err(error.into()),
     }
-    let [keys, knock] = fds.map(|fd| !fd.revents().is_empty());
-    if keys {
+    let [has_keys, is_woken] = fds.map(|fd| !fd.revents().is_empty());
+    if has_keys {
         let mut bytes = vec![0; 4096];
-        // Not through the buffer of `Stdin`: whoever reads next must find the rest.
+        // Not through the buffer of `Stdin`: the next reader must find the rest.
         return match rustix::io::read(&stdin, &mut bytes) {
             Ok(0) => Ok(TerminalInput::Eof),
             Ok(count) => {
@@ -90,14 +90,14 @@ pub(super) fn wait_for_input(door: &InputWaker, hurry: bool) -> io::Result<Termi
             Err(error) => Err(error.into()),
         };
     }
-    if knock {
+    if is_woken {
         let mut one = [0; 1];
-        (&door.wake_reader).read_exact(&mut one)?;
+        (&waker.wake_reader).read_exact(&mut one)?;
     }
     Ok(TerminalInput::Wake)
 }
 
-/// Where others knock while somebody types: notes to be shown, or to say that something else has changed.
+/// Wakes the reading thread while it waits for input, with notes to print or to redraw.
 pub(super) struct InputWaker {
     wake_reader: PipeReader,
     wake_writer: PipeWriter,
@@ -108,47 +108,47 @@ pub(super) struct InputWaker {
 struct PendingNotes {
     notes: VecDeque<String>,
     dropped: usize,
-    /// Whether a knock is under way.
+    /// Whether a wake-up is pending.
     woken: bool,
 }
 
 impl InputWaker {
     pub(super) fn new() -> io::Result<Self> {
-        let (knocks, knock) = io::pipe()?;
-        Ok(Self { wake_reader: knocks, wake_writer: knock, pending: Mutex::default() })
+        let (wake_reader, wake_writer) = io::pipe()?;
+        Ok(Self { wake_reader, wake_writer, pending: Mutex::default() })
     }
 
-    /// Whoever types looks up.
+    /// Wakes the reading thread.
     pub(super) fn wake(&self) {
-        let mut waiting = self.pending();
-        if !std::mem::replace(&mut waiting.woken, true) {
-            // There is room for one byte, and if nobody reads any more nobody needs to know.
+        let mut pending = self.pending();
+        if !std::mem::replace(&mut pending.woken, true) {
+            // The pipe has room for one byte. If the reader is gone, there is nothing to wake.
             let _ = (&self.wake_writer).write_all(b"!");
         }
     }
 
     fn push_note(&self, note: String) {
-        let mut waiting = self.pending();
-        match waiting.notes.len() < MAX_NOTES {
-            true => waiting.notes.push_back(note),
-            false => waiting.dropped += 1,
+        let mut pending = self.pending();
+        match pending.notes.len() < MAX_NOTES {
+            true => pending.notes.push_back(note),
+            false => pending.dropped += 1,
         }
-        drop(waiting);
+        drop(pending);
         self.wake();
     }
 
-    /// The notes that were left, if there are any.
+    /// Takes the pending notes.
     pub(super) fn take_notes(&self) -> Option<String> {
-        let mut waiting = self.pending();
-        waiting.woken = false;
+        let mut pending = self.pending();
+        pending.woken = false;
         let mut text = String::new();
-        for note in waiting.notes.drain(..) {
+        for note in pending.notes.drain(..) {
             text.push_str(&note);
             text.push('\n');
         }
-        if waiting.dropped > 0 {
-            text.push_str(&format!("note: {} more were left out\n", waiting.dropped));
-            waiting.dropped = 0;
+        if pending.dropped > 0 {
+            text.push_str(&format!("note: {} more notes were dropped\n", pending.dropped));
+            pending.dropped = 0;
         }
         (!text.is_empty()).then_some(text)
     }
@@ -158,11 +158,11 @@ impl InputWaker {
     }
 }
 
-/// Notes go to whoever types.
-pub(super) fn note_sink(door: &std::sync::Arc<InputWaker>) -> NoteSink {
-    let door = std::sync::Arc::clone(door);
-    std::sync::Arc::new(move |note| door.push_note(note))
+/// Returns a sink that prints notes above the line being edited.
+pub(super) fn note_sink(waker: &std::sync::Arc<InputWaker>) -> NoteSink {
+    let waker = std::sync::Arc::clone(waker);
+    std::sync::Arc::new(move |note| waker.push_note(note))
 }
 
-/// Notes that wait to be shown.
+/// The limit of pending notes.
 const MAX_NOTES: usize = 1_000;
