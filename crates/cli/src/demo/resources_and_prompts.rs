@@ -20,7 +20,7 @@ pub(super) async fn city(
     #[arg(complete = cities)] city: String,
 ) -> Option<String> {
     let known = known_cities(&country).contains(&city.as_str());
-    known.then(|| format!("{city} is in {country}."))
+    known.then(|| format!("{city} lies in {country}."))
 }
 
 /// Asks for a review.

@@ -94,7 +94,7 @@ pub(super) struct Order {
 /// Takes an order: asks the user for the details.
 #[tool]
 pub(super) async fn order(cx: Context) -> Result<String, HandlerError> {
-    match cx.ask::<Order>("What would you like to order?").await {
+    match cx.ask::<Order>("What shall it be?").await {
         Ok(Order { name, planks, wood, wrapped }) => {
             let wood = if matches!(wood, Wood::Oak) { "oak" } else { "cedar" };
             let wrapped = if wrapped == Some(true) { ", wrapped" } else { "" };

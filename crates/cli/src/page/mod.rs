@@ -31,7 +31,7 @@ pub(crate) struct PageServer {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
     pub(crate) title: Option<String>,
-    /// What the server offers, or why that is unknown.
+    /// The lists of the server, or why they are unknown.
     pub(crate) catalog: Result<Catalog, String>,
 }
 

@@ -123,7 +123,7 @@ mod tests {
             .required_field("count", count)
             .field("size", sizes)
             .field("note", Field::text());
-        FormParams::new("What would you like to order?", schema)
+        FormParams::new("What shall it be?", schema)
     }
 
     fn fill_with(typed: &str, given: OrderedMap<FieldValue>) -> (FormResponse, String) {
@@ -155,7 +155,7 @@ mod tests {
         let expected = serde_json::json!({"name": "Kiku", "count": 3, "size": "l"});
         assert_eq!(answer, FormResponse::accept(&expected).unwrap());
         for expected in [
-            "The server asks: What would you like to order?",
+            "The server asks: What shall it be?",
             "a value is required",
             "expected a whole number, got \"many\"",
             "expected at most 12, got 13",
