@@ -60,7 +60,7 @@ pub(super) async fn count(
     }
     for step in 1..=to {
         cx.progress(f64::from(step), Some(f64::from(to)), Some(&format!("step {step} of {to}"))).await;
-        // Also after the last step: some clients drop progress that arrives just before the response, or disconnect over it.
+        // Also after the last step: some clients drop progress just before the response, or disconnect over it.
         if pause_ms > 0 {
             tokio::time::sleep(Duration::from_millis(pause_ms.min(10_000))).await;
         }

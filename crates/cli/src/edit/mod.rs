@@ -72,8 +72,8 @@ impl Document {
         self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
     }
 
-    /// Returns the value at a path of member names; `None` if there is none. Fails if a name occurs more than once, or if
-    /// a value on the path is not an object.
+    /// Returns the value at a path of member names; `None` if there is none. Fails if a name occurs more than once, or
+    /// if a value on the path is not an object.
     pub(crate) fn find(&self, path: &[&str]) -> Result<Option<&Node>, EditError> {
         let mut node = &self.root;
         for (depth, name) in path.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Replaces files atomically and keeps backups.
 //!
 //! The new text is written to a temporary file that is renamed over the original, so that no reader sees a partial
-//! file. A file that another program has changed in the meantime is not overwritten. Several files are replaced together:
-//! if one fails, those before it are restored.
+//! file. A file that another program has changed in the meantime is not overwritten. Several files are replaced
+//! together: if one fails, those before it are restored.
 //!
 //! The original is kept as `FILE.bak`, which is never overwritten: it is the file before the first change. Later backups
 //! are `FILE.bak.1` to `FILE.bak.9`; the tenth replaces the oldest.

@@ -182,7 +182,7 @@ impl Add {
                     .at_step("edit")
                     .detail(format!("{}, line {line}; nothing was written", location.describe()))
                     .hint("--force replaces it")
-                    .hint("or choose another name"));
+                    .hint("choose another name"));
             }
         };
         if kind != ChangeKind::Unchanged {

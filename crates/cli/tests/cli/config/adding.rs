@@ -261,7 +261,7 @@ fn replacing_a_different_server_needs_force() {
     let out = place.config(&["add", "a", "https://h/x", "--to", "cursor"]).fine();
     assert_eq!(place.plain(&out), "cursor: `a` is already in ~/.cursor/mcp.json\n");
     let err = place.config(&["add", "a", "https://h/y", "--to", "claude-desktop,cursor"]).failed(1);
-    let expected = "error: cursor already has a different `a`\n  step  edit\n  seen  ~/.cursor/mcp.json, line 5; nothing was written\n  try   --force replaces it\n  try   or choose another name\n";
+    let expected = "error: cursor already has a different `a`\n  step  edit\n  seen  ~/.cursor/mcp.json, line 5; nothing was written\n  try   --force replaces it\n  try   choose another name\n";
     assert_eq!(place.plain(&err), expected);
     assert_eq!(place.text(".cursor/mcp.json"), text);
     assert!(!place.has(".cursor/mcp.json.bak") && !place.has(&format!("{SUPPORT}/Claude")));
