@@ -1,4 +1,6 @@
-//! Arguments from the command line, typed by the schema that asks for them: `k=v`, `k:=json`, `@read_input.json`.
+//! Parses arguments from the command line: `k=v`, `k:=JSON` and `@file.json`.
+//!
+//! The value of `k=v` is converted to the type that the tool's input schema declares for `k`.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -13,7 +15,7 @@ use crate::error::{CliError, Result};
 use crate::schema;
 use crate::suggest::did_you_mean;
 
-/// One word of the command line.
+/// A parsed argument word.
 #[derive(Debug, PartialEq)]
 enum CliArgument {
     Text(String, String),
@@ -21,9 +23,9 @@ enum CliArgument {
     File(OrderedMap<RawJson>),
 }
 
-/// The arguments of a tool. Numbers are kept as they were written.
+/// Parses the arguments of a tool call. Numbers keep their original spelling.
 pub(crate) fn tool_arguments(words: &[String], schema: &Value) -> Result<OrderedMap<RawJson>> {
-    let (mut arguments, mut typed_in) = (OrderedMap::new(), HashSet::new());
+    let (mut arguments, mut seen) = (OrderedMap::new(), HashSet::new());
     for word in words {
         match parse_word(word)? {
             CliArgument::File(members) => {
@@ -38,16 +40,16 @@ pub(crate) fn tool_arguments(words: &[String], schema: &Value) -> Result<Ordered
             }
             CliArgument::Text(name, text) => {
                 ensure_known(&name, schema)?;
-                let asked = schema::property(schema, &name);
-                let value = coerce_to_schema(&text, asked.as_ref(), schema).map_err(|expected| {
+                let property = schema::property(schema, &name);
+                let value = coerce_to_schema(&text, property.as_ref(), schema).map_err(|expected| {
                     CliError::usage(format!("`{name}`: expected {expected}, got {text:?}"))
                 })?;
-                let is_list = accepts_array(asked.as_ref(), schema);
-                if !typed_in.insert(name.clone()) && !is_list {
+                let is_list = accepts_array(property.as_ref(), schema);
+                if !seen.insert(name.clone()) && !is_list {
                     return Err(duplicate_argument(&name));
                 }
                 let value = match arguments.get(&name) {
-                    // `k=a k=b` are two of a list.
+                    // `k=a k=b` appends to an array.
                     Some(before) if is_list => concat_arrays(before, &value),
                     _ => value,
                 };
@@ -58,28 +60,29 @@ pub(crate) fn tool_arguments(words: &[String], schema: &Value) -> Result<Ordered
     match schema::required(schema).find(|name| arguments.get(name).is_none()) {
         None => Ok(arguments),
         Some(name) => {
-            let asked = schema::property(schema, name).unwrap_or_default();
-            let failure = CliError::usage(format!("`{name}` is missing"));
-            let word = schema::type_name(&asked, schema);
-            Err(match asked.get("description").and_then(Value::as_str) {
-                Some(about) => failure.hint(format!("{name}=… ({word}): {about}")),
-                None => failure.hint(format!("{name}=… ({word})")),
+            let property = schema::property(schema, name).unwrap_or_default();
+            let failure = CliError::usage(format!("missing argument `{name}`"));
+            let type_name = schema::type_name(&property, schema);
+            Err(match property.get("description").and_then(Value::as_str) {
+                Some(about) => failure.hint(format!("{name}=… ({type_name}): {about}")),
+                None => failure.hint(format!("{name}=… ({type_name})")),
             })
         }
     }
 }
 
 fn duplicate_argument(name: &str) -> CliError {
-    CliError::usage(format!("`{name}` is there twice, and is no list")).hint(format!("write {name}=… once"))
+    CliError::usage(format!("argument `{name}` given twice, but it is not an array"))
+        .hint(format!("pass {name}=… once"))
 }
 
-/// The arguments of a prompt, which are all strings.
-pub(crate) fn prompt_arguments(words: &[String], asked: &[PromptArgument]) -> Result<OrderedMap<String>> {
-    let (mut arguments, mut typed_in) = (OrderedMap::new(), HashSet::new());
-    let names = || asked.iter().map(|argument| argument.name.as_str());
+/// Parses the arguments of a prompt, which are all strings.
+pub(crate) fn prompt_arguments(words: &[String], declared: &[PromptArgument]) -> Result<OrderedMap<String>> {
+    let (mut arguments, mut seen) = (OrderedMap::new(), HashSet::new());
+    let names = || declared.iter().map(|argument| argument.name.as_str());
     for word in words {
         let members = match parse_word(word)? {
-            CliArgument::Text(name, _) if !typed_in.insert(name.clone()) => {
+            CliArgument::Text(name, _) if !seen.insert(name.clone()) => {
                 return Err(duplicate_argument(&name));
             }
             CliArgument::Text(name, text) => vec![(name, text)],
@@ -98,17 +101,17 @@ pub(crate) fn prompt_arguments(words: &[String], asked: &[PromptArgument]) -> Re
     let needed = |argument: &&PromptArgument| {
         argument.required == Some(true) && arguments.get(&argument.name).is_none()
     };
-    match asked.iter().find(needed) {
+    match declared.iter().find(needed) {
         None => Ok(arguments),
         Some(missing) => {
             let about = missing.description.as_deref().map(|about| format!(": {about}")).unwrap_or_default();
-            let failure = CliError::usage(format!("`{}` is missing", missing.name));
+            let failure = CliError::usage(format!("missing argument `{}`", missing.name));
             Err(failure.hint(format!("{}=…{about}", missing.name)))
         }
     }
 }
 
-/// Arguments nobody has described: strings by name.
+/// Parses arguments that have no declaration to check them against: strings by name.
 pub(crate) fn string_arguments(words: &[String]) -> Result<OrderedMap<String>> {
     let mut arguments = OrderedMap::new();
     for word in words {
@@ -125,7 +128,7 @@ pub(crate) fn string_arguments(words: &[String]) -> Result<OrderedMap<String>> {
     Ok(arguments)
 }
 
-/// What stands in a file, or on standard input for `-`.
+/// Reads a file, or standard input for `-`.
 pub(crate) fn read_input(path: &str) -> Result<String> {
     let text = match path {
         "-" => {
@@ -140,24 +143,24 @@ pub(crate) fn read_input(path: &str) -> Result<String> {
 fn parse_word(word: &str) -> Result<CliArgument> {
     if let Some(path) = word.strip_prefix('@') {
         let text = read_input(path)?;
-        // Some editors put a mark before the text.
+        // Some editors write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let members = RawJson::parse(text).and_then(|json| json.read());
         return members
             .map(CliArgument::File)
-            .map_err(|wrong| CliError::usage(format!("{path} holds no JSON object: {wrong}")));
+            .map_err(|wrong| CliError::usage(format!("{path} is not a JSON object: {wrong}")));
     }
     match word.split_once('=') {
         Some(("" | ":", _)) | None => {
-            let failure = CliError::usage(format!("{word:?} is no argument"));
-            Err(failure.hint("write name=value, name:=JSON, or @file.json"))
+            let failure = CliError::usage(format!("{word:?} is not an argument"));
+            Err(failure.hint("use name=value, name:=JSON, or @file.json"))
         }
         Some((name, text)) => match name.strip_suffix(':') {
             None => Ok(CliArgument::Text(name.to_owned(), text.to_owned())),
             Some(name) => match RawJson::parse(text) {
                 Ok(value) => Ok(CliArgument::Json(name.to_owned(), value)),
-                Err(wrong) => Err(CliError::usage(format!("`{name}`: {text:?} is no JSON: {wrong}"))
-                    .hint(format!("{name}={text} gives a text"))),
+                Err(wrong) => Err(CliError::usage(format!("`{name}`: {text:?} is not valid JSON: {wrong}"))
+                    .hint(format!("{name}={text} passes it as a string"))),
             },
         },
     }
@@ -173,24 +176,24 @@ fn ensure_known(name: &str, schema: &Value) -> Result<()> {
 }
 
 fn unknown_argument<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> CliError {
-    let failure = CliError::usage(format!("there is no argument `{name}`"));
+    let failure = CliError::usage(format!("unknown argument `{name}`"));
     match did_you_mean(name, names.clone()) {
         Some(advice) => failure.hint(advice),
         None => {
             let all: Vec<&str> = names.collect();
             match all.is_empty() {
-                true => failure.hint("it takes none"),
-                false => failure.hint(format!("there are {}", all.join(", "))),
+                true => failure.hint("it takes no arguments"),
+                false => failure.hint(format!("the arguments are {}", all.join(", "))),
             }
         }
     }
 }
 
-/// A text as what the schema asks for, or what was expected.
-fn coerce_to_schema(text: &str, asked: Option<&Value>, root: &Value) -> Result<RawJson, String> {
+/// Converts a text to the type that the schema declares. The error describes the expected type.
+fn coerce_to_schema(text: &str, property: Option<&Value>, root: &Value) -> Result<RawJson, String> {
     let as_text = || RawJson::from_value(text).map_err(|wrong| wrong.to_string());
-    let Some(asked) = asked else { return as_text() };
-    if let Some(allowed) = schema::allowed_values(asked, root) {
+    let Some(property) = property else { return as_text() };
+    if let Some(allowed) = schema::allowed_values(property, root) {
         let same = |value: &&Value| match value {
             Value::String(value) => value == text,
             other => serde_json::to_string(other).is_ok_and(|json| json == text),
@@ -206,7 +209,7 @@ fn coerce_to_schema(text: &str, asked: Option<&Value>, root: &Value) -> Result<R
             }
         };
     }
-    let types = schema::types(asked, root);
+    let types = schema::types(property, root);
     let json = RawJson::parse(text.trim()).ok();
     let begins = |wanted: &[u8]| {
         json.clone().filter(|json| json.text().as_bytes().first().is_some_and(|byte| wanted.contains(byte)))
@@ -223,7 +226,7 @@ fn coerce_to_schema(text: &str, asked: Option<&Value>, root: &Value) -> Result<R
             "array" => match begins(b"[") {
                 Some(list) => Some(list),
                 None => {
-                    let item = schema::items(asked, root);
+                    let item = schema::items(property, root);
                     let item = coerce_to_schema(text, item.as_ref(), root)?;
                     RawJson::parse(format!("[{}]", item.text())).ok()
                 }
@@ -236,12 +239,12 @@ fn coerce_to_schema(text: &str, asked: Option<&Value>, root: &Value) -> Result<R
     }
     match types.is_empty() || types.iter().any(|name| name == "string") {
         true => as_text(),
-        false => Err(schema::type_name(asked, root)),
+        false => Err(schema::type_name(property, root)),
     }
 }
 
-fn accepts_array(asked: Option<&Value>, root: &Value) -> bool {
-    asked.is_some_and(|asked| schema::types(asked, root).iter().any(|name| name == "array"))
+fn accepts_array(property: Option<&Value>, root: &Value) -> bool {
+    property.is_some_and(|property| schema::types(property, root).iter().any(|name| name == "array"))
 }
 
 fn is_integer(number: &str) -> bool {
@@ -249,7 +252,7 @@ fn is_integer(number: &str) -> bool {
         || number.parse::<f64>().is_ok_and(|number| number.fract() == 0.0)
 }
 
-/// Two lists as one.
+/// Concatenates two JSON arrays.
 fn concat_arrays(before: &RawJson, after: &RawJson) -> RawJson {
     let inner = |list: &RawJson| list.text().trim().trim_start_matches('[').trim_end_matches(']').to_owned();
     match (before.read::<Vec<RawJson>>(), after.read::<Vec<RawJson>>()) {
@@ -263,7 +266,7 @@ fn concat_arrays(before: &RawJson, after: &RawJson) -> RawJson {
     }
 }
 
-/// A string for what takes nothing else: a string as it is, anything else as JSON.
+/// Converts a JSON value to a string: a string unquoted, anything else as JSON text.
 fn to_plain_string(value: &RawJson) -> String {
     value.read::<String>().unwrap_or_else(|_| value.text().to_owned())
 }
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_becomes_what_the_schema_asks_for() {
+    fn text_is_converted_to_the_declared_type() {
         let words =
             ["name=5", "count=5", "factor=1.50", "sure=yes", "size=large", "tags=a", "tags=b", "near=null"];
         let expected =
@@ -322,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_what_was_expected() {
+    fn wrong_argument_error_names_the_expected_type() {
         assert_eq!(error_for(&["count=many"], sample_schema()).0, "`count`: expected integer, got \"many\"");
         assert_eq!(error_for(&["count=1.5"], sample_schema()).0, "`count`: expected integer, got \"1.5\"");
         assert_eq!(
@@ -331,24 +334,27 @@ mod tests {
         );
         assert_eq!(
             error_for(&["nmae=x"], sample_schema()),
-            ("there is no argument `nmae`".to_owned(), vec!["did you mean `name`?".to_owned()])
+            ("unknown argument `nmae`".to_owned(), vec!["did you mean `name`?".to_owned()])
         );
         assert!(
-            error_for(&["count:=x"], sample_schema()).0.starts_with("`count`: \"x\" is no JSON"),
+            error_for(&["count:=x"], sample_schema()).0.starts_with("`count`: \"x\" is not valid JSON"),
             "{:?}",
             error_for(&["count:=x"], sample_schema())
         );
-        assert_eq!(error_for(&["five"], sample_schema()).0, "\"five\" is no argument");
+        assert_eq!(error_for(&["five"], sample_schema()).0, "\"five\" is not an argument");
         let needs = json!({"type": "object", "properties": {"count": {"type": "integer", "description": "How many."}}, "required": ["count"]});
         assert_eq!(
             error_for(&[], needs),
-            ("`count` is missing".to_owned(), vec!["count=… (integer): How many.".to_owned()])
+            ("missing argument `count`".to_owned(), vec!["count=… (integer): How many.".to_owned()])
         );
-        assert_eq!(error_for(&["x=1"], json!({"type": "object", "properties": {}})).1, ["it takes none"]);
+        assert_eq!(
+            error_for(&["x=1"], json!({"type": "object", "properties": {}})).1,
+            ["it takes no arguments"]
+        );
     }
 
     #[test]
-    fn an_open_schema_takes_everything() {
+    fn open_schema_accepts_unnamed_arguments() {
         assert_eq!(arguments(&["x=1"], json!({"type": "object"})).unwrap(), r#"{"x":"1"}"#);
         let open =
             json!({"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "integer"}});

@@ -1,4 +1,4 @@
-//! All that a server offers, and how it is shown in a line each.
+//! The tools, resources, templates and prompts of a server, each with a one-line summary.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::connection::is_method_not_found;
 use crate::error::{CliError, Result};
 use crate::schema;
 
-/// Every list of a server.
+/// All lists of a server.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Catalog {
@@ -22,17 +22,17 @@ pub(crate) struct Catalog {
     pub(crate) prompts: Vec<Prompt>,
 }
 
-/// One thing that is offered.
+/// One item of a list.
 pub(crate) struct CatalogEntry<'a> {
     pub(crate) name: &'a str,
-    /// How it is called, or where it is.
+    /// The signature, or the URI.
     pub(crate) summary: String,
-    /// What its server says of it.
+    /// The description from the server.
     pub(crate) description: Option<&'a str>,
 }
 
 impl Catalog {
-    /// Asks for each list that the server says it has.
+    /// Fetches each list that the server's capabilities declare.
     pub(crate) async fn fetch(client: &Client, can: &ServerCapabilities) -> Result<Self> {
         Ok(Self {
             tools: list_if_supported(can.tools.is_some(), || client.list_tools()).await?,
@@ -45,7 +45,7 @@ impl Catalog {
         })
     }
 
-    /// What of it belongs to the server whose names begin with `prefix`.
+    /// Returns the items whose names begin with `prefix`, that is, those of one server behind a bridge.
     pub(crate) fn with_prefix(&self, prefix: &str) -> Self {
         let name = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('_'));
         let uri = |uri: &str| {
@@ -65,17 +65,18 @@ impl Catalog {
         }
     }
 
-    /// The lists, each with its title.
+    /// Returns the lists, each with its title.
     pub(crate) fn lists(&self) -> [(&'static str, Vec<CatalogEntry<'_>>); 4] {
         let tools =
             self.tools.iter().map(|tool| entry(&tool.name, signature(tool), tool.description.as_ref()));
         let resources = self.resources.iter().map(|resource| {
-            let place = resource_summary(&resource.uri, &resource.name, resource.mime_type.as_ref());
-            entry(&resource.name, place, resource.description.as_ref())
+            let summary = resource_summary(&resource.uri, &resource.name, resource.mime_type.as_ref());
+            entry(&resource.name, summary, resource.description.as_ref())
         });
         let templates = self.resource_templates.iter().map(|template| {
-            let place = resource_summary(&template.uri_template, &template.name, template.mime_type.as_ref());
-            entry(&template.name, place, template.description.as_ref())
+            let summary =
+                resource_summary(&template.uri_template, &template.name, template.mime_type.as_ref());
+            entry(&template.name, summary, template.description.as_ref())
         });
         let prompts = self
             .prompts
@@ -90,12 +91,14 @@ impl Catalog {
     }
 }
 
-/// A list, if the server has it. Some say that they have one and do not know all of its methods.
+/// Fetches a list if the server supports it.
+///
+/// Some servers declare a capability and lack one of its methods; their list is empty.
 async fn list_if_supported<M: Paginated>(
-    has: bool,
+    supported: bool,
     list: impl FnOnce() -> Paginator<M>,
 ) -> Result<Vec<M::Item>> {
-    if !has {
+    if !supported {
         return Ok(Vec::new());
     }
     match list().await {
@@ -104,17 +107,17 @@ async fn list_if_supported<M: Paginated>(
     }
 }
 
-/// Why a list did not come, and which.
+/// Converts the error of a list request, and names the method.
 pub(crate) fn list_error<M: Paginated>(error: ClientError) -> CliError {
     let mut failure = CliError::from_client_error(error, "list");
-    if let Some(seen) = failure.detail.take_if(|seen| !seen.contains(M::NAME)) {
-        failure = failure.detail(format!("{}: {seen}", M::NAME));
+    if let Some(detail) = failure.detail.take_if(|detail| !detail.contains(M::NAME)) {
+        failure = failure.detail(format!("{}: {detail}", M::NAME));
     }
     failure
 }
 
-fn entry<'a>(name: &'a str, line: String, about: Option<&'a String>) -> CatalogEntry<'a> {
-    CatalogEntry { name, summary: line, description: about.map(String::as_str) }
+fn entry<'a>(name: &'a str, summary: String, description: Option<&'a String>) -> CatalogEntry<'a> {
+    CatalogEntry { name, summary, description: description.map(String::as_str) }
 }
 
 fn signature(tool: &Tool) -> String {

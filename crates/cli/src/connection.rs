@@ -1,4 +1,4 @@
-//! From a target to a client: what the options say is put together, and a failure says how far it came.
+//! Builds a client from a target and the common options, and connects it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,22 +14,22 @@ use crate::demo;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::options::{CommonOptions, RevisionArg, Transport};
 use crate::server_requests::{PresetAnswers, ServerRequestHandler, TerminalPrompter};
-use crate::target::{ResolvedTarget, Target};
+use crate::targets::{ResolvedTarget, Target};
 use crate::trace::Trace;
 
-/// A server that was connected to. What verbs do is done on one of these.
+/// A connection to a server, on which a verb works.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) console: Arc<Console>,
     /// How long connecting took.
     pub(crate) connect_elapsed: Duration,
-    /// What carries the messages.
+    /// The name of the transport.
     pub(crate) transport: &'static str,
     pub(crate) request_handler: Arc<ServerRequestHandler>,
 }
 
-/// What a server says of itself.
+/// The server's own description, from `initialize` or `server/discover`.
 pub(crate) struct ServerDetails {
     pub(crate) server: Option<Implementation>,
     pub(crate) capabilities: ServerCapabilities,
@@ -41,46 +41,40 @@ impl Connection {
     pub(crate) async fn open(
         found: ResolvedTarget,
         common: &CommonOptions,
-        replies: PresetAnswers,
+        answers: PresetAnswers,
     ) -> Result<Self> {
-        let screen = Arc::new(Console::new(common.json));
-        let interview = ServerRequestHandler::new(replies, Arc::clone(&screen), Arc::new(TerminalPrompter));
-        Self::open_with(found, common, Arc::new(interview), screen, |connecting| connecting).await
+        let console = Arc::new(Console::new(common.json));
+        let handler = ServerRequestHandler::new(answers, Arc::clone(&console), Arc::new(TerminalPrompter));
+        Self::open_with(found, common, Arc::new(handler), console, |builder| builder).await
     }
 
-    /// Connects to a server whose questions go to `request_handler`, after `more` was settled.
+    /// Connects to a server. `handler` answers the requests of the server, `configure` changes the client builder.
     pub(crate) async fn open_with(
         found: ResolvedTarget,
         common: &CommonOptions,
-        interview: Arc<ServerRequestHandler>,
-        screen: Arc<Console>,
-        more: impl FnOnce(ClientBuilder) -> ClientBuilder,
+        handler: Arc<ServerRequestHandler>,
+        console: Arc<Console>,
+        configure: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Result<Self> {
-        let ResolvedTarget { target, display_name: place } = found;
-        let over = match &target {
+        let ResolvedTarget { target, display_name } = found;
+        let transport = match &target {
             Target::Demo => "memory",
             Target::Command(_) | Target::Configured(ConnectionConfig::Command { .. }) => "stdio",
             _ => "http",
         };
-        let connecting = more(interview.register(client_builder(target, common)?)?);
-        let begun = Instant::now();
-        let client = connecting.await.map_err(|error| CliError::from_connect_error(error, &place))?;
-        let took = begun.elapsed();
-        Ok(Self {
-            client,
-            console: screen,
-            connect_elapsed: took,
-            transport: over,
-            request_handler: interview,
-        })
+        let builder = configure(handler.register(client_builder(target, common)?)?);
+        let started = Instant::now();
+        let client = builder.await.map_err(|error| CliError::from_connect_error(error, &display_name))?;
+        let connect_elapsed = started.elapsed();
+        Ok(Self { client, console, connect_elapsed, transport, request_handler: handler })
     }
 
-    /// What the server says of itself.
+    /// Returns the server's own description.
     pub(crate) async fn server_details(&self) -> Result<ServerDetails> {
         ServerDetails::fetch(&self.client).await
     }
 
-    /// Says good-bye after what came of a verb. One that broke off is not waited for.
+    /// Closes the connection and returns the outcome of a verb. After a connection or protocol error it does not close.
     pub(crate) async fn finish(self, outcome: Result<()>) -> Result<()> {
         match outcome {
             Err(failure) if failure.exit != ExitStatus::Tool => Err(failure),
@@ -91,28 +85,28 @@ impl Connection {
         }
     }
 
-    /// Says good-bye, and what was answered that nobody asked.
+    /// Closes the connection, and warns about preset answers that were not used.
     pub(crate) async fn close(self) -> Result<()> {
         self.client.close().await;
         self.console.clear_progress();
         self.request_handler.finish()
     }
 
-    /// What a server gave, or why it did not. What was wrong with an answer of ours comes before what came of it.
+    /// Converts the outcome of a call. An invalid preset answer is reported first, as it caused the error of the server.
     pub(crate) fn check_result<T>(
         &self,
         outcome: Result<T, tsugite::client::ClientError>,
         step: &'static str,
     ) -> Result<T> {
         match self.request_handler.answer_error() {
-            Some(mistake) => Err(mistake),
+            Some(error) => Err(error),
             None => outcome.map_err(|error| CliError::from_client_error(error, step)),
         }
     }
 }
 
 impl ServerDetails {
-    /// What the server of this client says of itself; asked, if nothing was said yet.
+    /// Returns the description of the client's server; sends `server/discover` if it is not known yet.
     pub(crate) async fn fetch(client: &Client) -> Result<Self> {
         if let Some(capabilities) = client.server_capabilities() {
             let (server, instructions) = (client.server_info(), client.instructions());
@@ -125,18 +119,18 @@ impl ServerDetails {
     }
 }
 
-/// How a server is reached, for whoever connects by itself.
+/// Builds the client for a target, not yet connected.
 pub(crate) fn client_builder(target: Target, common: &CommonOptions) -> Result<ClientBuilder> {
     apply_common_options(builder_for_target(target, common)?, common)
 }
 
-/// Whether the server says that there is no such method.
+/// Whether the server responded "method not found".
 pub(crate) fn is_method_not_found(error: &tsugite::client::ClientError) -> bool {
     matches!(error.kind(), ErrorKind::ErrorResponse { error, .. } if error.code == code::METHOD_NOT_FOUND)
 }
 
 fn builder_for_target(target: Target, common: &CommonOptions) -> Result<ClientBuilder> {
-    let connecting = match target {
+    let builder = match target {
         Target::Demo => {
             return reject_url_options(Client::in_process(&demo::server()), common)
                 .and_then(reject_env_options(common));
@@ -154,30 +148,31 @@ fn builder_for_target(target: Target, common: &CommonOptions) -> Result<ClientBu
             return reject_url_options(spawn(command, common), common);
         }
         Target::Configured(ConnectionConfig::Url { url, headers, transport, .. }) => {
-            let connecting = headers
+            let builder = headers
                 .into_iter()
-                .fold(Client::connect(url), |connecting, (name, value)| connecting.header(name, value));
+                .fold(Client::connect(url), |builder, (name, value)| builder.header(name, value));
             match (transport, common.transport) {
-                (UrlTransport::Sse, Transport::Auto) => connecting.http_sse(),
-                (UrlTransport::StreamableHttp, Transport::Auto) => connecting.streamable_http(),
-                _ => connecting,
+                (UrlTransport::Sse, Transport::Auto) => builder.http_sse(),
+                (UrlTransport::StreamableHttp, Transport::Auto) => builder.streamable_http(),
+                _ => builder,
             }
         }
         Target::Url(url) => reject_env_options(common)(Client::connect(url))?,
         Target::Configured(_) => {
-            return Err(CliError::usage("this server is reached in a way that is not known"));
+            return Err(CliError::usage(
+                "this version of tsugite does not support the transport of this server",
+            ));
         }
     };
-    let connecting =
-        common.headers.iter().fold(connecting, |connecting, (name, value)| connecting.header(name, value));
-    let connecting = match common.timeout {
-        Some(limit) => connecting.connect_timeout(limit),
-        None => connecting,
+    let builder = common.headers.iter().fold(builder, |builder, (name, value)| builder.header(name, value));
+    let builder = match common.timeout {
+        Some(limit) => builder.connect_timeout(limit),
+        None => builder,
     };
     Ok(match common.transport {
-        Transport::Auto => connecting,
-        Transport::Http => connecting.streamable_http(),
-        Transport::Sse => connecting.http_sse(),
+        Transport::Auto => builder,
+        Transport::Http => builder.streamable_http(),
+        Transport::Sse => builder.http_sse(),
     })
 }
 
@@ -192,47 +187,49 @@ fn spawn(command: Command, common: &CommonOptions) -> ClientBuilder {
     })
 }
 
-/// What is for URLs is not for servers that are started.
-fn reject_url_options(connecting: ClientBuilder, common: &CommonOptions) -> Result<ClientBuilder> {
+/// Rejects `-H` and `--transport` for a server that is not reached by a URL.
+fn reject_url_options(builder: ClientBuilder, common: &CommonOptions) -> Result<ClientBuilder> {
     match (common.headers.is_empty(), common.transport) {
-        (false, _) => Err(CliError::usage("-H is for servers with a URL")),
-        (_, Transport::Auto) => Ok(connecting),
-        _ => Err(CliError::usage("--transport is for servers with a URL")),
+        (false, _) => Err(CliError::usage("-H only applies to servers with a URL")),
+        (_, Transport::Auto) => Ok(builder),
+        _ => Err(CliError::usage("--transport only applies to servers with a URL")),
     }
 }
 
-/// And the other way round.
+/// Rejects `-e` for a server that is not started as a process.
 fn reject_env_options(common: &CommonOptions) -> impl FnOnce(ClientBuilder) -> Result<ClientBuilder> {
-    let wrong = !common.env.is_empty();
-    move |connecting| match wrong {
-        true => Err(CliError::usage("-e is for servers that are started, and for files with variables")),
-        false => Ok(connecting),
+    let has_env = !common.env.is_empty();
+    move |builder| match has_env {
+        true => Err(CliError::usage(
+            "-e only applies to servers that tsugite starts, and to configuration files with variables",
+        )),
+        false => Ok(builder),
     }
 }
 
-fn apply_common_options(connecting: ClientBuilder, common: &CommonOptions) -> Result<ClientBuilder> {
-    let mut connecting =
-        connecting.client_info(Implementation::new("tsugite", env!("CARGO_PKG_VERSION")).title("Tsugite"));
+fn apply_common_options(builder: ClientBuilder, common: &CommonOptions) -> Result<ClientBuilder> {
+    let mut builder =
+        builder.client_info(Implementation::new("tsugite", env!("CARGO_PKG_VERSION")).title("Tsugite"));
     if let RevisionArg::Only(revision) = common.rev {
-        connecting = connecting.revision(revision);
+        builder = builder.revision(revision);
     }
     if let Some(limit) = common.timeout {
-        connecting = connecting
+        builder = builder
             .timeout(limit)
             .total_timeout(limit.max(MAX_CALL_TIMEOUT))
             .probe_timeout(limit.min(PROBE_TIMEOUT));
     }
     if common.verbose > 0 {
-        connecting = connecting.log_level(Level::Debug);
+        builder = builder.log_level(Level::Debug);
     }
     if let Some(path) = &common.trace {
         let trace = Trace::create(path)?;
-        connecting = connecting.on_wire(move |direction, text| trace.write(direction, text));
+        builder = builder.on_wire(move |direction, text| trace.write(direction, text));
     }
-    Ok(connecting)
+    Ok(builder)
 }
 
-/// How long a call may take in all, unless more silence is allowed.
+/// The total time limit of a call, unless `--timeout` is longer.
 const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// How long a server may be silent when it is asked which revision it speaks.
+/// The time limit of the request that probes which revisions a server supports.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,7 +1,8 @@
-//! What a person sees: results on standard output, everything else on standard error, colour and bars only on a
-//! terminal.
+//! Output for people: results on standard output, everything else on standard error.
 //!
-//! A server's words never reach a terminal as they are: escape sequences in them could do things there.
+//! Colour and progress bars appear only on a terminal.
+//!
+//! Text from a server is sanitized before it reaches a terminal: escape sequences in it could control the terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
@@ -11,46 +12,46 @@ use tsugite::protocol::progress::ProgressParams;
 
 use crate::error::{CliError, ExitStatus, Result};
 
-/// Both streams.
+/// Standard output and standard error.
 pub(crate) struct Console {
     /// Whether results are JSON.
     pub(crate) json: bool,
     /// Whether standard output is a terminal.
     pub(crate) is_terminal: bool,
-    /// Whether every result ends with its line: more may follow.
+    /// Whether every result ends with a newline, because another may follow.
     ends_with_newline: bool,
     color: bool,
     stderr_is_terminal: bool,
     stderr_color: bool,
 }
 
-/// Whether a bar stands on the last line of the terminal, of which there is only one.
+/// Whether a progress bar is on the last line of the terminal. The process has only one terminal.
 static PROGRESS_BAR: Mutex<bool> = Mutex::new(false);
 
-/// Who puts notes above the last line while somebody types on it.
+/// The receiver of notes while the line editor owns the last line of the terminal.
 static NOTE_SINK: Mutex<Option<NoteSink>> = Mutex::new(None);
 
-/// Puts a note above the line that is being typed.
+/// A function that prints a note above the line that is being edited.
 pub(crate) type NoteSink = Arc<dyn Fn(String) + Send + Sync>;
 
-/// From now on notes go there, or to standard error again.
-pub(crate) fn set_note_sink(above: Option<NoteSink>) {
-    *NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner) = above;
+/// Sends notes to `sink` from now on; `None` restores standard error.
+pub(crate) fn set_note_sink(sink: Option<NoteSink>) {
+    *NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner) = sink;
 }
 
-/// Shows something beside the result, made harmless.
+/// Prints a sanitized note on standard error.
 pub(crate) fn write_note(text: &str) {
-    let above = NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    match above {
-        Some(above) => above(sanitize(text)),
-        // Nobody hears of it if it cannot be written.
+    let sink = NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match sink {
+        Some(sink) => sink(sanitize(text)),
+        // There is no other stream to report a failed write to.
         None => {
             let _ = writeln!(io::stderr().lock(), "{}", sanitize(text));
         }
     }
 }
 
-/// How something is shown.
+/// A text style.
 #[derive(Clone, Copy)]
 pub(crate) enum Style {
     Bold,
@@ -68,22 +69,22 @@ impl Console {
         Self { json, is_terminal, ends_with_newline: is_terminal, color, stderr_is_terminal, stderr_color }
     }
 
-    /// One on which several results follow each other.
+    /// Returns a console for several results in a row.
     pub(crate) fn for_shell(json: bool) -> Self {
         Self { ends_with_newline: true, ..Self::new(json) }
     }
 
-    /// Whether somebody can be asked.
+    /// Whether the user can be prompted.
     pub(crate) fn is_interactive(&self) -> bool {
         self.stderr_is_terminal && io::stdin().is_terminal()
     }
 
-    /// A line of the result.
+    /// Prints a line of the result.
     pub(crate) fn print_line(&self, text: &str) -> Result<()> {
         self.print(&format!("{text}\n"))
     }
 
-    /// A part of the result. On a terminal, and where more may follow, it ends with its line.
+    /// Prints a part of the result. Adds a final newline on a terminal and in the shell.
     pub(crate) fn print(&self, text: &str) -> Result<()> {
         self.clear_progress();
         let mut out = io::stdout().lock();
@@ -98,20 +99,20 @@ impl Console {
         Ok(out.flush()?)
     }
 
-    /// Bytes, as they are.
+    /// Prints bytes unchanged.
     pub(crate) fn print_bytes(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
         Ok(out.flush()?)
     }
 
-    /// A value as one line of JSON.
+    /// Prints a value as one line of JSON.
     pub(crate) fn print_json<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<()> {
         let text = serde_json::to_string(value).map_err(|error| CliError::usage(error.to_string()))?;
         self.print_raw_json(&text)
     }
 
-    /// JSON as it came. On a terminal what it would obey is escaped, which means the same in JSON.
+    /// Prints JSON text. On a terminal, control characters are escaped, which does not change the value.
     pub(crate) fn print_raw_json(&self, text: &str) -> Result<()> {
         match self.is_terminal {
             true => self.print_line(&sanitize_json(text)),
@@ -119,17 +120,17 @@ impl Console {
         }
     }
 
-    /// Something beside the result.
+    /// Prints a note on standard error.
     pub(crate) fn note(&self, text: &str) {
         self.clear_progress();
         write_note(text);
     }
 
-    /// How a failure is told.
+    /// Prints an error on standard error, as JSON with `--json`.
     pub(crate) fn print_error(&self, failure: &CliError) {
         self.clear_progress();
         if failure.exit == ExitStatus::Interrupted && self.stderr_is_terminal {
-            // What was typed last stands on the line of a question.
+            // The cursor is still on the line of a prompt.
             let _ = writeln!(io::stderr().lock());
         }
         if failure.message.is_empty() {
@@ -148,8 +149,8 @@ impl Console {
         if let Some(step) = failure.step {
             row("step", step);
         }
-        if let Some(seen) = &failure.detail {
-            row("seen", seen);
+        if let Some(detail) = &failure.detail {
+            row("seen", detail);
         }
         for hint in &failure.hints {
             row("try", hint);
@@ -157,10 +158,10 @@ impl Console {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
-    /// A call has come further.
+    /// Draws the progress of a call, on a terminal only.
     pub(crate) fn show_progress(&self, progress: &ProgressParams) {
-        let typing = NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        if !self.stderr_is_terminal || self.json || typing {
+        let is_editing = NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if !self.stderr_is_terminal || self.json || is_editing {
             return;
         }
         let message = progress.message.as_deref().map(sanitize).unwrap_or_default();
@@ -169,7 +170,7 @@ impl Console {
         let drawn = match progress.total {
             Some(total) if total > 0.0 => {
                 let part = (progress.progress / total).clamp(0.0, 1.0);
-                // A part of a bar is between none and all of it.
+                // `part` is between 0 and 1.
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped")]
                 let filled = (part * BAR_WIDTH as f64).round() as usize;
                 let bar = "█".repeat(filled) + &"░".repeat(BAR_WIDTH.saturating_sub(filled));
@@ -177,21 +178,21 @@ impl Console {
             }
             _ => format!("{} {message}", progress.progress),
         };
-        let mut stands = PROGRESS_BAR.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_shown = PROGRESS_BAR.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = write!(io::stderr().lock(), "\r\x1b[K{drawn}");
         let _ = io::stderr().flush();
-        *stands = true;
+        *is_shown = true;
     }
 
-    /// Takes the bar away.
+    /// Erases the progress bar.
     pub(crate) fn clear_progress(&self) {
-        let mut stands = PROGRESS_BAR.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(&mut *stands) {
+        let mut is_shown = PROGRESS_BAR.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut *is_shown) {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
         }
     }
 
-    /// In colour, if standard output is a terminal.
+    /// Styles a text, if standard output is a terminal.
     pub(crate) fn paint(&self, style: Style, text: &str) -> String {
         paint(self.color, style, text)
     }
@@ -200,7 +201,7 @@ impl Console {
         paint(self.stderr_color, style, text)
     }
 
-    /// A server's words: as they are for a program, harmless for a terminal.
+    /// Sanitizes text from a server, if standard output is a terminal.
     pub(crate) fn sanitized(&self, text: &str) -> String {
         if self.is_terminal { sanitize(text) } else { text.to_owned() }
     }
@@ -216,13 +217,13 @@ fn paint(colour: bool, style: Style, text: &str) -> String {
     if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// Without what a terminal would obey: control characters, and marks that turn the direction of writing.
+/// Escapes control characters and marks that change the direction of the text.
 pub(crate) fn sanitize(text: &str) -> String {
     escape_controls(text, |letter| letter.escape_unicode().to_string())
 }
 
 fn sanitize_json(text: &str) -> String {
-    // All of them have four digits.
+    // All escaped characters are below U+10000.
     escape_controls(text, |letter| format!("\\u{:04x}", u32::from(letter)))
 }
 
@@ -242,9 +243,9 @@ fn escape_controls(text: &str, escape: impl Fn(char) -> String) -> String {
     out
 }
 
-/// Width of a bar.
+/// Width of a progress bar, in characters.
 const BAR_WIDTH: usize = 24;
-/// Letters of a message beside it.
+/// Characters of the message beside a progress bar.
 const MAX_MESSAGE_CHARS: usize = 48;
 
 #[cfg(test)]
@@ -252,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_obeys_nothing_a_server_says() {
+    fn control_characters_are_escaped() {
         assert_eq!(sanitize("a\x1b[2Jb\r\nc\td"), "a\\u{1b}[2Jb\nc\td");
         assert_eq!(sanitize("\u{202e}gnp.exe\u{9b}"), "\\u{202e}gnp.exe\\u{9b}");
         assert_eq!(sanitize("継手 🪵"), "継手 🪵");

@@ -1,4 +1,4 @@
-//! What can go wrong, for a person: which step, what was seen, what to try. And the number the process ends with.
+//! Errors as the user sees them: the step, the details, what to try, and the exit code.
 
 use std::io;
 
@@ -10,49 +10,49 @@ use tsugite::revision::RpcError;
 
 pub(crate) type Result<T, E = CliError> = std::result::Result<T, E>;
 
-/// What the process ends with.
+/// The exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
-    /// All is well, or nobody reads any more.
+    /// Success, or the reader of standard output has gone.
     Success = 0,
-    /// What was asked for makes no sense.
+    /// The command line or a file is invalid.
     Usage = 1,
-    /// The server cannot be reached, or is gone.
+    /// The server cannot be reached, or the connection was lost.
     Connect = 2,
-    /// The server answers, and not as it should.
+    /// The server returned an error or violated the protocol.
     Protocol = 3,
-    /// The tool ran and says that it failed.
+    /// The tool ran and reported an error.
     Tool = 4,
-    /// The server wants credentials.
+    /// The server requires credentials.
     Unauthorized = 5,
-    /// No answer came in time.
+    /// No response arrived in time.
     Timeout = 6,
-    /// Somebody pressed Ctrl-C.
+    /// Interrupted by Ctrl-C or a signal.
     Interrupted = 130,
 }
 
-/// Why it did not work.
+/// An error that ends a verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CliError {
     pub(crate) exit: ExitStatus,
-    /// How far it came.
+    /// The step that failed.
     pub(crate) step: Option<&'static str>,
-    /// In one line. Nothing is said if it is empty: it has been said already.
+    /// One line. If it is empty, nothing is printed because the error has been reported already.
     pub(crate) message: String,
     pub(crate) detail: Option<String>,
     pub(crate) hints: Vec<String>,
 }
 
 impl CliError {
-    pub(crate) fn new(exit: ExitStatus, what: impl Into<String>) -> Self {
-        Self { exit, step: None, message: what.into(), detail: None, hints: Vec::new() }
+    pub(crate) fn new(exit: ExitStatus, message: impl Into<String>) -> Self {
+        Self { exit, step: None, message: message.into(), detail: None, hints: Vec::new() }
     }
 
-    pub(crate) fn usage(what: impl Into<String>) -> Self {
-        Self::new(ExitStatus::Usage, what)
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(ExitStatus::Usage, message)
     }
 
-    /// Ends the process without a word.
+    /// Returns an error that ends the process without output.
     pub(crate) fn silent(exit: ExitStatus) -> Self {
         Self::new(exit, "")
     }
@@ -62,8 +62,8 @@ impl CliError {
         self
     }
 
-    pub(crate) fn detail(mut self, seen: impl Into<String>) -> Self {
-        self.detail = Some(seen.into());
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
         self
     }
 
@@ -72,95 +72,97 @@ impl CliError {
         self
     }
 
-    /// Says that all files are as they were.
+    /// Adds that no file was changed.
     pub(crate) fn nothing_written(mut self) -> Self {
-        let seen = self.detail.take().map(|seen| format!("{seen}; ")).unwrap_or_default();
-        self.detail(format!("{seen}nothing was written"))
+        let detail = self.detail.take().map(|detail| format!("{detail}; ")).unwrap_or_default();
+        self.detail(format!("{detail}nothing was written"))
     }
 
-    /// All of it but the hints, where there is room for no more.
+    /// Returns the message and the details in one line, without the hints.
     pub(crate) fn summary(&self) -> String {
         match &self.detail {
-            Some(seen) => format!("{}: {seen}", self.message),
+            Some(detail) => format!("{}: {detail}", self.message),
             None => self.message.clone(),
         }
     }
 
-    /// A server that could not be connected to.
-    pub(crate) fn from_connect_error(error: ClientError, place: &str) -> Self {
-        let what = format!("cannot connect to {place}");
+    /// Converts an error of connecting to the server `display_name`.
+    pub(crate) fn from_connect_error(error: ClientError, display_name: &str) -> Self {
+        let message = format!("cannot connect to {display_name}");
         match error.kind() {
             ErrorKind::Config(_) => Self::from_client_error(error, "setting"),
-            ErrorKind::Connect { step, reason: seen } => {
+            ErrorKind::Connect { step, reason } => {
                 let exit = if *step == ConnectStep::FirstResponse {
                     ExitStatus::Timeout
                 } else {
                     ExitStatus::Connect
                 };
-                let failure = Self::new(exit, what).at_step(step_name(*step)).detail(seen);
+                let failure = Self::new(exit, message).at_step(step_name(*step)).detail(reason);
                 hints_for(*step).iter().fold(failure, |failure, hint| failure.hint(*hint))
             }
             ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
             ErrorKind::Status { status: 401 | 403, .. } => Self {
-                message: format!("{place} refuses"),
+                message: format!("access to {display_name} denied"),
                 ..Self::from_client_error(error, "authorization")
             },
-            // What is at a URL has no standard error to look at.
-            ErrorKind::ConnectionLost { .. } if place.starts_with("http") => Self {
-                message: what,
+            // A server at a URL has no standard error that we could show.
+            ErrorKind::ConnectionLost { .. } if display_name.starts_with("http") => Self {
+                message,
                 hints: vec![NOT_MCP_HINT.to_owned()],
                 ..Self::from_client_error(error, "handshake")
             },
             ErrorKind::TimedOut { .. } | ErrorKind::ConnectionLost { .. } => {
-                Self { message: what, ..Self::from_client_error(error, "handshake") }
+                Self { message, ..Self::from_client_error(error, "handshake") }
             }
             ErrorKind::Status { status, .. } => {
-                let failure = Self::new(ExitStatus::Connect, what).at_step("http").detail(error.to_string());
+                let failure =
+                    Self::new(ExitStatus::Connect, message).at_step("http").detail(error.to_string());
                 match status {
-                    404 => failure.hint("is the path right? Most servers are at /mcp"),
+                    404 => failure.hint("check the path of the URL; most servers use /mcp"),
                     405 | 406 | 415 => failure.hint(HTTP_SSE_HINT),
-                    429 | 503 => {
-                        failure.hint("the server is busy; try again later, or wait longer with --timeout")
-                    }
-                    500.. => failure.hint("the server is in trouble; its log may say why"),
+                    429 | 503 => failure
+                        .hint("the server is busy; try again later, or wait longer with --timeout SECONDS"),
+                    500.. => failure.hint("the server failed; check its log"),
                     _ => failure.hint(NOT_MCP_HINT),
                 }
             }
-            ErrorKind::Protocol(seen) => Self::new(ExitStatus::Protocol, what)
+            ErrorKind::Protocol(detail) => Self::new(ExitStatus::Protocol, message)
                 .at_step("revision")
-                .detail(seen)
+                .detail(detail)
                 .hint(REVISION_HINT)
-                .hint("does it speak MCP at all? --trace FILE keeps what was said"),
+                .hint("check that it is an MCP server; --trace FILE records every message"),
             _ => Self::from_client_error(error, "handshake"),
         }
     }
 
-    /// Something that went wrong at `step`, once connected.
+    /// Converts an error that occurred at `step`, after connecting.
     pub(crate) fn from_client_error(error: ClientError, step: &'static str) -> Self {
-        let said = error.to_string();
+        let detail = error.to_string();
         match error.kind() {
-            ErrorKind::Config(_) => Self::usage(said),
+            ErrorKind::Config(_) => Self::usage(detail),
             ErrorKind::Connect { .. } => Self::from_connect_error(error, "the server"),
             ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
             ErrorKind::Status { status: 401 | 403, .. } => {
-                Self::new(ExitStatus::Unauthorized, "the server refuses")
+                Self::new(ExitStatus::Unauthorized, "access to the server denied")
                     .at_step("authorization")
-                    .detail(said)
+                    .detail(detail)
                     .hint(CREDENTIALS_HINT)
             }
             ErrorKind::ConnectionLost { .. } => Self::new(ExitStatus::Connect, "the connection was lost")
                 .at_step(step)
-                .detail(said)
-                .hint("-v shows what the server writes to its standard error"),
-            ErrorKind::TimedOut { .. } => Self::new(ExitStatus::Timeout, "the server took too long")
-                .at_step(step)
-                .detail(said)
-                .hint(TIMEOUT_HINT),
-            ErrorKind::ErrorResponse { error: object, rpc_error: refusal } => {
-                let failure = Self::new(ExitStatus::Protocol, "the server refused")
+                .detail(detail)
+                .hint("-v shows the server's standard error"),
+            ErrorKind::TimedOut { .. } => {
+                Self::new(ExitStatus::Timeout, "the server did not respond in time")
+                    .at_step(step)
+                    .detail(detail)
+                    .hint(TIMEOUT_HINT)
+            }
+            ErrorKind::ErrorResponse { error: object, rpc_error } => {
+                let failure = Self::new(ExitStatus::Protocol, "the server returned an error")
                     .at_step(step)
                     .detail(error_with_data(&error));
-                match (&**refusal, object.code) {
+                match (&**rpc_error, object.code) {
                     (RpcError::MissingCapability { required }, _) => missing_capability(failure, required),
                     (RpcError::UnsupportedVersion { .. }, _) => {
                         failure.at_step("revision").hint(REVISION_HINT)
@@ -173,27 +175,27 @@ impl CliError {
                     _ => failure.hint(TRACE_HINT),
                 }
             }
-            ErrorKind::ToolFailed(_) => Self::new(ExitStatus::Tool, said).at_step(step),
+            ErrorKind::ToolFailed(_) => Self::new(ExitStatus::Tool, detail).at_step(step),
             ErrorKind::InputRequired(_) => {
-                Self::new(ExitStatus::Protocol, "the server asks what cannot be answered")
+                Self::new(ExitStatus::Protocol, "the server asked for input that cannot be given here")
                     .at_step(step)
-                    .detail(said)
-                    .hint("run it on a terminal, or see --answer and --sample")
+                    .detail(detail)
+                    .hint("run it on a terminal, or pass --answer or --sample")
             }
             ErrorKind::UnsupportedByRevision(_) => {
-                Self::new(ExitStatus::Protocol, "this revision cannot say that")
+                Self::new(ExitStatus::Protocol, "the negotiated revision does not support this")
                     .at_step(step)
-                    .detail(said)
-                    .hint("--rev asks for another revision")
+                    .detail(detail)
+                    .hint("--rev REVISION selects another revision")
             }
-            _ => Self::new(ExitStatus::Protocol, "the server does not answer as it should")
+            _ => Self::new(ExitStatus::Protocol, "the server sent an invalid response")
                 .at_step(step)
-                .detail(said)
+                .detail(detail)
                 .hint(TRACE_HINT),
         }
     }
 
-    /// For whoever reads JSON.
+    /// Returns the error as JSON, for `--json`.
     pub(crate) fn to_json(&self) -> String {
         #[derive(Serialize)]
         struct Outer<'a> {
@@ -208,23 +210,23 @@ impl CliError {
             #[serde(rename = "try")]
             hints: &'a [String],
         }
-        let Self { exit, step, message: what, detail: seen, hints } = self;
-        let inner = Inner { exit: *exit as u8, step: *step, message: what, seen: seen.as_deref(), hints };
+        let Self { exit, step, message, detail, hints } = self;
+        let inner = Inner { exit: *exit as u8, step: *step, message, seen: detail.as_deref(), hints };
         serde_json::to_string(&Outer { error: inner }).unwrap_or_default()
     }
 }
 
-/// What was written could not be. Nobody reading any more is no failure.
+/// Converts a failed write to standard output. A closed pipe is not an error.
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::silent(ExitStatus::Success),
-            _ => Self::usage(format!("cannot write: {error}")),
+            _ => Self::usage(format!("cannot write to standard output: {error}")),
         }
     }
 }
 
-/// What the server said, with all that came along.
+/// Formats an error response with its `data`.
 fn error_with_data(error: &ClientError) -> String {
     match error.kind() {
         ErrorKind::ErrorResponse { error: ErrorObject { data: Some(data), .. }, .. } => {
@@ -235,28 +237,31 @@ fn error_with_data(error: &ClientError) -> String {
 }
 
 fn unauthorized(challenge: &Challenge) -> CliError {
-    let what = match challenge.status {
-        403 => format!("{} forbids it", challenge.url),
-        _ => format!("{} wants credentials", challenge.url),
+    let message = match challenge.status {
+        403 => format!("access to {} denied", challenge.url),
+        _ => format!("{} requires credentials", challenge.url),
     };
-    let mut seen = format!("HTTP status {}", challenge.status);
+    let mut detail = format!("HTTP status {}", challenge.status);
     for header in &challenge.www_authenticate {
-        seen.push_str(", WWW-Authenticate: ");
-        seen.push_str(header);
+        detail.push_str(", WWW-Authenticate: ");
+        detail.push_str(header);
     }
-    CliError::new(ExitStatus::Unauthorized, what).at_step("authorization").detail(seen).hint(CREDENTIALS_HINT)
+    CliError::new(ExitStatus::Unauthorized, message)
+        .at_step("authorization")
+        .detail(detail)
+        .hint(CREDENTIALS_HINT)
 }
 
-/// What would give the server what it lacks.
+/// Adds the options that would provide the missing capabilities.
 fn missing_capability(mut failure: CliError, required: &ClientCapabilities) -> CliError {
     if required.sampling.is_some() {
-        failure = failure.hint("--sample TEXT answers for a model; on a terminal you are asked");
+        failure = failure.hint("--sample TEXT answers for a model; on a terminal tsugite prompts for it");
     }
     if required.roots.is_some() {
-        failure = failure.hint("--root FOLDER lets the server work there");
+        failure = failure.hint("--root FOLDER gives the server access to a folder");
     }
     if required.elicitation.is_some() {
-        failure = failure.hint("run it on a terminal, where you can be asked");
+        failure = failure.hint("run it on a terminal, where tsugite can prompt");
     }
     failure
 }
@@ -275,32 +280,32 @@ fn step_name(step: ConnectStep) -> &'static str {
 
 fn hints_for(step: ConnectStep) -> &'static [&'static str] {
     match step {
-        ConnectStep::Dns => &["is the host's name spelt right?"],
+        ConnectStep::Dns => &["check the spelling of the host name"],
         ConnectStep::Tcp => &[
-            "is the server running, and is the port right?",
-            "`tsugite serve` starts one at http://127.0.0.1:8808/mcp",
+            "check that the server is running and that the port is right",
+            "`tsugite serve` starts a server at http://127.0.0.1:8808/mcp",
         ],
         ConnectStep::Tls => &[
-            "if the server speaks no https, its address begins with http://",
-            "a certificate this machine does not trust: SSL_CERT_FILE names a file of those it shall",
+            "if the server does not use TLS, write http:// instead of https://",
+            "if its certificate is not trusted here, set SSL_CERT_FILE to a file of trusted certificates",
         ],
         ConnectStep::Http => &[NOT_MCP_HINT],
-        ConnectStep::Spawn => &["`-- COMMAND` is looked for in PATH; a path works too"],
+        ConnectStep::Spawn => &["check that the command is in PATH, or give its full path"],
         ConnectStep::FirstResponse => &[TIMEOUT_HINT, STDOUT_HINT, ENVIRONMENT_HINT],
         _ => &[STDOUT_HINT, ENVIRONMENT_HINT],
     }
 }
 
 const CREDENTIALS_HINT: &str =
-    "-H 'Authorization: Bearer …' sends a token; if you sent one, it is not good here";
-const NOT_MCP_HINT: &str = "is it an MCP server that listens there?";
-const REVISION_HINT: &str = "--rev auto takes any revision that both sides speak";
-const LIST_HINT: &str = "`list` shows what there is";
-const TRACE_HINT: &str = "--trace FILE keeps what was said";
+    "-H 'Authorization: Bearer …' sends a token; a token that was sent is not valid here";
+const NOT_MCP_HINT: &str = "check that an MCP server listens there";
+const REVISION_HINT: &str = "--rev auto accepts any revision that both sides support";
+const LIST_HINT: &str = "`list` shows what the server offers";
+const TRACE_HINT: &str = "--trace FILE records every message";
 const HTTP_SSE_HINT: &str =
-    "an old server may speak only HTTP+SSE: --transport sse, with the address of its stream";
+    "an old server may support only HTTP+SSE: use --transport sse with the URL of its stream";
 const TIMEOUT_HINT: &str = "--timeout SECONDS waits longer";
 const STDOUT_HINT: &str =
-    "does it speak MCP on standard output, and nothing else? -v shows its standard error";
+    "check that it writes only MCP messages to standard output; -v shows its standard error";
 const ENVIRONMENT_HINT: &str =
-    "it sees few variables of your environment: -e NAME passes one on, -e NAME=VALUE sets one";
+    "few environment variables are passed to it: -e NAME passes one on, -e NAME=VALUE sets one";

@@ -1,4 +1,4 @@
-//! What the library has to say, on standard error: warnings always, more with `-v`.
+//! Writes the log events of the library to standard error: warnings always, more with `-v`.
 
 use std::fmt::{self, Write as _};
 
@@ -8,15 +8,15 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::console::write_note;
 
-/// From now on what is said is written: warnings, with `verbose` of 1 what helps to find a mistake, with 2 everything.
+/// Installs the subscriber. `verbose` 0 logs warnings, 1 adds debug events, 2 logs everything.
 pub(crate) fn init(verbose: u8) {
-    let most = match verbose {
+    let max_level = match verbose {
         0 => Level::WARN,
         1 => Level::DEBUG,
         _ => Level::TRACE,
     };
-    // Nobody else can have been faster.
-    let _ = tracing::subscriber::set_global_default(StderrSubscriber { max_level: most });
+    // It cannot fail: no other subscriber has been installed.
+    let _ = tracing::subscriber::set_global_default(StderrSubscriber { max_level });
 }
 
 struct StderrSubscriber {
@@ -53,17 +53,17 @@ impl Subscriber for StderrSubscriber {
     fn exit(&self, _: &Id) {}
 }
 
-/// What happened, then what belongs to it.
+/// A log line: the message, then the fields.
 struct LogLine {
     text: String,
-    /// Whether what is for programmers is told too.
+    /// Whether fields that are meant for developers are included.
     verbose: bool,
 }
 
 impl Visit for LogLine {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
-            // What the server wrote instead of a message.
+            // The line that the server wrote instead of a message.
             "line" => self.text.extend([": ", value]),
             "wrong" if !self.verbose => {}
             _ => self.record_debug(field, &value),

@@ -1,8 +1,9 @@
 //! `tsugite`: run, connect and debug MCP servers.
 //!
-//! A verb is a file in `verbs`. `target` finds the server that is meant, `session` connects to it, `asking` answers
-//! what it asks; `screen` and `output` show what came, `fail` says what went wrong. `shell` is the prompt, `demo` the
-//! built-in server, `door` where servers are served, `page` the page that is served beside them.
+//! Each verb is a file in `verbs`. `targets` resolves the server that the command line names, `connection` connects to
+//! it, and `server_requests` answers its requests. `console` and `output` print results, `error` holds errors and exit
+//! codes. `shell` is the interactive prompt, `demo` the built-in server, `serve_options` runs a server, and `page` is the
+//! start page of a served server. `edit` changes configuration files.
 
 mod arguments;
 mod catalog;
@@ -22,7 +23,7 @@ mod server_requests;
 mod shell;
 mod signals;
 mod suggest;
-mod target;
+mod targets;
 mod trace;
 mod verbs;
 
@@ -37,7 +38,7 @@ use error::{CliError, ExitStatus, Result};
 use verbs::Verb;
 
 /// Run, connect and debug MCP servers.
-// Lines are as long as they are, whether or not somebody else in the build has clap fold them.
+// No wrapping, even if another crate in the build enables it in clap.
 #[derive(Debug, Parser)]
 #[command(name = "tsugite", version, after_help = AFTER_HELP, disable_help_subcommand = true, term_width = 0)]
 struct Cli {
@@ -51,28 +52,28 @@ fn main() -> ExitCode {
         Err(error) => return report_parse_error(error),
     };
     log::init(verb.verbose());
-    let screen = Console::new(verb.wants_json());
+    let console = Console::new(verb.wants_json());
     let outcome = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let outcome = runtime.block_on(run_until_interrupted(verb));
-            // Somebody may still be asked something; the answer is not waited for.
+            // A thread may still wait for an answer of the user: do not wait for it.
             runtime.shutdown_background();
             outcome
         }
-        Err(error) => Err(CliError::usage(format!("cannot begin: {error}"))),
+        Err(error) => Err(CliError::usage(format!("cannot start the async runtime: {error}"))),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            screen.print_error(&failure);
+            console.print_error(&failure);
             ExitCode::from(failure.exit as u8)
         }
     }
 }
 
-/// Runs a verb until it is done, or until somebody has enough. A server that was started ends with it.
+/// Runs a verb until it completes or is interrupted. Dropping it stops a server that it started.
 async fn run_until_interrupted(verb: Verb) -> Result<()> {
-    // Some end by themselves, and in good order.
+    // Some verbs shut down gracefully themselves.
     if verb.handles_signals() {
         return verb.run().await;
     }
@@ -83,53 +84,53 @@ async fn run_until_interrupted(verb: Verb) -> Result<()> {
     }
 }
 
-/// Help was asked for, or the words make no sense.
+/// Prints help, the version, or a usage error.
 fn report_parse_error(mut error: clap::Error) -> ExitCode {
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
-        // What stands after `--` is a command to start.
+        // Not for us: the words after `--` are a command to start.
         tips.retain(|tip| !tip.to_string().contains("as a value, use"));
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
     let text = error.render().to_string();
-    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if let (true, Some(failure)) = (words.any(|word| word == "--json"), parse_error(&text)) {
         Console::new(true).print_error(&failure);
         return ExitCode::from(failure.exit as u8);
     }
-    // Nobody hears of it if it cannot be written.
-    let _ = match asked {
+    // There is no other stream to report a failed write to.
+    let _ = match is_help {
         true => std::io::stdout().lock().write_all(text.as_bytes()),
         false => std::io::stderr().lock().write_all(text.as_bytes()),
     };
-    ExitCode::from(if asked { ExitStatus::Success as u8 } else { ExitStatus::Usage as u8 })
+    ExitCode::from(if is_help { ExitStatus::Success as u8 } else { ExitStatus::Usage as u8 })
 }
 
-/// What the parser of words says, for whoever reads JSON; `None` if that is help.
+/// Converts a usage error of clap, for `--json`; `None` if the text is help.
 fn parse_error(text: &str) -> Option<CliError> {
     let mut parts = text.strip_prefix("error: ")?.split("\n\n");
-    let what: Vec<&str> = parts.next()?.lines().map(str::trim).collect();
+    let message: Vec<&str> = parts.next()?.lines().map(str::trim).collect();
     let tips = parts.flat_map(str::lines).filter_map(|line| line.strip_prefix("  tip: "));
-    let failure = CliError::usage(what.join(" "));
-    Some(tips.fold(failure, CliError::hint).hint("`--help` shows what can be said"))
+    let failure = CliError::usage(message.join(" "));
+    Some(tips.fold(failure, CliError::hint).hint("`--help` lists the options"))
 }
 
 const AFTER_HELP: &str = "\
 A TARGET is the server to talk to:
   https://host/mcp     a URL
-  -- COMMAND ARGS…     a program to start; it stands at the end
+  -- COMMAND ARGS…     a program to start, at the end of the command line
   NAME                 from ./.mcp.json, ./mcp.json or ~/.config/tsugite/mcp.json
-  FILE.json:NAME       from a file of Claude, Cursor or VS Code
-  HOST:NAME            from that host's own file: claude-desktop, claude-code, cursor, vscode
+  FILE.json:NAME       from a configuration file of Claude, Cursor or VS Code
+  HOST:NAME            from a host's own file: claude-desktop, claude-code, cursor, vscode
   demo                 the built-in server
 
 Examples:
-  tsugite serve                                 the demo server, at http://127.0.0.1:8808/mcp
-  tsugite list demo                             what a server offers
+  tsugite serve                                 serve the demo server at http://127.0.0.1:8808/mcp
+  tsugite list demo                             list what a server offers
   tsugite call demo add a=1 b=2                 call a tool
   tsugite call add a=1 b=2 -- my-server --fast  start a server and call its tool
-  tsugite info cursor:github                    ask a server of Cursor's what it is
+  tsugite info cursor:github                    describe a server from Cursor's configuration
 
 Exit codes:
-  0 fine   1 usage   2 cannot connect   3 protocol error   4 tool error
-  5 refused for lack of authorization   6 timeout   130 interrupted";
+  0 success   1 usage error   2 cannot connect   3 protocol error   4 tool error
+  5 not authorized   6 timeout   130 interrupted";

@@ -1,4 +1,4 @@
-//! The options that every verb has which talks to a server, and the words before and after `--`.
+//! The options shared by all verbs that connect to a server.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,31 +9,31 @@ use tsugite::revision::Revision;
 
 use crate::suggest::did_you_mean;
 
-/// How to reach a server, and how to show what it says.
+/// Options for connecting to a server and for the output.
 #[derive(Debug, Args)]
 pub(crate) struct CommonOptions {
-    /// The revision to speak: `auto`, or one such as 2025-11-25
+    /// The protocol revision: `auto`, or one such as 2025-11-25
     #[arg(long, value_name = "REVISION", default_value = "auto", value_parser = parse_revision)]
     pub(crate) rev: RevisionArg,
-    /// What to speak at a URL: http is Streamable HTTP, sse is HTTP+SSE, auto tries both
+    /// The transport for a URL: http is Streamable HTTP, sse is HTTP+SSE, auto tries both
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
     pub(crate) transport: Transport,
     /// Send a header with every request, such as -H 'Authorization: Bearer …'
     #[arg(short = 'H', long = "header", value_name = "K: V", value_parser = parse_header)]
     pub(crate) headers: Vec<(String, String)>,
-    /// Set a variable of the server's environment, or pass one of ours on (-e NAME)
+    /// Set an environment variable of the server, or pass one on (-e NAME)
     #[arg(short, long = "env", value_name = "K=V", value_parser = parse_env_var)]
     pub(crate) env: Vec<(String, Option<String>)>,
-    /// How long the server may be silent [default: 30]
+    /// How long to wait for a response or progress [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) timeout: Option<Duration>,
-    /// Print results, and failures, as JSON
+    /// Print results and errors as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write every message on the wire into a file, as lines of JSON
+    /// Write every message on the wire to a file, as lines of JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Say more on standard error, and show that of the server; twice says all
+    /// Log more, and show the server's standard error; -vv logs everything
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// The server to start
@@ -42,7 +42,7 @@ pub(crate) struct CommonOptions {
 }
 
 impl CommonOptions {
-    /// As if nothing had been said.
+    /// Returns the defaults, as if no option was given.
     pub(crate) fn defaults() -> Self {
         Self {
             rev: RevisionArg::Auto,
@@ -58,23 +58,23 @@ impl CommonOptions {
     }
 }
 
-/// Which revision to speak.
+/// The value of `--rev`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RevisionArg {
     Auto,
     Only(Revision),
 }
 
-/// What to speak at a URL.
+/// The value of `--transport`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
-    // What stands here as documentation would be help, and spread all of it over twice the lines.
+    // No doc comments: clap would print them as help and switch to its long format.
     Auto,
     Http,
     Sse,
 }
 
-/// `k=v`, for options.
+/// Parses `k=v`, for options.
 pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -114,18 +114,17 @@ pub(crate) fn parse_env_var(text: &str) -> Result<(String, Option<String>), Stri
 }
 
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let wrong = "expected a number of seconds, such as 10 or 0.5";
-    let seconds: f64 = text.parse().map_err(|_| wrong)?;
-    let time = Duration::try_from_secs_f64(seconds).map_err(|_| wrong)?;
+    let expected = "expected a number of seconds up to a year, such as 10 or 0.5";
+    let seconds: f64 = text.parse().map_err(|_| expected)?;
+    let time = Duration::try_from_secs_f64(seconds).map_err(|_| expected)?;
     match time.is_zero() || time > MAX_TIMEOUT {
-        true => Err(wrong.to_owned()),
+        true => Err(expected.to_owned()),
         false => Ok(time),
     }
 }
 
-/// The longest that can be waited: a year.
+/// The longest timeout: a year.
 const MAX_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// What `--timeout` is for those who pass calls on.
-pub(crate) const CALL_TIMEOUT_HELP: &str =
-    "How long a call may take; without it, as long as its client lets it";
+/// The help of `--timeout` for verbs that forward calls.
+pub(crate) const CALL_TIMEOUT_HELP: &str = "How long a call may take; by default the client decides";

@@ -1,4 +1,4 @@
-//! Results for a person: words as they are, pictures and sounds into files.
+//! Prints results: text on standard output, images, audio and other bytes to files.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::error::{CliError, ExitStatus, Result};
 /// A part of a result.
 pub(crate) enum OutputPart {
     Text(String),
-    /// What is no words: its type, and its bytes in base64.
+    /// Binary data: its media type, and its bytes in base64.
     Blob {
         kind: &'static str,
         mime_type: String,
@@ -20,20 +20,20 @@ pub(crate) enum OutputPart {
     },
 }
 
-/// Content blocks as pieces.
+/// Converts content blocks to output parts.
 pub(crate) fn parts_from_blocks(blocks: &[ContentBlock]) -> Vec<OutputPart> {
-    let pieces = blocks.iter().map(|block| match block {
+    let parts = blocks.iter().map(|block| match block {
         ContentBlock::Text(text) => OutputPart::Text(text.text.clone()),
         ContentBlock::Image(image) => blob("image", Some(&image.mime_type), &image.data),
         ContentBlock::Audio(audio) => blob("audio", Some(&audio.mime_type), &audio.data),
         ContentBlock::ResourceLink(link) => OutputPart::Text(format!("→ {} ({})", link.uri, link.name)),
         ContentBlock::Resource(embedded) => part_from_contents(&embedded.resource),
-        _ => OutputPart::Text("(something this program does not know; --json shows it)".to_owned()),
+        _ => OutputPart::Text("(content of an unknown type; --json shows it)".to_owned()),
     });
-    pieces.collect()
+    parts.collect()
 }
 
-/// The contents of a resource as a piece.
+/// Converts the contents of a resource to an output part.
 pub(crate) fn part_from_contents(contents: &ResourceContents) -> OutputPart {
     match &contents.body {
         ResourceBody::Text(text) => OutputPart::Text(text.clone()),
@@ -41,58 +41,60 @@ pub(crate) fn part_from_contents(contents: &ResourceContents) -> OutputPart {
     }
 }
 
-/// Shows pieces one under the other. `to` is where bytes go, `name` what their files are called in a folder.
-pub(crate) fn show(screen: &Console, pieces: &[OutputPart], to: Option<&Path>, name: &str) -> Result<()> {
-    let blobs = pieces.iter().filter(|piece| matches!(piece, OutputPart::Blob { .. })).count();
+/// Prints parts one below the other. Bytes go to `to`; `name` begins the file names if `to` is a folder.
+pub(crate) fn show(console: &Console, parts: &[OutputPart], to: Option<&Path>, name: &str) -> Result<()> {
+    let blobs = parts.iter().filter(|part| matches!(part, OutputPart::Blob { .. })).count();
     let mut number = 0;
-    for piece in pieces {
-        match piece {
-            OutputPart::Text(words) if to == Some(Path::new("-")) => screen.note(words),
-            OutputPart::Text(words) => screen.print_line(screen.sanitized(words).trim_end_matches('\n'))?,
+    for part in parts {
+        match part {
+            OutputPart::Text(words) if to == Some(Path::new("-")) => console.note(words),
+            OutputPart::Text(words) => console.print_line(console.sanitized(words).trim_end_matches('\n'))?,
             OutputPart::Blob { kind, mime_type, base64 } => {
                 let bytes = decode_base64(base64)?;
                 number += 1;
-                let about = format!("{kind}, {}, {} bytes", screen.sanitized(mime_type), bytes.len());
+                let about = format!("{kind}, {}, {} bytes", console.sanitized(mime_type), bytes.len());
                 match to {
-                    None => screen.print_line(&format!("({about}; -o FILE saves it)"))?,
+                    None => console.print_line(&format!("({about}; -o FILE saves it)"))?,
                     Some(to) if to == Path::new("-") => {
-                        ensure_single_blob(blobs).and_then(|()| screen.print_bytes(&bytes))?
+                        ensure_single_blob(blobs).and_then(|()| console.print_bytes(&bytes))?
                     }
                     Some(to) => {
                         let path = output_path(to, name, mime_type, (number, blobs));
                         write(&path, &bytes)?;
-                        let saved = screen.paint(Style::Green, "saved");
-                        screen.print_line(&format!("({about}; {saved} as {})", path.display()))?;
+                        let saved = console.paint(Style::Green, "saved");
+                        console.print_line(&format!("({about}; {saved} as {})", path.display()))?;
                     }
                 }
             }
         }
     }
     if let (Some(_), 0) = (to, blobs) {
-        screen.note("note: there was nothing to save: no picture, no sound, no bytes");
+        console.note("note: nothing was saved: the result has no image, audio or other bytes");
     }
     Ok(())
 }
 
-/// Saves the bytes of pieces without a word, for whoever reads JSON.
-pub(crate) fn save(pieces: &[OutputPart], to: &Path, name: &str) -> Result<()> {
-    let blobs: Vec<(&String, &String)> = pieces
+/// Saves the bytes of parts and prints nothing, for `--json`.
+pub(crate) fn save(parts: &[OutputPart], to: &Path, name: &str) -> Result<()> {
+    let blobs: Vec<(&String, &String)> = parts
         .iter()
-        .filter_map(|piece| match piece {
+        .filter_map(|part| match part {
             OutputPart::Blob { mime_type, base64, .. } => Some((mime_type, base64)),
             OutputPart::Text(_) => None,
         })
         .collect();
     if to == Path::new("-") {
-        return Err(CliError::usage("-o - and --json both want standard output"));
+        return Err(CliError::usage(
+            "-o - and --json both write to standard output; use -o FILE with --json",
+        ));
     }
-    for (place, (mime_type, base64)) in blobs.iter().enumerate() {
-        write(&output_path(to, name, mime_type, (place + 1, blobs.len())), &decode_base64(base64)?)?;
+    for (index, (mime_type, base64)) in blobs.iter().enumerate() {
+        write(&output_path(to, name, mime_type, (index + 1, blobs.len())), &decode_base64(base64)?)?;
     }
     Ok(())
 }
 
-/// Writes a file, and the folders it lies in.
+/// Writes a file, and creates its parent folders.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let wrong = |error| CliError::usage(format!("-o: cannot write {}: {error}", path.display()));
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -102,20 +104,21 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 pub(crate) fn decode_base64(base64: &str) -> Result<Vec<u8>> {
-    // Some servers break the lines.
+    // Some servers wrap the lines.
     let text: String = base64.chars().filter(|letter| !letter.is_ascii_whitespace()).collect();
-    base64::decode(&text)
-        .ok_or_else(|| CliError::new(ExitStatus::Protocol, "the server's bytes are not in base64"))
+    base64::decode(&text).ok_or_else(|| CliError::new(ExitStatus::Protocol, "the server sent invalid base64"))
 }
 
 pub(crate) fn ensure_single_blob(blobs: usize) -> Result<()> {
     match blobs {
         1 => Ok(()),
-        count => Err(CliError::usage(format!("-o - writes one thing, and there are {count}"))),
+        count => {
+            Err(CliError::usage(format!("-o - writes one item, and the result has {count}; use -o FOLDER/")))
+        }
     }
 }
 
-/// JSON with a line for each member. Its numbers and strings stay as they are.
+/// Formats JSON with a line for each member. Numbers and strings keep their spelling.
 pub(crate) fn pretty_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -167,12 +170,12 @@ fn blob(kind: &'static str, mime_type: Option<&str>, base64: &str) -> OutputPart
     OutputPart::Blob { kind, mime_type, base64: base64.to_owned() }
 }
 
-/// Where the `number`th of `all` goes: into a folder under a name of its own, or under the name that was given, with a
-/// number if there are several.
+/// Returns the path of item `number` of `all`: a generated name if `to` is a folder, otherwise `to` itself, with a
+/// number if there are several items.
 fn output_path(to: &Path, name: &str, mime_type: &str, (number, all): (usize, usize)) -> PathBuf {
     let is_folder = to.is_dir() || to.as_os_str().as_encoded_bytes().ends_with(b"/");
     if is_folder {
-        // The name may be a server's.
+        // The name may come from a server.
         let plain: String = name
             .chars()
             .map(|letter| if letter.is_alphanumeric() || letter == '-' { letter } else { '_' })
@@ -210,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_laid_out_and_otherwise_untouched() {
+    fn pretty_json_keeps_numbers_and_strings() {
         let text = r#"{"a":[1.50,{}, [] ],"b\"{":"x,y:z","c":1e400}"#;
         let expected =
             "{\n  \"a\": [\n    1.50,\n    {},\n    []\n  ],\n  \"b\\\"{\": \"x,y:z\",\n  \"c\": 1e400\n}";
@@ -220,9 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn files_have_the_name_that_was_given_or_one_of_their_own() {
+    fn output_path_numbers_several_files() {
         let at =
-            |to: &str, place| output_path(Path::new(to), "a/../b", "image/png", place).display().to_string();
+            |to: &str, index| output_path(Path::new(to), "a/../b", "image/png", index).display().to_string();
         assert_eq!(at("x.png", (1, 1)), "x.png");
         assert_eq!(at("x.png", (2, 2)), "x-2.png");
         assert_eq!(at("out/", (1, 1)), "out/a____b-1.png");

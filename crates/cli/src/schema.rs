@@ -1,40 +1,42 @@
-//! What can be told from a JSON Schema without understanding all of it: names, types and a signature.
+//! Reads names, types and a signature from a JSON Schema, for the command line. It does not validate.
 
 use serde_json::Value;
 
-/// The names of the arguments, in their order.
+/// Returns the names of the properties, in order.
 pub(crate) fn property_names(schema: &Value) -> impl Iterator<Item = &str> + Clone {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str))
 }
 
-/// The names of those that must be there.
+/// Returns the names of the required properties.
 pub(crate) fn required(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Whether arguments may be there that it does not name. Strictly most schemas are open; whoever names arguments and
-/// does not say so means these.
+/// Whether the schema allows properties that it does not name.
+///
+/// By the standard most schemas are open. Here, a schema that names properties and does not say that it is open is
+/// treated as closed, so that a misspelt argument is found.
 pub(crate) fn allows_additional_properties(schema: &Value) -> bool {
-    let names_none = schema.get("properties").is_none();
-    let says_so = match schema.get("additionalProperties") {
+    let has_no_properties = schema.get("properties").is_none();
+    let is_declared_open = match schema.get("additionalProperties") {
         Some(Value::Bool(open)) => *open,
         Some(_) => true,
         None => false,
     };
     let combined = ["patternProperties", "allOf", "anyOf", "oneOf", "$ref"];
-    says_so
-        || (names_none && schema.get("additionalProperties").is_none())
+    is_declared_open
+        || (has_no_properties && schema.get("additionalProperties").is_none())
         || combined.iter().any(|keyword| schema.get(keyword).is_some())
 }
 
-/// The schema of one argument.
+/// Returns the schema of a property.
 pub(crate) fn property(schema: &Value, name: &str) -> Option<Value> {
     let named = schema.get("properties").and_then(|properties| properties.get(name));
     named.or_else(|| schema.get("additionalProperties").filter(|other| other.is_object())).cloned()
 }
 
-/// The schema of the items of a list.
+/// Returns the schema of the items of an array.
 pub(crate) fn items(schema: &Value, root: &Value) -> Option<Value> {
     let here = resolve_ref(schema, root);
     let mut alternatives =
@@ -44,7 +46,7 @@ pub(crate) fn items(schema: &Value, root: &Value) -> Option<Value> {
         .or_else(|| alternatives.find_map(|one| resolve_ref(one, root).get("items").cloned()))
 }
 
-/// The only values that are allowed, if they are listed.
+/// Returns the allowed values, if the schema lists them.
 pub(crate) fn allowed_values(schema: &Value, root: &Value) -> Option<Vec<Value>> {
     let here = resolve_ref(schema, root);
     if let Some(only) = here.get("const") {
@@ -67,7 +69,7 @@ pub(crate) fn allowed_values(schema: &Value, root: &Value) -> Option<Vec<Value>>
     all.iter().any(|value| !value.is_null()).then_some(all)
 }
 
-/// The types that are allowed, the strictest first; none if nothing is said.
+/// Returns the allowed types, the strictest first; empty if the schema does not restrict them.
 pub(crate) fn types(schema: &Value, root: &Value) -> Vec<String> {
     let here = resolve_ref(schema, root);
     let mut found: Vec<String> = match here.get("type") {
@@ -95,7 +97,7 @@ pub(crate) fn types(schema: &Value, root: &Value) -> Vec<String> {
     found
 }
 
-/// A type in a word or two: `integer`, `string[]`, `"small" | "large"`.
+/// Formats a type in a few words: `integer`, `string[]`, `"small" | "large"`.
 pub(crate) fn type_name(schema: &Value, root: &Value) -> String {
     if let Some(allowed) = allowed_values(schema, root) {
         let mut words: Vec<String> = allowed.iter().take(MAX_SHOWN_VALUES).map(Value::to_string).collect();
@@ -118,22 +120,22 @@ pub(crate) fn type_name(schema: &Value, root: &Value) -> String {
     if words.is_empty() { "any".to_owned() } else { words.join(" | ") }
 }
 
-/// `name(a: integer, b?: string = "x") → number`
+/// Formats a signature: `name(a: integer, b?: string = "x") → number`.
 pub(crate) fn signature(name: &str, input: &Value, output: Option<&Value>) -> String {
     let needed: Vec<&str> = required(input).collect();
     let arguments: Vec<String> = property_names(input)
         .map(|name| {
-            let asked = property(input, name).unwrap_or_default();
+            let property = property(input, name).unwrap_or_default();
             let mark = if needed.contains(&name) { "" } else { "?" };
-            let preset = match asked.get("default") {
-                Some(preset) if !preset.is_null() => format!(" = {preset}"),
+            let default = match property.get("default") {
+                Some(default) if !default.is_null() => format!(" = {default}"),
                 _ => String::new(),
             };
-            format!("{name}{mark}: {}{preset}", type_name(&asked, input))
+            format!("{name}{mark}: {}{default}", type_name(&property, input))
         })
         .collect();
-    let gives = output.map(|output| format!(" → {}", type_name(output, output))).unwrap_or_default();
-    format!("{name}({}){gives}", arguments.join(", "))
+    let result = output.map(|output| format!(" → {}", type_name(output, output))).unwrap_or_default();
+    format!("{name}({}){result}", arguments.join(", "))
 }
 
 fn item_type(item: &Value, root: &Value) -> Option<String> {
@@ -144,10 +146,10 @@ fn item_type(item: &Value, root: &Value) -> Option<String> {
     }
 }
 
-/// Where a `$ref` inside the same schema leads.
+/// Follows a `$ref` within the same schema.
 fn resolve_ref<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let mut here = schema;
-    // One that leads in circles is given up.
+    // The limit ends circular references.
     for _ in 0..8 {
         let Some(path) = here.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix('#'))
         else {
@@ -161,7 +163,7 @@ fn resolve_ref<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     here
 }
 
-/// Values of an enumeration that are shown.
+/// Values of an enumeration to show.
 const MAX_SHOWN_VALUES: usize = 6;
 
 #[cfg(test)]
@@ -171,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_says_what_is_needed() {
+    fn signature_marks_optional_arguments() {
         let input = json!({
             "properties": {
                 "a": {"type": "integer"},

@@ -1,4 +1,4 @@
-//! Where a server is served: at an address, or on standard input and output.
+//! Serves a server at an address, or on standard input and output.
 
 use std::net::SocketAddr;
 
@@ -10,59 +10,59 @@ use crate::error::{CliError, ExitStatus, Result};
 use crate::page::SharedStartPage;
 use crate::signals;
 
-/// Where a server is served.
+/// The options for serving a server.
 pub(crate) struct ServeOptions {
-    /// The address; none is standard input and output.
+    /// The address; `None` is standard input and output.
     pub(crate) listen: Option<String>,
-    /// Hosts that requests may name.
+    /// Allowed values of the `Host` header.
     pub(crate) allowed_hosts: Vec<String>,
 }
 
 impl ServeOptions {
-    /// Serves until somebody wants it to stop, or until the only client is gone; then comes `after`. Whoever presses Ctrl-C
-    /// does not wait for long for either.
+    /// Serves until a signal asks to stop, or until the client on standard input is gone; then runs `after`. Ctrl-C ends
+    /// both after a short grace period.
     pub(crate) async fn serve(
         self,
         server: Server,
-        what: &str,
+        description: &str,
         page: Option<SharedStartPage>,
         after: impl Future<Output = ()>,
     ) -> Result<()> {
-        let enough = signals::interrupt_grace_elapsed();
+        let grace_elapsed = signals::interrupt_grace_elapsed();
         let served = async {
-            let outcome = self.serve_until_signal(server, what, page).await;
+            let outcome = self.serve_until_signal(server, description, page).await;
             after.await;
             outcome
         };
         tokio::select! {
             biased;
             outcome = served => outcome,
-            () = enough => Ok(()),
+            () = grace_elapsed => Ok(()),
         }
     }
 
     async fn serve_until_signal(
         self,
         server: Server,
-        what: &str,
+        description: &str,
         page: Option<SharedStartPage>,
     ) -> Result<()> {
-        let broken = |error: tsugite::Error| {
-            CliError::new(ExitStatus::Connect, "the server cannot go on")
+        let serve_error = |error: tsugite::Error| {
+            CliError::new(ExitStatus::Connect, "the server stopped with an error")
                 .at_step("serve")
                 .detail(error.to_string())
         };
-        // From the first moment on: what was started ends with us.
+        // Before anything else, so that processes that were started end with this one.
         let stop = signals::shutdown_requested();
-        let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(broken) };
+        let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(serve_error) };
         let addresses: Vec<SocketAddr> = match tokio::net::lookup_host(&listen).await {
             Ok(addresses) => addresses.collect(),
             Err(error) => {
                 let failure = CliError::usage(format!("--listen {listen}: {error}"));
-                return Err(failure.hint("an address is HOST:PORT, such as 127.0.0.1:8808"));
+                return Err(failure.hint("use HOST:PORT, such as 127.0.0.1:8808"));
             }
         };
-        // For clients of 2024-11-05.
+        // HTTP+SSE is for clients of revision 2024-11-05.
         let mut http = Http::new().http_sse();
         let has_page = page.is_some();
         if let Some(page) = page {
@@ -73,28 +73,28 @@ impl ServeOptions {
         }
         let http = self.allowed_hosts.into_iter().fold(http, Http::allow_host);
         let listener = server.http(http).bind_http(addresses.as_slice()).await.map_err(|error| {
-            CliError::new(ExitStatus::Connect, format!("cannot listen at {listen}"))
+            CliError::new(ExitStatus::Connect, format!("cannot listen on {listen}"))
                 .at_step("listen")
                 .detail(error.to_string())
-                .hint("--listen 127.0.0.1:0 takes a port that is free")
+                .hint("--listen 127.0.0.1:0 picks a free port")
         })?;
         let local = listener.local_addr();
         let shown = match local.ip().is_unspecified() {
             true => SocketAddr::from(([127, 0, 0, 1], local.port())),
             false => local,
         };
-        let screen = Console::new(false);
-        // Whoever does not read the address wants to be served all the same.
-        let _ = screen.print_line(&format!("http://{shown}/mcp"));
-        screen.note(&match has_page {
-            true => format!("{what}, for every revision; http://{shown}/ says how to connect"),
-            false => format!("{what}, for every revision"),
+        let console = Console::new(false);
+        // Serve even if nothing reads standard output.
+        let _ = console.print_line(&format!("http://{shown}/mcp"));
+        console.note(&match has_page {
+            true => format!("serving {description}; open http://{shown}/ to see how to connect"),
+            false => format!("serving {description}"),
         });
         if !local.ip().is_loopback() {
-            screen.note("anybody who can reach this address can use the server");
+            console.note("warning: the server is open to every machine that can reach this address");
         }
         raise_trim_threshold();
-        listener.serve_until(stop).await.map_err(broken)
+        listener.serve_until(stop).await.map_err(serve_error)
     }
 }
 

@@ -1,31 +1,37 @@
-//! Which name was meant by one that does not exist.
+//! Suggests names similar to a name that does not exist.
 
-/// Those of `names` that look most like `name`, at most three.
+/// Returns the names most similar to `name`, at most three.
 pub(crate) fn closest_names<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted: Vec<char> = name.to_lowercase().chars().take(MAX_COMPARED_CHARS).collect();
-    let most = (wanted.len() / 3).max(1);
+    let max_distance = (wanted.len() / 3).max(1);
     let mut found: Vec<(usize, &str)> = names
         .into_iter()
         .filter_map(|candidate| {
             let lower: Vec<char> = candidate.to_lowercase().chars().take(MAX_COMPARED_CHARS).collect();
-            let away = edit_distance(&wanted, &lower);
+            let distance = edit_distance(&wanted, &lower);
             let begins = wanted.len() > 2 && lower.starts_with(&wanted);
-            (away <= most || begins).then_some((if begins { away.min(most) } else { away }, candidate))
+            (distance <= max_distance || begins)
+                .then_some((if begins { distance.min(max_distance) } else { distance }, candidate))
         })
         .collect();
-    found.sort_by_key(|(away, _)| *away);
+    found.sort_by_key(|(distance, _)| *distance);
     found.dedup_by(|one, other| one.1 == other.1);
-    let best = found.first().map_or(0, |(away, _)| *away);
-    found.into_iter().take_while(|(away, _)| *away == best).take(3).map(|(_, candidate)| candidate).collect()
+    let best = found.first().map_or(0, |(distance, _)| *distance);
+    found
+        .into_iter()
+        .take_while(|(distance, _)| *distance == best)
+        .take(3)
+        .map(|(_, candidate)| candidate)
+        .collect()
 }
 
-/// "did you mean `a` or `b`?", if anything is near.
+/// Returns "did you mean `a` or `b`?", if a similar name exists.
 pub(crate) fn did_you_mean<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let near: Vec<String> = closest_names(name, names).into_iter().map(|name| format!("`{name}`")).collect();
     (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")))
 }
 
-/// How many letters must be changed, added, left out or exchanged with their neighbour.
+/// Returns the edit distance: substitutions, insertions, deletions and transpositions of neighbours.
 fn edit_distance(one: &[char], other: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=other.len()).collect();
@@ -50,7 +56,7 @@ fn edit_distance(one: &[char], other: &[char]) -> usize {
     last.last().copied().unwrap_or_default()
 }
 
-/// Letters of a name that are looked at: a hostile list must not cost their square.
+/// Characters of a name to compare. The cost is quadratic, and the list may come from a hostile server.
 const MAX_COMPARED_CHARS: usize = 64;
 
 #[cfg(test)]
@@ -58,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_is_forgiven() {
+    fn typos_are_corrected() {
         let names = ["add", "count", "picture", "summarize"];
         assert_eq!(closest_names("ad", names), ["add"]);
         assert_eq!(closest_names("cuont", names), ["count"]);

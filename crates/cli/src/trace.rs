@@ -1,4 +1,4 @@
-//! `--trace_context FILE_FLAGS`: every message on the wire, both ways, one line of JSON each.
+//! `--trace FILE`: records every message on the wire in both directions, one line of JSON each.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,13 +12,13 @@ use tsugite::jsonrpc::RawJson;
 
 use crate::error::{CliError, Result};
 
-/// The file, and when it was begun.
+/// The trace file, and when it was created.
 pub(crate) struct Trace {
     file: Mutex<File>,
     started: Instant,
 }
 
-/// One message. What is none stands there as text.
+/// One message. Text that is not valid JSON is recorded in `text`.
 #[derive(Serialize)]
 struct TraceRecord<'a> {
     ms: f64,
@@ -30,14 +30,14 @@ struct TraceRecord<'a> {
 }
 
 impl Trace {
-    /// Begins a file anew.
+    /// Creates or truncates the file.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path)
             .map_err(|error| CliError::usage(format!("--trace: cannot write {}: {error}", path.display())))?;
         Ok(Self { file: Mutex::new(file), started: Instant::now() })
     }
 
-    /// Writes a message down.
+    /// Records a message.
     pub(crate) fn write(&self, direction: Direction, text: &str) {
         let message = RawJson::parse(text).ok();
         let line = TraceRecord {
@@ -50,12 +50,12 @@ impl Trace {
             message,
         };
         let Ok(mut line) = serde_json::to_vec(&line) else { return };
-        // A message may stand on several lines.
+        // A message may contain newlines between its tokens.
         line.retain(|byte| *byte != b'\n' && *byte != b'\r');
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = file.write_all(&line) {
-            tracing::warn!(%error, "the trace could not be written");
+            tracing::warn!(%error, "cannot write to the trace file");
         }
     }
 }

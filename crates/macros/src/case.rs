@@ -1,9 +1,9 @@
-//! How names are written on the wire. The words are those of serde.
+//! The cases for names on the wire, named as in serde.
 
 use proc_macro2::Ident;
 use syn::ext::IdentExt;
 
-/// A way to write names.
+/// A case for names.
 #[derive(Clone, Copy)]
 pub(crate) enum Case {
     Lower,
@@ -16,7 +16,7 @@ pub(crate) enum Case {
 }
 
 impl Case {
-    /// What each is called.
+    /// All cases, with their names in serde.
     pub(crate) const ALL: [(&'static str, Self); 7] = [
         ("lowercase", Case::Lower),
         ("UPPERCASE", Case::Upper),
@@ -31,7 +31,7 @@ impl Case {
         Self::ALL.into_iter().find(|(word, _)| *word == text).map(|(_, case)| case)
     }
 
-    /// Lowercase words as one name.
+    /// Joins lowercase words into a name.
     fn write(self, words: &[String]) -> String {
         let capitals = || words.iter().map(|word| capitalize(word));
         match self {
@@ -46,7 +46,7 @@ impl Case {
     }
 }
 
-/// The name of a field; as it is unless told otherwise.
+/// Returns the name of a field, in the given case if there is one.
 pub(crate) fn field(ident: &Ident, case: Option<Case>) -> String {
     let name = ident.unraw().to_string();
     match case {
@@ -55,7 +55,7 @@ pub(crate) fn field(ident: &Ident, case: Option<Case>) -> String {
     }
 }
 
-/// The name of a variant.
+/// Returns the name of a variant in the given case.
 pub(crate) fn variant(ident: &Ident, case: Case) -> String {
     let mut words: Vec<String> = Vec::new();
     for letter in ident.unraw().to_string().chars() {

@@ -1,4 +1,4 @@
-//! What is wrong, gathered: somebody with three mistakes hears of three.
+//! Collects compile errors, so that all of them are reported at once.
 
 use std::fmt::Display;
 
@@ -6,20 +6,20 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::Error;
 
-/// Mistakes found so far.
+/// The errors found so far.
 #[derive(Default)]
 pub(crate) struct Diagnostics(Option<Error>);
 
 impl Diagnostics {
-    /// Something is wrong at `place`.
-    pub(crate) fn error_at(&mut self, place: impl ToTokens, text: impl Display) {
-        self.push(Error::new_spanned(place, text));
+    /// Adds an error at the tokens `location`.
+    pub(crate) fn error_at(&mut self, location: impl ToTokens, text: impl Display) {
+        self.push(Error::new_spanned(location, text));
     }
 
-    pub(crate) fn push(&mut self, mistake: Error) {
+    pub(crate) fn push(&mut self, error: Error) {
         match &mut self.0 {
-            Some(known) => known.combine(mistake),
-            None => self.0 = Some(mistake),
+            Some(known) => known.combine(error),
+            None => self.0 = Some(error),
         }
     }
 
@@ -27,13 +27,13 @@ impl Diagnostics {
         self.0.is_none()
     }
 
-    /// As code that does not compile and says why.
+    /// Converts the errors to `compile_error!` invocations.
     pub(crate) fn into_compile_errors(self) -> TokenStream {
         self.0.map(Error::into_compile_error).unwrap_or_default()
     }
 }
 
-/// Names in backquotes, for a person.
+/// Joins names in backquotes: "`a`, `b` and `c`".
 pub(crate) fn join_quoted(names: &[&str]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     match names.split_last() {

@@ -1,4 +1,4 @@
-//! `#[derive(Form)]`: the fields of a struct are the fields of a form, the variants of an enum are choices.
+//! `#[derive(Form)]`: a struct becomes a form, an enum becomes a choice.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -24,44 +24,49 @@ const FIELD_KEYS: &[&str] = &[
     "rename",
 ];
 const VARIANT_KEYS: &[&str] = &["title", "rename"];
-/// Of the struct or the enum.
+/// Settings of the struct or enum itself.
 const CONTAINER_KEYS: &[&str] = &["rename_all"];
 
-/// `#[derive(Form)]`.
+/// Expands `#[derive(Form)]`.
 pub(crate) fn expand(item: TokenStream) -> TokenStream {
-    let mut mistakes = Diagnostics::default();
+    let mut diagnostics = Diagnostics::default();
     let made = match syn::parse2(item) {
-        Ok(Item::Struct(item)) => expand_struct(item, &mut mistakes),
-        Ok(Item::Enum(item)) => expand_enum(item, &mut mistakes),
+        Ok(Item::Struct(item)) => expand_struct(item, &mut diagnostics),
+        Ok(Item::Enum(item)) => expand_enum(item, &mut diagnostics),
         Ok(other) => {
-            mistakes.error_at(other, "a form is a struct with named fields, or an enum without data");
+            diagnostics.error_at(
+                other,
+                "`Form` can be derived for structs with named fields and enums without data",
+            );
             TokenStream::new()
         }
         Err(error) => {
-            mistakes.push(error);
+            diagnostics.push(error);
             TokenStream::new()
         }
     };
-    let errors = mistakes.into_compile_errors();
+    let errors = diagnostics.into_compile_errors();
     quote!(#errors #made)
 }
 
-fn expand_struct(mut item: ItemStruct, mistakes: &mut Diagnostics) -> TokenStream {
-    let settings = Settings::take(&mut item.attrs, "form", CONTAINER_KEYS, mistakes);
-    let case = rename_all(settings, mistakes);
+fn expand_struct(mut item: ItemStruct, diagnostics: &mut Diagnostics) -> TokenStream {
+    let settings = Settings::take(&mut item.attrs, "form", CONTAINER_KEYS, diagnostics);
+    let case = rename_all(settings, diagnostics);
     let mut named = Vec::new();
     match item.fields {
         Fields::Named(fields) => named.extend(fields.named),
         Fields::Unnamed(fields) => {
-            mistakes.error_at(fields, "the fields of a form have names: `struct Name { field: Type }`");
+            diagnostics.error_at(fields, "a form needs named fields: `struct Name { field: Type }`");
         }
-        Fields::Unit => mistakes.error_at(&item.ident, "a form has fields: `struct Name { field: Type }`"),
+        Fields::Unit => {
+            diagnostics.error_at(&item.ident, "a form needs fields: `struct Name { field: Type }`")
+        }
     }
-    let fields: Vec<_> = named.into_iter().filter_map(|field| form_field(field, case, mistakes)).collect();
-    check_unique(fields.iter().map(|field| &field.name), "fields", mistakes);
+    let fields: Vec<_> = named.into_iter().filter_map(|field| form_field(field, case, diagnostics)).collect();
+    check_unique(fields.iter().map(|field| &field.name), "fields", diagnostics);
     let described = fields.iter().map(|field| &field.schema_tokens);
     let read = fields.iter().map(|field| &field.read_tokens);
-    let read = match mistakes.is_empty() {
+    let read = match diagnostics.is_empty() {
         true => quote!(::core::result::Result::Ok(Self { #(#read,)* })),
         false => quote!(::core::result::Result::Err(::std::string::String::new())),
     };
@@ -88,22 +93,22 @@ fn expand_struct(mut item: ItemStruct, mistakes: &mut Diagnostics) -> TokenStrea
 /// A field of a form.
 struct FormField {
     name: TokenStream,
-    /// The statements that put it into `__form`.
+    /// The statements that add the field to `__form`.
     schema_tokens: TokenStream,
-    /// Its name and the expression that reads it from `__content`.
+    /// The name of the field and the expression that reads it from `__content`.
     read_tokens: TokenStream,
 }
 
-fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Diagnostics) -> Option<FormField> {
-    let mut settings = Settings::take(&mut field.attrs, "form", FIELD_KEYS, mistakes).unwrap_or_default();
+fn form_field(mut field: Field, case: Option<Case>, diagnostics: &mut Diagnostics) -> Option<FormField> {
+    let mut settings = Settings::take(&mut field.attrs, "form", FIELD_KEYS, diagnostics).unwrap_or_default();
     let (ident, ty) = (field.ident.as_ref()?, &field.ty);
-    let name = settings.text("rename", mistakes).map(ToTokens::into_token_stream);
+    let name = settings.text("rename", diagnostics).map(ToTokens::into_token_stream);
     let name = name.unwrap_or_else(|| name_literal(&case::field(ident, case), ident));
     let mut calls = TokenStream::new();
-    if let Some(title) = settings.text("title", mistakes) {
+    if let Some(title) = settings.text("title", diagnostics) {
         calls.extend(quote!(let __field = __field.title(#title);));
     }
-    let described = settings.text("description", mistakes);
+    let described = settings.text("description", diagnostics);
     if let Some(description) = docs::text_or_description(described, &field.attrs) {
         calls.extend(quote!(let __field = __field.description(#description);));
     }
@@ -117,8 +122,8 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Diagnostics) 
     ];
     for (key, example) in limits {
         let Some(setter) = settings.key(key).cloned() else { continue };
-        if let Some(value) = settings.value(key, example, mistakes) {
-            // The function asks that the type of the field fits.
+        if let Some(value) = settings.value(key, example, diagnostics) {
+            // The bounds of the function check the type of the field.
             let types = match key {
                 "min" | "max" => quote_spanned!(span_at(&value)=> #ty, _),
                 _ => quote!(#ty),
@@ -129,7 +134,7 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Diagnostics) 
         }
     }
     if let Some(setter) = settings.key("format").cloned()
-        && let Some(format) = settings.value("format", "\"email\"", mistakes)
+        && let Some(format) = settings.value("format", "\"email\"", diagnostics)
     {
         match text_format(&format) {
             Some(format) => {
@@ -137,22 +142,22 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Diagnostics) 
                     quote_spanned!(span_at(&setter)=> ::tsugite::server::macro_support::form::format::<#ty>);
                 calls.extend(quote!(let __field = #call(__field, #format);));
             }
-            None => mistakes.error_at(
+            None => diagnostics.error_at(
                 format,
-                format!("a format is one of {}", join_quoted(&FORMATS.map(|(word, _)| word))),
+                format!("unknown format; expected one of {}", join_quoted(&FORMATS.map(|(word, _)| word))),
             ),
         }
     }
 
     let span = span_at(ty);
     let field_of = quote_spanned!(span=> <#ty as ::tsugite::server::FormField>);
-    let (required, value) = match settings.value("default", "…", mistakes) {
+    let (required, value) = match settings.value("default", "…", diagnostics) {
         Some(value) => {
-            let preset = quote_spanned!(span_at(&value)=> ::tsugite::server::macro_support::form::default_value::<#ty, _>(#value));
+            let default = quote_spanned!(span_at(&value)=> ::tsugite::server::macro_support::form::default_value::<#ty, _>(#value));
             calls.extend(
-                quote!(let __field = ::tsugite::server::macro_support::form::default(__field, #preset);),
+                quote!(let __field = ::tsugite::server::macro_support::form::default(__field, #default);),
             );
-            (quote!(false), quote!(__content.get(#name).or(::core::option::Option::Some(&#preset))))
+            (quote!(false), quote!(__content.get(#name).or(::core::option::Option::Some(&#default))))
         }
         None => (quote!(#field_of::REQUIRED), quote!(__content.get(#name))),
     };
@@ -168,19 +173,20 @@ fn form_field(mut field: Field, case: Option<Case>, mistakes: &mut Diagnostics) 
     Some(FormField { name, schema_tokens: described, read_tokens: read })
 }
 
-fn expand_enum(mut item: ItemEnum, mistakes: &mut Diagnostics) -> TokenStream {
-    let settings = Settings::take(&mut item.attrs, "form", CONTAINER_KEYS, mistakes);
-    let case = rename_all(settings, mistakes).unwrap_or(Case::Snake);
+fn expand_enum(mut item: ItemEnum, diagnostics: &mut Diagnostics) -> TokenStream {
+    let settings = Settings::take(&mut item.attrs, "form", CONTAINER_KEYS, diagnostics);
+    let case = rename_all(settings, diagnostics).unwrap_or(Case::Snake);
     let ident = &item.ident;
     if item.variants.is_empty() {
-        mistakes.error_at(ident, "there is nothing to choose from");
+        diagnostics.error_at(ident, "a choice needs at least one variant");
         return TokenStream::new();
     }
-    let choices: Vec<_> = item.variants.iter_mut().map(|variant| choice(variant, case, mistakes)).collect();
+    let choices: Vec<_> =
+        item.variants.iter_mut().map(|variant| choice(variant, case, diagnostics)).collect();
     let idents: Vec<_> = item.variants.iter().map(|variant| &variant.ident).collect();
     let values: Vec<_> = choices.iter().map(|choice| &choice.value).collect();
-    check_unique(values.iter().copied(), "choices", mistakes);
-    let chosen = mistakes
+    check_unique(values.iter().copied(), "choices", diagnostics);
+    let chosen = diagnostics
         .is_empty()
         .then(|| quote!(#(if __value == #values { return ::core::option::Option::Some(Self::#idents); })*));
     let options = if choices.iter().any(|choice| choice.title.is_some()) {
@@ -232,45 +238,49 @@ fn expand_enum(mut item: ItemEnum, mistakes: &mut Diagnostics) -> TokenStream {
     }
 }
 
-/// One variant.
+/// A variant as a choice.
 struct Choice {
     value: TokenStream,
     title: Option<TokenStream>,
 }
 
-fn choice(variant: &mut Variant, case: Case, mistakes: &mut Diagnostics) -> Choice {
-    let mut settings = Settings::take(&mut variant.attrs, "form", VARIANT_KEYS, mistakes).unwrap_or_default();
+fn choice(variant: &mut Variant, case: Case, diagnostics: &mut Diagnostics) -> Choice {
+    let mut settings =
+        Settings::take(&mut variant.attrs, "form", VARIANT_KEYS, diagnostics).unwrap_or_default();
     if !matches!(variant.fields, Fields::Unit) {
-        mistakes.error_at(&variant.fields, "a choice has no data: a form is flat");
+        diagnostics.error_at(&variant.fields, "a choice cannot have data, because a form is flat");
     }
-    let value = settings.text("rename", mistakes).map(ToTokens::into_token_stream);
+    let value = settings.text("rename", diagnostics).map(ToTokens::into_token_stream);
     let value = value.unwrap_or_else(|| name_literal(&case::variant(&variant.ident, case), &variant.ident));
-    let title = docs::text_or_description(settings.text("title", mistakes), &variant.attrs);
+    let title = docs::text_or_description(settings.text("title", diagnostics), &variant.attrs);
     Choice { value, title }
 }
 
-fn rename_all(settings: Option<Settings>, mistakes: &mut Diagnostics) -> Option<Case> {
-    let given = settings?.value("rename_all", "\"camelCase\"", mistakes)?;
+fn rename_all(settings: Option<Settings>, diagnostics: &mut Diagnostics) -> Option<Case> {
+    let given = settings?.value("rename_all", "\"camelCase\"", diagnostics)?;
     let case = string_literal(&given).and_then(|text| Case::from_name(&text));
     if case.is_none() {
-        mistakes.error_at(given, format!("known are {}", join_quoted(&Case::ALL.map(|(word, _)| word))));
+        diagnostics.error_at(
+            given,
+            format!("unknown case; expected one of {}", join_quoted(&Case::ALL.map(|(word, _)| word))),
+        );
     }
     case
 }
 
-/// Notes names that stand there twice.
-fn check_unique<'a>(names: impl Iterator<Item = &'a TokenStream>, what: &str, mistakes: &mut Diagnostics) {
+/// Reports duplicate names.
+fn check_unique<'a>(names: impl Iterator<Item = &'a TokenStream>, noun: &str, diagnostics: &mut Diagnostics) {
     let mut known = Vec::new();
     for name in names {
         let text = name.to_string();
         if known.contains(&text) {
-            mistakes.error_at(name, format!("two {what} are called {text}"));
+            diagnostics.error_at(name, format!("two {noun} are named {text}"));
         }
         known.push(text);
     }
 }
 
-/// A name as a literal, shown where it comes from.
+/// Returns a name as a literal with the span of `ident`.
 fn name_literal(name: &str, ident: &Ident) -> TokenStream {
     LitStr::new(name, ident.span()).into_token_stream()
 }

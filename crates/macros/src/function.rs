@@ -1,4 +1,4 @@
-//! A function as it stands in the source. Its body stays what it is: reading it would only tell each mistake in it twice.
+//! Parses a function. The body is kept as tokens: parsing it would report each of its errors twice.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -7,7 +7,7 @@ use syn::{Attribute, Error, FnArg, Receiver, ReceiverKind, ReturnType, Safety, S
 
 use crate::diagnostics::Diagnostics;
 
-/// A function with its body.
+/// A function whose body is not parsed.
 pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
@@ -23,7 +23,7 @@ impl Parse for Function {
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
                 Ok(Self { attrs, vis, sig, body })
             }
-            other => Err(Error::new_spanned(other, "expected a body")),
+            other => Err(Error::new_spanned(other, "expected a function body")),
         }
     }
 }
@@ -36,12 +36,12 @@ impl ToTokens for Function {
 }
 
 impl Function {
-    /// What it takes as itself.
+    /// Returns the `self` parameter.
     pub(crate) fn receiver(&self) -> Option<&Receiver> {
         self.sig.receiver()
     }
 
-    /// What it returns.
+    /// Returns the return type.
     pub(crate) fn output(&self) -> TokenStream {
         match &self.sig.output {
             ReturnType::Default => quote!(()),
@@ -49,30 +49,34 @@ impl Function {
         }
     }
 
-    /// Notes what keeps it from being a `noun`: a tool, a resource, a prompt.
-    pub(crate) fn check(&self, noun: &str, mistakes: &mut Diagnostics) {
+    /// Reports why the function cannot be a `noun`: a tool, a resource or a prompt.
+    pub(crate) fn check(&self, noun: &str, diagnostics: &mut Diagnostics) {
         let sig = &self.sig;
         if let Some(word) = &sig.constness {
-            mistakes.error_at(word, format!("a {noun} cannot be `const`: write `fn` or `async fn`"));
+            diagnostics.error_at(word, format!("a {noun} cannot be `const`: write `fn` or `async fn`"));
         }
         if let Safety::Unsafe(word) = &sig.safety {
-            mistakes.error_at(word, format!("a {noun} cannot be `unsafe`: anybody may call it"));
+            diagnostics.error_at(word, format!("a {noun} cannot be `unsafe`: any client may call it"));
         }
         if let Some(abi) = &sig.abi {
-            mistakes.error_at(abi, format!("a {noun} cannot be `extern`: write `fn` or `async fn`"));
+            diagnostics.error_at(abi, format!("a {noun} cannot be `extern`: write `fn` or `async fn`"));
         }
         if !sig.generics.params.is_empty() {
-            mistakes.error_at(&sig.generics, format!("a {noun} cannot be generic: name the types"));
+            diagnostics.error_at(&sig.generics, format!("a {noun} cannot be generic: use concrete types"));
         }
         if let ReturnType::Type(_, ty) = &sig.output {
             match &**ty {
                 ty if contains_impl_trait(ty.to_token_stream()) => {
-                    mistakes.error_at(ty, format!("a {noun} returns one type: name it instead of `impl`"));
+                    diagnostics
+                        .error_at(ty, format!("a {noun} cannot return `impl Trait`: use a concrete type"));
                 }
                 Type::Reference(reference)
                     if reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") =>
                 {
-                    mistakes.error_at(ty, format!("a {noun} returns what it owns: `String` for `&str`"));
+                    diagnostics.error_at(
+                        ty,
+                        format!("a {noun} must return an owned type: `String` instead of `&str`"),
+                    );
                 }
                 _ => {}
             }
@@ -80,11 +84,13 @@ impl Function {
         for input in &sig.inputs {
             match input {
                 FnArg::Typed(input) if contains_impl_trait(input.ty.to_token_stream()) => {
-                    mistakes
-                        .error_at(&input.ty, format!("a {noun} takes one type: name it instead of `impl`"));
+                    diagnostics.error_at(
+                        &input.ty,
+                        format!("a {noun} cannot take `impl Trait`: use a concrete type"),
+                    );
                 }
                 FnArg::Receiver(receiver) if !is_shared_ref(receiver) => {
-                    mistakes.error_at(receiver, "calls run at the same time: take `&self`");
+                    diagnostics.error_at(receiver, "calls run concurrently: take `&self`");
                 }
                 _ => {}
             }
@@ -92,7 +98,7 @@ impl Function {
     }
 }
 
-/// `&self`.
+/// Whether it is `&self`.
 fn is_shared_ref(receiver: &Receiver) -> bool {
     matches!(receiver.kind, ReceiverKind::Reference(_, _, None))
 }
@@ -105,12 +111,12 @@ fn contains_impl_trait(tokens: TokenStream) -> bool {
     })
 }
 
-/// Whether there is a function in it at all.
+/// Whether the tokens contain a function.
 pub(crate) fn has_function(tokens: &TokenStream) -> bool {
     tokens.clone().into_iter().any(|token| matches!(token, TokenTree::Ident(word) if word == "fn"))
 }
 
-/// Code that cannot be read, without what only we understand: rustc says better what is wrong with it.
+/// Removes our attributes from the parameters of a function that does not parse, so that rustc reports the error.
 pub(crate) fn strip_param_attributes(tokens: TokenStream) -> TokenStream {
     let mut in_head = false;
     let tokens = tokens.into_iter().map(|token| match token {
@@ -127,7 +133,7 @@ pub(crate) fn strip_param_attributes(tokens: TokenStream) -> TokenStream {
     tokens.collect()
 }
 
-/// The same for an `impl` block.
+/// Does the same for an `impl` block.
 pub(crate) fn strip_block_attributes(tokens: TokenStream) -> TokenStream {
     let tokens = tokens.into_iter().map(|token| match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => with_stream(
@@ -145,7 +151,7 @@ fn with_stream(group: &Group, stream: TokenStream) -> TokenTree {
     TokenTree::Group(new)
 }
 
-/// Without the attributes of these names.
+/// Removes the attributes with these names.
 fn remove_attributes(tokens: TokenStream, names: &[&str]) -> TokenStream {
     let mut kept = Vec::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -162,7 +168,7 @@ fn remove_attributes(tokens: TokenStream, names: &[&str]) -> TokenStream {
 
 fn is_attribute(token: &TokenTree, names: &[&str]) -> bool {
     let TokenTree::Group(group) = token else { return false };
-    // `find_tool`, and `tsugite::find_tool` too.
+    // `tool`, and also `tsugite::tool`.
     let path = group.stream().into_iter().take_while(|token| match token {
         TokenTree::Ident(_) => true,
         TokenTree::Punct(punct) => punct.as_char() == ':',

@@ -1,4 +1,4 @@
-//! `#[handlers]`: methods that share a value are offered together.
+//! `#[handlers]`: registers the marked methods of an `impl` block.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -10,11 +10,11 @@ use crate::function::{Function, strip_block_attributes};
 use crate::item::{ItemKind, MULTIPLE_MARKS_ERROR, attribute_arguments};
 use crate::params::cfg_condition;
 
-/// `#[handlers]` on an `impl` block.
+/// Expands `#[handlers]` on an `impl` block.
 pub(crate) fn expand(attr: TokenStream, block: TokenStream) -> TokenStream {
-    let mut mistakes = Diagnostics::default();
+    let mut diagnostics = Diagnostics::default();
     if !attr.is_empty() {
-        mistakes.error_at(&attr, "`#[handlers]` takes no settings; its methods do");
+        diagnostics.error_at(&attr, "`#[handlers]` takes no settings; put them on the methods");
     }
     let mut block: ImplBlock = match syn::parse2(block.clone()) {
         Ok(block) => block,
@@ -22,34 +22,37 @@ pub(crate) fn expand(attr: TokenStream, block: TokenStream) -> TokenStream {
             return strip_block_attributes(block);
         }
         Err(_) => {
-            mistakes.error_at(&block, "`#[handlers]` goes on an `impl` block");
-            let errors = mistakes.into_compile_errors();
+            diagnostics.error_at(&block, "`#[handlers]` can only be used on an `impl` block");
+            let errors = diagnostics.into_compile_errors();
             return quote!(#errors #block);
         }
     };
-    let mut offered = TokenStream::new();
+    let mut registrations = TokenStream::new();
     for item in &mut block.items {
         let BlockItem::Function(function) = item else { continue };
-        offered.extend(registration(function, &mut mistakes));
+        registrations.extend(registration(function, &mut diagnostics));
     }
     match &block.trait_for {
         Some(of_trait) => {
-            mistakes.error_at(of_trait, "`#[handlers]` goes on `impl Type { … }`, not on a trait's");
-            let errors = mistakes.into_compile_errors();
+            diagnostics.error_at(
+                of_trait,
+                "`#[handlers]` cannot be used on the `impl` of a trait: use it on `impl Type { … }`",
+            );
+            let errors = diagnostics.into_compile_errors();
             return quote!(#errors #block);
         }
-        None if offered.is_empty() && mistakes.is_empty() => {
-            mistakes.error_at(
+        None if registrations.is_empty() && diagnostics.is_empty() => {
+            diagnostics.error_at(
                 &block.ty,
-                "nothing to offer: mark methods with `#[tool]`, `#[resource]` or `#[prompt]`",
+                "no handlers: mark methods with `#[tool]`, `#[resource]` or `#[prompt]`",
             );
         }
         None => {}
     }
-    let wrong = !mistakes.is_empty();
-    let errors = mistakes.into_compile_errors();
-    // So that nothing else fails for want of it.
-    let offered = if wrong { TokenStream::new() } else { offered };
+    let has_errors = !diagnostics.is_empty();
+    let errors = diagnostics.into_compile_errors();
+    // Implement the trait anyway, to avoid errors that only follow from these.
+    let registrations = if has_errors { TokenStream::new() } else { registrations };
     let ImplBlock { generics, ty, .. } = &block;
     let (generics, _, bounds) = generics.split_for_impl();
     quote! {
@@ -61,35 +64,35 @@ pub(crate) fn expand(attr: TokenStream, block: TokenStream) -> TokenStream {
             fn registrations(self) -> ::std::vec::Vec<::tsugite::server::Registration> {
                 let __this = ::std::sync::Arc::new(self);
                 #[allow(unused_mut)]
-                let mut __offered = ::std::vec::Vec::new();
-                #offered
-                __offered
+                let mut __registrations = ::std::vec::Vec::new();
+                #registrations
+                __registrations
             }
         }
     }
 }
 
-/// A statement that puts what a method is marked as with what is offered; nothing if it is not marked.
-fn registration(function: &mut Function, mistakes: &mut Diagnostics) -> Option<TokenStream> {
+/// Returns the statement that registers a method; `None` if the method is not marked.
+fn registration(function: &mut Function, diagnostics: &mut Diagnostics) -> Option<TokenStream> {
     let marks: Vec<_> =
         function.attrs.extract_if(.., |attr| ItemKind::from_attribute(attr).is_some()).collect();
     if let [_, second, ..] = marks.as_slice() {
-        mistakes.error_at(second, MULTIPLE_MARKS_ERROR);
+        diagnostics.error_at(second, MULTIPLE_MARKS_ERROR);
     }
     let mark = marks.first()?;
     function.attrs.push(parse_quote!(#[allow(clippy::too_many_arguments)]));
-    let (kind, arguments) = (ItemKind::from_attribute(mark)?, attribute_arguments(mark, mistakes));
+    let (kind, arguments) = (ItemKind::from_attribute(mark)?, attribute_arguments(mark, diagnostics));
     let (cfg, ident) = (cfg_condition(&function.attrs), function.sig.ident.clone());
     let cfg = cfg.map(|cfg| quote!(#[cfg(#cfg)]));
-    let made = kind.expression(arguments, function, quote!(Self::#ident), mistakes);
-    Some(quote!(#cfg __offered.push(::core::convert::From::from(#made));))
+    let expression = kind.expression(arguments, function, quote!(Self::#ident), diagnostics);
+    Some(quote!(#cfg __registrations.push(::core::convert::From::from(#expression));))
 }
 
-/// An `impl` block whose functions keep their bodies as they are.
+/// An `impl` block whose function bodies are not parsed.
 struct ImplBlock {
     attrs: Vec<Attribute>,
     generics: Generics,
-    /// Where a trait is implemented, which is not our business.
+    /// The `Trait for` part, which is an error.
     trait_for: Option<TokenStream>,
     ty: Type,
     inner_attrs: Vec<Attribute>,

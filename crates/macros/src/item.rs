@@ -1,4 +1,4 @@
-//! From a marked function to something that can be offered: what tools, resources and prompts have in common.
+//! Expands a marked function: the parts that tools, resources and prompts have in common.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
@@ -11,10 +11,11 @@ use crate::params::Params;
 use crate::settings::Settings;
 use crate::{docs, prompt, resource, tool};
 
-/// Said to whoever marks a function twice.
-pub(crate) const MULTIPLE_MARKS_ERROR: &str = "a function is one of `#[tool]`, `#[resource]` and `#[prompt]`";
+/// The error for a function with two marks.
+pub(crate) const MULTIPLE_MARKS_ERROR: &str =
+    "a function can only have one of `#[tool]`, `#[resource]` and `#[prompt]`";
 
-/// What a function becomes.
+/// The kind of item that a function becomes.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum ItemKind {
     Tool,
@@ -22,53 +23,53 @@ pub(crate) enum ItemKind {
     Prompt,
 }
 
-/// A function that was read, and how it is called.
+/// A parsed function, and how to call it.
 pub(crate) struct ParsedFunction {
     /// The name of the function.
     pub(crate) name: LitStr,
-    /// Its doc comments.
+    /// The doc comments.
     pub(crate) docs: Option<TokenStream>,
     pub(crate) params: Params,
-    /// What it returns.
+    /// The return type.
     pub(crate) output: TokenStream,
-    /// Its path.
+    /// The path of the function.
     callee: TokenStream,
-    /// Whether it takes `&self`, which is `__this` outside of the handler.
+    /// Whether it takes `&self`, which is `__this` outside the handler.
     takes_self: bool,
     is_async: bool,
 }
 
-/// `#[find_tool]`, `#[resource]` and `#[prompt]` on a function that stands alone.
+/// Expands `#[tool]`, `#[resource]` or `#[prompt]` on a free function.
 pub(crate) fn expand(kind: ItemKind, attr: TokenStream, item: TokenStream) -> TokenStream {
     let mut function: Function = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(_) if has_function(&item) => return strip_param_attributes(item),
         Err(_) => {
-            let mut mistakes = Diagnostics::default();
-            mistakes.error_at(&item, format!("`#[{}]` goes on a function", kind.noun()));
-            let errors = mistakes.into_compile_errors();
+            let mut diagnostics = Diagnostics::default();
+            diagnostics.error_at(&item, format!("`#[{}]` can only be used on a function", kind.noun()));
+            let errors = diagnostics.into_compile_errors();
             return quote!(#errors #item);
         }
     };
-    let mut mistakes = Diagnostics::default();
+    let mut diagnostics = Diagnostics::default();
     if let Some(receiver) = function.receiver() {
-        mistakes.error_at(receiver, "for methods, put `#[handlers]` on the `impl` block");
-        let errors = mistakes.into_compile_errors();
+        diagnostics.error_at(receiver, "for methods, put `#[handlers]` on the `impl` block");
+        let errors = diagnostics.into_compile_errors();
         let function = strip_param_attributes(function.to_token_stream());
         return quote!(#errors #function);
     }
     if let Some(second) =
         function.attrs.extract_if(.., |attr| ItemKind::from_attribute(attr).is_some()).next()
     {
-        mistakes.error_at(second, MULTIPLE_MARKS_ERROR);
+        diagnostics.error_at(second, MULTIPLE_MARKS_ERROR);
     }
     let ident = function.sig.ident.clone();
-    let made = kind.expression(attr, &mut function, quote!(#ident::call), &mut mistakes);
+    let expression = kind.expression(attr, &mut function, quote!(#ident::call), &mut diagnostics);
     let ty = kind.type_path();
-    let wrong = !mistakes.is_empty();
-    let errors = mistakes.into_compile_errors();
-    // So that nothing else fails for want of it.
-    let made = if wrong { quote!(<#ty>::new("")) } else { made };
+    let has_errors = !diagnostics.is_empty();
+    let errors = diagnostics.into_compile_errors();
+    // Generate the item anyway, to avoid errors that only follow from these.
+    let expression = if has_errors { quote!(<#ty>::new("")) } else { expression };
 
     let Function { attrs, vis, mut sig, body } = function;
     sig.ident = format_ident!("call", span = ident.span());
@@ -82,8 +83,8 @@ pub(crate) fn expand(kind: ItemKind, attr: TokenStream, item: TokenStream) -> To
         #vis struct #ident;
 
         const _: () = {
-            // No variable may have the name of a unit struct. Beneath this it is the name of a function, so parameters
-            // and variables of the body may.
+            // A variable cannot have the name of a unit struct. This function shadows the struct, so that parameters
+            // and variables of the body can.
             #[allow(dead_code, non_snake_case)]
             fn #ident() {}
 
@@ -97,7 +98,7 @@ pub(crate) fn expand(kind: ItemKind, attr: TokenStream, item: TokenStream) -> To
             #[automatically_derived]
             impl ::core::convert::From<#ident> for #ty {
                 fn from(_: #ident) -> Self {
-                    #made
+                    #expression
                 }
             }
 
@@ -112,7 +113,7 @@ pub(crate) fn expand(kind: ItemKind, attr: TokenStream, item: TokenStream) -> To
 }
 
 impl ItemKind {
-    /// Which mark an attribute is, if it is one.
+    /// Returns the kind that an attribute marks, if any.
     pub(crate) fn from_attribute(attr: &Attribute) -> Option<Self> {
         let last = attr.path().segments.last()?;
         [ItemKind::Tool, ItemKind::Resource, ItemKind::Prompt]
@@ -136,52 +137,52 @@ impl ItemKind {
         }
     }
 
-    /// An expression that makes it, of a function found at `callee`. What is only for us is taken off the function.
+    /// Returns the expression that builds the item. Removes our attributes from the function.
     pub(crate) fn expression(
         self,
         attr: TokenStream,
         function: &mut Function,
         callee: TokenStream,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> TokenStream {
-        function.check(self.noun(), mistakes);
+        function.check(self.noun(), diagnostics);
         let arg_keys = match self {
             ItemKind::Tool => tool::ARG_KEYS,
             ItemKind::Resource => resource::ARG_KEYS,
             ItemKind::Prompt => prompt::ARG_KEYS,
         };
         let ident = &function.sig.ident;
-        let given = ParsedFunction {
+        let function = ParsedFunction {
             name: LitStr::new(&ident.unraw().to_string(), ident.span()),
             docs: docs::description(&function.attrs),
-            params: Params::read(&mut function.sig, arg_keys, mistakes),
+            params: Params::read(&mut function.sig, arg_keys, diagnostics),
             output: function.output(),
             callee,
             takes_self: function.receiver().is_some(),
             is_async: function.sig.asyncness.is_some(),
         };
         match self {
-            ItemKind::Tool => tool::expression(attr, &given, mistakes),
-            ItemKind::Resource => resource::expression(attr, &given, mistakes),
-            ItemKind::Prompt => prompt::expression(attr, &given, mistakes),
+            ItemKind::Tool => tool::expression(attr, &function, diagnostics),
+            ItemKind::Resource => resource::expression(attr, &function, diagnostics),
+            ItemKind::Prompt => prompt::expression(attr, &function, diagnostics),
         }
     }
 }
 
 impl ParsedFunction {
-    /// The handler; `convert` is called with what the function returned.
-    pub(crate) fn handler(&self, give: &TokenStream) -> TokenStream {
+    /// Returns the handler. `convert` converts the return value of the function.
+    pub(crate) fn handler(&self, convert: &TokenStream) -> TokenStream {
         let Self { params, callee, .. } = self;
         let (reading, passed) = (params.read_statements(), params.call_arguments());
         let (own, receiver) = match self.takes_self {
             true => (quote!(let __this = ::std::sync::Arc::clone(&__this);), quote!(&__this,)),
             false => (quote!(), quote!()),
         };
-        let (places, run) = match self.is_async {
+        let (blocking, run) = match self.is_async {
             true => (quote!(), quote!(#callee(#receiver #passed))),
             false => (
-                quote!(let __places = __call.blocking();),
-                quote!(__places.run(move || #callee(#receiver #passed))),
+                quote!(let __blocking = __call.blocking();),
+                quote!(__blocking.run(move || #callee(#receiver #passed))),
             ),
         };
         quote!({
@@ -189,33 +190,37 @@ impl ParsedFunction {
             ::tsugite::server::macro_support::handler(move |__call| {
                 #reading
                 #own
-                #places
-                ::core::result::Result::Ok(::std::boxed::Box::pin(async move { #give(#run.await) }))
+                #blocking
+                ::core::result::Result::Ok(::std::boxed::Box::pin(async move { #convert(#run.await) }))
             })
         })
     }
 
-    /// Calls on `__it` for what all three have: `title`, `description`, `icons`, `tags`.
-    pub(crate) fn common_setters(&self, settings: &mut Settings, mistakes: &mut Diagnostics) -> TokenStream {
+    /// Returns the setter calls that all three kinds have: `title`, `description`, `icons`, `tags`.
+    pub(crate) fn common_setters(
+        &self,
+        settings: &mut Settings,
+        diagnostics: &mut Diagnostics,
+    ) -> TokenStream {
         let mut calls = TokenStream::new();
-        if let Some(title) = settings.text("title", mistakes) {
+        if let Some(title) = settings.text("title", diagnostics) {
             calls.extend(quote!(.title(#title)));
         }
-        let described = settings.text("description", mistakes).map(ToTokens::into_token_stream);
+        let described = settings.text("description", diagnostics).map(ToTokens::into_token_stream);
         if let Some(description) = described.or_else(|| self.docs.clone()) {
             calls.extend(quote!(.description(#description)));
         }
-        if let Some(icons) = settings.value("icons", "[…]", mistakes) {
+        if let Some(icons) = settings.value("icons", "[…]", diagnostics) {
             calls.extend(quote!(.icons(#icons)));
         }
-        for tag in settings.list("tags", mistakes) {
+        for tag in settings.list("tags", diagnostics) {
             calls.extend(quote!(.tag(#tag)));
         }
         calls
     }
 }
 
-/// The traits that tell kinds of types apart, for the code that follows.
+/// Imports the traits that distinguish the kinds of types, for the generated code.
 pub(crate) fn import_kind_traits() -> TokenStream {
     quote! {
         #[allow(unused_imports)]
@@ -225,13 +230,13 @@ pub(crate) fn import_kind_traits() -> TokenStream {
     }
 }
 
-/// What stands in the brackets of a mark.
-pub(crate) fn attribute_arguments(attr: &Attribute, mistakes: &mut Diagnostics) -> TokenStream {
+/// Returns the settings of a mark.
+pub(crate) fn attribute_arguments(attr: &Attribute, diagnostics: &mut Diagnostics) -> TokenStream {
     match &attr.meta {
         Meta::Path(_) => TokenStream::new(),
         Meta::List(list) => list.tokens.clone(),
         Meta::NameValue(_) => {
-            mistakes.error_at(attr, "write the settings in brackets: `(name = \"…\")`");
+            diagnostics.error_at(attr, "write the settings in parentheses: `(name = \"…\")`");
             TokenStream::new()
         }
     }

@@ -1,10 +1,10 @@
-//! The macros of Tsugite: sugar over what `tsugite::server` has as builders and traits.
+//! The macros of Tsugite: shorthand for the builders and traits of `tsugite::server`.
 //!
-//! `offer` makes something to register of a function (`function`, with its `params`), for `find_tool`, `resource` and
-//! `prompt`; `handlers` does so for the methods of a block; `form` stands for itself. None of them looks at what a type
-//! is called: the code they write asks the compiler, see `tsugite::server::macro_support`.
+//! `item` expands a function (`function`, with its `params`) to a `tool`, `resource` or `prompt`; `handlers` does so for
+//! the methods of an `impl` block; `form` derives forms. No macro looks at the name of a type: the generated code selects
+//! by traits, see `tsugite::server::macro_support`.
 //!
-//! Examples stand where the macros are used from: in `tsugite`.
+//! Examples are in `tsugite`, which re-exports the macros.
 
 mod case;
 mod diagnostics;
@@ -23,41 +23,41 @@ use proc_macro::TokenStream;
 
 use item::ItemKind;
 
-/// Makes a tool of a function: its doc comment is the description, its parameters are the arguments, its return type is
-/// the structured content.
+/// Turns a function into a tool: its doc comment is the description, its parameters are the arguments, and its return
+/// type is the structured content.
 ///
-/// `fn add` becomes a value `add` to register, and `add::call` the function itself. A function that is not `async` runs
-/// where blocking harms nobody.
+/// `fn add` becomes a value `add` to register, and `add::call` is the function itself. A function that is not `async`
+/// runs on a thread for blocking work.
 ///
-/// A parameter is an argument if it can be read from JSON and has a schema (`serde::Deserialize` and `JsonSchema`), and a
-/// part of the call if it is a `Context`, `State<T>`, `Principal`, `Args<T>` and so on. An `Option` may be left out. What
-/// is returned is text, content or a `CallResult`, anything that has `serde::Serialize` and `JsonSchema`, or a `Result` of
-/// these.
+/// A parameter is an argument if its type implements `serde::Deserialize` and `JsonSchema`, and a part of the call if it
+/// is a `Context`, `State<T>`, `Principal`, `Args<T>` or another `FromCall`. An `Option` is an optional argument. The
+/// function returns text, content, a `CallResult`, any type that implements `serde::Serialize` and `JsonSchema`, or a
+/// `Result` of these.
 ///
-/// | setting | means |
+/// | setting | meaning |
 /// |---|---|
-/// | `name`, `title`, `description` | instead of what the function says |
-/// | `read_only`, `destructive`, `idempotent`, `open_world` | hints; `destructive = false` says no |
-/// | `timeout = "30s"` | ends a call that takes longer: `ms`, `s`, `m`, or a `Duration` |
-/// | `icons = [Icon::new(…)]`, `tags = ["a"]` | pictures; words to sort it by |
-/// | `validated` | checks what the schema says and no type can, such as a `pattern` |
+/// | `name`, `title`, `description` | replaces the name and the doc comment of the function |
+/// | `read_only`, `destructive`, `idempotent`, `open_world` | hints; `destructive = false` negates one |
+/// | `timeout = "30s"` | the time limit of a call: `ms`, `s`, `m`, or a `Duration` |
+/// | `icons = [Icon::new(…)]`, `tags = ["a"]` | icons; tags to filter by |
+/// | `validated` | validates arguments against the schema, for rules that no type expresses, such as a `pattern` |
 ///
-/// On a parameter, `#[arg(…)]` takes `name`, `description`, `default` (of the type), `default = …` and `header = "Region"`,
-/// the header that repeats the argument over HTTP.
+/// On a parameter, `#[arg(…)]` accepts `name`, `description`, `default` (of the type), `default = …` and
+/// `header = "Region"`, the HTTP header that repeats the argument.
 ///
-/// The function may not be generic, borrow its parameters, or have more than 16 of them. Methods stand under
+/// The function cannot be generic, borrow its parameters, or have more than 16 of them. For methods see
 /// [`macro@handlers`].
 #[proc_macro_attribute]
 pub fn tool(attr: TokenStream, item: TokenStream) -> TokenStream {
     item::expand(ItemKind::Tool, attr.into(), item.into()).into()
 }
 
-/// Makes a resource of a function, or by a template a family of them, whose variables are the parameters.
+/// Turns a function into a resource, or into a resource template whose variables are the parameters.
 ///
-/// It gives text, bytes, `Json<T>` or a `ReadResult`, an `Option` of these (`None` is a resource that is not there) or a
-/// `Result`. Everything else is as for [`macro@find_tool`].
+/// The function returns text, bytes, `Json<T>` or a `ReadResult`, an `Option` of these (`None` means that the resource
+/// does not exist), or a `Result`. Everything else is as for [`macro@tool`].
 ///
-/// Settings after the URI: `name` (the function's unless given), `title`, `description`, `mime_type`, `size`, `icons`,
+/// Settings after the URI: `name` (by default that of the function), `title`, `description`, `mime_type`, `size`, `icons`,
 /// `tags`, `annotations`. On a parameter: `name`, `default`, and `complete`, which is a list of values or an `async`
 /// function from `CompletionRequest` to a `Vec<String>`.
 #[proc_macro_attribute]
@@ -65,9 +65,9 @@ pub fn resource(attr: TokenStream, item: TokenStream) -> TokenStream {
     item::expand(ItemKind::Resource, attr.into(), item.into()).into()
 }
 
-/// Makes a prompt of a function: its parameters are the prompt's arguments.
+/// Turns a function into a prompt: its parameters are the arguments of the prompt.
 ///
-/// It gives text, messages or a `GetResult`, or a `Result` of these. Everything else is as for [`macro@find_tool`].
+/// The function returns text, messages, a `GetResult`, or a `Result` of these. Everything else is as for [`macro@tool`].
 ///
 /// Settings: `name`, `title`, `description`, `icons`, `tags`. On a parameter: `name`, `description`, `default`, and
 /// `complete` as for [`macro@resource`].
@@ -76,27 +76,28 @@ pub fn prompt(attr: TokenStream, item: TokenStream) -> TokenStream {
     item::expand(ItemKind::Prompt, attr.into(), item.into()).into()
 }
 
-/// Offers the methods of an `impl` block that are marked with [`macro@find_tool`], [`macro@resource`] or [`macro@prompt`].
+/// Registers the methods of an `impl` block that are marked with [`macro@tool`], [`macro@resource`] or [`macro@prompt`].
 ///
-/// They take `&self`, since calls run at the same time, and stay methods. Others are left alone.
+/// They take `&self`, since calls run concurrently, and remain methods. Other items are not changed.
 #[proc_macro_attribute]
 pub fn handlers(attr: TokenStream, block: TokenStream) -> TokenStream {
     handlers::expand(attr.into(), block.into()).into()
 }
 
-/// Makes a form of a struct, to ask a user with, and choices of an enum without data.
+/// Turns a struct into a form for the user, and an enum without data into a choice.
 ///
-/// Fields are text, numbers, `bool`, an enum that derives this, an `Option` of these, or a `Vec` of such an enum. They must
-/// be filled in unless they are an `Option` or have a default. A setting that does not fit its field does not compile.
+/// Fields are text, numbers, `bool`, an enum that derives `Form`, an `Option` of these, or a `Vec` of such an enum. They
+/// are required unless they are an `Option` or have a default. A setting that does not apply to its field is a compile
+/// error.
 ///
-/// | `#[form(…)]` | on |
+/// | `#[form(…)]` | applies to |
 /// |---|---|
 /// | `title`, `description`, `default`, `rename` | any field; the doc comment is the description |
 /// | `min`, `max` | a number |
 /// | `min_length`, `max_length`, `format` (`"email"`, `"uri"`, `"date"`, `"date-time"`) | text |
 /// | `min_items`, `max_items` | a `Vec` |
-/// | `title`, `rename` | a variant; its doc comment is the title, its name in snake case the value |
-/// | `rename_all = "camelCase"` | the struct or the enum; the words are serde's |
+/// | `title`, `rename` | a variant; by default its doc comment is the title and its name in snake case the value |
+/// | `rename_all = "camelCase"` | the struct or the enum; with the case names of serde |
 #[proc_macro_derive(Form, attributes(form))]
 pub fn form(item: TokenStream) -> TokenStream {
     form::expand(item.into()).into()

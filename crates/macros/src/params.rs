@@ -1,4 +1,4 @@
-//! The parameters of a function: what is said of each, and the code that reads them from a call.
+//! The parameters of a function, their attributes, and the code that reads them from a call.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -10,17 +10,17 @@ use crate::diagnostics::Diagnostics;
 use crate::docs;
 use crate::settings::{Settings, literal, string_literal};
 
-/// As many as there are tuples for.
+/// The limit of parameters: tuples are implemented up to this length.
 const MAX_PARAMS: usize = 16;
 
 /// The parameters after `self`.
 pub(crate) struct Params(Vec<Param>);
 
 struct Param {
-    /// What it is called by; nothing if it is taken apart by a pattern, and so must be a part of the call.
+    /// The name of the argument; `None` for a destructuring pattern, which must be a part of the call.
     name: Option<TokenStream>,
     ty: Type,
-    /// What `#[cfg]` says.
+    /// The condition of `#[cfg]`.
     cfg: Option<TokenStream>,
     description: Option<TokenStream>,
     default: Option<DefaultValue>,
@@ -30,7 +30,7 @@ struct Param {
     marked: bool,
 }
 
-/// What an argument is if it is not given.
+/// The default value of an argument.
 enum DefaultValue {
     /// The default of its type.
     TypeDefault,
@@ -38,57 +38,57 @@ enum DefaultValue {
 }
 
 impl Params {
-    /// Reads what `sig` says of its parameters, and takes away what rustc would not like to see there.
-    pub(crate) fn read(sig: &mut Signature, keys: &[&str], mistakes: &mut Diagnostics) -> Self {
+    /// Reads the parameters of `sig`, and removes the attributes that rustc would reject.
+    pub(crate) fn read(sig: &mut Signature, keys: &[&str], diagnostics: &mut Diagnostics) -> Self {
         let mut params = Vec::new();
         let mut names: Vec<String> = Vec::new();
         for input in &mut sig.inputs {
             let FnArg::Typed(input) = input else { continue };
-            let settings = Settings::take(&mut input.attrs, "arg", keys, mistakes);
-            let param = Param::read(settings, &input.attrs, &input.pat, &input.ty, mistakes);
+            let settings = Settings::take(&mut input.attrs, "arg", keys, diagnostics);
+            let param = Param::read(settings, &input.attrs, &input.pat, &input.ty, diagnostics);
             input.attrs.retain(|attr| !docs::is_doc(attr));
             if let Some(name) = param.literal_name() {
                 if names.contains(&name) {
-                    mistakes.error_at(&input.pat, format!("two parameters are called `{name}`"));
+                    diagnostics.error_at(&input.pat, format!("two parameters are named `{name}`"));
                 }
                 names.push(name);
             }
             if params.len() == MAX_PARAMS {
                 let text = format!(
-                    "more than {MAX_PARAMS} parameters: put arguments into a struct and take `Args<T>`"
+                    "more than {MAX_PARAMS} parameters: put the arguments in a struct and take `Args<T>`"
                 );
-                mistakes.error_at(&input.pat, text);
+                diagnostics.error_at(&input.pat, text);
             }
             params.push(param);
         }
         Self(params)
     }
 
-    /// Whether a variable of a template is a parameter, or could be in one that holds several.
+    /// Whether a variable of a template is a parameter, or may be in a parameter that holds several.
     pub(crate) fn may_contain(&self, variable: &str) -> bool {
         self.0.iter().any(|param| param.literal_name().is_none_or(|name| name == variable))
     }
 
-    /// Statements that read each parameter from `__call`, and fail with `?`.
+    /// Returns the statements that read each parameter from `__call`. They fail with `?`.
     pub(crate) fn read_statements(&self) -> TokenStream {
         let named: Vec<_> =
             self.enumerate().filter_map(|(at, param)| Some((at, param, param.name.as_ref()?))).collect();
         let names = named.iter().map(|(_, _, name)| name);
         let slots = named.iter().map(|(_, param, _)| param.slot());
-        let places: Vec<_> = named.iter().map(|(at, ..)| format_ident!("__slot{at}")).collect();
+        let slot_idents: Vec<_> = named.iter().map(|(at, ..)| format_ident!("__slot{at}")).collect();
         let read = (!named.is_empty()).then(|| {
             quote! {
-                let (#(#places,)*) = ::tsugite::server::macro_support::read(__call, &[#(#names),*], || (#(#slots,)*))?;
+                let (#(#slot_idents,)*) = ::tsugite::server::macro_support::read(__call, &[#(#names),*], || (#(#slots,)*))?;
             }
         });
         let taken = self.enumerate().map(|(at, param)| {
             let (cfg, value) = (param.cfg_attr(), arg_ident(at));
             let taking = match &param.name {
                 Some(name) => {
-                    let place = format_ident!("__slot{at}");
-                    quote!(#place.take(#name, __call)?)
+                    let slot = format_ident!("__slot{at}");
+                    quote!(#slot.take(#name, __call)?)
                 }
-                // Without a name it can be nothing but a part of the call.
+                // A parameter without a name must be a part of the call.
                 None => {
                     let ty = &param.ty;
                     let from = quote_spanned!(span_at(ty)=> <#ty as ::tsugite::server::FromCall>::from_call);
@@ -100,7 +100,7 @@ impl Params {
         quote!(#read #(#taken)*)
     }
 
-    /// What was read, as the arguments of the function.
+    /// Returns the arguments for the call of the function.
     pub(crate) fn call_arguments(&self) -> TokenStream {
         let passed = self.enumerate().map(|(at, param)| {
             let (cfg, value) = (param.cfg_attr(), arg_ident(at));
@@ -109,7 +109,7 @@ impl Params {
         passed.collect()
     }
 
-    /// The schema of the arguments.
+    /// Returns the expression for the schema of the arguments.
     pub(crate) fn schema(&self) -> TokenStream {
         let described = self.0.iter().map(Param::schema_statements);
         quote!({
@@ -120,7 +120,7 @@ impl Params {
         })
     }
 
-    /// Statements that tell `__it` what could stand in its arguments.
+    /// Returns the statements that add completion to `__it`.
     pub(crate) fn completer_statements(&self) -> TokenStream {
         let completed = self.0.iter().filter_map(|param| {
             let (cfg, name, values) = (param.cfg_attr(), param.name.as_ref()?, param.complete.as_ref()?);
@@ -140,11 +140,11 @@ impl Param {
         attrs: &[Attribute],
         pat: &Pat,
         ty: &Type,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> Self {
         let marked = settings.is_some();
         let mut settings = settings.unwrap_or_default();
-        let given = settings.text("name", mistakes);
+        let given = settings.text("name", diagnostics);
         let name = match (given, pat) {
             (Some(name), _) => Some(name.into_token_stream()),
             (None, Pat::Ident(PatIdent { ident, by_ref: None, subpat: None, .. })) => {
@@ -153,12 +153,15 @@ impl Param {
             _ => None,
         };
         if marked && name.is_none() {
-            mistakes.error_at(pat, "an argument needs a name: `#[arg(name = \"…\")]`");
+            diagnostics.error_at(pat, "an argument needs a name: `#[arg(name = \"…\")]`");
         }
         if let Type::Reference(_) = ty {
-            mistakes.error_at(ty, "a parameter is owned: take `String` for `&str`, `Vec<T>` for `&[T]`");
+            diagnostics.error_at(
+                ty,
+                "a parameter must be owned: take `String` instead of `&str`, `Vec<T>` instead of `&[T]`",
+            );
         }
-        let described = settings.text("description", mistakes);
+        let described = settings.text("description", diagnostics);
         let default = settings
             .optional_value("default")
             .map(|value| value.map_or(DefaultValue::TypeDefault, DefaultValue::Value));
@@ -168,13 +171,13 @@ impl Param {
             cfg: cfg_condition(attrs),
             description: docs::text_or_description(described, attrs),
             default,
-            header: settings.text("header", mistakes),
-            complete: settings.value("complete", "[\"a\", \"b\"]", mistakes),
+            header: settings.text("header", diagnostics),
+            complete: settings.value("complete", "[\"a\", \"b\"]", diagnostics),
             marked,
         }
     }
 
-    /// Its name, where that is known by now.
+    /// Returns the name, if it is a literal.
     fn literal_name(&self) -> Option<String> {
         let name = syn::parse2::<Expr>(self.name.clone()?).ok()?;
         string_literal(&name)
@@ -184,7 +187,7 @@ impl Param {
         self.cfg.as_ref().map(|cfg| quote!(#[cfg(#cfg)]))
     }
 
-    /// The question what it is. An answer that is an error is shown at the type.
+    /// Returns the expression that selects the kind of parameter. Its errors are reported at the type.
     fn kind(&self) -> TokenStream {
         let ty = &self.ty;
         let span = span_at(ty);
@@ -202,7 +205,7 @@ impl Param {
         let slot = quote_spanned!(span=> #kind.slot() #or);
         match &self.cfg {
             None => slot,
-            // A tuple keeps its length.
+            // The tuple must keep its length.
             Some(cfg) => quote!({
                 #[cfg(#cfg)]
                 { #slot }
@@ -240,7 +243,7 @@ impl DefaultValue {
         }
     }
 
-    /// As JSON, where it is written out.
+    /// Returns the value as JSON, if it is a literal.
     fn json(&self) -> Option<TokenStream> {
         let DefaultValue::Value(value) = self else { return None };
         let (number, sign) = match value {
@@ -266,7 +269,7 @@ impl DefaultValue {
     }
 }
 
-/// A value as its owner: a text becomes a `String`, an array a `Vec`, if that is wanted.
+/// Converts a value to an owned type: a string literal to a `String`, an array to a `Vec`.
 fn into_owned_expr(value: &Expr) -> TokenStream {
     match value {
         Expr::Array(_) => quote!(::core::convert::Into::into(#value)),
@@ -275,7 +278,7 @@ fn into_owned_expr(value: &Expr) -> TokenStream {
     }
 }
 
-/// An option, as it is written.
+/// Returns the tokens of an `Option`.
 fn option_tokens(value: &Option<impl ToTokens>) -> TokenStream {
     match value {
         Some(value) => quote!(::core::option::Option::Some(#value)),
@@ -283,12 +286,12 @@ fn option_tokens(value: &Option<impl ToTokens>) -> TokenStream {
     }
 }
 
-/// Where `place` stands, for code that nobody wrote.
-pub(crate) fn span_at(place: &impl Spanned) -> Span {
-    Span::mixed_site().located_at(place.span())
+/// Returns the span of `location` for generated code.
+pub(crate) fn span_at(location: &impl Spanned) -> Span {
+    Span::mixed_site().located_at(location.span())
 }
 
-/// All that `#[cfg]` asks for.
+/// Combines the conditions of all `#[cfg]` attributes.
 pub(crate) fn cfg_condition(attrs: &[Attribute]) -> Option<TokenStream> {
     let conditions: Vec<_> = attrs
         .iter()

@@ -1,4 +1,4 @@
-//! `#[prompt]`: the parameters are the prompt's arguments.
+//! `#[prompt]`: the parameters are the arguments of the prompt.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -10,26 +10,26 @@ use crate::settings::Settings;
 
 const KEYS: &[&str] = &["name", "title", "description", "icons", "tags"];
 
-/// What `#[arg]` may say of a parameter.
+/// The settings of `#[arg]`.
 pub(crate) const ARG_KEYS: &[&str] = &["name", "description", "default", "complete"];
 
-/// An expression of type `Prompt`.
+/// Returns the expression of type `Prompt`.
 pub(crate) fn expression(
     attr: TokenStream,
-    given: &ParsedFunction,
-    mistakes: &mut Diagnostics,
+    function: &ParsedFunction,
+    diagnostics: &mut Diagnostics,
 ) -> TokenStream {
-    let mut settings = Settings::read(attr, KEYS, mistakes);
+    let mut settings = Settings::read(attr, KEYS, diagnostics);
     let name = settings
-        .text("name", mistakes)
-        .map_or_else(|| given.name.to_token_stream(), ToTokens::into_token_stream);
-    let calls = given.common_setters(&mut settings, mistakes);
-    let output = &given.output;
+        .text("name", diagnostics)
+        .map_or_else(|| function.name.to_token_stream(), ToTokens::into_token_stream);
+    let calls = function.common_setters(&mut settings, diagnostics);
+    let output = &function.output;
     let result = quote!(::tsugite::protocol::prompts::GetResult);
-    let give =
+    let convert =
         quote_spanned!(span_at(output)=> <#output as ::tsugite::server::IntoOutput<#result>>::into_output);
     let (schema, handler, completed) =
-        (given.params.schema(), given.handler(&give), given.params.completer_statements());
+        (function.params.schema(), function.handler(&convert), function.params.completer_statements());
     let traits = import_kind_traits();
     quote!({
         #traits

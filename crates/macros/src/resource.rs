@@ -1,4 +1,4 @@
-//! `#[resource("…")]`: a resource at one URI, or a family whose variables are the parameters.
+//! `#[resource("…")]`: a resource at one URI, or a template whose variables are the parameters.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -12,54 +12,55 @@ use crate::settings::Settings;
 
 const KEYS: &[&str] = &["name", "title", "description", "mime_type", "size", "icons", "tags", "annotations"];
 
-/// What `#[arg]` may say of a parameter.
+/// The settings of `#[arg]`.
 pub(crate) const ARG_KEYS: &[&str] = &["name", "default", "complete"];
 
-/// An expression of type `Resource`.
+/// Returns the expression of type `Resource`.
 pub(crate) fn expression(
     attr: TokenStream,
-    given: &ParsedFunction,
-    mistakes: &mut Diagnostics,
+    function: &ParsedFunction,
+    diagnostics: &mut Diagnostics,
 ) -> TokenStream {
     let (uri, rest) = match parse_uri_first.parse2(attr) {
         Ok(read) => read,
         Err(error) => {
-            mistakes.push(error);
+            diagnostics.push(error);
             return TokenStream::new();
         }
     };
     for variable in variables(&uri.value()) {
-        if !given.params.may_contain(&variable) {
-            mistakes.error_at(&uri, format!("`{{{variable}}}` is no parameter: add `{variable}: String`"));
+        if !function.params.may_contain(&variable) {
+            diagnostics
+                .error_at(&uri, format!("no parameter for `{{{variable}}}`: add `{variable}: String`"));
         }
     }
-    let mut settings = Settings::read(rest, KEYS, mistakes);
-    // Without a name of its own it is called as the function is.
-    let name = settings.text("name", mistakes);
+    let mut settings = Settings::read(rest, KEYS, diagnostics);
+    // The default name is that of the function.
+    let name = settings.text("name", diagnostics);
     let name = name.map_or_else(
         || {
-            let name = &given.name;
+            let name = &function.name;
             quote!(#name)
         },
         |name| quote!(#name),
     );
-    let mut calls = given.common_setters(&mut settings, mistakes);
-    if let Some(mime_type) = settings.text("mime_type", mistakes) {
+    let mut calls = function.common_setters(&mut settings, diagnostics);
+    if let Some(mime_type) = settings.text("mime_type", diagnostics) {
         calls.extend(quote!(.mime_type(#mime_type)));
     }
-    if let Some(size) = settings.value("size", "1024", mistakes) {
+    if let Some(size) = settings.value("size", "1024", diagnostics) {
         calls.extend(quote!(.size(#size)));
     }
-    if let Some(annotations) = settings.value("annotations", "…", mistakes) {
+    if let Some(annotations) = settings.value("annotations", "…", diagnostics) {
         calls.extend(quote!(.annotations(#annotations)));
     }
 
-    let output = &given.output;
+    let output = &function.output;
     let result = quote!(::tsugite::protocol::resources::ReadResult);
-    let give =
+    let convert =
         quote_spanned!(span_at(output)=> <#output as ::tsugite::server::IntoOutput<#result>>::into_output);
     let (handler, completed, traits) =
-        (given.handler(&give), given.params.completer_statements(), import_kind_traits());
+        (function.handler(&convert), function.params.completer_statements(), import_kind_traits());
     quote!({
         #traits
         let __it = ::tsugite::server::Resource::from_uri_or_template(#uri).name(#name) #calls .function(#handler);
@@ -68,9 +69,9 @@ pub(crate) fn expression(
     })
 }
 
-/// The URI, and the settings after it.
+/// Parses the URI, and returns the settings after it.
 fn parse_uri_first(input: ParseStream<'_>) -> syn::Result<(LitStr, TokenStream)> {
-    let example = "a resource has a URI or a template first: `#[resource(\"notes://{id}\")]`";
+    let example = "a resource needs a URI or a template first: `#[resource(\"notes://{id}\")]`";
     let uri = input.parse().map_err(|error: syn::Error| syn::Error::new(error.span(), example))?;
     if !input.is_empty() {
         input.parse::<Token![,]>()?;
@@ -78,7 +79,7 @@ fn parse_uri_first(input: ParseStream<'_>) -> syn::Result<(LitStr, TokenStream)>
     Ok((uri, input.parse()?))
 }
 
-/// The names in the braces of a template. Whether it is one is seen when the server is served.
+/// Returns the variable names of a template. Its syntax is checked when the server starts.
 fn variables(template: &str) -> Vec<String> {
     let expressions =
         template.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(inside, _)| inside);

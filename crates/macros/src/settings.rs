@@ -1,4 +1,4 @@
-//! What stands in the brackets of an attribute: `name = "add", read_only`.
+//! Parses the settings of an attribute: `name = "add", read_only`.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
@@ -9,7 +9,7 @@ use syn::{Attribute, Expr, ExprLit, Lit, Meta, Token};
 
 use crate::diagnostics::{Diagnostics, join_quoted};
 
-/// Settings that were not taken yet.
+/// The settings that have not been used yet.
 #[derive(Default)]
 pub(crate) struct Settings(Vec<Setting>);
 
@@ -19,19 +19,19 @@ struct Setting {
 }
 
 impl Settings {
-    /// Reads settings of which each is `known` and given once.
-    pub(crate) fn read(tokens: TokenStream, known: &[&str], mistakes: &mut Diagnostics) -> Self {
+    /// Parses settings. Each must be `known` and given once.
+    pub(crate) fn read(tokens: TokenStream, known: &[&str], diagnostics: &mut Diagnostics) -> Self {
         let mut settings = Self::default();
-        settings.read_more(tokens, known, mistakes);
+        settings.read_more(tokens, known, diagnostics);
         settings
     }
 
-    /// Takes the attributes called `name` and reads them.
+    /// Removes the attributes named `name` and parses their settings.
     pub(crate) fn take(
         attrs: &mut Vec<Attribute>,
         name: &str,
         known: &[&str],
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> Option<Self> {
         let mut settings = None;
         attrs.retain(|attr| {
@@ -40,9 +40,9 @@ impl Settings {
             }
             let settings = settings.get_or_insert_with(Self::default);
             match &attr.meta {
-                Meta::List(list) => settings.read_more(list.tokens.clone(), known, mistakes),
+                Meta::List(list) => settings.read_more(list.tokens.clone(), known, diagnostics),
                 _ => {
-                    mistakes.error_at(attr, format!("write `#[{name}(…)]`; known are {}", join_quoted(known)))
+                    diagnostics.error_at(attr, format!("expected `#[{name}(…)]` with {}", join_quoted(known)))
                 }
             }
             false
@@ -50,72 +50,75 @@ impl Settings {
         settings
     }
 
-    fn read_more(&mut self, tokens: TokenStream, known: &[&str], mistakes: &mut Diagnostics) {
+    fn read_more(&mut self, tokens: TokenStream, known: &[&str], diagnostics: &mut Diagnostics) {
         let read = match Punctuated::<Setting, Token![,]>::parse_terminated.parse2(tokens) {
             Ok(read) => read,
-            Err(error) => return mistakes.push(error),
+            Err(error) => return diagnostics.push(error),
         };
         for setting in read {
             let key = setting.key.unraw().to_string();
             if !known.contains(&key.as_str()) {
-                mistakes.error_at(&setting.key, format!("unknown `{key}`; known are {}", join_quoted(known)));
+                diagnostics.error_at(
+                    &setting.key,
+                    format!("unknown setting `{key}`; expected {}", join_quoted(known)),
+                );
             } else if self.0.iter().any(|other| other.key.unraw() == key) {
-                mistakes.error_at(&setting.key, format!("`{key}` is given twice"));
+                diagnostics.error_at(&setting.key, format!("`{key}` is given twice"));
             } else {
                 self.0.push(setting);
             }
         }
     }
 
-    /// A text, or an expression that gives one.
-    pub(crate) fn text(&mut self, key: &str, mistakes: &mut Diagnostics) -> Option<Expr> {
-        let value = self.value(key, "\"…\"", mistakes)?;
+    /// Takes a setting that is a string, or an expression.
+    pub(crate) fn text(&mut self, key: &str, diagnostics: &mut Diagnostics) -> Option<Expr> {
+        let value = self.value(key, "\"…\"", diagnostics)?;
         if literal(&value).is_none_or(|literal| matches!(literal, Lit::Str(_))) {
             return Some(value);
         }
-        mistakes.error_at(&value, format!("`{key}` is a string: `{key} = \"…\"`"));
+        diagnostics.error_at(&value, format!("`{key}` must be a string: `{key} = \"…\"`"));
         None
     }
 
-    /// Yes if it is only named; no if it is not.
-    pub(crate) fn flag(&mut self, key: &str, mistakes: &mut Diagnostics) -> Option<TokenStream> {
+    /// Takes a boolean setting; a key without a value is `true`.
+    pub(crate) fn flag(&mut self, key: &str, diagnostics: &mut Diagnostics) -> Option<TokenStream> {
         let Setting { value, .. } = self.setting(key)?;
         let Some(value) = value else { return Some(quote!(true)) };
         if literal(&value).is_none_or(|literal| matches!(literal, Lit::Bool(_))) {
             return Some(value.into_token_stream());
         }
-        mistakes.error_at(&value, format!("`{key}` is yes or no: `{key}` or `{key} = false`"));
+        diagnostics.error_at(&value, format!("`{key}` must be a boolean: `{key}` or `{key} = false`"));
         None
     }
 
-    /// An expression of any kind; `example` is for whoever left it out.
-    pub(crate) fn value(&mut self, key: &str, example: &str, mistakes: &mut Diagnostics) -> Option<Expr> {
-        let Setting { key: place, value } = self.setting(key)?;
+    /// Takes a setting of any type. `example` is shown in the error for a missing value.
+    pub(crate) fn value(&mut self, key: &str, example: &str, diagnostics: &mut Diagnostics) -> Option<Expr> {
+        let Setting { key: location, value } = self.setting(key)?;
         if value.is_none() {
-            mistakes.error_at(place, format!("`{key}` needs a value: `{key} = {example}`"));
+            diagnostics.error_at(location, format!("`{key}` needs a value: `{key} = {example}`"));
         }
         value
     }
 
-    /// `tags = ["a", "b"]`.
-    pub(crate) fn list(&mut self, key: &str, mistakes: &mut Diagnostics) -> Vec<Expr> {
+    /// Takes a list, such as `tags = ["a", "b"]`.
+    pub(crate) fn list(&mut self, key: &str, diagnostics: &mut Diagnostics) -> Vec<Expr> {
         let example = "[\"a\", \"b\"]";
-        match self.value(key, example, mistakes) {
+        match self.value(key, example, diagnostics) {
             None => Vec::new(),
             Some(Expr::Array(list)) => list.elems.into_iter().collect(),
             Some(other) => {
-                mistakes.error_at(other, format!("`{key}` is a list: `{key} = {example}`"));
+                diagnostics.error_at(other, format!("`{key}` must be a list: `{key} = {example}`"));
                 Vec::new()
             }
         }
     }
 
-    /// What may stand with or without a value.
+    /// Takes a setting whose value is optional.
     pub(crate) fn optional_value(&mut self, key: &str) -> Option<Option<Expr>> {
         self.setting(key).map(|setting| setting.value)
     }
 
-    /// The key as it was written, if it was.
+    /// Returns the key as written, if it was given.
     pub(crate) fn key(&self, key: &str) -> Option<&Ident> {
         self.0.iter().map(|setting| &setting.key).find(|found| found.unraw() == key)
     }
@@ -137,7 +140,7 @@ impl Parse for Setting {
     }
 }
 
-/// The literal that an expression is.
+/// Returns the literal, if the expression is one.
 pub(crate) fn literal(value: &Expr) -> Option<&Lit> {
     match value {
         Expr::Lit(ExprLit { lit, .. }) => Some(lit),
@@ -145,7 +148,7 @@ pub(crate) fn literal(value: &Expr) -> Option<&Lit> {
     }
 }
 
-/// The text that an expression is, if it is written out.
+/// Returns the string, if the expression is a string literal.
 pub(crate) fn string_literal(value: &Expr) -> Option<String> {
     match literal(value)? {
         Lit::Str(text) => Some(text.value()),

@@ -1,4 +1,4 @@
-//! `#[find_tool]`: the types of the parameters are the input schema, the return type is the output schema.
+//! `#[tool]`: the parameters give the input schema, the return type gives the output schema.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -23,48 +23,51 @@ const KEYS: &[&str] = &[
     "validated",
 ];
 
-/// What `#[arg]` may say of a parameter.
+/// The settings of `#[arg]`.
 pub(crate) const ARG_KEYS: &[&str] = &["name", "description", "default", "header"];
 
-/// An expression of type `Tool`.
+/// Returns the expression of type `Tool`.
 pub(crate) fn expression(
     attr: TokenStream,
-    given: &ParsedFunction,
-    mistakes: &mut Diagnostics,
+    function: &ParsedFunction,
+    diagnostics: &mut Diagnostics,
 ) -> TokenStream {
-    let mut settings = Settings::read(attr, KEYS, mistakes);
+    let mut settings = Settings::read(attr, KEYS, diagnostics);
     let name = settings
-        .text("name", mistakes)
-        .map_or_else(|| given.name.to_token_stream(), ToTokens::into_token_stream);
-    let mut calls = given.common_setters(&mut settings, mistakes);
+        .text("name", diagnostics)
+        .map_or_else(|| function.name.to_token_stream(), ToTokens::into_token_stream);
+    let mut calls = function.common_setters(&mut settings, diagnostics);
     for hint in ["read_only", "destructive", "idempotent", "open_world", "validated"] {
         let setter = settings.key(hint).cloned();
-        if let (Some(setter), Some(yes)) = (setter, settings.flag(hint, mistakes)) {
+        if let (Some(setter), Some(yes)) = (setter, settings.flag(hint, diagnostics)) {
             calls.extend(quote!(.#setter(#yes)));
         }
     }
-    if let Some(limit) = settings.value("timeout", "\"30s\"", mistakes) {
+    if let Some(limit) = settings.value("timeout", "\"30s\"", diagnostics) {
         match duration(&limit) {
             Some(limit) => calls.extend(quote!(.timeout(#limit))),
-            None => mistakes.error_at(limit, "a time is `\"500ms\"`, `\"30s\"`, `\"5m\"` or a `Duration`"),
+            None => diagnostics.error_at(
+                limit,
+                "invalid duration: expected `\"500ms\"`, `\"30s\"`, `\"5m\"` or a `Duration`",
+            ),
         }
     }
 
     let (schema, handler, traits) =
-        (given.params.schema(), given.handler(&quote!(__give)), import_kind_traits());
-    let output = &given.output;
+        (function.params.schema(), function.handler(&quote!(__convert)), import_kind_traits());
+    let output = &function.output;
     let span = span_at(output);
-    // Asked once, so that a type that cannot be returned is told once.
-    let way = quote_spanned!(span=> (&&&::tsugite::server::macro_support::ReturnType::<#output>::NEW).kind().conversion());
+    // Evaluated once, so that a type that cannot be returned is reported once.
+    let conversion = quote_spanned!(span=> (&&&::tsugite::server::macro_support::ReturnType::<#output>::NEW).kind().conversion());
     quote!({
         #traits
-        let __conversion = #way;
-        let __give = __conversion.convert;
+        let __conversion = #conversion;
+        let __convert = __conversion.convert;
         ::tsugite::server::Tool::new(#name) #calls .function(#schema, (__conversion.schema)(), #handler)
     })
 }
 
-/// A time in words, or an expression that gives one.
+/// Parses a duration, or returns the expression unchanged.
 fn duration(limit: &Expr) -> Option<TokenStream> {
     let text = match literal(limit) {
         None => return Some(limit.to_token_stream()),

@@ -1,7 +1,7 @@
-//! An axum application with a page of its own and an MCP server beside it.
+//! An axum application with a page and an MCP server.
 //!
-//! Run: `cargo run -p tsugite --example axum`; the page is `http://127.0.0.1:3000/`, clients go to
-//! `http://127.0.0.1:3000/mcp`, and Ctrl-C ends it.
+//! Run: `cargo run -p tsugite --example axum`; the page is `http://127.0.0.1:3000/`, clients connect
+//! to `http://127.0.0.1:3000/mcp`, and Ctrl-C stops it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,21 +12,21 @@ use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tsugite::prelude::*;
 
-/// What the page and the tool share: how often the page was opened.
+/// The number of page views, shared by the page and the tool.
 pub type Opened = Arc<AtomicU64>;
 
-/// How many visitors the page had.
+/// Returns the number of visitors of the page.
 #[tool(read_only)]
 async fn visitors(State(opened): State<Opened>) -> u64 {
     opened.load(Ordering::Relaxed)
 }
 
-/// The server.
+/// Builds the server.
 pub fn server(opened: Opened) -> Server {
     Server::new("visitors", "1.0.0").tool(visitors).state(opened)
 }
 
-/// Serves until `stop` is done.
+/// Serves until `stop` completes.
 pub async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
@@ -35,11 +35,11 @@ pub async fn serve(
     let mcp = server(opened.clone()).http_service()?;
     let page = move || async move { format!("visitor {}\n", opened.fetch_add(1, Ordering::Relaxed) + 1) };
     let app = Router::new().route("/", get(page)).route_service("/mcp", mcp.clone());
-    // An event leaves at once; waiting for more would only hold it back.
+    // Send events at once, without waiting for more data.
     let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
     let stop = async move {
         stop.await;
-        // axum waits for every connection, and streams of changes would not end by themselves.
+        // axum waits for every connection, and subscription streams do not end by themselves.
         mcp.close();
     };
     Ok(axum::serve(listener, app).with_graceful_shutdown(stop).await?)

@@ -1,5 +1,5 @@
-//! The server that is measured beside other implementations: `bench_server stdio` or `bench_server http PORT MODE`. With
-//! a number after that, so many more tools are offered, which should cost nothing.
+//! The server for benchmarks against other implementations: `bench_server stdio` or `bench_server http PORT MODE`. A
+//! number after that adds as many tools, which should cost nothing.
 
 use serde::{Deserialize, Serialize};
 use tsugite::prelude::*;

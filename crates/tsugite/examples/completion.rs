@@ -1,18 +1,18 @@
-//! Completion: what could stand in an argument, while a person is typing it.
+//! Completion: suggests values for an argument while the user types.
 //!
 //! Run: `cargo run -p tsugite --example completion`
 
 use tsugite::prelude::*;
 use tsugite::server::CompletionRequest;
 
-/// The cities of the country that was chosen already.
-async fn cities(typing: CompletionRequest) -> Vec<String> {
-    let cities: &[&str] = match typing.argument("country") {
+/// Completes the cities of the country that was chosen before.
+async fn cities(request: CompletionRequest) -> Vec<String> {
+    let cities: &[&str] = match request.argument("country") {
         Some("Japan") => &["Kyoto", "Nara", "Tokyo"],
         Some("Norway") => &["Bergen", "Oslo"],
         _ => &[],
     };
-    cities.iter().filter(|city| city.starts_with(&typing.value)).map(|city| (*city).to_owned()).collect()
+    cities.iter().filter(|city| city.starts_with(&request.value)).map(|city| (*city).to_owned()).collect()
 }
 
 /// Plans a journey.
@@ -24,7 +24,7 @@ async fn journey(
     format!("Plan three days in {city}, {country}.")
 }
 
-/// The server.
+/// Builds the server.
 pub fn server() -> Server {
     Server::new("completion", "1.0.0").prompt(journey)
 }

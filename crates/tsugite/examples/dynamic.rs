@@ -1,4 +1,4 @@
-//! Tools that come and go while the server runs, and tools known only at run time.
+//! Tools that are added and removed while the server runs.
 //!
 //! Run: `cargo run -p tsugite --example dynamic`
 
@@ -16,9 +16,9 @@ struct Greet {
 /// Teaches the server to greet in another language.
 #[tool]
 async fn learn(
-    /// What the new tool is called.
+    /// The name of the new tool.
     language: String,
-    /// What it says.
+    /// The greeting that it returns.
     greeting: String,
     cx: Context,
 ) -> Result<String, HandlerError> {
@@ -42,7 +42,7 @@ async fn forget(language: String, cx: Context) -> bool {
     cx.server().remove(ListKind::Tool, &language)
 }
 
-/// The server.
+/// Builds the server.
 pub fn server() -> Server {
     Server::new("dynamic", "1.0.0").tool(learn).tool(forget)
 }

@@ -1,4 +1,4 @@
-//! Elicitation: a tool asks its user, in every revision that can.
+//! Elicitation: a tool asks the user, in every revision that supports it.
 //!
 //! Run: `cargo run -p tsugite --example elicitation`
 
@@ -55,17 +55,17 @@ async fn order(cx: Context) -> Result<String, HandlerError> {
     }
 }
 
-/// Stands for a look into a directory.
+/// Stands for counting the files of a directory.
 async fn count(path: &str) -> io::Result<usize> {
     Ok(path.len() % 4)
 }
 
-/// Stands for the removal of one.
+/// Stands for removing a directory.
 async fn remove(_path: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The server.
+/// Builds the server.
 pub fn server() -> Server {
     Server::new("elicitation", "1.0.0").tool(delete).tool(order)
 }

@@ -1,7 +1,7 @@
-//! A chat that joins three servers: one in this process, one that it starts, one over HTTP.
+//! A chat with three servers: one in this process, one that it starts, one over HTTP.
 //!
 //! Run: `cargo run -p tsugite --example host`, and type `add 1 2`, `shout hello`, `delete`, or `help`.
-//! The part of the model is played by a few lines that take the first word for a tool.
+//! Instead of a model, a few lines of code take the first word as the name of a tool.
 
 use std::io::{BufRead, Write};
 
@@ -15,7 +15,7 @@ async fn add(a: f64, b: f64) -> f64 {
     a + b
 }
 
-/// Says it louder.
+/// Returns the text in capital letters.
 #[tool]
 async fn shout(text: String) -> String {
     text.to_uppercase()
@@ -34,15 +34,15 @@ async fn delete(cx: Context) -> Result<&'static str, AskError> {
     Ok(if sure { "gone (not really)" } else { "kept" })
 }
 
-/// Connects to all three.
+/// Connects to all three servers.
 pub async fn host(command: impl Into<tsugite::client::Command>, url: String) -> Host {
     Host::builder()
         .server("calculator", Client::in_process(&Server::new("calculator", "1.0.0").tool(add)))
         .server("voice", Client::spawn(command))
         .server("files", Client::connect(url))
-        .configure_each(|server, connecting| {
+        .configure_each(|server, builder| {
             let server = server.to_owned();
-            connecting.on_elicit_form(move |form| {
+            builder.on_elicit_form(move |form| {
                 let question = format!("{server} asks: {} [y/n] ", form.message);
                 async move {
                     match read(&question).await.as_deref() {
@@ -59,12 +59,12 @@ pub async fn host(command: impl Into<tsugite::client::Command>, url: String) -> 
         .await
 }
 
-/// What the second server is when this program is started with `serve`.
+/// Builds the second server, which runs when this program is started with `serve`.
 pub fn voice() -> Server {
     Server::new("voice", "1.0.0").tool(shout)
 }
 
-/// What is served over HTTP.
+/// Builds the server that is served over HTTP.
 pub fn files() -> Server {
     Server::new("files", "1.0.0").tool(delete)
 }
@@ -74,7 +74,7 @@ pub async fn reply(host: &Host, line: &str) -> tsugite::Result<String> {
     let mut words = line.split_whitespace();
     let (wanted, words) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
     let tools = host.list_tools().await.items;
-    // A model would be given all of these. This one takes the first whose name fits.
+    // A model would get all tools. Here the first tool with a matching name is used.
     let Some(tool) = tools.iter().find(|tool| tool.item.name.ends_with(&format!("_{wanted}"))) else {
         let names: Vec<_> = tools.iter().map(|tool| tool.item.name.as_str()).collect();
         return Ok(format!("There is: {}", names.join(", ")));
@@ -105,12 +105,12 @@ async fn main() -> tsugite::Result<()> {
     tokio::spawn(listener.serve());
     let host = host([std::env::current_exe()?, "serve".into()], url).await;
     for failure in host.failures() {
-        eprintln!("{} is not there: {}", failure.server, failure.error);
+        eprintln!("cannot connect to {}: {}", failure.server, failure.error);
     }
     while let Some(line) = read("> ").await {
         match reply(&host, &line).await {
-            Ok(said) => println!("{said}"),
-            Err(error) => println!("That did not work: {error}"),
+            Ok(text) => println!("{text}"),
+            Err(error) => println!("The call failed: {error}"),
         }
     }
     host.close().await;

@@ -1,6 +1,6 @@
-//! A calculator over HTTP, for every revision at once.
+//! A calculator over HTTP, for every revision.
 //!
-//! Run: `cargo run -p tsugite --example http`; clients go to `http://127.0.0.1:3000/mcp`.
+//! Run: `cargo run -p tsugite --example http`; clients connect to `http://127.0.0.1:3000/mcp`.
 
 use tsugite::prelude::*;
 
@@ -15,7 +15,7 @@ async fn add(
     a + b
 }
 
-/// Adds all numbers up to one, and says how far it is.
+/// Adds all numbers up to one, and reports progress.
 #[tool]
 async fn add_up(to: u32, cx: Context) -> u64 {
     let mut sum = 0;
@@ -26,7 +26,7 @@ async fn add_up(to: u32, cx: Context) -> u64 {
     sum
 }
 
-/// The server.
+/// Builds the server.
 pub fn server() -> Server {
     Server::new("calculator", "1.0.0").tool(add).tool(add_up)
 }

@@ -1,4 +1,4 @@
-//! One server made of several, with something only some may see.
+//! One server made of several, with a tool that only some users can see.
 //!
 //! Run: `cargo run -p tsugite --example mounting`
 
@@ -10,13 +10,13 @@ struct Weather {
 
 #[handlers]
 impl Weather {
-    /// What the weather will be.
+    /// Forecasts the weather.
     #[tool(read_only)]
     async fn forecast(&self, city: String) -> String {
         format!("{} in {city}", self.mood)
     }
 
-    /// Where there is a station.
+    /// Lists the weather stations.
     #[resource("stations://all")]
     async fn stations(&self) -> &'static str {
         "Bergen, Kyoto"
@@ -29,14 +29,13 @@ async fn heating_off() -> &'static str {
     "it gets cold"
 }
 
-/// The server.
+/// Builds the server.
 pub fn server() -> Server {
     let weather = Server::new("weather", "1.0.0").handlers(Weather { mood: "rain" });
     let house = Server::new("house", "1.0.0").tool(heating_off);
-    Server::new("home", "1.0.0")
-        .mount("weather", weather)
-        .mount("house", house)
-        .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")))
+    Server::new("home", "1.0.0").mount("weather", weather).mount("house", house).visible(|principal, item| {
+        !item.has_tag("admin") || principal.is_some_and(|principal| principal.has_scope("admin"))
+    })
 }
 
 #[tokio::main(flavor = "current_thread")]

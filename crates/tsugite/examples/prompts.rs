@@ -1,4 +1,4 @@
-//! Prompts: texts a person picks, filled in by the server.
+//! Prompts: templates that the user picks and the server fills in.
 //!
 //! Run: `cargo run -p tsugite --example prompts`
 
@@ -26,7 +26,7 @@ async fn lesson(topic: String) -> Vec<PromptMessage> {
     ]
 }
 
-/// The server.
+/// Builds the server.
 pub fn server() -> Server {
     Server::new("prompts", "1.0.0").prompt(review).prompt(lesson)
 }

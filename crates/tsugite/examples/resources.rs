@@ -1,4 +1,4 @@
-//! Resources: fixed ones, families by template, files of a directory.
+//! Resources: fixed ones, templates, and the files of a directory.
 //!
 //! Run: `cargo run -p tsugite --example resources`
 
@@ -10,7 +10,7 @@ struct Settings {
     theme: &'static str,
 }
 
-/// How the application is set up.
+/// The settings of the application.
 #[resource("config://settings", mime_type = "application/json")]
 async fn settings() -> Json<Settings> {
     Json(Settings { theme: "dark" })
@@ -19,15 +19,15 @@ async fn settings() -> Json<Settings> {
 /// One page of a book.
 #[resource("books://{title}/{page}", name = "page", mime_type = "text/plain")]
 async fn page(
-    /// Which book.
+    /// The title of the book.
     title: String,
-    /// Which page, from 1 on.
+    /// The number of the page, from 1.
     page: u32,
 ) -> Option<String> {
     (1..=100).contains(&page).then(|| format!("{title}, page {page}"))
 }
 
-/// The server.
+/// Builds the server.
 pub fn server() -> Server {
     Server::new("resources", "1.0.0")
         .resource(settings)

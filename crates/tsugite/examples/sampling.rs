@@ -1,4 +1,4 @@
-//! Sampling: a tool asks the client's model, and which directories it may work in.
+//! Sampling and roots: a tool asks the client's model, and for its directories.
 //!
 //! Run: `cargo run -p tsugite --example sampling`
 
@@ -7,7 +7,7 @@ use tsugite::protocol::Role;
 use tsugite::protocol::content::SamplingBlock;
 use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
 
-/// Says in one sentence what a text says.
+/// Summarizes a text in one sentence.
 #[tool(read_only)]
 async fn summarize(text: String, cx: Context) -> Result<String, HandlerError> {
     let question = SamplingMessage::new(Role::User, SamplingBlock::text(format!("Summarize: {text}")));
@@ -19,13 +19,13 @@ async fn summarize(text: String, cx: Context) -> Result<String, HandlerError> {
     Ok(words.collect())
 }
 
-/// Where the client lets the server work.
+/// Lists the client's roots.
 #[tool(read_only)]
 async fn places(cx: Context) -> Result<Vec<String>, HandlerError> {
     Ok(cx.roots().await?.into_iter().map(|root| root.uri).collect())
 }
 
-/// The server.
+/// Builds the server.
 pub fn server() -> Server {
     Server::new("sampling", "1.0.0").tool(summarize).tool(places)
 }

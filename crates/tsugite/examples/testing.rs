@@ -1,4 +1,4 @@
-//! How a server is tested: in memory, on any revision, without a port.
+//! Tests of a server: in process, on any revision, without a port.
 //!
 //! Run: `cargo test -p tsugite --example testing`
 
@@ -10,14 +10,14 @@ struct Name {
     name: String,
 }
 
-/// Greets somebody by name.
+/// Greets the user by name.
 #[tool]
 async fn greet(cx: Context) -> Result<String, AskError> {
     let Name { name } = cx.ask("Who is there?").await?;
     Ok(format!("Hello, {name}!"))
 }
 
-/// The server.
+/// Builds the server.
 pub fn server() -> Server {
     Server::new("greeter", "1.0.0").tool(greet)
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_greets_by_name() -> tsugite::Result<()> {
+    async fn greets_by_name() -> tsugite::Result<()> {
         for revision in [Revision::V2025_06_18, Revision::V2026_07_28] {
             let client = Client::in_process(&server())
                 .revision(revision)
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_greets_nobody_who_declines() -> tsugite::Result<()> {
+    async fn declining_fails_the_call() -> tsugite::Result<()> {
         let client = Client::in_process(&server()).on_elicit_form(async |_| FormResponse::Decline).await?;
         assert_eq!(client.call_raw("greet", json!({})).await?.is_error, Some(true));
         Ok(())

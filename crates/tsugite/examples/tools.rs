@@ -1,4 +1,4 @@
-//! Tools of every kind: plain values, structures, state, failures, progress, pictures.
+//! Tools of every kind: plain values, structs, state, errors, progress, images.
 //!
 //! Run: `cargo run -p tsugite --example tools`
 
@@ -15,9 +15,9 @@ struct Shop {
 
 #[derive(Deserialize, JsonSchema)]
 struct Item {
-    /// What it is called.
+    /// The name of the item.
     name: String,
-    /// Pieces.
+    /// The number of pieces.
     count: u32,
 }
 
@@ -27,25 +27,25 @@ struct Bill {
     currency: String,
 }
 
-/// What a basket costs.
+/// Calculates the price of a basket.
 #[tool(title = "Price a basket", read_only, idempotent)]
 async fn price(
-    /// What is in the basket.
+    /// The items in the basket.
     items: Vec<Item>,
-    /// Taken off the price, in percent.
+    /// The discount in percent.
     #[arg(default = 0)]
     discount: u8,
     State(shop): State<Shop>,
 ) -> Result<Bill, HandlerError> {
     if discount > 100 {
-        return Err(HandlerError::new(format!("nobody gets {discount} % off")));
+        return Err(HandlerError::new(format!("the discount is {discount} %, and the limit is 100 %")));
     }
     let pieces: u32 = items.iter().map(|item| item.count * item.name.len() as u32).sum();
     let total = f64::from(pieces) * f64::from(100 - discount) / 100.0;
     Ok(Bill { total, currency: shop.currency.to_owned() })
 }
 
-/// Counts to a number, telling how far it is.
+/// Counts to a number, and reports progress.
 #[tool(timeout = "30s")]
 async fn count(to: u32, cx: Context) -> String {
     for step in 1..=to {
@@ -61,13 +61,13 @@ fn dot() -> Image {
     Image::from_bytes(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;", "image/gif")
 }
 
-/// Reads a file. What goes wrong stays in the log of the server.
+/// Reads a file. Errors are only written to the log of the server.
 #[tool]
 fn read(path: String) -> Result<String, std::io::Error> {
     std::fs::read_to_string(path)
 }
 
-/// The server.
+/// Builds the server.
 pub fn server() -> Server {
     Server::new("tools", "1.0.0")
         .instructions("Price baskets before paying.")

@@ -1,24 +1,24 @@
-//! What can go wrong with a server as a whole, and what else a `main` may end with.
+//! The error of serving, which a `main` can also return for a client.
 
 use std::fmt;
 
 /// The result of serving.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a server could not be served, or ended.
+/// An error that prevented a server from starting or ended it.
 pub struct Error(Box<ErrorRepr>);
 
 #[derive(Debug)]
 pub(crate) enum ErrorRepr {
-    /// Something was registered that cannot be offered; each sentence names one.
+    /// Invalid registrations; each sentence describes one.
     Registration(Vec<String>),
     /// The transport failed.
     Io(std::io::Error),
-    /// Somebody else's failure, told as it is.
+    /// Another error, displayed unchanged.
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// An error and what caused it, for logs.
+/// Displays an error with its causes, for logs.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn std::error::Error + 'a));
 
 impl fmt::Display for Chain<'_> {
@@ -34,16 +34,16 @@ impl fmt::Display for Chain<'_> {
 }
 
 impl Error {
-    pub(crate) fn registration(mistakes: Vec<String>) -> Self {
-        Self(Box::new(ErrorRepr::Registration(mistakes)))
+    pub(crate) fn registration(problems: Vec<String>) -> Self {
+        Self(Box::new(ErrorRepr::Registration(problems)))
     }
 
-    #[allow(dead_code, reason = "only a client has other failures")]
+    #[allow(dead_code, reason = "used only by the client")]
     pub(crate) fn other(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self(Box::new(ErrorRepr::Other(Box::new(error))))
     }
 
-    /// Whether something was registered that cannot be offered. The text names it.
+    /// Whether a registration is invalid. The message describes it.
     pub fn is_registration(&self) -> bool {
         matches!(*self.0, ErrorRepr::Registration(_))
     }
@@ -66,7 +66,7 @@ impl From<tokio::task::JoinError> for Error {
     }
 }
 
-/// In words: this is what a `main` that returns it prints.
+/// The same as `Display`, because a `main` that returns the error prints this.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -76,7 +76,7 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            ErrorRepr::Registration(mistakes) => f.write_str(&mistakes.join("; ")),
+            ErrorRepr::Registration(problems) => f.write_str(&problems.join("; ")),
             ErrorRepr::Io(error) => write!(f, "the transport failed: {error}"),
             ErrorRepr::Other(error) => error.fmt(f),
         }

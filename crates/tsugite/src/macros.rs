@@ -1,7 +1,7 @@
-//! The macros, with examples. What they make can be written by hand; see [`Tool`](crate::server::Tool),
+//! The macros, with examples. The generated code can be written by hand; see [`Tool`](crate::server::Tool),
 //! [`Resource`](crate::server::Resource), [`Prompt`](crate::server::Prompt) and [`Form`](trait@crate::server::Form).
 
-/// `#[find_tool]` on a function:
+/// `#[tool]` on a function:
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -28,7 +28,7 @@ pub use tsugite_macros::tool;
 /// ```
 /// use tsugite::prelude::*;
 ///
-/// /// Somebody's note.
+/// /// A note of a user.
 /// #[resource("notes://{owner}/{id}", mime_type = "text/plain")]
 /// async fn note(#[arg(complete = ["ann", "bob"])] owner: String, id: u32) -> Option<String> {
 ///     (id == 1).then(|| format!("{owner}'s first"))

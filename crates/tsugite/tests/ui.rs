@@ -1,7 +1,6 @@
-//! What the macros say to whoever made a mistake. `TRYBUILD=overwrite cargo test -p tsugite --test ui` writes the
-//! snapshots anew.
+//! Snapshots of the compile errors of the macros. `TRYBUILD=overwrite cargo test -p tsugite --test ui` rewrites them.
 
 #[test]
-fn mistakes_are_told_in_short_words() {
+fn compile_errors_match_the_snapshots() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

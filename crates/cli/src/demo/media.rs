@@ -1,11 +1,11 @@
-//! A picture and a sound, made byte by byte: PNG and WAV in their plainest form.
+//! Generates the demo image and tone: uncompressed PNG and WAV.
 
-/// A joint of two timbers, as PNG. 8 to 256 pixels wide and high.
+/// Draws a joint of two timbers as PNG, 8 to 256 pixels wide and high.
 pub(super) fn picture(size: u32) -> Vec<u8> {
     let size = size.clamp(8, 256);
     let mut rows = Vec::new();
     for y in 0..size {
-        // Each row begins with how it was filtered: not at all.
+        // Filter type 0: none.
         rows.push(0);
         for x in 0..size {
             rows.extend(pixel_color(x * 8 / size, y * 8 / size));
@@ -14,7 +14,7 @@ pub(super) fn picture(size: u32) -> Vec<u8> {
     let mut head = Vec::new();
     head.extend(size.to_be_bytes());
     head.extend(size.to_be_bytes());
-    // 8 bits of red, green and blue each.
+    // 8 bits per channel, RGB.
     head.extend([8, 2, 0, 0, 0]);
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     write_chunk(&mut png, b"IHDR", &head);
@@ -23,15 +23,15 @@ pub(super) fn picture(size: u32) -> Vec<u8> {
     png
 }
 
-/// A tone of half a second, as WAV. 50 to 3,000 Hz.
+/// Generates a tone of half a second as WAV, 50 to 3,000 Hz.
 pub(super) fn sound(hz: u32) -> Vec<u8> {
     let hz = hz.clamp(50, 3_000);
     let samples: Vec<i16> = (0..SAMPLE_RATE / 2)
         .map(|at| {
-            let turn = f64::from(at) * f64::from(hz) / f64::from(SAMPLE_RATE) * std::f64::consts::TAU;
-            #[allow(clippy::cast_possible_truncation, reason = "a sine stays within its height")]
-            let height = (turn.sin() * 12_000.0) as i16;
-            height
+            let angle = f64::from(at) * f64::from(hz) / f64::from(SAMPLE_RATE) * std::f64::consts::TAU;
+            #[allow(clippy::cast_possible_truncation, reason = "the amplitude is 12,000")]
+            let sample = (angle.sin() * 12_000.0) as i16;
+            sample
         })
         .collect();
     let bytes = SAMPLE_RATE / 2 * 2;
@@ -39,11 +39,11 @@ pub(super) fn sound(hz: u32) -> Vec<u8> {
     wav.extend((36 + bytes).to_le_bytes());
     wav.extend(b"WAVEfmt ");
     wav.extend(16_u32.to_le_bytes());
-    // Numbers as they are, one channel.
+    // PCM, one channel.
     wav.extend([1, 0, 1, 0]);
     wav.extend(SAMPLE_RATE.to_le_bytes());
     wav.extend((SAMPLE_RATE * 2).to_le_bytes());
-    // Two bytes, sixteen bits.
+    // Two bytes per frame, 16 bits per sample.
     wav.extend([2, 0, 16, 0]);
     wav.extend(b"data");
     wav.extend(bytes.to_le_bytes());
@@ -51,7 +51,7 @@ pub(super) fn sound(hz: u32) -> Vec<u8> {
     wav
 }
 
-/// Two woods that meet in a step.
+/// Returns the colour of a pixel: two timbers that meet in a step.
 fn pixel_color(x: u32, y: u32) -> [u8; 3] {
     let edge = if (3..5).contains(&y) { 5 } else { 3 };
     match (x < edge, y) {
@@ -69,7 +69,7 @@ fn write_chunk(png: &mut Vec<u8>, kind: &[u8; 4], data: &[u8]) {
     png.extend(sum.to_be_bytes());
 }
 
-/// zlib without compression.
+/// Wraps data in a zlib stream without compression.
 fn zlib_stored(data: &[u8]) -> Vec<u8> {
     let mut out = vec![0x78, 0x01];
     let mut blocks = data.chunks(0xffff).peekable();
@@ -89,7 +89,7 @@ fn zlib_stored(data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The sum of PNG and zip.
+/// Computes the CRC-32 that PNG uses.
 fn crc32<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
     let mut sum = u32::MAX;
     for byte in bytes {
@@ -101,7 +101,7 @@ fn crc32<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
     !sum
 }
 
-/// Samples in a second.
+/// Samples per second.
 const SAMPLE_RATE: u32 = 8_000;
 
 #[cfg(test)]
@@ -109,13 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_of_their_standards() {
+    fn checksums_match_their_standards() {
         assert_eq!(crc32(b"123456789".iter()), 0xcbf4_3926);
         assert!(zlib_stored(b"Wikipedia").ends_with(&[0x11, 0xe6, 0x03, 0x98]));
     }
 
     #[test]
-    fn any_size_will_do() {
+    fn sizes_are_clamped() {
         for size in [0, 8, 64, 256, u32::MAX] {
             assert!(picture(size).starts_with(b"\x89PNG"));
         }

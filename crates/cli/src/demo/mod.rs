@@ -1,4 +1,4 @@
-//! The built-in server: something of every feature, to try clients with.
+//! The built-in demo server: an example of every feature, to test clients with.
 
 mod media;
 mod resources_and_prompts;
@@ -10,14 +10,14 @@ use std::sync::atomic::AtomicU64;
 use tsugite::prelude::*;
 use tsugite::protocol::Implementation;
 
-/// What `touch` counts up and `demo://counter` shows.
+/// The counter that `touch` increments and `demo://counter` shows.
 type Counter = Arc<AtomicU64>;
 
-/// The server.
+/// Builds the demo server.
 pub(crate) fn server() -> Server {
     let info = Implementation::new("tsugite-demo", env!("CARGO_PKG_VERSION")).title("Tsugite's demo server");
     Server::from_info(info)
-        .instructions("Everything here is for trying out. Nothing is kept.")
+        .instructions("A server for trying out clients. It stores nothing.")
         .state(Counter::default())
         .tool(tools::add)
         .tool(tools::measure)

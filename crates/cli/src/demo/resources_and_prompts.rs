@@ -7,13 +7,13 @@ use tsugite::server::CompletionRequest;
 
 use super::Counter;
 
-/// How often `touch` was called.
+/// The number of calls of `touch`.
 #[resource("demo://counter", mime_type = "text/plain")]
 pub(super) async fn counter(State(counter): State<Counter>) -> String {
     counter.load(Ordering::Relaxed).to_string()
 }
 
-/// What is known of a city.
+/// A fact about a city.
 #[resource("demo://cities/{country}/{city}", name = "city", mime_type = "text/plain")]
 pub(super) async fn city(
     #[arg(complete = ["Japan", "Norway"])] country: String,
@@ -26,19 +26,19 @@ pub(super) async fn city(
 /// Asks for a review.
 #[prompt]
 pub(super) async fn review(
-    /// What to look at.
+    /// The code to review.
     code: String,
-    /// What it is written in.
+    /// The programming language.
     #[arg(complete = ["perl", "python", "ruby", "rust"])]
     language: Option<String>,
 ) -> String {
     format!("Review this {}: {code}", language.unwrap_or_else(|| "code".to_owned()))
 }
 
-/// The cities of the country that was chosen already.
-async fn cities(typing: CompletionRequest) -> Vec<String> {
-    let known = known_cities(typing.argument("country").unwrap_or_default()).iter();
-    known.filter(|name| name.starts_with(&typing.value)).map(|name| (*name).to_owned()).collect()
+/// Completes the cities of the country that was chosen before.
+async fn cities(request: CompletionRequest) -> Vec<String> {
+    let known = known_cities(request.argument("country").unwrap_or_default()).iter();
+    known.filter(|name| name.starts_with(&request.value)).map(|name| (*name).to_owned()).collect()
 }
 
 fn known_cities(country: &str) -> &'static [&'static str] {

@@ -25,7 +25,7 @@ pub(super) async fn add(
     a.saturating_add(b)
 }
 
-/// How long a text is.
+/// The length of a text.
 #[derive(Serialize, JsonSchema)]
 #[schemars(crate = "tsugite::schemars")]
 pub(super) struct Measured {
@@ -34,7 +34,7 @@ pub(super) struct Measured {
     lines: usize,
 }
 
-/// Measures a text: an answer with a structure.
+/// Measures a text, and returns structured content.
 #[tool(read_only)]
 pub(super) async fn measure(text: String) -> Json<Measured> {
     Json(Measured {
@@ -44,23 +44,23 @@ pub(super) async fn measure(text: String) -> Json<Measured> {
     })
 }
 
-/// Counts, and tells how far it is.
+/// Counts, and reports progress.
 #[tool(read_only)]
 pub(super) async fn count(
-    /// How far.
+    /// The number to count to.
     #[arg(default = 5)]
     to: u32,
-    /// How long each step takes.
+    /// The duration of each step, in milliseconds.
     #[arg(default = 200)]
     pause_ms: u64,
     cx: Context,
 ) -> Result<String, HandlerError> {
     if to > 1_000 {
-        return Err(HandlerError::new("that is too far: 1,000 at most"));
+        return Err(HandlerError::new(format!("`to` is {to}, and the limit is 1000")));
     }
     for step in 1..=to {
         cx.progress(step).total(to).message(format!("step {step} of {to}")).await;
-        // Also after the last: some clients lose what is said just before the answer, or end the connection over it.
+        // Also after the last step: some clients drop progress just before the response, or disconnect over it.
         if pause_ms > 0 {
             tokio::time::sleep(Duration::from_millis(pause_ms.min(10_000))).await;
         }
@@ -78,20 +78,20 @@ pub(super) enum Wood {
 
 #[derive(Form)]
 pub(super) struct Order {
-    /// Who gets it?
+    /// The customer's name
     #[form(min_length = 1)]
     name: String,
     /// How many planks?
     #[form(min = 1, max = 12, default = 2)]
     planks: u32,
-    /// Of which wood?
+    /// Which wood?
     #[form(default = Wood::Cedar)]
     wood: Wood,
-    /// Shall it be wrapped?
+    /// Wrap it?
     wrapped: Option<bool>,
 }
 
-/// Takes an order, after asking for it.
+/// Takes an order: asks the user for the details.
 #[tool]
 pub(super) async fn order(cx: Context) -> Result<String, HandlerError> {
     match cx.ask::<Order>("What shall it be?").await {
@@ -100,7 +100,7 @@ pub(super) async fn order(cx: Context) -> Result<String, HandlerError> {
             let wrapped = if wrapped == Some(true) { ", wrapped" } else { "" };
             Ok(format!("{planks} planks of {wood} for {name}{wrapped}"))
         }
-        Err(AskError::Declined) => Ok("no planks then".to_owned()),
+        Err(AskError::Declined) => Ok("order declined".to_owned()),
         Err(other) => Err(other.into()),
     }
 }
@@ -108,17 +108,16 @@ pub(super) async fn order(cx: Context) -> Result<String, HandlerError> {
 /// Asks the user to visit a web page.
 #[tool(read_only)]
 pub(super) async fn visit(cx: Context) -> Result<&'static str, HandlerError> {
-    let page = cx
-        .url_elicitation("https://modelcontextprotocol.io/")?
-        .message("There you can read what a server may do.");
+    let page =
+        cx.url_elicitation("https://modelcontextprotocol.io/")?.message("Read about what a server can do.");
     match page.ask().await {
-        Ok(()) => Ok("I hope it was worth reading"),
-        Err(AskError::Declined) => Ok("another time, then"),
+        Ok(()) => Ok("visited"),
+        Err(AskError::Declined) => Ok("visit declined"),
         Err(other) => Err(other.into()),
     }
 }
 
-/// Says in one sentence what a text says, by asking the client's model.
+/// Summarizes a text in one sentence, by asking the client's model.
 #[tool(read_only)]
 pub(super) async fn summarize(text: String, cx: Context) -> Result<String, HandlerError> {
     let question = SamplingMessage::new(Role::User, SamplingBlock::text(format!("Summarize: {text}")));
@@ -130,48 +129,48 @@ pub(super) async fn summarize(text: String, cx: Context) -> Result<String, Handl
     Ok(words.collect())
 }
 
-/// Where the client lets the server work.
+/// Lists the client's roots.
 #[tool(read_only)]
 pub(super) async fn places(cx: Context) -> Result<Vec<String>, HandlerError> {
     Ok(cx.roots().await?.into_iter().map(|root| root.uri).collect())
 }
 
-/// Logs something on every level.
+/// Logs a message on each of five levels.
 #[tool(read_only)]
 pub(super) async fn chatter(cx: Context) -> &'static str {
-    for (level, said) in [
+    for (level, message) in [
         (Level::Debug, "sharpening"),
         (Level::Info, "measuring"),
         (Level::Notice, "measuring again"),
         (Level::Warning, "the wood is damp"),
         (Level::Error, "cut too short"),
     ] {
-        cx.log_with_logger(level, "workshop", said).await;
+        cx.log_with_logger(level, "workshop", message).await;
     }
-    "said it all"
+    "logged 5 messages"
 }
 
 /// Draws a joint of two timbers.
 #[tool(read_only)]
 pub(super) async fn picture(
-    /// How wide and high, in pixels: 8 to 256.
+    /// The width and height in pixels, 8 to 256.
     #[arg(default = 64)]
     size: u32,
 ) -> Image {
     Image::from_bytes(&media::picture(size), "image/png")
 }
 
-/// Plays a tone for half a second.
+/// Returns a tone of half a second.
 #[tool(read_only)]
 pub(super) async fn sound(
-    /// How high: 50 to 3,000 Hz.
+    /// The frequency in Hz, 50 to 3,000.
     #[arg(default = 440)]
     hz: u32,
 ) -> Audio {
     Audio::from_bytes(&media::sound(hz), "audio/wav")
 }
 
-/// Points to a resource, and brings another along.
+/// Returns a link to a resource, and embeds another.
 #[tool(read_only)]
 pub(super) async fn links() -> CallResult {
     let link = ResourceLink::new(LOGO, "logo").mime_type("image/png");
@@ -183,29 +182,30 @@ pub(super) async fn links() -> CallResult {
     ])
 }
 
-/// Counts the counter up: whoever watches `demo://counter` hears of it.
+/// Increments the counter, and notifies the subscribers of `demo://counter`.
 #[tool]
 pub(super) async fn touch(cx: Context, State(counter): State<Counter>) -> u64 {
-    let now = counter.fetch_add(1, Ordering::Relaxed) + 1;
+    let value = counter.fetch_add(1, Ordering::Relaxed) + 1;
     cx.server().notify_resource_updated(COUNTER);
-    now
+    value
 }
 
-/// Adds the tool `surprise`, or takes it away again: the list of tools changes.
+/// Adds the tool `surprise`, or removes it again: the list of tools changes.
 #[tool]
 pub(super) async fn toggle(cx: Context) -> Result<&'static str, HandlerError> {
     if cx.server().remove(ListKind::Tool, "surprise") {
-        return Ok("`surprise` is gone");
+        return Ok("removed `surprise`");
     }
-    let surprise = Tool::new("surprise").description("Was not here before.").handler(async || "boo");
+    let surprise =
+        Tool::new("surprise").description("A tool that was added at run time.").handler(async || "boo");
     cx.server().add(surprise).map_err(|error| HandlerError::new(error.to_string()))?;
-    Ok("`surprise` is there")
+    Ok("added `surprise`")
 }
 
-/// Takes its time, to see what happens when a client has none.
+/// Waits, to test timeouts and cancellation.
 #[tool(read_only)]
 pub(super) async fn wait(
-    /// How long, at most an hour.
+    /// The duration in seconds, at most an hour.
     #[arg(default = 60)]
     seconds: u32,
 ) -> String {
@@ -213,8 +213,10 @@ pub(super) async fn wait(
     format!("waited {seconds} s")
 }
 
-/// Fails, with the words it is given.
+/// Fails with the given message.
 #[tool(read_only)]
-pub(super) async fn fail(#[arg(default = "as it was told to")] why: String) -> Result<String, HandlerError> {
+pub(super) async fn fail(
+    #[arg(default = "failed as requested")] why: String,
+) -> Result<String, HandlerError> {
     Err(HandlerError::new(why))
 }

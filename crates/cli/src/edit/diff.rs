@@ -1,37 +1,38 @@
-//! What would change, line by line.
+//! Unified diff of a configuration file before and after a change.
 
 use std::fmt::Write as _;
 
-/// The lines that differ, with some around them, as `diff -u` writes them. Changes are in one place, so there is one
-/// block. Lines that are very long are shown where they differ.
+/// Returns the difference in the format of `diff -u`. A change is contiguous, so there is one hunk. Very long lines are
+/// shortened to the part that differs.
 pub(crate) fn unified_diff(before: &str, after: &str) -> String {
     let (old, new) = (split_lines(before), split_lines(after));
     let same = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
     let rest = old.len().min(new.len()) - same;
     let tail =
         old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(one, other)| one == other).count();
-    let (gone, come) = (line_range(&old, same, old.len() - tail), line_range(&new, same, new.len() - tail));
+    let (removed, added) =
+        (line_range(&old, same, old.len() - tail), line_range(&new, same, new.len() - tail));
     let head = same.min(CONTEXT_LINES);
     let foot = tail.min(CONTEXT_LINES);
     let mut out = format!(
         "@@ -{} +{} @@\n",
-        hunk_range(same - head, head + gone.len() + foot),
-        hunk_range(same - head, head + come.len() + foot)
+        hunk_range(same - head, head + removed.len() + foot),
+        hunk_range(same - head, head + added.len() + foot)
     );
-    let cut = match (gone, come) {
+    let cut = match (removed, added) {
         ([one], [other]) if one.len().max(other.len()) > MAX_LINE_CHARS => Some(common_affixes(one, other)),
         _ => None,
     };
     let mut write = |sign: char, line: &str, shown: String| {
         let _ = writeln!(out, "{sign}{}", shown.trim_end_matches(['\n', '\r']));
         if !line.ends_with('\n') {
-            out.push_str("\\ no newline at the end\n");
+            out.push_str("\\ No newline at end of file\n");
         }
     };
     for line in line_range(&old, same - head, same) {
         write(' ', line, truncate_line(line));
     }
-    for (sign, lines) in [('-', gone), ('+', come)] {
+    for (sign, lines) in [('-', removed), ('+', added)] {
         for line in lines {
             let shown = match cut {
                 Some((from, to)) => excerpt(line, from, to),
@@ -54,7 +55,7 @@ fn line_range<'a, 'b>(lines: &'a [&'b str], from: usize, to: usize) -> &'a [&'b 
     lines.get(from..to).unwrap_or_default()
 }
 
-/// `12,7`, as patches count: a block without lines stands after the line before it.
+/// Formats `12,7` as in a patch. An empty range names the line before it.
 fn hunk_range(start: usize, count: usize) -> String {
     match count {
         0 => format!("{start},0"),
@@ -62,7 +63,7 @@ fn hunk_range(start: usize, count: usize) -> String {
     }
 }
 
-/// How many letters two lines have in common at their beginnings and ends.
+/// Returns the lengths of the common prefix and suffix of two lines, in characters.
 fn common_affixes(one: &str, other: &str) -> (usize, usize) {
     let from = one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
     let rest = one.chars().count().min(other.chars().count()) - from;
@@ -70,7 +71,7 @@ fn common_affixes(one: &str, other: &str) -> (usize, usize) {
     (from, ends.take_while(|(one, other)| one == other).count())
 }
 
-/// A line without most of what it has in common with another.
+/// Shortens a line to the part that differs, with some context.
 fn excerpt(line: &str, from: usize, to: usize) -> String {
     let all = line.chars().count();
     let (start, end) = (from.saturating_sub(CONTEXT_CHARS), (all - to + CONTEXT_CHARS).min(all));
@@ -86,11 +87,11 @@ fn truncate_line(line: &str) -> String {
     }
 }
 
-/// Lines around a change.
+/// Lines of context around a change.
 const CONTEXT_LINES: usize = 3;
-/// Letters of a line that are shown.
+/// Characters of a line to show.
 const MAX_LINE_CHARS: usize = 400;
-/// Letters around a change in a line that is longer.
+/// Characters of context around a change in a longer line.
 const CONTEXT_CHARS: usize = 40;
 
 #[cfg(test)]
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_has_three_lines_around_it() {
+    fn change_has_three_lines_of_context() {
         let before: String = (1..=9).map(|number| format!("{number}\n")).collect();
         let after = before.replace("5\n", "5,\nnew\n");
         assert_eq!(unified_diff(&before, &after), "@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+5,\n+new\n 6\n 7\n 8\n");
@@ -107,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_may_have_no_end() {
-        let end = "\\ no newline at the end\n";
+    fn missing_final_newline_is_marked() {
+        let end = "\\ No newline at end of file\n";
         assert_eq!(unified_diff("{}", "{1}"), format!("@@ -1,1 +1,1 @@\n-{{}}\n{end}+{{1}}\n{end}"));
         assert_eq!(unified_diff("a\r\nb\r\n", "b\r\n"), "@@ -1,2 +1,1 @@\n-a\n b\n");
     }
 
     #[test]
-    fn long_lines_are_shown_where_they_differ() {
+    fn long_lines_are_shortened_to_the_difference() {
         let before = format!("{}{}", "x".repeat(1000), "y".repeat(1000));
         let after = format!("{}new{}", "x".repeat(1000), "y".repeat(1000));
         let diff = unified_diff(&before, &after);

@@ -1,24 +1,24 @@
-//! How a file is written: its line ends, its steps of indentation, whether it has lines at all.
+//! The layout of a JSON file: line endings, indentation, and whether it uses several lines.
 
 use serde_json::Value;
 
 use super::parser::{BYTE_ORDER_MARK, Node};
 
-/// What new parts of a text look like.
+/// The layout for inserted text.
 pub(super) struct Layout<'a> {
     pub(super) text: &'a str,
-    /// What ends a line.
+    /// The line ending.
     pub(super) newline: &'static str,
-    /// One step to the right.
+    /// One level of indentation.
     pub(super) indent_unit: &'a str,
-    /// Whether members stand on lines of their own.
+    /// Whether members are on lines of their own.
     pub(super) multiline: bool,
-    /// Whether a blank stands after colons and commas within a line.
+    /// Whether a space follows colons and commas within a line.
     pub(super) spaced: bool,
 }
 
 impl<'a> Layout<'a> {
-    /// As a text is written already. One that says nothing of it has lines, indented by two blanks.
+    /// Detects the layout of a text. The default is several lines, indented by two spaces.
     pub(super) fn detect(text: &'a str, root: &Node) -> Self {
         let newline = match text.find('\n') {
             Some(at) if text.get(..at).is_some_and(|before| before.ends_with('\r')) => "\r\n",
@@ -36,26 +36,26 @@ impl<'a> Layout<'a> {
         Self { text, newline, indent_unit, multiline: first.is_none() || indent.is_some(), spaced }
     }
 
-    /// A member whose line is indented by `indent`, over as many lines as it needs.
+    /// Formats a member over several lines; its first line is indented by `indent`.
     pub(super) fn multiline_member(&self, name: &str, value: &Value, indent: &str) -> String {
         let mut out = format!("{}: ", Value::from(name));
         self.write(value, indent, &mut out);
         out
     }
 
-    /// A value over several lines.
+    /// Formats a value over several lines.
     pub(super) fn multiline_value(&self, value: &Value, indent: &str) -> String {
         let mut out = String::new();
         self.write(value, indent, &mut out);
         out
     }
 
-    /// A member within a line.
+    /// Formats a member within a line.
     pub(super) fn inline_member(&self, name: &str, value: &Value) -> String {
         format!("{}:{}{}", Value::from(name), if self.spaced { " " } else { "" }, self.inline_value(value))
     }
 
-    /// A value within a line.
+    /// Formats a value within a line.
     pub(super) fn inline_value(&self, value: &Value) -> String {
         let comma = if self.spaced { ", " } else { "," };
         match value {
@@ -107,13 +107,13 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Whether a list fits into a line: plain values, not too many letters.
+/// Whether an array fits on one line: only scalars, and short enough.
 fn is_short(items: &[Value]) -> bool {
-    let plain = items.iter().all(|item| !item.is_object() && !item.is_array());
-    plain && items.iter().map(|item| item.to_string().len() + 2).sum::<usize>() <= MAX_INLINE_WIDTH
+    let scalars = items.iter().all(|item| !item.is_object() && !item.is_array());
+    scalars && items.iter().map(|item| item.to_string().len() + 2).sum::<usize>() <= MAX_INLINE_WIDTH
 }
 
-/// Where the line begins on which something stands.
+/// Returns the offset of the start of the line that contains `at`.
 pub(super) fn line_start(text: &str, at: usize) -> usize {
     let before = text.get(..at).unwrap_or_default();
     match before.rfind('\n') {
@@ -123,13 +123,13 @@ pub(super) fn line_start(text: &str, at: usize) -> usize {
     }
 }
 
-/// The blanks before something, if nothing else stands before it on its line.
+/// Returns the indentation before `at`, if only indentation precedes it on its line.
 pub(super) fn indent_at_line_start(text: &str, at: usize) -> Option<&str> {
     let before = text.get(line_start(text, at)..at)?;
     before.chars().all(is_indent).then_some(before)
 }
 
-/// The blanks at the beginning of the line on which something stands.
+/// Returns the indentation of the line that contains `at`.
 pub(super) fn line_indent(text: &str, at: usize) -> &str {
     let line = text.get(line_start(text, at)..).unwrap_or_default();
     let end = line.find(|letter| !is_indent(letter)).unwrap_or(line.len());
@@ -140,5 +140,5 @@ pub(super) fn is_indent(letter: char) -> bool {
     matches!(letter, ' ' | '\t')
 }
 
-/// Letters of a list that stand on one line.
+/// The longest array on one line, in characters.
 const MAX_INLINE_WIDTH: usize = 80;

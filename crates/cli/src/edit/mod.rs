@@ -1,8 +1,8 @@
-//! Changes to the JSON files of others: one entry comes, goes or is replaced, and every other byte stays.
+//! Edits JSON configuration files of other programs: adds, replaces or removes one entry and keeps every other byte.
 //!
-//! `scan` finds where things stand, `change` cuts and inserts, `layout` writes as the file is written, `diff` shows
-//! what would change, `save` replaces files whole and keeps what was there. Comments and trailing commas are understood
-//! everywhere, since VS Code and Cursor write them.
+//! `parser` finds the position of every value, `splice` cuts and inserts text, `layout` detects the style of the file,
+//! `diff` shows the change, and `save` replaces files atomically and keeps backups. Comments and trailing commas are
+//! accepted everywhere, since VS Code and Cursor write them.
 
 pub(crate) mod diff;
 mod layout;
@@ -19,16 +19,16 @@ use serde_json::Value;
 
 pub(crate) use parser::{JsonSyntaxError, Member, Node, NodeKind};
 
-/// A text, and where its parts stand.
+/// A JSON text with the positions of its values.
 pub(crate) struct Document {
     text: String,
     root: Node,
 }
 
-/// Why something cannot be changed at its place.
+/// Why a value cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EditError {
-    /// The line it stands on.
+    /// The line of the value, from 1.
     pub(crate) line: usize,
     pub(crate) field: String,
     pub(crate) message: String,
@@ -36,19 +36,19 @@ pub(crate) struct EditError {
 
 impl fmt::Display for EditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, field, message: says } = self;
-        write!(f, "line {line}, {field}: {says}")
+        let Self { line, field, message } = self;
+        write!(f, "line {line}, {field}: {message}")
     }
 }
 
 impl Document {
-    /// Reads a text that is one value; a mark of the byte order may stand before it.
+    /// Parses a text that is one value, optionally after a byte order mark.
     pub(crate) fn parse(text: String) -> Result<Self, JsonSyntaxError> {
         let root = parser::parse(&text)?;
         Ok(Self { text, root })
     }
 
-    /// An object with nothing in it, for files that are not there yet.
+    /// Returns an empty object, for a file that does not exist yet.
     pub(crate) fn empty() -> Self {
         let root = Node { start: 0, end: 2, kind: NodeKind::Object(Vec::new()) };
         Self { text: "{}\n".to_owned(), root }
@@ -62,18 +62,18 @@ impl Document {
         &self.root
     }
 
-    /// The text of one of its parts.
+    /// Returns the text of a node.
     pub(crate) fn text_of(&self, node: &Node) -> &str {
         self.text.get(node.start..node.end).unwrap_or_default()
     }
 
-    /// The line something stands on, from 1.
+    /// Returns the line of an offset, from 1.
     pub(crate) fn line_number(&self, at: usize) -> usize {
         self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
     }
 
-    /// What stands at a path of names; `None` if nothing does. A name that is there more than once is nobody's, and
-    /// only objects have names in them.
+    /// Returns the value at a path of member names; `None` if there is none. Fails if a name occurs more than once, or
+    /// if a value on the path is not an object.
     pub(crate) fn find(&self, path: &[&str]) -> Result<Option<&Node>, EditError> {
         let mut node = &self.root;
         for (depth, name) in path.iter().enumerate() {
@@ -86,7 +86,7 @@ impl Document {
         Ok(Some(node))
     }
 
-    /// A member of an object that stands at the path `above`.
+    /// Returns a member of the object at the path `above`.
     pub(crate) fn member<'a>(
         &self,
         node: &'a Node,
@@ -94,12 +94,8 @@ impl Document {
         above: &[&str],
     ) -> Result<Option<&'a Member>, EditError> {
         let NodeKind::Object(members) = &node.kind else {
-            let says = format!("expected an object, found {}", node.kind.name());
-            return Err(EditError {
-                line: self.line_number(node.start),
-                field: field_path(above),
-                message: says,
-            });
+            let message = format!("expected an object, found {}", node.kind.name());
+            return Err(EditError { line: self.line_number(node.start), field: field_path(above), message });
         };
         let mut found = members.iter().filter(|member| member.name == name);
         let Some(member) = found.next() else { return Ok(None) };
@@ -108,30 +104,26 @@ impl Document {
             Some(again) => {
                 let lines =
                     format!("lines {} and {}", self.line_number(member.start), self.line_number(again.start));
-                let says = format!("it is there more than once, on {lines}");
+                let message = format!("duplicate name, on {lines}");
                 let path: Vec<&str> = above.iter().copied().chain([name]).collect();
-                Err(EditError {
-                    line: self.line_number(again.start),
-                    field: field_path(&path),
-                    message: says,
-                })
+                Err(EditError { line: self.line_number(again.start), field: field_path(&path), message })
             }
         }
     }
 
-    /// The text with `name` in the object at `path`: as its last member, or in the place of the one that is there.
-    /// Objects on the way that are missing are made.
+    /// Returns the text with `name` set in the object at `path`: replaced in place, or added as the last member. Creates
+    /// missing objects on the path.
     pub(crate) fn set(&self, path: &[&str], name: &str, value: &Value) -> Result<String, EditError> {
         splice::set(self, path, name, value)
     }
 
-    /// The text without `name` in the object at `path`; `None` if it is not there.
+    /// Returns the text without `name` in the object at `path`; `None` if the object does not have it.
     pub(crate) fn remove(&self, path: &[&str], name: &str) -> Result<Option<String>, EditError> {
         splice::remove(self, path, name)
     }
 }
 
-/// A path as in JavaScript: `mcpServers.github`, `projects["/srv/shop"]`.
+/// Formats a path as in JavaScript: `mcpServers.github`, `projects["/srv/shop"]`.
 pub(crate) fn field_path(path: &[&str]) -> String {
     let mut out = String::new();
     for name in path {

@@ -1,13 +1,13 @@
-//! JSON with comments and trailing commas, with the place of every part.
+//! A parser for JSON with comments and trailing commas that records the position of every value.
 //!
-//! It takes what `tsugite::client::servers` takes. Strings and numbers are left to `serde_json`; no error shows what it
-//! met, since that may be a secret.
+//! It accepts the same texts as `tsugite::client::servers`. Strings and numbers are parsed by `serde_json`. No error
+//! shows the text itself, since that may be a secret.
 
 use std::fmt;
 
 use serde_json::{Map, Number, Value};
 
-/// A value and the bytes it stands on. No `Debug`: it may be a secret.
+/// A value and its byte range. No `Debug`, because it may be a secret.
 pub(crate) struct Node {
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -20,22 +20,22 @@ pub(crate) enum NodeKind {
     Number(Number),
     String(String),
     Array(Vec<Node>),
-    /// In their order, and as often as they are there.
+    /// In file order, with duplicates.
     Object(Vec<Member>),
 }
 
 /// A member of an object.
 pub(crate) struct Member {
     pub(crate) name: String,
-    /// Where the quote before its name stands.
+    /// The offset of the opening quote of the name.
     pub(crate) start: usize,
     pub(crate) value: Node,
-    /// Where the comma after it stands, if there is one.
+    /// The offset of the comma after the member.
     pub(crate) comma: Option<usize>,
 }
 
 impl NodeKind {
-    /// What it is, for a person.
+    /// Returns the name of the kind, with an article.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             NodeKind::Null => "null",
@@ -49,7 +49,7 @@ impl NodeKind {
 }
 
 impl Node {
-    /// Without comments, and without places. The last of several members with one name counts.
+    /// Returns the plain value. Of several members with one name, the last one counts.
     pub(crate) fn value(&self) -> Value {
         match &self.kind {
             NodeKind::Null => Value::Null,
@@ -72,12 +72,12 @@ impl Node {
     }
 }
 
-/// Where a text is no JSON.
+/// A syntax error and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JsonSyntaxError {
     pub(crate) line: usize,
     pub(crate) column: usize,
-    /// What was being read, if it has a name.
+    /// The path of the member that was being parsed.
     pub(crate) field: Option<String>,
     pub(crate) message: &'static str,
 }
@@ -92,17 +92,17 @@ impl fmt::Display for JsonSyntaxError {
     }
 }
 
-/// Reads a text that is one value.
+/// Parses a text that is one value.
 pub(super) fn parse(text: &str) -> Result<Node, JsonSyntaxError> {
     let at = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
     let mut parser = Parser { text, position: at, path: Vec::new() };
     parser
         .value(0)
         .and_then(|node| {
-            parser.skip_blanks_and_comments()?;
-            if parser.position == text.len() { Ok(node) } else { Err("expected the end") }
+            parser.skip_whitespace_and_comments()?;
+            if parser.position == text.len() { Ok(node) } else { Err("expected the end of the file") }
         })
-        .map_err(|says| {
+        .map_err(|message| {
             let before = text.get(..parser.position).unwrap_or_default();
             let line = before.rsplit('\n').next().unwrap_or_default().trim_start_matches(BYTE_ORDER_MARK);
             let path: Vec<&str> = parser.path.iter().map(String::as_str).collect();
@@ -110,16 +110,16 @@ pub(super) fn parse(text: &str) -> Result<Node, JsonSyntaxError> {
                 line: before.matches('\n').count() + 1,
                 column: line.chars().count() + 1,
                 field: (!path.is_empty()).then(|| super::field_path(&path)),
-                message: says,
+                message,
             }
         })
 }
 
-/// Stands still where it fails.
+/// The parser state. After an error, `position` is where it occurred.
 struct Parser<'a> {
     text: &'a str,
     position: usize,
-    /// The names of the members it is in.
+    /// The names of the enclosing members.
     path: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ type ParseResult<T> = Result<T, &'static str>;
 
 impl<'a> Parser<'a> {
     fn value(&mut self, depth: usize) -> ParseResult<Node> {
-        self.skip_blanks_and_comments()?;
+        self.skip_whitespace_and_comments()?;
         if depth > MAX_DEPTH {
             return Err("nested too deeply");
         }
@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
         let mut members: Vec<Member> = Vec::new();
         self.take('{');
         loop {
-            self.skip_blanks_and_comments()?;
+            self.skip_whitespace_and_comments()?;
             if self.take('}') {
                 return Ok(NodeKind::Object(members));
             }
@@ -155,13 +155,13 @@ impl<'a> Parser<'a> {
             }
             let name = self.string()?;
             self.path.push(name);
-            self.skip_blanks_and_comments()?;
+            self.skip_whitespace_and_comments()?;
             if !self.take(':') {
                 return Err("expected `:`");
             }
             let value = self.value(depth + 1)?;
             let name = self.path.pop().unwrap_or_default();
-            self.skip_blanks_and_comments()?;
+            self.skip_whitespace_and_comments()?;
             let comma = self.position;
             let comma = self.take(',').then_some(comma);
             if comma.is_none() && !self.rest().starts_with('}') {
@@ -175,12 +175,12 @@ impl<'a> Parser<'a> {
         let mut items = Vec::new();
         self.take('[');
         loop {
-            self.skip_blanks_and_comments()?;
+            self.skip_whitespace_and_comments()?;
             if self.take(']') {
                 return Ok(NodeKind::Array(items));
             }
             items.push(self.value(depth + 1)?);
-            self.skip_blanks_and_comments()?;
+            self.skip_whitespace_and_comments()?;
             if !self.take(',') && !self.rest().starts_with(']') {
                 return Err("expected `,` or `]`");
             }
@@ -196,10 +196,10 @@ impl<'a> Parser<'a> {
         };
         let rest = self.rest();
         // The first byte is the quote that opens it.
-        let end = rest.bytes().skip(1).position(closing).ok_or("a string is not closed")? + 2;
-        let literal = rest.get(..end).ok_or("a string is not closed")?;
-        let string = serde_json::from_str(literal)
-            .map_err(|_| "a string holds a control character or an escape that JSON does not know")?;
+        let end = rest.bytes().skip(1).position(closing).ok_or("unterminated string")? + 2;
+        let literal = rest.get(..end).ok_or("unterminated string")?;
+        let string =
+            serde_json::from_str(literal).map_err(|_| "invalid control character or escape in a string")?;
         self.position += end;
         Ok(string)
     }
@@ -219,8 +219,8 @@ impl<'a> Parser<'a> {
         Ok(kind)
     }
 
-    /// Passes over blanks and comments.
-    fn skip_blanks_and_comments(&mut self) -> ParseResult<()> {
+    /// Skips whitespace and comments.
+    fn skip_whitespace_and_comments(&mut self) -> ParseResult<()> {
         loop {
             let rest = self.rest().trim_start_matches(WHITESPACE);
             self.position = self.text.len() - rest.len();
@@ -228,7 +228,7 @@ impl<'a> Parser<'a> {
                 let rest = comment.trim_start_matches(|letter| letter != '\n' && letter != '\r');
                 self.position = self.text.len() - rest.len();
             } else if let Some(comment) = rest.strip_prefix("/*") {
-                let (_, rest) = comment.split_once("*/").ok_or("a comment is not closed")?;
+                let (_, rest) = comment.split_once("*/").ok_or("unterminated comment")?;
                 self.position = self.text.len() - rest.len();
             } else {
                 return Ok(());
@@ -237,9 +237,9 @@ impl<'a> Parser<'a> {
     }
 
     fn take(&mut self, sign: char) -> bool {
-        let there = self.rest().starts_with(sign);
-        self.position += if there { sign.len_utf8() } else { 0 };
-        there
+        let found = self.rest().starts_with(sign);
+        self.position += if found { sign.len_utf8() } else { 0 };
+        found
     }
 
     fn rest(&self) -> &'a str {
@@ -247,11 +247,11 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What JSON takes for blank.
+/// The whitespace of JSON.
 pub(super) const WHITESPACE: [char; 4] = [' ', '\t', '\n', '\r'];
-/// The mark of the byte order.
+/// The byte order mark.
 pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
-/// As deep as `serde_json` goes: what some host wrote is read.
+/// The nesting limit, the same as that of `serde_json`.
 const MAX_DEPTH: usize = 128;
 
 #[cfg(test)]
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_knows_where_it_stands() {
+    fn values_have_their_positions() {
         let text = "\u{feff}// a\n{ \"a\": [1, /* b */ true,], \"é\" /*:*/ : \"x\\\"y\" , }\r\n";
         let node = parse(text).unwrap();
         assert_eq!(node.value(), json!({"a": [1, true], "é": "x\"y"}));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_line_and_its_field() {
+    fn syntax_error_has_line_and_field() {
         let cases = [
             ("", "line 1, column 1: expected a value"),
             ("\u{feff}x", "line 1, column 1: expected a value"),
@@ -290,9 +290,9 @@ mod tests {
             ("{\"a\" 1}", "line 1, column 6, in a: expected `:`"),
             ("{\"a\": {\"b\": 1 \"c\": 2}}", "line 1, column 15, in a: expected `,` or `}`"),
             ("{'a': 1}", "line 1, column 2: expected a name in double quotes or `}`"),
-            ("{} {}", "line 1, column 4: expected the end"),
-            ("[\"a]", "line 1, column 2: a string is not closed"),
-            ("1 /* a", "line 1, column 3: a comment is not closed"),
+            ("{} {}", "line 1, column 4: expected the end of the file"),
+            ("[\"a]", "line 1, column 2: unterminated string"),
+            ("1 /* a", "line 1, column 3: unterminated comment"),
             ("[01]", "line 1, column 2: expected a value"),
         ];
         for (text, expected) in cases {

@@ -1,4 +1,4 @@
-//! Texts nobody thought of: after a change they mean what was wanted, and the rest of them is as it was.
+//! Property tests: after an edit of a random text the value is as expected and all other bytes are unchanged.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use super::Document;
 use super::parser::Node;
 
-/// Blanks and comments, as they may stand anywhere.
+/// Generates whitespace and comments.
 fn blank() -> impl Strategy<Value = String> {
     vec(select(BLANKS), 0..3).prop_map(|pieces| pieces.concat())
 }
 
-/// A value, written in some way.
+/// Generates the text of a value.
 fn value() -> impl Strategy<Value = String> {
     let leaf = select(LEAVES);
     leaf.prop_map(str::to_owned).prop_recursive(3, 12, 4, |inner| {
@@ -26,7 +26,7 @@ fn value() -> impl Strategy<Value = String> {
     })
 }
 
-/// An object of such values, without a name that is there twice.
+/// Generates the text of an object without duplicate names.
 fn object(inner: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
     let member = (blank(), blank(), blank(), inner, blank());
     (vec(member, 0..4), any::<bool>(), blank()).prop_map(|(members, trail, end)| {
@@ -41,7 +41,7 @@ fn object(inner: impl Strategy<Value = String>) -> impl Strategy<Value = String>
     })
 }
 
-/// A file with a list in it.
+/// Generates a file that contains a list.
 fn file() -> impl Strategy<Value = String> {
     (any::<bool>(), blank(), object(value()), blank(), any::<bool>(), blank()).prop_map(
         |(mark, a, list, b, more, c)| {
@@ -52,14 +52,14 @@ fn file() -> impl Strategy<Value = String> {
     )
 }
 
-/// Whether a comma stands behind the last entry, which strict readers refuse.
+/// Whether the last entry is followed by a comma, which strict parsers reject.
 fn has_trailing_comma(document: &Document) -> Option<bool> {
     let list = document.find(&["list"]).unwrap().unwrap();
     list.members().last().map(|last| last.comma.is_some())
 }
 
-/// Every comment of a text, outside of one part of it.
-fn comments(text: &str, but: Option<&Node>) -> Vec<String> {
+/// Returns the comments of a text, except those within one node.
+fn comments(text: &str, except: Option<&Node>) -> Vec<String> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < text.len() {
         let rest = &text[at..];
@@ -78,7 +78,7 @@ fn comments(text: &str, but: Option<&Node>) -> Vec<String> {
         } else {
             rest.chars().next().unwrap().len_utf8()
         };
-        let inside = but.is_some_and(|node| at >= node.start && at < node.end);
+        let inside = except.is_some_and(|node| at >= node.start && at < node.end);
         if rest.starts_with('/') && !inside {
             found.push(rest[..length].to_owned());
         }
@@ -99,7 +99,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_new_entry_is_all_that_is_new(text in file()) {
+    fn adding_an_entry_changes_nothing_else(text in file()) {
         let before = parse(&text);
         let entry = json!({"command": "x", "args": ["-y", "// no comment"], "env": {"A": "1"}});
         let after = before.set(&["list"], "new", &entry).unwrap();
@@ -108,12 +108,12 @@ proptest! {
         prop_assert_eq!(parse(&after).root().value(), expected);
         prop_assert_eq!(comments(&after, None), comments(&text, None));
         prop_assert_eq!(has_trailing_comma(&parse(&after)), has_trailing_comma(&before).or(Some(false)));
-        // What stands before the last entry, and from the end of the list on, is as it was.
+        // The text before the last entry and from the end of the list on is unchanged.
         let list = before.find(&["list"]).unwrap().unwrap();
         let kept = list.members().last().map_or(list.start + 1, |last| last.value.end);
         prop_assert!(after.starts_with(&text[..kept]));
         prop_assert!(after.ends_with(&text[list.end - 1..]));
-        // It goes as it came, but for the blanks of an empty list.
+        // Removing the entry restores the text, except for whitespace in an empty list.
         let back = parse(&after).remove(&["list"], "new").unwrap().unwrap();
         prop_assert_eq!(parse(&back).root().value(), before.root().value());
         if list.members().last().is_some_and(|last| last.comma.is_none()) && comments(&text, None).is_empty() {
@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn an_entry_that_is_replaced_is_all_that_changes(text in file(), which in 0_usize..4) {
+    fn replacing_an_entry_changes_nothing_else(text in file(), which in 0_usize..4) {
         let before = parse(&text);
         let list = before.find(&["list"]).unwrap().unwrap();
         if let Some(member) = list.members().get(which) {
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn an_entry_that_is_removed_is_all_that_is_gone(text in file(), which in 0_usize..4) {
+    fn removing_an_entry_changes_nothing_else(text in file(), which in 0_usize..4) {
         let before = parse(&text);
         let list = before.find(&["list"]).unwrap().unwrap();
         if let Some(member) = list.members().get(which) {
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn what_serde_json_reads_is_read_alike(text in value()) {
+    fn parser_agrees_with_serde_json(text in value()) {
         let ours = Document::parse(text.clone());
         prop_assert!(ours.is_ok());
         if let Ok(theirs) = serde_json::from_str::<Value>(&text) {

@@ -1,11 +1,11 @@
-//! Files are replaced whole or not at all, and what was there is kept beside them.
+//! Replaces files atomically and keeps backups.
 //!
-//! A new text is written beside the file and then takes its place, so that nobody ever reads half of it. Whoever has
-//! changed the file meanwhile is not overwritten. Several files are replaced together: if one of them cannot be, those
-//! before it get their old text back.
+//! The new text is written to a temporary file that is renamed over the original, so that no reader sees a partial
+//! file. A file that another program has changed in the meantime is not overwritten. Several files are replaced
+//! together: if one fails, those before it are restored.
 //!
-//! What was there is kept as `FILE.bak`, which is never overwritten: it is what the file was before the first change.
-//! Later ones are kept as `FILE.bak.1` to `FILE.bak.9`, of which the oldest makes room for the tenth.
+//! The original is kept as `FILE.bak`, which is never overwritten: it is the file before the first change. Later backups
+//! are `FILE.bak.1` to `FILE.bak.9`; the tenth replaces the oldest.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use crate::error::{CliError, Result};
 use crate::file_mode::open_private;
 
-/// A file as it was read, or as it was missing.
+/// A file as it was read; `contents` is `None` if it does not exist.
 pub(crate) struct OriginalFile {
-    /// As it is called.
+    /// The path as given.
     path: PathBuf,
-    /// Where it lies: links are followed, and stay.
+    /// The path with symbolic links resolved, so that links are kept.
     real_path: PathBuf,
     contents: Option<FileContents>,
 }
@@ -29,23 +29,26 @@ struct FileContents {
     permissions: Permissions,
 }
 
-/// A file, and what it shall hold.
+/// A file and its new text.
 pub(crate) struct FileChange<'a> {
     pub(crate) original: &'a OriginalFile,
     pub(crate) text: &'a str,
-    /// Whether a new file is for its owner alone.
+    /// Whether a new file is readable only by its owner.
     pub(crate) private: bool,
 }
 
 impl OriginalFile {
-    /// Reads a file; one that is not there is no failure.
+    /// Reads a file. A missing file is not an error.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let (path, failed) = (path.to_owned(), |seen: String| read_error(path, seen));
+        let (path, failed) = (path.to_owned(), |detail: String| read_error(path, detail));
         let real = match fs::canonicalize(&path) {
             Ok(real) => real,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return match fs::read_link(&path) {
-                    Ok(to) => Err(failed(format!("it is a link to {}, which is not there", to.display()))),
+                    Ok(to) => Err(failed(format!(
+                        "it is a symbolic link to {}, which does not exist",
+                        to.display()
+                    ))),
                     Err(_) => Ok(Self { real_path: path.clone(), path, contents: None }),
                 };
             }
@@ -59,7 +62,7 @@ impl OriginalFile {
         &self.path
     }
 
-    /// Where it lies. Two names may lead there.
+    /// Returns the path with symbolic links resolved.
     pub(crate) fn real_path(&self) -> &Path {
         &self.real_path
     }
@@ -68,7 +71,7 @@ impl OriginalFile {
         self.contents.as_ref().map(|found| found.text.as_str())
     }
 
-    /// Fails if somebody else has changed the file.
+    /// Fails if the file has changed since it was read.
     fn ensure_unchanged(&self) -> Result<()> {
         let same = match (&self.contents, fs::read(&self.real_path)) {
             (Some(found), Ok(bytes)) => found.text.as_bytes() == bytes,
@@ -78,30 +81,30 @@ impl OriginalFile {
         match same {
             true => Ok(()),
             false => Err(CliError::usage(format!(
-                "{} was changed by somebody else meanwhile",
+                "{} was changed by another program in the meantime",
                 self.path.display()
             ))
             .at_step("write")
             .detail("nothing was written")
-            .hint("run it once more")),
+            .hint("run the command again")),
         }
     }
 }
 
-/// Replaces all of these files, or none. Gives where the old text of each is kept.
+/// Replaces all files, or none. Returns the path of each backup.
 pub(crate) fn replace_all(changes: &[FileChange<'_>]) -> Result<Vec<Option<PathBuf>>> {
-    // Whatever can fail does so before anything is replaced.
-    let ready = changes.iter().map(write_temp_file).collect::<Result<Vec<_>>>()?;
+    // Do everything that can fail before the first file is replaced.
+    let temp_files = changes.iter().map(write_temp_file).collect::<Result<Vec<_>>>()?;
     for change in changes {
         change.original.ensure_unchanged()?;
     }
-    let mut kept = Vec::new();
+    let mut backups = Vec::new();
     for change in changes {
-        kept.push(back_up(change.original)?);
+        backups.push(back_up(change.original)?);
     }
-    for (done, (change, draft)) in changes.iter().zip(ready).enumerate() {
+    for (done, (change, temp_file)) in changes.iter().zip(temp_files).enumerate() {
         let replaced = change.original.ensure_unchanged().and_then(|()| {
-            draft
+            temp_file
                 .persist(&change.original.real_path)
                 .map_err(|error| write_error(&change.original.path, &error))
         });
@@ -109,14 +112,14 @@ pub(crate) fn replace_all(changes: &[FileChange<'_>]) -> Result<Vec<Option<PathB
             return Err(changes.iter().take(done).fold(failure, restore));
         }
     }
-    Ok(kept)
+    Ok(backups)
 }
 
 fn read_contents(real: &Path) -> std::result::Result<FileContents, String> {
     let open = || {
         let metadata = fs::metadata(real)?;
         if !metadata.is_file() {
-            return Err(io::Error::other("it is no file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         let mut bytes = Vec::new();
         File::open(real)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
@@ -124,24 +127,24 @@ fn read_contents(real: &Path) -> std::result::Result<FileContents, String> {
     };
     let (bytes, permissions) = open().map_err(|error: io::Error| error.to_string())?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
+        return Err(format!("it is larger than the limit of {} MiB", MAX_BYTES >> 20));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
         let line = before.filter(|byte| **byte == b'\n').count() + 1;
-        format!("line {line}: it is not in UTF-8")
+        format!("line {line}: invalid UTF-8")
     })?;
     Ok(FileContents { text, permissions })
 }
 
-/// The new text, beside the file.
+/// Writes the new text to a temporary file in the same folder.
 fn write_temp_file(change: &FileChange<'_>) -> Result<TempFile> {
     let original = change.original;
     let failed = |error: &io::Error| write_error(&original.path, error);
     let permissions = original.contents.as_ref().map(|found| &found.permissions);
     if permissions.is_some_and(Permissions::readonly) {
-        let failure = failed(&io::Error::other("the file may only be read"));
-        return Err(failure.hint(format!("`chmod u+w {}` allows it", original.path.display())));
+        let failure = failed(&io::Error::other("the file is read-only"));
+        return Err(failure.hint(format!("`chmod u+w {}` makes it writable", original.path.display())));
     }
     if let (None, Some(folder)) = (permissions, original.real_path.parent()) {
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
@@ -150,11 +153,11 @@ fn write_temp_file(change: &FileChange<'_>) -> Result<TempFile> {
         .map_err(|error| failed(&error))
 }
 
-/// Keeps the old text, if there is one.
+/// Backs up the old text, if the file exists.
 fn back_up(original: &OriginalFile) -> Result<Option<PathBuf>> {
     let Some(found) = &original.contents else { return Ok(None) };
     let failed =
-        |error: &io::Error| write_error(&original.path, error).hint("the old text could not be kept");
+        |error: &io::Error| write_error(&original.path, error).hint("the backup could not be written");
     let first = with_suffix(&original.real_path, ".bak");
     let later =
         (1..=MAX_NUMBERED_BACKUPS).map(|number| with_suffix(&original.real_path, &format!(".bak.{number}")));
@@ -163,7 +166,7 @@ fn back_up(original: &OriginalFile) -> Result<Option<PathBuf>> {
     let mut oldest = None;
     for (number, path) in all.iter().enumerate() {
         match fs::read(path) {
-            // It is kept already.
+            // The same text is already backed up.
             Ok(bytes) if bytes == found.text.as_bytes() => return Ok(Some(path.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 free = free.or(Some(path));
@@ -180,48 +183,48 @@ fn back_up(original: &OriginalFile) -> Result<Option<PathBuf>> {
     }
     let Some(path) = free.or(oldest.map(|(_, path)| path)) else { return Ok(None) };
     TempFile::write(path, &found.text, Some(&found.permissions), true)
-        .and_then(|draft| draft.persist(path))
+        .and_then(|temp_file| temp_file.persist(path))
         .map_err(|error| failed(&error))?;
     Ok(Some(path.clone()))
 }
 
-/// Gives a file its old text back, because another one could not be replaced.
+/// Restores the old text of a file, because another one could not be replaced.
 fn restore(failure: CliError, change: &FileChange<'_>) -> CliError {
     let OriginalFile { path, real_path: real, contents: found } = change.original;
     let restored = match found {
         Some(found) => TempFile::write(real, &found.text, Some(&found.permissions), true)
-            .and_then(|draft| draft.persist(real)),
+            .and_then(|temp_file| temp_file.persist(real)),
         None => fs::remove_file(real),
     };
     match restored {
         Ok(()) => failure,
-        Err(error) => failure.hint(format!("{} could not be put back: {error}", path.display())),
+        Err(error) => failure.hint(format!("{} could not be restored: {error}", path.display())),
     }
 }
 
-/// A file beside another, whose place it takes. Goes away if it does not.
+/// A temporary file in the folder of the file that it replaces. It is deleted on drop unless it was persisted.
 struct TempFile {
     path: PathBuf,
     persisted: bool,
 }
 
 impl TempFile {
-    fn write(beside_of: &Path, text: &str, like: Option<&Permissions>, private: bool) -> io::Result<Self> {
-        let path = with_suffix(beside_of, &format!(".{}.tmp", std::process::id()));
+    fn write(target: &Path, text: &str, like: Option<&Permissions>, private: bool) -> io::Result<Self> {
+        let path = with_suffix(target, &format!(".{}.tmp", std::process::id()));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        // It may hold secrets: private until it has the permissions of the file it replaces.
+        // It may contain secrets: only the owner can read it until it gets the permissions of the original.
         if private || like.is_some() {
             open_private(&mut options);
         }
         let mut file = options.open(&path)?;
-        let draft = Self { path, persisted: false };
+        let temp_file = Self { path, persisted: false };
         file.write_all(text.as_bytes())?;
         if let Some(permissions) = like {
             file.set_permissions(permissions.clone())?;
         }
         file.sync_all()?;
-        Ok(draft)
+        Ok(temp_file)
     }
 
     fn persist(mut self, path: &Path) -> io::Result<()> {
@@ -234,7 +237,7 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         if !self.persisted {
-            // Nobody can do more about it.
+            // A destructor cannot report the error.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -246,19 +249,17 @@ fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-fn read_error(path: &Path, seen: impl Into<String>) -> CliError {
-    CliError::usage(format!("{} cannot be read", path.display())).at_step("read").detail(seen)
+fn read_error(path: &Path, detail: impl Into<String>) -> CliError {
+    CliError::usage(format!("cannot read {}", path.display())).at_step("read").detail(detail)
 }
 
 fn write_error(path: &Path, error: &io::Error) -> CliError {
-    CliError::usage(format!("{} cannot be written", path.display()))
-        .at_step("write")
-        .detail(error.to_string())
+    CliError::usage(format!("cannot write {}", path.display())).at_step("write").detail(error.to_string())
 }
 
-/// Bytes of a file that is read. The largest of any host have a few dozen million.
+/// The size limit of a file. The largest files of hosts have tens of megabytes.
 const MAX_BYTES: u64 = 256 << 20;
-/// Old texts that are kept beside the first.
+/// The number of backups in addition to the first.
 const MAX_NUMBERED_BACKUPS: usize = 9;
 
 #[cfg(test)]
@@ -268,7 +269,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder that goes away.
+    /// A temporary folder that is deleted on drop.
     struct TempDir(PathBuf);
 
     impl TempDir {
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_text_is_kept_for_ever_and_the_last_nine() {
+    fn first_backup_and_last_nine_are_kept() {
         let folder = TempDir::new();
         let path = folder.join("a.json");
         assert_eq!(write(&path, "0").unwrap(), None);
@@ -321,7 +322,7 @@ mod tests {
             .collect();
         kept.sort_unstable();
         assert_eq!(kept.last(), Some(&11));
-        // A text that is kept already is not kept again.
+        // A text that is already backed up is not backed up again.
         let names = folder.file_names();
         fs::write(&path, "0").unwrap();
         assert_eq!(write(&path, "1"), Ok(Some(folder.join("a.json.bak"))));
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn permissions_and_links_stay() {
+    fn permissions_and_links_are_kept() {
         let folder = TempDir::new();
         let (path, link) = (folder.join("real.json"), folder.join("link.json"));
         fs::write(&path, "old").unwrap();
@@ -348,11 +349,14 @@ mod tests {
         assert_eq!(fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
         symlink("nowhere.json", folder.join("lost.json")).unwrap();
         let failure = write(&folder.join("lost.json"), "x").unwrap_err();
-        assert_eq!(failure.detail.as_deref(), Some("it is a link to nowhere.json, which is not there"));
+        assert_eq!(
+            failure.detail.as_deref(),
+            Some("it is a symbolic link to nowhere.json, which does not exist")
+        );
     }
 
     #[test]
-    fn whoever_was_faster_is_not_overwritten() {
+    fn concurrent_change_is_not_overwritten() {
         let folder = TempDir::new();
         let (one, other) = (folder.join("one.json"), folder.join("other.json"));
         fs::write(&one, "1").unwrap();
@@ -362,7 +366,7 @@ mod tests {
             originals.iter().map(|original| FileChange { original, text: "ours", private: true }).collect();
         let failure = replace_all(&changes).unwrap_err();
         assert!(
-            failure.message.ends_with("other.json was changed by somebody else meanwhile"),
+            failure.message.ends_with("other.json was changed by another program in the meantime"),
             "{failure:?}"
         );
         assert_eq!((fs::read(&one).unwrap(), fs::read(&other).unwrap()), (b"1".into(), b"theirs".into()));
@@ -370,14 +374,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_is_put_back_if_another_cannot_be() {
+    fn replaced_files_are_restored_if_another_fails() {
         let folder = TempDir::new();
         let (one, other, third) =
             (folder.join("one.json"), folder.join("other.json"), folder.join("third.json"));
         fs::write(&one, "1").unwrap();
         fs::write(&third, "3").unwrap();
         let mut originals = [&one, &other, &third].map(|path| OriginalFile::read(path).unwrap());
-        // A folder cannot be replaced by a file, which is only found out then.
+        // Renaming a file over a folder fails.
         fs::create_dir(folder.join("in the way")).unwrap();
         fs::write(folder.join("in the way/x"), "").unwrap();
         originals[2].real_path = folder.join("in the way");
@@ -391,15 +395,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_or_may_only_be_read_is_left_alone() {
+    fn invalid_and_read_only_files_are_not_changed() {
         let folder = TempDir::new();
         let path = folder.join("a.json");
         fs::write(&path, b"{\n\xff}").unwrap();
-        assert_eq!(write(&path, "x").unwrap_err().detail.as_deref(), Some("line 2: it is not in UTF-8"));
-        assert_eq!(write(&folder.0, "x").unwrap_err().detail.as_deref(), Some("it is no file"));
+        assert_eq!(write(&path, "x").unwrap_err().detail.as_deref(), Some("line 2: invalid UTF-8"));
+        assert_eq!(write(&folder.0, "x").unwrap_err().detail.as_deref(), Some("it is not a regular file"));
         fs::write(&path, "{}").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
-        assert_eq!(write(&path, "x").unwrap_err().detail.as_deref(), Some("the file may only be read"));
+        assert_eq!(write(&path, "x").unwrap_err().detail.as_deref(), Some("the file is read-only"));
         assert_eq!(folder.file_names(), ["a.json"]);
     }
 }

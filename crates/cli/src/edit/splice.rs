@@ -1,7 +1,7 @@
-//! Cuts and insertions: what is not the entry itself stays, byte for byte.
+//! Computes the cuts and insertions of an edit. All bytes outside the entry are kept.
 //!
-//! Beside the entry only the comma that divides it from its neighbour is touched, and the blanks of lines that would be
-//! left empty. Comments outside of an entry stay, also those that speak of one that is removed.
+//! Apart from the entry, only the comma between it and its neighbour changes, and whitespace of lines that would become
+//! empty. Comments outside an entry are kept, including those about a removed entry.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use super::layout::{Layout, indent_at_line_start, is_indent, line_indent, line_s
 use super::parser::{Member, Node, WHITESPACE};
 use super::{Document, EditError};
 
-/// Some bytes, and what stands there instead.
+/// A byte range and its replacement.
 type Splice = (usize, usize, String);
 
 pub(super) fn set(
@@ -59,7 +59,7 @@ fn replace_member(layout: &Layout<'_>, member: &Member, value: &Value) -> Splice
     (member.value.start, member.value.end, text)
 }
 
-/// A new member, after all others.
+/// Adds a member after all others.
 fn append_member(layout: &Layout<'_>, object: &Node, name: &str, value: &Value) -> Vec<Splice> {
     match object.members().split_last() {
         Some((last, before)) => append_after_last(layout, object, last, before, name, value),
@@ -78,16 +78,16 @@ fn append_after_last(
     let text = layout.text;
     let close = object.end.saturating_sub(1);
     let tail = last.comma.map_or(last.value.end, |comma| comma + 1);
-    // Comments behind the last member stay with it.
-    let (said, rest) = split_trailing_blank(text, tail, close);
+    // Comments after the last member stay next to it.
+    let (comments_end, rest) = split_trailing_blank(text, tail, close);
     let member = match indent_at_line_start(text, last.start) {
         Some(indent) => {
             let unit = indent.strip_prefix(line_indent(text, object.start)).filter(|unit| !unit.is_empty());
             let layout = Layout { indent_unit: unit.unwrap_or(layout.indent_unit), ..*layout };
             format!("{}{indent}{}", layout.newline, layout.multiline_member(name, value, indent))
         }
-        // A comment that ends with its line would swallow what follows it there.
-        None if said > tail && rest.contains(['\n', '\r']) => {
+        // Text after a line comment must begin a new line.
+        None if comments_end > tail && rest.contains(['\n', '\r']) => {
             let indent = format!("{}{}", line_indent(text, object.start), layout.indent_unit);
             format!("{}{indent}{}", layout.newline, layout.multiline_member(name, value, &indent))
         }
@@ -99,19 +99,19 @@ fn append_after_last(
         }
     };
     match last.comma {
-        Some(_) => vec![(said, said, format!("{member},"))],
-        None => vec![(last.value.end, last.value.end, ",".to_owned()), (said, said, member)],
+        Some(_) => vec![(comments_end, comments_end, format!("{member},"))],
+        None => vec![(last.value.end, last.value.end, ",".to_owned()), (comments_end, comments_end, member)],
     }
 }
 
 fn insert_into_empty(layout: &Layout<'_>, object: &Node, name: &str, value: &Value) -> Splice {
     let text = layout.text;
     let (open, close) = (object.start + 1, object.end.saturating_sub(1));
-    let (said, rest) = split_trailing_blank(text, open, close);
+    let (comments_end, rest) = split_trailing_blank(text, open, close);
     let outer = indent_at_line_start(text, close).unwrap_or_else(|| line_indent(text, object.start));
     let indent = format!("{outer}{}", layout.indent_unit);
     let newline = layout.newline;
-    if said == open {
+    if comments_end == open {
         let inside = match layout.multiline {
             true => {
                 format!("{newline}{indent}{}{newline}{outer}", layout.multiline_member(name, value, &indent))
@@ -124,10 +124,10 @@ fn insert_into_empty(layout: &Layout<'_>, object: &Node, name: &str, value: &Val
         true => format!("{newline}{indent}{}", layout.multiline_member(name, value, &indent)),
         false => format!(" {}", layout.inline_member(name, value)),
     };
-    (said, said, member)
+    (comments_end, comments_end, member)
 }
 
-/// Cuts one member out, with one comma.
+/// Removes a member and one comma.
 fn remove_member(text: &str, object: &Node, at: usize) -> Vec<Splice> {
     let members = object.members();
     let Some(member) = members.get(at) else { return Vec::new() };
@@ -142,14 +142,14 @@ fn remove_member(text: &str, object: &Node, at: usize) -> Vec<Splice> {
     match (member.comma, neighbour) {
         (Some(comma), _) if blank(member.value.end, comma) => vec![cut_line(text, member.start, comma + 1)],
         (Some(comma), _) => vec![cut(member.start, member.value.end), cut(comma, comma + 1)],
-        // The last one takes the comma before it along.
+        // Removing the last member also removes the comma before it.
         (None, Some(comma)) if blank(comma + 1, member.start) => vec![cut(comma, member.value.end)],
         (None, Some(comma)) => vec![cut(comma, comma + 1), cut_line(text, member.start, member.value.end)],
         (None, None) => vec![cut_line(text, member.start, member.value.end)],
     }
 }
 
-/// Cuts something out, and with it the line that it leaves empty, or the blanks before what follows on its line.
+/// Removes a range, and the line if it becomes empty, or the whitespace before the rest of the line.
 fn cut_line(text: &str, start: usize, end: usize) -> Splice {
     let rest = text.get(end..).unwrap_or_default();
     let after = rest.trim_start_matches(is_indent);
@@ -166,9 +166,10 @@ fn cut(start: usize, end: usize) -> Splice {
     (start, end, String::new())
 }
 
-/// Where the last comment between two places ends, and the blanks after it. Without a comment that is the first place.
+/// Returns the end of the last comment between two offsets, and the whitespace after it. Without a comment the end is
+/// `from`.
 fn split_trailing_blank(text: &str, from: usize, to: usize) -> (usize, &str) {
-    let mut said = from;
+    let mut comments_end = from;
     let mut at = from;
     while at < to {
         let rest = text.get(at..to).unwrap_or_default();
@@ -183,9 +184,9 @@ fn split_trailing_blank(text: &str, from: usize, to: usize) -> (usize, &str) {
                 comment + block.get(2..).and_then(|inside| inside.find("*/")).map_or(2, |close| close + 4)
             }
         };
-        (said, at) = (end, end);
+        (comments_end, at) = (end, end);
     }
-    (said, text.get(said..to).unwrap_or_default())
+    (comments_end, text.get(comments_end..to).unwrap_or_default())
 }
 
 fn is_blank(text: &str) -> bool {
@@ -196,9 +197,9 @@ fn apply_splices(text: &str, mut splices: Vec<Splice>) -> String {
     splices.sort_by_key(|(start, ..)| *start);
     let mut out = String::with_capacity(text.len() + 256);
     let mut at = 0;
-    for (start, end, instead) in splices {
+    for (start, end, replacement) in splices {
         out.push_str(text.get(at..start).unwrap_or_default());
-        out.push_str(&instead);
+        out.push_str(&replacement);
         at = end;
     }
     out.push_str(text.get(at..).unwrap_or_default());
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_looks_like_its_neighbours() {
+    fn new_entry_has_the_layout_of_its_neighbours() {
         let before = "{\n    \"mcpServers\": {\n        \"a\": {}\n    }\n}\n";
         let after = "{\n    \"mcpServers\": {\n        \"a\": {},\n        \"new\": {\n            \"command\": \"x\",\n            \"args\": [\"-y\", \"z\"]\n        }\n    }\n}\n";
         assert_eq!(set(before, &["mcpServers"], server()), after);
@@ -240,12 +241,12 @@ mod tests {
         assert_eq!(set(&two(before), &["mcpServers"], server()), two(after));
         let windows = |text: &str| format!("\u{feff}{}", text.replace('\n', "\r\n"));
         assert_eq!(set(&windows(before), &["mcpServers"], server()), windows(after));
-        // No newline at the end stays none.
+        // A missing final newline stays missing.
         assert_eq!(set(before.trim_end(), &["mcpServers"], server()), after.trim_end());
     }
 
     #[test]
-    fn comments_and_trailing_commas_stay() {
+    fn comments_and_trailing_commas_are_kept() {
         let before = "{\n  // all of them\n  \"servers\": {\n    // the first\n    \"a\": {}, // about a\n    // the end\n  },\n}";
         let after = "{\n  // all of them\n  \"servers\": {\n    // the first\n    \"a\": {}, // about a\n    // the end\n    \"new\": 1,\n  },\n}";
         assert_eq!(set(before, &["servers"], json!(1)), after);
@@ -257,12 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_one_line_stays_there() {
+    fn single_line_layout_is_kept() {
         assert_eq!(set(r#"{"a":1}"#, &[], server()), r#"{"a":1,"new":{"command":"x","args":["-y","z"]}}"#);
         assert_eq!(set(r#"{ "a": 1 }"#, &[], json!({"b": [1, 2]})), r#"{ "a": 1, "new": {"b": [1, 2]} }"#);
         assert_eq!(set(r#"{"a": 1,  "b": 2}"#, &[], json!(3)), r#"{"a": 1,  "b": 2,  "new": 3}"#);
         assert_eq!(set(r#"{"s":{}}"#, &["s"], json!(3)), r#"{"s":{"new":3}}"#);
-        // A list on one line, in a file that has lines.
+        // A list on one line in a file with several lines.
         assert_eq!(
             set("{\n  \"s\": {\"a\": 1}\n}", &["s"], json!({"b": 1})),
             "{\n  \"s\": {\"a\": 1, \"new\": {\"b\": 1}}\n}"
@@ -270,10 +271,10 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_are_empty_or_missing_are_opened() {
+    fn empty_or_missing_objects_are_created() {
         let opened = "{\n  \"s\": {\n    \"new\": 1\n  }\n}\n";
         assert_eq!(set("{}\n", &["s"], json!(1)), opened);
-        // The closing brace of an object says how far in it stands.
+        // The closing brace gives the indentation.
         let inner = "{\n   \"s\": {\n     \"new\": 1\n   }\n }\n";
         assert_eq!(set("{ \n }\n", &["s"], json!(1)), inner);
         assert_eq!(set("{\n  \"s\": {}\n}\n", &["s"], json!(1)), opened);
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_there_is_replaced_in_its_place() {
+    fn existing_entry_is_replaced_in_place() {
         let before = "{\n  \"s\": {\n    \"new\": {\"a\": 1 /* gone */}, // stays\n    \"b\": 2\n  }\n}";
         let after = "{\n  \"s\": {\n    \"new\": {\n      \"c\": 3\n    }, // stays\n    \"b\": 2\n  }\n}";
         assert_eq!(set(before, &["s"], json!({"c": 3})), after);
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_goes_with_its_lines_and_one_comma() {
+    fn removed_entry_takes_its_lines_and_one_comma() {
         let text = "{\n  \"s\": {\n    // one\n    \"a\": {\n      \"x\": 1\n    },\n    \"b\": 2, // two\n    \"c\": 3\n  }\n}\n";
         assert_eq!(
             remove(text, &["s"], "a"),
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_entry_leaves_an_empty_object() {
+    fn removing_the_only_entry_leaves_an_empty_object() {
         assert_eq!(remove("{\n  \"s\": {\n    \"a\": 1,\n  }\n}", &["s"], "a"), "{\n  \"s\": {}\n}");
         assert_eq!(remove("{ \"a\": 1 }", &[], "a"), "{}");
         assert_eq!(remove("{\n  // x\n  \"a\": 1\n}", &[], "a"), "{\n  // x\n}");
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn on_one_line_what_follows_moves_up() {
+    fn removal_on_one_line_closes_the_gap() {
         assert_eq!(remove(r#"{"a":1, "b":2}"#, &[], "a"), r#"{"b":2}"#);
         assert_eq!(remove(r#"{"a":1, "b":2}"#, &[], "b"), r#"{"a":1}"#);
         assert_eq!(remove(r#"{ "a": 1, "b": 2, }"#, &[], "b"), r#"{ "a": 1, }"#);
@@ -332,17 +333,17 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_twice_or_is_no_object_is_refused() {
+    fn duplicate_names_and_non_objects_are_rejected() {
         let twice = document("{\n  \"s\": {\"new\": 1,\n\"new\": 2}\n}");
-        let says = "line 3, s.new: it is there more than once, on lines 2 and 3";
-        assert_eq!(twice.set(&["s"], "new", &json!(1)).unwrap_err().to_string(), says);
-        assert_eq!(twice.remove(&["s"], "new").unwrap_err().to_string(), says);
+        let message = "line 3, s.new: duplicate name, on lines 2 and 3";
+        assert_eq!(twice.set(&["s"], "new", &json!(1)).unwrap_err().to_string(), message);
+        assert_eq!(twice.remove(&["s"], "new").unwrap_err().to_string(), message);
         let list = document("{\n  \"s\": []\n}");
-        let says = "line 2, s: expected an object, found an array";
-        assert_eq!(list.set(&["s"], "new", &json!(1)).unwrap_err().to_string(), says);
-        assert_eq!(list.remove(&["s"], "new").unwrap_err().to_string(), says);
-        let says = "line 1, the file: expected an object, found null";
-        assert_eq!(document("null").set(&["s"], "new", &json!(1)).unwrap_err().to_string(), says);
+        let message = "line 2, s: expected an object, found an array";
+        assert_eq!(list.set(&["s"], "new", &json!(1)).unwrap_err().to_string(), message);
+        assert_eq!(list.remove(&["s"], "new").unwrap_err().to_string(), message);
+        let message = "line 1, the file: expected an object, found null";
+        assert_eq!(document("null").set(&["s"], "new", &json!(1)).unwrap_err().to_string(), message);
         assert_eq!(document("{}").remove(&["s"], "new"), Ok(None));
     }
 }

@@ -1,6 +1,6 @@
-//! The start page: what runs here, and how to connect to it.
+//! The start page of `tsugite serve`: which servers run, and how to connect to them.
 //!
-//! One file of HTML with gaps, `{{like this}}`. Whatever comes from elsewhere is text in it and nothing else.
+//! It is one HTML template with placeholders, `{{like this}}`. Every value is escaped before it is inserted.
 
 mod shared;
 
@@ -14,34 +14,34 @@ use crate::catalog::Catalog;
 
 pub(crate) use shared::SharedStartPage;
 
-/// What the page tells.
+/// The contents of the page.
 pub(crate) struct StartPage {
-    /// What hosts call all of it in their files: letters, digits and `-`.
+    /// The name for the configuration files of hosts: letters, digits and `-`.
     pub(crate) name: String,
     /// The servers behind the address.
     pub(crate) servers: Vec<PageServer>,
-    /// What to call first: the words after `tsugite call URL`.
+    /// An example call: the arguments after `tsugite call URL`.
     pub(crate) example: Option<String>,
     /// Whether other machines can reach it.
     pub(crate) is_public: bool,
 }
 
-/// A server.
+/// A server on the page.
 pub(crate) struct PageServer {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
     pub(crate) title: Option<String>,
-    /// What it offers, or why nobody knows.
+    /// The lists of the server, or why they are unknown.
     pub(crate) catalog: Result<Catalog, String>,
 }
 
-/// The page, for the host that was asked.
+/// Renders the page. `host` is the host of the request.
 pub(crate) fn render(host: &str, about: &StartPage) -> String {
     let url = format!("http://{host}/mcp");
     let program = std::env::current_exe();
     let program = program.as_deref().unwrap_or(Path::new("tsugite")).display().to_string();
     let entry = |key: &str, entry: Value| escape_html(&host_config(key, &about.name, &entry));
-    fill_template(TEMPLATE, |gap| match gap {
+    fill_template(TEMPLATE, |placeholder| match placeholder {
         "heading" => match about.servers.len() {
             1 => "An MCP server runs here".to_owned(),
             count => format!("{count} MCP servers run here"),
@@ -64,32 +64,35 @@ pub(crate) fn render(host: &str, about: &StartPage) -> String {
         "desktop" => entry("mcpServers", json!({ "command": program, "args": ["bridge", url] })),
         "reach" => match about.is_public {
             false => "Only programs on this machine can reach it.".to_owned(),
-            true => "Anybody who can reach this address can use it.".to_owned(),
+            true => "It is open to every machine that can reach this address.".to_owned(),
         },
-        // Nobody fills it: a test sees it.
+        // A test fails if a placeholder is unknown.
         unknown => format!("{{{{{unknown}}}}}"),
     })
 }
 
-/// One server, with what it offers folded away.
-fn render_server(runs: &PageServer) -> String {
-    let version = runs.version.as_deref().map(|version| format!(" <small>{}</small>", escape_html(version)));
-    let title = runs.title.as_deref().map(|title| format!("<p>{}</p>\n", escape_html(title)));
-    let (state, more) = match &runs.catalog {
-        Ok(offered) => ("<span class=\"state\">runs</span>", render_catalog(offered)),
-        Err(why) => ("<span class=\"state bad\">not ready</span>", format!("<p>{}</p>\n", escape_html(why))),
+/// Renders one server, with its lists collapsed.
+fn render_server(server: &PageServer) -> String {
+    let version =
+        server.version.as_deref().map(|version| format!(" <small>{}</small>", escape_html(version)));
+    let title = server.title.as_deref().map(|title| format!("<p>{}</p>\n", escape_html(title)));
+    let (state, more) = match &server.catalog {
+        Ok(catalog) => ("<span class=\"state\">running</span>", render_catalog(catalog)),
+        Err(reason) => {
+            ("<span class=\"state bad\">not ready</span>", format!("<p>{}</p>\n", escape_html(reason)))
+        }
     };
     format!(
         "<article>\n<h3>{}{} {state}</h3>\n{}{more}</article>\n",
-        escape_html(&runs.name),
+        escape_html(&server.name),
         version.unwrap_or_default(),
         title.unwrap_or_default()
     )
 }
 
-fn render_catalog(offered: &Catalog) -> String {
+fn render_catalog(catalog: &Catalog) -> String {
     let mut text = String::new();
-    for (title, entries) in offered.lists() {
+    for (title, entries) in catalog.lists() {
         let title = match entries.len() {
             0 => continue,
             1 => title.trim_end_matches('s'),
@@ -113,7 +116,7 @@ fn render_catalog(offered: &Catalog) -> String {
     }
 }
 
-/// The file of a host that lists one server, in as many lines as are good to read.
+/// Formats the configuration file of a host that lists one server.
 fn host_config(key: &str, name: &str, entry: &Value) -> String {
     let shown = |value: &Value| match value {
         Value::Array(items) => {
@@ -127,21 +130,21 @@ fn host_config(key: &str, name: &str, entry: &Value) -> String {
     format!("{{\n  {}: {{\n    {}: {{\n{}\n    }}\n  }}\n}}", json!(key), json!(name), members.join(",\n"))
 }
 
-/// Fills the gaps, in one pass: what stands in them may look like a gap itself.
+/// Fills the placeholders in one pass, because a value may look like a placeholder.
 fn fill_template(template: &str, fill: impl Fn(&str) -> String) -> String {
     let mut text = String::with_capacity(template.len() * 2);
     let mut rest = template;
-    while let Some((before, (gap, after))) =
+    while let Some((before, (placeholder, after))) =
         rest.split_once("{{").and_then(|(before, after)| Some((before, after.split_once("}}")?)))
     {
         text.push_str(before);
-        text.push_str(&fill(gap));
+        text.push_str(&fill(placeholder));
         rest = after;
     }
     text + rest
 }
 
-/// As text, not as HTML.
+/// Escapes a text for HTML.
 fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -153,36 +156,36 @@ mod tests {
     use super::*;
 
     fn start_page(name: &str, state: Result<Catalog, String>) -> StartPage {
-        let runs = PageServer {
+        let server = PageServer {
             name: name.to_owned(),
             version: None,
             title: Some("{{version}}".to_owned()),
             catalog: state,
         };
-        StartPage { name: "shop".to_owned(), servers: vec![runs], example: None, is_public: false }
+        StartPage { name: "shop".to_owned(), servers: vec![server], example: None, is_public: false }
     }
 
     #[test]
-    fn what_comes_from_elsewhere_is_text_and_nothing_else() {
+    fn values_are_escaped() {
         let evil = "<script>alert(1)</script>";
         let page = render(evil, &start_page(evil, Err(evil.to_owned())));
         assert!(page.contains("http://&lt;script&gt;"), "{page}");
         assert_eq!(page.matches("<script").count(), 1, "{page}");
-        // What looks like a gap is none.
+        // A value that looks like a placeholder is not filled.
         assert_eq!(page.matches("{{").count(), 1, "{page}");
         assert!(page.contains("<p>{{version}}</p>"), "{page}");
     }
 
     #[test]
-    fn every_gap_is_filled() {
-        let mut about = start_page("one", Err("why".to_owned()));
+    fn every_placeholder_is_filled() {
+        let mut about = start_page("one", Err("reason".to_owned()));
         about.servers.clear();
         let page = render("127.0.0.1:8808", &about);
         assert!(!page.contains("{{"), "{page}");
     }
 
     #[test]
-    fn servers_that_are_not_ready_say_why() {
+    fn page_says_why_a_server_is_not_ready() {
         let mut about = start_page("one", Err("it ended with 1".to_owned()));
         about.servers.push(PageServer {
             name: "two".to_owned(),
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_host_is_json() {
+    fn host_config_is_valid_json() {
         let text = host_config("servers", "a\"b", &json!({ "type": "http", "url": "http://h/mcp" }));
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read, json!({ "servers": { "a\"b": { "type": "http", "url": "http://h/mcp" } } }));

@@ -1,4 +1,4 @@
-//! The page while it is served: what it tells changes with what it tells of.
+//! The start page while it is served, updated when the servers change.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use super::{PageServer, StartPage, render};
 use crate::catalog::Catalog;
 use crate::connection;
 
-/// What the page tells at the moment. Clones tell the same.
+/// The current contents of the page. Clones share them.
 #[derive(Clone)]
 pub(crate) struct SharedStartPage(Arc<Mutex<StartPage>>);
 
@@ -17,25 +17,26 @@ impl SharedStartPage {
         Self(Arc::new(Mutex::new(about)))
     }
 
-    /// The page, for the host that was asked.
+    /// Renders the page. `host` is the host of the request.
     pub(crate) fn render(&self, host: &str) -> String {
         render(host, &self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Tells something else from now on.
+    /// Changes the contents.
     pub(crate) fn update(&self, change: impl FnOnce(&mut StartPage)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Tells of this server at the given place, and of each change of its lists. Never ends while it runs.
-    pub(crate) async fn watch_server(self, client: Client, place: usize) {
-        // Whoever listens first misses nothing.
+    /// Keeps the server at `index` up to date with every change of its lists. Returns when the server is gone, or cannot
+    /// report changes.
+    pub(crate) async fn watch_server(self, client: Client, index: usize) {
+        // Listen before the first fetch, so that no change is missed.
         let mut changes = client.listen(ChangeFilter::lists()).await.ok();
         loop {
-            let runs = PageServer::from_client(&client).await;
-            self.update(|about| match about.servers.get_mut(place) {
-                Some(known) => *known = runs,
-                None => about.servers.push(runs),
+            let server = PageServer::from_client(&client).await;
+            self.update(|about| match about.servers.get_mut(index) {
+                Some(known) => *known = server,
+                None => about.servers.push(server),
             });
             match &mut changes {
                 None => return,
@@ -49,35 +50,36 @@ impl SharedStartPage {
 }
 
 impl PageServer {
-    /// A server of which nothing is known yet.
+    /// Returns a server that is still starting.
     pub(crate) fn starting(name: &str) -> Self {
-        let catalog = Err("it is being started".to_owned());
+        let catalog = Err("it is starting".to_owned());
         Self { name: name.to_owned(), version: None, title: None, catalog }
     }
 
-    /// One of several servers, of which all together are known.
-    pub(crate) fn behind_bridge(name: &str, trouble: Option<String>, all: Option<&Catalog>) -> Self {
-        let state = match (trouble, all) {
-            (Some(trouble), _) => Err(trouble),
+    /// Returns one of several servers behind a bridge. `all` is the catalog of the bridge.
+    pub(crate) fn behind_bridge(name: &str, error: Option<String>, all: Option<&Catalog>) -> Self {
+        let state = match (error, all) {
+            (Some(error), _) => Err(error),
             (None, Some(all)) => Ok(all.with_prefix(name)),
             (None, None) => return Self::starting(name),
         };
         Self { name: name.to_owned(), version: None, title: None, catalog: state }
     }
 
-    /// What a client sees of a server.
+    /// Fetches the description and the lists of a client's server.
     pub(crate) async fn from_client(client: &Client) -> Self {
-        let nobody = |state| Self { name: "somebody".to_owned(), version: None, title: None, catalog: state };
+        let unnamed =
+            |state| Self { name: "unnamed server".to_owned(), version: None, title: None, catalog: state };
         let about = match connection::ServerDetails::fetch(client).await {
             Ok(about) => about,
-            Err(failure) => return nobody(Err(failure.message)),
+            Err(failure) => return unnamed(Err(failure.message)),
         };
         let state = Catalog::fetch(client, &about.capabilities).await.map_err(|failure| failure.message);
         match about.server {
             Some(server) => {
                 Self { name: server.name, version: Some(server.version), title: server.title, catalog: state }
             }
-            None => nobody(state),
+            None => unnamed(state),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! From what a person typed to the value of a field.
+//! Parses the text of an answer into the value of a form field.
 
 use serde_json::Number;
 use tsugite::protocol::OrderedMap;
 use tsugite::protocol::elicitation::FieldValue;
 use tsugite::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
 
-/// What was typed, as a value that fits the field. Choices are named by their value, their title or their number.
+/// Parses a text as a value of the field, and validates it. A choice is named by its value, title or number.
 pub(super) fn parse(name: &str, field: &Field, text: &str) -> Result<FieldValue, String> {
     let value = match &field.kind {
         FieldKind::Number { integer, .. } => FieldValue::Number(parse_number(text, *integer)?),
@@ -17,8 +17,8 @@ pub(super) fn parse(name: &str, field: &Field, text: &str) -> Result<FieldValue,
         }
         _ => FieldValue::Text(text.to_owned()),
     };
-    let alone = FormSchema::new().field(name, field.clone());
-    match alone.check(&OrderedMap::from_iter([(name.to_owned(), value.clone())])) {
+    let schema = FormSchema::new().field(name, field.clone());
+    match schema.check(&OrderedMap::from_iter([(name.to_owned(), value.clone())])) {
         Ok(()) => Ok(value),
         Err(wrong) => {
             let wrong = wrong.to_string();
@@ -27,7 +27,7 @@ pub(super) fn parse(name: &str, field: &Field, text: &str) -> Result<FieldValue,
     }
 }
 
-/// Yes or no.
+/// Parses yes or no.
 pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "yes" | "y" => Some(true),
@@ -36,7 +36,7 @@ pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// What can be chosen: values and their titles.
+/// Returns the choices: values and their titles.
 pub(super) fn choices(options: &ChoiceOptions) -> Vec<(&str, Option<&str>)> {
     match options {
         ChoiceOptions::Plain(values) => values.iter().map(|value| (value.as_str(), None)).collect(),
@@ -51,7 +51,7 @@ pub(super) fn choices(options: &ChoiceOptions) -> Vec<(&str, Option<&str>)> {
     }
 }
 
-/// What stands in a field before anybody fills it in.
+/// Returns the default of a field as text.
 pub(super) fn default_text(field: &Field) -> Option<String> {
     match &field.kind {
         FieldKind::Text { default, .. } | FieldKind::Choice { default, .. } => default.clone(),

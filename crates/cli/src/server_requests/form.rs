@@ -1,4 +1,4 @@
-//! A form, filled in line by line.
+//! Fills in a form line by line, on the terminal.
 
 use std::fmt::Write as _;
 
@@ -9,49 +9,53 @@ use tsugite::protocol::form::{Field, FieldKind, FormSchema};
 
 use super::{Prompter, field};
 
-/// What was answered beforehand, as far as the form asks for it. Fails with the first answer that does not fit.
+/// Returns the preset answers for the fields of the form. Fails on the first invalid answer.
 pub(super) fn prefill(
     schema: &FormSchema,
     answers: &[(String, String)],
 ) -> Result<OrderedMap<FieldValue>, String> {
     let mut content = OrderedMap::new();
     for (name, text) in answers {
-        if let Some(asked) = schema.properties.get(name) {
-            let value = field::parse(name, asked, text).map_err(|wrong| format!("{name}={text}: {wrong}"))?;
+        if let Some(field) = schema.properties.get(name) {
+            let value = field::parse(name, field, text).map_err(|wrong| format!("{name}={text}: {wrong}"))?;
             content.insert(name, value);
         }
     }
     Ok(content)
 }
 
-/// Asks for what is not answered yet. A value that does not fit is asked for again.
-pub(super) fn fill(form: &FormParams, given: OrderedMap<FieldValue>, person: &dyn Prompter) -> FormResponse {
+/// Prompts for the fields without an answer. Repeats the prompt after an invalid value.
+pub(super) fn fill(
+    form: &FormParams,
+    given: OrderedMap<FieldValue>,
+    prompter: &dyn Prompter,
+) -> FormResponse {
     let schema = &form.requested_schema;
-    person.show(&format!("The server asks: {}\n", form.message));
+    prompter.show(&format!("The server asks: {}\n", form.message));
     if let Some(secret) = schema.secret_field() {
-        person.show(&format!("Beware: `{secret}` looks like a secret, and no form may ask for one.\n"));
+        prompter.show(&format!("Warning: `{secret}` looks like a secret. Forms must not ask for secrets.\n"));
     }
-    person.show("(Enter takes what stands in brackets, `!` says no, Ctrl-D goes away)\n");
+    prompter.show("(Enter accepts the default in brackets, `!` declines, Ctrl-D cancels)\n");
     let mut content = given;
-    for (name, asked) in schema.properties.iter() {
+    for (name, field) in schema.properties.iter() {
         if content.get(name).is_some() {
             continue;
         }
         let required = schema.required.iter().flatten().any(|required| required == name);
-        person.show(&heading(name, asked, required));
+        prompter.show(&heading(name, field, required));
         loop {
-            let Some(text) = person.read_line(&prompt(name, asked)) else { return FormResponse::Cancel };
-            match (text.trim(), field::default_text(asked)) {
+            let Some(text) = prompter.read_line(&prompt(name, field)) else { return FormResponse::Cancel };
+            match (text.trim(), field::default_text(field)) {
                 ("!", _) => return FormResponse::Decline,
                 ("", Some(_)) => break,
                 ("", None) if !required => break,
-                ("", None) => person.show("    this must be filled in\n"),
-                (text, _) => match field::parse(name, asked, text) {
+                ("", None) => prompter.show("    a value is required\n"),
+                (text, _) => match field::parse(name, field, text) {
                     Ok(value) => {
                         content.insert(name, value);
                         break;
                     }
-                    Err(wrong) => person.show(&format!("    {wrong}\n")),
+                    Err(wrong) => prompter.show(&format!("    {wrong}\n")),
                 },
             }
         }
@@ -59,16 +63,16 @@ pub(super) fn fill(form: &FormParams, given: OrderedMap<FieldValue>, person: &dy
     FormResponse::Accept(content)
 }
 
-fn heading(name: &str, asked: &Field, required: bool) -> String {
+fn heading(name: &str, field: &Field, required: bool) -> String {
     let mut text = String::new();
-    let about = [asked.title.as_deref(), asked.description.as_deref()];
+    let about = [field.title.as_deref(), field.description.as_deref()];
     let about: Vec<&str> = about.into_iter().flatten().collect();
-    let optional = if required || field::default_text(asked).is_some() { "" } else { " (may be left empty)" };
+    let optional = if required || field::default_text(field).is_some() { "" } else { " (optional)" };
     let _ = match about.is_empty() {
         true => writeln!(text, "{name}{optional}"),
         false => writeln!(text, "{}{optional}", about.join(": ")),
     };
-    if let FieldKind::Choice { options, .. } | FieldKind::MultipleChoice { options, .. } = &asked.kind {
+    if let FieldKind::Choice { options, .. } | FieldKind::MultipleChoice { options, .. } = &field.kind {
         for (number, (value, title)) in field::choices(options).iter().enumerate() {
             let _ = match title {
                 Some(title) => writeln!(text, "    {}) {value}: {title}", number + 1),
@@ -79,16 +83,16 @@ fn heading(name: &str, asked: &Field, required: bool) -> String {
     text
 }
 
-fn prompt(name: &str, asked: &Field) -> String {
-    let kind = match &asked.kind {
+fn prompt(name: &str, field: &Field) -> String {
+    let kind = match &field.kind {
         FieldKind::Number { integer: true, .. } => " (whole number)",
         FieldKind::Number { .. } => " (number)",
         FieldKind::Boolean { .. } => " (yes or no)",
-        FieldKind::MultipleChoice { .. } => " (some, with commas)",
+        FieldKind::MultipleChoice { .. } => " (separated by commas)",
         _ => "",
     };
-    match field::default_text(asked) {
-        Some(preset) => format!("  {name}{kind} [{preset}]: "),
+    match field::default_text(field) {
+        Some(default) => format!("  {name}{kind} [{default}]: "),
         None => format!("  {name}{kind}: "),
     }
 }
@@ -123,12 +127,12 @@ mod tests {
     }
 
     fn fill_with(typed: &str, given: OrderedMap<FieldValue>) -> (FormResponse, String) {
-        let typist = ScriptedPrompter { lines: Mutex::new(typed.lines()), shown: Mutex::default() };
-        let answer = fill(&form(), given, &typist);
-        (answer, typist.shown.into_inner().unwrap())
+        let prompter = ScriptedPrompter { lines: Mutex::new(typed.lines()), shown: Mutex::default() };
+        let answer = fill(&form(), given, &prompter);
+        (answer, prompter.shown.into_inner().unwrap())
     }
 
-    /// Types what was prepared, and remembers what was shown.
+    /// A prompter that reads prepared lines and records its output.
     struct ScriptedPrompter<'a> {
         lines: Mutex<std::str::Lines<'a>>,
         shown: Mutex<String>,
@@ -146,24 +150,24 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_asked_for_again() {
+    fn invalid_value_is_prompted_for_again() {
         let (answer, shown) = fill_with("\nKiku\nmany\n13\n3\nLARGE\n\n", OrderedMap::new());
         let expected = serde_json::json!({"name": "Kiku", "count": 3, "size": "l"});
         assert_eq!(answer, FormResponse::accept(&expected).unwrap());
-        for said in [
+        for expected in [
             "The server asks: What shall it be?",
-            "this must be filled in",
+            "a value is required",
             "expected a whole number, got \"many\"",
             "expected at most 12, got 13",
             "2) l: Large",
             "size [s]: ",
         ] {
-            assert!(shown.contains(said), "{said:?} in {shown}");
+            assert!(shown.contains(expected), "{expected:?} in {shown}");
         }
     }
 
     #[test]
-    fn what_was_answered_beforehand_is_not_asked() {
+    fn preset_answer_is_not_prompted_for() {
         let answers = [("name".to_owned(), "Kiku".to_owned()), ("other".to_owned(), "x".to_owned())];
         let given = prefill(&form().requested_schema, &answers).unwrap();
         let (answer, shown) = fill_with("2\n2\n\n", given);
@@ -173,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_fit_is_named() {
+    fn invalid_preset_answer_is_named() {
         let answers = [("count".to_owned(), "0".to_owned())];
         let wrong = prefill(&form().requested_schema, &answers).unwrap_err();
         assert_eq!(wrong, "count=0: expected at least 1, got 0");
     }
 
     #[test]
-    fn one_can_say_no_or_go_away() {
+    fn user_can_decline_or_cancel() {
         assert_eq!(fill_with("!\n", OrderedMap::new()).0, FormResponse::Decline);
         assert_eq!(fill_with("Kiku\n", OrderedMap::new()).0, FormResponse::Cancel);
     }

@@ -1,4 +1,6 @@
-//! What a server asks while it works: answered by options, on the terminal, or not at all.
+//! Answers the requests that a server sends: elicitation, sampling and roots.
+//!
+//! Answers come from options or from the user at the terminal. Without either the request is declined.
 
 mod field;
 mod form;
@@ -25,37 +27,37 @@ use crate::suggest::did_you_mean;
 pub(crate) use field::parse_bool;
 pub(crate) use prompter::{Prompter, TerminalPrompter};
 
-/// Answers that are given beforehand.
+/// Answers that are given as options.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PresetAnswers {
-    /// Answer a question of the server; what is not answered is asked on the terminal, or declined where there is none
+    /// Answer a field of the server's form; without it, prompt on the terminal or decline
     #[arg(long = "answer", value_name = "k=v", value_parser = parse_pair)]
     answers: Vec<(String, String)>,
-    /// What the model says, if the server asks one
+    /// The model's reply, if the server requests sampling
     #[arg(long, value_name = "TEXT")]
     sample: Option<String>,
-    /// A folder the server may work in, if it asks
+    /// A folder that the server may access, if it asks for roots
     #[arg(long = "root", value_name = "FOLDER")]
     roots: Vec<PathBuf>,
 }
 
-/// Answers what is asked.
+/// The handler for the requests of a server.
 pub(crate) struct ServerRequestHandler {
     preset: PresetAnswers,
     console: Arc<Console>,
     prompter: Arc<dyn Prompter>,
     state: Mutex<AnswerState>,
-    /// One question at a time.
+    /// Held while the user is prompted: one prompt at a time.
     prompt_lock: Mutex<()>,
 }
 
 #[derive(Default)]
 struct AnswerState {
-    /// Answers to what the next task asks, beside those that hold for all.
+    /// Answers for the current command, in addition to the preset ones.
     answers: Vec<(String, String)>,
-    /// Names of fields that were asked for.
+    /// Names of the fields that the server asked for.
     asked_fields: Vec<String>,
-    /// Those of them that were asked for before this task.
+    /// The number of fields that were asked for before the current command.
     asked_before: usize,
     answer_error: Option<CliError>,
 }
@@ -65,43 +67,43 @@ impl ServerRequestHandler {
         Self { preset, console, prompter, state: Mutex::default(), prompt_lock: Mutex::default() }
     }
 
-    /// Sits down with a client that is about to connect.
-    pub(crate) fn register(self: &Arc<Self>, connecting: ClientBuilder) -> Result<ClientBuilder> {
+    /// Registers the handlers with a client that is about to connect.
+    pub(crate) fn register(self: &Arc<Self>, builder: ClientBuilder) -> Result<ClientBuilder> {
         let (forms, pages, model, logs) =
             (Arc::clone(self), Arc::clone(self), Arc::clone(self), Arc::clone(&self.console));
-        let mut connecting =
-            connecting.on_log(move |log| logs.note(&format_log(&log))).on_elicit_form(move |form| {
-                let asked = Arc::clone(&forms);
-                ask_blocking(move || asked.answer_form(&form), FormResponse::Cancel)
+        let mut builder =
+            builder.on_log(move |log| logs.note(&format_log(&log))).on_elicit_form(move |form| {
+                let handler = Arc::clone(&forms);
+                ask_blocking(move || handler.answer_form(&form), FormResponse::Cancel)
             });
         if self.console.is_interactive() {
-            connecting = connecting.on_elicit_url(move |page| {
-                let asked = Arc::clone(&pages);
-                ask_blocking(move || asked.answer_url(&page), UrlResponse::Cancel)
+            builder = builder.on_elicit_url(move |page| {
+                let handler = Arc::clone(&pages);
+                ask_blocking(move || handler.answer_url(&page), UrlResponse::Cancel)
             });
         }
         if self.console.is_interactive() || self.preset.sample.is_some() {
-            connecting = connecting.on_sample(move |request| {
-                let asked = Arc::clone(&model);
-                ask_blocking(move || asked.answer_sampling(&request), Err(RpcError::UserRejected))
+            builder = builder.on_sample(move |request| {
+                let handler = Arc::clone(&model);
+                ask_blocking(move || handler.answer_sampling(&request), Err(RpcError::UserRejected))
             });
         }
         if !self.preset.roots.is_empty() {
             let roots: Result<Vec<Root>> =
                 self.preset.roots.iter().map(|path| root_from_path(path)).collect();
-            connecting = connecting.roots(roots?);
+            builder = builder.roots(roots?);
         }
-        Ok(connecting)
+        Ok(builder)
     }
 
-    /// Something is about to be done, and these are answers for it alone.
+    /// Begins a command of the shell, with answers for this command only.
     pub(crate) fn begin_command(&self, answers: Vec<(String, String)>) {
         let mut state = self.state();
         state.asked_before = state.asked_fields.len();
         (state.answers, state.answer_error) = (answers, None);
     }
 
-    /// It is done: says what was answered for it and not asked. Fails if an answer did not fit its question.
+    /// Ends a command: warns about its unused answers. Fails if one of the answers was invalid.
     pub(crate) fn end_command(&self) -> Result<()> {
         let state = self.state();
         let asked = state.asked_fields.get(state.asked_before..).unwrap_or_default();
@@ -109,7 +111,7 @@ impl ServerRequestHandler {
         state.answer_error.clone().map_or(Ok(()), Err)
     }
 
-    /// All is done: says what was answered and not asked. Fails if an answer did not fit its question.
+    /// Ends the connection: warns about unused preset answers. Fails if one of the answers was invalid.
     pub(crate) fn finish(&self) -> Result<()> {
         let state = self.state();
         self.warn_unused_answers(&self.preset.answers, &state.asked_fields);
@@ -126,7 +128,7 @@ impl ServerRequestHandler {
         }
     }
 
-    /// What was wrong with an answer.
+    /// Returns the error of an invalid answer.
     pub(crate) fn answer_error(&self) -> Option<CliError> {
         self.state().answer_error.clone()
     }
@@ -153,14 +155,14 @@ impl ServerRequestHandler {
                 return FormResponse::Cancel;
             }
         };
-        let enough = schema.check(&schema.with_defaults(given.clone())).is_ok();
-        if enough && !given.is_empty() {
+        let is_complete = schema.check(&schema.with_defaults(given.clone())).is_ok();
+        if is_complete && !given.is_empty() {
             return FormResponse::Accept(given);
         }
         if self.console.is_interactive() {
             return form::fill(form, given, &*self.prompter);
         }
-        // Those that must be answered, or else any.
+        // Suggest the required fields without a default, or all fields if there are none.
         let needed: Vec<&String> = schema
             .required
             .iter()
@@ -172,11 +174,11 @@ impl ServerRequestHandler {
         let names = if needed.is_empty() { names.iter().collect() } else { needed };
         let names: Vec<String> = names.iter().map(|name| format!("--answer {name}=…")).collect();
         self.console.note(&format!(
-            "note: the server asks: {}; declined, as there is no terminal. {}",
+            "note: the server asks: {}; declined because there is no terminal. {}",
             form.message,
             match names.is_empty() {
-                true => "Nothing can be filled in.".to_owned(),
-                false => format!("{} would answer.", names.join(" ")),
+                true => "The form has no fields.".to_owned(),
+                false => format!("Pass {} to answer.", names.join(" ")),
             }
         ));
         FormResponse::Decline
@@ -186,8 +188,7 @@ impl ServerRequestHandler {
         let _turn = self.prompt_lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.console.note(&format!("The server asks you to visit a web page: {}", page.message));
         self.console.note(&format!("  {}", page.url));
-        self.console
-            .note("Open it yourself if you trust it. Then press Enter; `!` says no, Ctrl-D goes away.");
+        self.console.note("Open it if you trust it, then press Enter; `!` declines, Ctrl-D cancels.");
         match self.prompter.read_line("") {
             None => UrlResponse::Cancel,
             Some(answer) if answer.trim() == "!" => UrlResponse::Decline,
@@ -196,15 +197,15 @@ impl ServerRequestHandler {
     }
 
     fn answer_sampling(&self, request: &CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
-        let said = |text: String| {
+        let reply = |text: String| {
             CreateMessageResult::new(Role::Assistant, SamplingBlock::text(text), "a person")
                 .stop_reason("endTurn")
         };
         if let Some(text) = &self.preset.sample {
-            return Ok(said(text.clone()));
+            return Ok(reply(text.clone()));
         }
         let _turn = self.prompt_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.console.note("The server asks the model, which is you:");
+        self.console.note("The server requests sampling; you answer for the model:");
         if let Some(system) = &request.system_prompt {
             self.console.note(&format!("  system: {system}"));
         }
@@ -213,24 +214,24 @@ impl ServerRequestHandler {
             for block in message.content.as_slice() {
                 match block {
                     SamplingBlock::Text(text) => self.console.note(&format!("  {role}: {}", text.text)),
-                    _ => self.console.note(&format!("  {role}: (something that is not text)")),
+                    _ => self.console.note(&format!("  {role}: (content that is not text)")),
                 }
             }
         }
-        self.console.note("Say it in one line; an empty one says no.");
+        self.console.note("Type the reply in one line; an empty line declines.");
         match self.prompter.read_line("") {
-            Some(answer) if !answer.trim().is_empty() => Ok(said(answer)),
+            Some(answer) if !answer.trim().is_empty() => Ok(reply(answer)),
             _ => Err(RpcError::UserRejected),
         }
     }
 }
 
-/// Asks in a thread of its own: a person takes their time. `otherwise` is the answer if that breaks.
+/// Prompts in a blocking thread. Returns `otherwise` if that thread fails.
 async fn ask_blocking<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static, otherwise: T) -> T {
     tokio::task::spawn_blocking(ask).await.unwrap_or(otherwise)
 }
 
-/// A log message, for a person.
+/// Formats a log message of the server.
 fn format_log(log: &LogParams) -> String {
     let data = log.data.read::<String>().unwrap_or_else(|_| log.data.text().to_owned());
     match &log.logger {
@@ -241,9 +242,9 @@ fn format_log(log: &LogParams) -> String {
 
 fn root_from_path(path: &Path) -> Result<Root> {
     let wrong = |error: io::Error| CliError::usage(format!("--root {}: {error}", path.display()));
-    let whole = path.canonicalize().map_err(wrong)?;
+    let absolute = path.canonicalize().map_err(wrong)?;
     let mut uri = String::from("file://");
-    for byte in whole.as_os_str().as_encoded_bytes() {
+    for byte in absolute.as_os_str().as_encoded_bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
                 uri.push(char::from(*byte))
@@ -252,7 +253,7 @@ fn root_from_path(path: &Path) -> Result<Root> {
         }
     }
     let root = Root::new(uri);
-    Ok(match whole.file_name() {
+    Ok(match absolute.file_name() {
         Some(name) => root.name(name.to_string_lossy()),
         None => root,
     })

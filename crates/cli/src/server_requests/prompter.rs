@@ -1,25 +1,25 @@
-//! Who is asked: whoever sits at the terminal.
+//! Prompts the user at the terminal.
 
 use std::io::{self, BufRead, Write};
 
 use crate::console::sanitize;
 
-/// Somebody who can be told something and asked for a line.
+/// A way to show text to the user and to read a line.
 pub(crate) trait Prompter: Send + Sync {
-    /// Shows words of a server, made harmless.
+    /// Shows text from a server, sanitized.
     fn show(&self, text: &str);
 
-    /// A line that is typed behind `prompt`, without its end; `None` if they went away.
+    /// Reads a line after `prompt`, without its newline; `None` at the end of input.
     fn read_line(&self, prompt: &str) -> Option<String>;
 }
 
-/// At the terminal, with nobody between.
+/// The terminal, without a line editor.
 pub(crate) struct TerminalPrompter;
 
 impl Prompter for TerminalPrompter {
     fn show(&self, text: &str) {
         let mut output = io::stderr().lock();
-        // Nobody hears of it if it cannot be written.
+        // There is no other stream to report a failed write to.
         let _ = output.write_all(sanitize(text).as_bytes()).and_then(|()| output.flush());
     }
 

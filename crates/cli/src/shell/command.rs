@@ -1,4 +1,4 @@
-//! What can be typed in the shell: the verbs, without a target, and a few words for the shell itself.
+//! The commands of the shell: the verbs without a target, and `help` and `quit`.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::options::parse_pair;
 use crate::suggest::did_you_mean;
 use crate::verbs::{call, complete, info, list, listen, ping, prompt, raw, read};
 
-/// A line of the shell.
+/// A parsed line of the shell.
 #[derive(Debug, Parser)]
 #[command(multicall = true, disable_help_subcommand = true, term_width = 0, help_template = "{subcommands}{after-help}", after_help = AFTER_HELP)]
 struct ShellLine {
@@ -21,16 +21,16 @@ struct ShellLine {
     command: Command,
 }
 
-/// What to do.
+/// A command of the shell.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// List tools, resources, templates and prompts
     #[command(override_usage = "list [--json]", after_help = "Examples:\n  list")]
     List(FormatArgs),
-    /// Call a tool; `TOOL k=v` alone does so too
+    /// Call a tool; `TOOL k=v` is a short form
     #[command(
         override_usage = "call [OPTIONS] TOOL [ARGUMENT]…",
-        after_help = "An ARGUMENT is k=v (typed by the tool's schema; twice for a list), k:=JSON or @file.json.\n\nExamples:\n  call add a=1 b=2\n  add a=1 b=2\n  call picture -o picture.png"
+        after_help = "An ARGUMENT is k=v (typed by the tool's schema; repeat it for an array), k:=JSON or @file.json.\n\nExamples:\n  call add a=1 b=2\n  add a=1 b=2\n  call picture -o picture.png"
     )]
     Call(OutputArgs),
     /// Read a resource
@@ -39,43 +39,43 @@ pub(super) enum Command {
         after_help = "Examples:\n  read demo://motto\n  read demo://logo -o logo.png"
     )]
     Read(OutputArgs),
-    /// Fill in a prompt
+    /// Get a prompt with its arguments filled in
     #[command(
         override_usage = "prompt [OPTIONS] NAME [k=v]…",
         after_help = "Examples:\n  prompt review code='let x = 1;' language=rust"
     )]
     Prompt(AnswerArgs),
-    /// Ask what could stand in an argument of a prompt or a template
+    /// Complete an argument of a prompt or a template
     #[command(
-        override_usage = "complete PROMPT|TEMPLATE ARGUMENT [BEGINNING] [k=v]…",
+        override_usage = "complete PROMPT|TEMPLATE ARGUMENT [PREFIX] [k=v]…",
         after_help = "Examples:\n  complete review language r\n  complete demo://cities/{country}/{city} city '' country=Japan"
     )]
     Complete(WordArgs),
-    /// Tell what changes, until Ctrl-C
+    /// Print changes until Ctrl-C
     #[command(
         override_usage = "listen [-n COUNT] [URI]…",
         after_help = "Examples:\n  listen\n  listen demo://counter -n 1"
     )]
     Listen(ListenArgs),
-    /// Ask the server whether it is there, and measure how long that takes
+    /// Ping the server and measure the round-trip time
     #[command(override_usage = "ping [--json]", after_help = "Examples:\n  ping")]
     Ping(FormatArgs),
-    /// Say what the server is: revision, capabilities, extensions, timings
+    /// Describe the server: revision, capabilities, extensions, timings
     #[command(override_usage = "info [--json]", after_help = "Examples:\n  info")]
     Info(FormatArgs),
-    /// Send any request, and show its result as it came
+    /// Send any request and print its result unchanged
     #[command(
         override_usage = "raw [OPTIONS] REQUEST",
         after_help = "A REQUEST is JSON with `method` and `params`, or @file.json.\n\nExamples:\n  raw '{\"method\":\"tools/list\"}'"
     )]
     Raw(AnswerArgs),
-    /// Say what can be typed here
+    /// List the commands, or explain one
     #[command(override_usage = "help [COMMAND]", after_help = "Examples:\n  help\n  help call")]
     Help {
         #[arg(hide = true)]
         command: Option<String>,
     },
-    /// Leave; so does Ctrl-D
+    /// Leave the shell; so does Ctrl-D
     #[command(alias = "exit", override_usage = "quit", after_help = "Examples:\n  quit")]
     Quit,
 }
@@ -99,7 +99,7 @@ pub(super) struct WordArgs {
 pub(super) struct AnswerArgs {
     #[command(flatten)]
     words: WordArgs,
-    /// Answer a question of the server
+    /// Answer a field of the server's form
     #[arg(long = "answer", value_name = "k=v", value_parser = parse_pair)]
     answers: Vec<(String, String)>,
 }
@@ -108,7 +108,7 @@ pub(super) struct AnswerArgs {
 pub(super) struct OutputArgs {
     #[command(flatten)]
     answer_args: AnswerArgs,
-    /// Save what is no text: into a file, or a folder (out/)
+    /// Save images, audio and other bytes: to a file, or a folder (out/)
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
 }
@@ -117,13 +117,13 @@ pub(super) struct OutputArgs {
 pub(super) struct ListenArgs {
     #[command(flatten)]
     words: WordArgs,
-    /// Stop after so many changes
+    /// Stop after COUNT changes
     #[arg(short = 'n', long, value_name = "COUNT")]
     count: Option<u64>,
 }
 
 impl Command {
-    /// What a line says. `tools` are the names of the tools there are.
+    /// Parses the words of a line. `tools` are the names of the server's tools.
     pub(super) fn parse(mut words: Vec<String>, tools: &[&str]) -> Result<Self> {
         let Some(first) = words.first() else { return Err(CliError::silent(ExitStatus::Success)) };
         let line = ShellLine::command();
@@ -133,64 +133,69 @@ impl Command {
             || first == "exit";
         if !is_command && !tools.contains(&first.as_str()) {
             let names = line.get_subcommands().map(clap::Command::get_name).chain(tools.iter().copied());
-            let failure = CliError::usage(format!("there is no command or tool `{first}`"));
+            let failure = CliError::usage(format!("unknown command or tool `{first}`"));
             return Err(match did_you_mean(first, names) {
                 Some(advice) => failure.hint(advice),
-                None => failure.hint("`help` says what can be typed, `list` what the server offers"),
+                None => failure.hint("`help` lists the commands, `list` what the server offers"),
             });
         }
         if !is_command {
             words.insert(0, "call".to_owned());
         }
         if words.iter().any(|word| word == "@-") {
-            return Err(CliError::usage("standard input is the shell's own").hint("@file.json reads a file"));
+            return Err(CliError::usage("@- is not available: the shell reads standard input")
+                .hint("@file.json reads a file"));
         }
         ShellLine::try_parse_from(words).map(|line| line.command).map_err(|error| parse_error(&error))
     }
 
-    /// Answers to what the server asks meanwhile.
+    /// Returns the answers for the server's questions during this command.
     pub(super) fn answers(&self) -> Vec<(String, String)> {
         match self {
-            Command::Call(saving) | Command::Read(saving) => saving.answer_args.answers.clone(),
-            Command::Prompt(asking) | Command::Raw(asking) => asking.answers.clone(),
+            Command::Call(args) | Command::Read(args) => args.answer_args.answers.clone(),
+            Command::Prompt(args) | Command::Raw(args) => args.answers.clone(),
             _ => Vec::new(),
         }
     }
 
     pub(super) fn wants_json(&self) -> bool {
         match self {
-            Command::List(plain) | Command::Ping(plain) | Command::Info(plain) => plain.json,
-            Command::Call(saving) | Command::Read(saving) => saving.answer_args.words.format.json,
-            Command::Prompt(asking) | Command::Raw(asking) => asking.words.format.json,
+            Command::List(args) | Command::Ping(args) | Command::Info(args) => args.json,
+            Command::Call(args) | Command::Read(args) => args.answer_args.words.format.json,
+            Command::Prompt(args) | Command::Raw(args) => args.words.format.json,
             Command::Complete(words) => words.format.json,
-            Command::Listen(listening) => listening.words.format.json,
+            Command::Listen(args) => args.words.format.json,
             Command::Help { .. } | Command::Quit => false,
         }
     }
 
-    /// Does it.
-    pub(super) async fn run_on(self, session: &Connection) -> Result<()> {
+    /// Runs the command.
+    pub(super) async fn run_on(self, connection: &Connection) -> Result<()> {
         match self {
-            Command::List(_) => list::show(session).await,
-            Command::Ping(_) => ping::show(session).await,
-            Command::Info(_) => info::show(session).await,
-            Command::Call(OutputArgs { answer_args: asking, output }) => {
-                call::ToolCall::new(asking.words.words, output)?.run_on(session).await
+            Command::List(_) => list::show(connection).await,
+            Command::Ping(_) => ping::show(connection).await,
+            Command::Info(_) => info::show(connection).await,
+            Command::Call(OutputArgs { answer_args: args, output }) => {
+                call::ToolCall::new(args.words.words, output)?.run_on(connection).await
             }
-            Command::Read(OutputArgs { answer_args: asking, output }) => {
-                read::ResourceRead::new(asking.words.words, output)?.run_on(session).await
+            Command::Read(OutputArgs { answer_args: args, output }) => {
+                read::ResourceRead::new(args.words.words, output)?.run_on(connection).await
             }
-            Command::Prompt(asking) => prompt::PromptRequest::new(asking.words.words)?.run_on(session).await,
-            Command::Raw(asking) => raw::RawRequest::new(asking.words.words)?.run_on(session).await,
-            Command::Complete(words) => complete::CompletionRequest::new(words.words)?.run_on(session).await,
-            Command::Listen(ListenArgs { words, count }) => listen::show(session, words.words, count).await,
-            Command::Help { command } => session.console.print(&help(command.as_deref())?),
+            Command::Prompt(args) => prompt::PromptRequest::new(args.words.words)?.run_on(connection).await,
+            Command::Raw(args) => raw::RawRequest::new(args.words.words)?.run_on(connection).await,
+            Command::Complete(words) => {
+                complete::CompletionRequest::new(words.words)?.run_on(connection).await
+            }
+            Command::Listen(ListenArgs { words, count }) => {
+                listen::show(connection, words.words, count).await
+            }
+            Command::Help { command } => connection.console.print(&help(command.as_deref())?),
             Command::Quit => Ok(()),
         }
     }
 }
 
-/// The commands and their options, for whoever completes them.
+/// Returns the commands and their options, for completion.
 pub(super) fn command_specs() -> Vec<CommandSpec> {
     let mut line = ShellLine::command();
     line.build();
@@ -212,16 +217,16 @@ fn help(command: Option<&str>) -> Result<String> {
     match line.find_subcommand_mut(name) {
         Some(command) => Ok(command.render_help().to_string()),
         None => {
-            let failure = CliError::usage(format!("there is no command `{name}`"));
+            let failure = CliError::usage(format!("unknown command `{name}`"));
             Err(match did_you_mean(name, names.iter().map(String::as_str)) {
                 Some(advice) => failure.hint(advice),
-                None => failure.hint("`help` lists all"),
+                None => failure.hint("`help` lists all commands"),
             })
         }
     }
 }
 
-/// Help that was asked for with an option, or words that make no sense.
+/// Prints the help or the usage error of clap.
 fn parse_error(error: &clap::Error) -> CliError {
     let text = error.render().to_string();
     match error.kind() {
@@ -237,16 +242,16 @@ fn parse_error(error: &clap::Error) -> CliError {
 }
 
 const AFTER_HELP: &str = "\
-A TOOL of the server is called by its name too: add a=1 b=2
-Words are separated by blanks; 'quotes', \"quotes\" and \\ keep them together, # begins a comment.
-Tab completes, Up brings back what was typed, Ctrl-C stops a call or clears the line. `help COMMAND` says more.";
+A tool of the server is a command, too: add a=1 b=2
+Words are separated by spaces; use 'quotes', \"quotes\" or \\ for a space in a word. # begins a comment.
+Tab completes, Up recalls earlier lines, Ctrl-C stops a call or clears the line. `help COMMAND` shows details.";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_command_has_an_example_that_it_understands() {
+    fn every_command_has_a_valid_example() {
         for command in ShellLine::command().get_subcommands() {
             let name = command.get_name();
             let more = command.get_after_help().map(ToString::to_string).unwrap_or_default();

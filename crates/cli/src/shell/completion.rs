@@ -1,4 +1,6 @@
-//! What could be typed next: names, arguments and values, from what the server offers and from what it says when asked.
+//! Completes a line of the shell: commands, names, arguments and values.
+//!
+//! Candidates come from the server's lists and from `completion/complete`.
 
 use serde_json::Value;
 use tsugite::protocol::OrderedMap;
@@ -10,31 +12,31 @@ use crate::catalog::Catalog;
 use crate::console::sanitize;
 use crate::schema;
 
-/// Something that could stand where somebody types.
+/// A candidate for the word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// What is shown of it.
+    /// The text to show in the list of candidates.
     pub(super) display: String,
-    /// What the line holds if it is taken.
+    /// The text to insert.
     pub(super) replacement: String,
 }
 
-/// A command of the shell, as far as it can be completed.
+/// The name and options of a command.
 pub(super) struct CommandSpec {
     pub(super) name: String,
     pub(super) options: Vec<String>,
 }
 
-/// What is known for completing.
+/// The sources of candidates.
 pub(super) struct Completer<'a> {
     pub(super) commands: &'a [CommandSpec],
     pub(super) catalog: &'a Catalog,
-    /// Asks the server what could stand in an argument.
+    /// Asks the server to complete an argument.
     pub(super) query: &'a dyn Fn(CompleteParams) -> Vec<String>,
 }
 
 impl Completer<'_> {
-    /// What could stand at the end of `line`, and where that begins.
+    /// Returns the candidates for the end of `line`, and the offset of the word that they replace.
     pub(super) fn candidates(&self, line: &str) -> (usize, Vec<Candidate>) {
         let Some(PartialLine { words: before, partial_word: last, start }) = words::parse_partial(line)
         else {
@@ -47,58 +49,59 @@ impl Completer<'_> {
         (start, found)
     }
 
-    fn complete_command(&self, begun: &str) -> Vec<Candidate> {
+    fn complete_command(&self, prefix: &str) -> Vec<Candidate> {
         let commands = self.commands.iter().map(|command| command.name.as_str());
         let tools = self.catalog.tools.iter().map(|tool| tool.name.as_str());
         let tools = tools.filter(|name| self.commands.iter().all(|command| command.name != *name));
-        matching_words(commands.chain(tools), begun)
+        matching_words(commands.chain(tools), prefix)
     }
 
-    fn complete_argument(&self, command: &str, rest: &[String], begun: &str) -> Vec<Candidate> {
+    fn complete_argument(&self, command: &str, rest: &[String], prefix: &str) -> Vec<Candidate> {
         let Some(known) = self.commands.iter().find(|known| known.name == command) else {
-            return self.complete_tool_arguments(command, rest, begun);
+            return self.complete_tool_arguments(command, rest, prefix);
         };
-        if begun.starts_with('-') {
-            return matching_words(known.options.iter().map(String::as_str), begun);
+        if prefix.starts_with('-') {
+            return matching_words(known.options.iter().map(String::as_str), prefix);
         }
-        let offered = self.catalog;
+        let catalog = self.catalog;
         let rest: Vec<String> = rest.iter().filter(|word| !word.starts_with('-')).cloned().collect();
         match (command, rest.as_slice()) {
-            ("call", []) => matching_words(offered.tools.iter().map(|tool| tool.name.as_str()), begun),
-            ("call", [tool, given @ ..]) => self.complete_tool_arguments(tool, given, begun),
+            ("call", []) => matching_words(catalog.tools.iter().map(|tool| tool.name.as_str()), prefix),
+            ("call", [tool, given @ ..]) => self.complete_tool_arguments(tool, given, prefix),
             ("prompt", []) => {
-                matching_words(offered.prompts.iter().map(|prompt| prompt.name.as_str()), begun)
+                matching_words(catalog.prompts.iter().map(|prompt| prompt.name.as_str()), prefix)
             }
-            ("prompt", [prompt, given @ ..]) => self.complete_prompt_arguments(prompt, given, begun),
-            ("read", []) => self.complete_uris(begun, true),
-            ("listen", _) => self.complete_uris(begun, false),
-            ("complete", given) => self.complete_reference(given, begun),
-            ("help", []) => matching_words(self.commands.iter().map(|command| command.name.as_str()), begun),
+            ("prompt", [prompt, given @ ..]) => self.complete_prompt_arguments(prompt, given, prefix),
+            ("read", []) => self.complete_uris(prefix, true),
+            ("listen", _) => self.complete_uris(prefix, false),
+            ("complete", given) => self.complete_reference(given, prefix),
+            ("help", []) => matching_words(self.commands.iter().map(|command| command.name.as_str()), prefix),
             _ => Vec::new(),
         }
     }
 
-    fn complete_tool_arguments(&self, tool: &str, given: &[String], begun: &str) -> Vec<Candidate> {
-        let Some(tool) = self.catalog.tools.iter().find(|offered| offered.name == tool) else {
+    fn complete_tool_arguments(&self, tool: &str, given: &[String], prefix: &str) -> Vec<Candidate> {
+        let Some(tool) = self.catalog.tools.iter().find(|catalog| catalog.name == tool) else {
             return Vec::new();
         };
         let root = Value::Object(tool.input_schema.keywords().clone());
-        let is_list = |asked: &Value| schema::types(asked, &root).iter().any(|kind| kind == "array");
-        let Some((name, value)) = begun.split_once('=') else {
+        let is_list = |property: &Value| schema::types(property, &root).iter().any(|kind| kind == "array");
+        let Some((name, value)) = prefix.split_once('=') else {
             let free = schema::property_names(&root).filter(|name| {
-                // A list may be given piece by piece.
-                !is_given(name, given) || schema::property(&root, name).is_some_and(|asked| is_list(&asked))
+                // An array may be given item by item.
+                !is_given(name, given)
+                    || schema::property(&root, name).is_some_and(|property| is_list(&property))
             });
-            return matching_arguments(free, begun);
+            return matching_arguments(free, prefix);
         };
-        let Some(asked) = schema::property(&root, name) else { return Vec::new() };
-        let asked = match is_list(&asked) {
-            true => schema::items(&asked, &root).unwrap_or_default(),
-            false => asked,
+        let Some(property) = schema::property(&root, name) else { return Vec::new() };
+        let property = match is_list(&property) {
+            true => schema::items(&property, &root).unwrap_or_default(),
+            false => property,
         };
-        let values: Vec<String> = match schema::allowed_values(&asked, &root) {
+        let values: Vec<String> = match schema::allowed_values(&property, &root) {
             Some(allowed) => allowed.iter().map(value_text).collect(),
-            None if schema::types(&asked, &root).iter().any(|kind| kind == "boolean") => {
+            None if schema::types(&property, &root).iter().any(|kind| kind == "boolean") => {
                 vec!["true".to_owned(), "false".to_owned()]
             }
             None => Vec::new(),
@@ -109,44 +112,45 @@ impl Completer<'_> {
         )
     }
 
-    fn complete_prompt_arguments(&self, prompt: &str, given: &[String], begun: &str) -> Vec<Candidate> {
-        let Some(prompt) = self.catalog.prompts.iter().find(|offered| offered.name == prompt) else {
+    fn complete_prompt_arguments(&self, prompt: &str, given: &[String], prefix: &str) -> Vec<Candidate> {
+        let Some(prompt) = self.catalog.prompts.iter().find(|catalog| catalog.name == prompt) else {
             return Vec::new();
         };
         let names = || prompt.arguments.iter().flatten().map(|argument| argument.name.as_str());
-        match begun.split_once('=') {
-            None => matching_arguments(names().filter(|name| !is_given(name, given)), begun),
+        match prefix.split_once('=') {
+            None => matching_arguments(names().filter(|name| !is_given(name, given)), prefix),
             Some((name, value)) if names().any(|known| known == name) => {
                 let reference = Reference::prompt(&prompt.name);
-                let said = self.query_server(reference, name, value, given_pairs(given, name));
-                argument_values(name, said.iter().map(String::as_str))
+                let values = self.query_server(reference, name, value, given_pairs(given, name));
+                argument_values(name, values.iter().map(String::as_str))
             }
             Some(_) => Vec::new(),
         }
     }
 
-    /// Resources, and with `templates` how their URIs go on.
-    fn complete_uris(&self, begun: &str, templates: bool) -> Vec<Candidate> {
-        let offered = self.catalog;
-        let mut found = matching_words(offered.resources.iter().map(|resource| resource.uri.as_str()), begun);
+    /// Completes URIs of resources, and of resource templates if `templates` is set.
+    fn complete_uris(&self, prefix: &str, templates: bool) -> Vec<Candidate> {
+        let catalog = self.catalog;
+        let mut found =
+            matching_words(catalog.resources.iter().map(|resource| resource.uri.as_str()), prefix);
         if !templates {
             return found;
         }
-        for template in &offered.resource_templates {
-            match uri_template::match_template(&template.uri_template, begun) {
+        for template in &catalog.resource_templates {
+            match uri_template::match_template(&template.uri_template, prefix) {
                 None => {}
                 Some(TemplatePosition::Literal(uri, is_whole)) => {
                     found.extend(candidate(&template.uri_template, &uri, is_whole));
                 }
                 Some(TemplatePosition::Variable(variable)) => {
                     let reference = Reference::resource(&template.uri_template);
-                    let said = self.query_server(
+                    let values = self.query_server(
                         reference,
                         variable.name,
                         &variable.prefix,
                         variable.earlier_variables.clone(),
                     );
-                    found.extend(said.iter().filter_map(|value| {
+                    found.extend(values.iter().filter_map(|value| {
                         let (uri, is_whole) = variable.expand(value);
                         candidate(value, &uri, is_whole)
                     }));
@@ -156,15 +160,15 @@ impl Completer<'_> {
         found
     }
 
-    /// `complete PROMPT|TEMPLATE ARGUMENT BEGINNING k=v`.
-    fn complete_reference(&self, given: &[String], begun: &str) -> Vec<Candidate> {
-        let offered = self.catalog;
+    /// Completes the arguments of `complete PROMPT|TEMPLATE ARGUMENT [PREFIX] [k=v]…`.
+    fn complete_reference(&self, given: &[String], prefix: &str) -> Vec<Candidate> {
+        let catalog = self.catalog;
         let [about, rest @ ..] = given else {
-            let prompts = offered.prompts.iter().map(|prompt| prompt.name.as_str());
-            let templates = offered.resource_templates.iter().map(|template| template.uri_template.as_str());
-            return matching_words(prompts.chain(templates), begun);
+            let prompts = catalog.prompts.iter().map(|prompt| prompt.name.as_str());
+            let templates = catalog.resource_templates.iter().map(|template| template.uri_template.as_str());
+            return matching_words(prompts.chain(templates), prefix);
         };
-        let prompt = offered.prompts.iter().find(|prompt| prompt.name == *about);
+        let prompt = catalog.prompts.iter().find(|prompt| prompt.name == *about);
         let names: Vec<&str> = match prompt {
             Some(prompt) => {
                 prompt.arguments.iter().flatten().map(|argument| argument.name.as_str()).collect()
@@ -172,18 +176,18 @@ impl Completer<'_> {
             None => uri_template::variable_names(about).collect(),
         };
         match rest {
-            [] => matching_words(names.into_iter(), begun),
+            [] => matching_words(names.into_iter(), prefix),
             [name] => {
                 let reference = match prompt {
                     Some(prompt) => Reference::prompt(&prompt.name),
                     None => Reference::resource(about),
                 };
-                let said = self.query_server(reference, name, begun, OrderedMap::new());
-                said.iter().filter_map(|value| candidate(value, value, true)).collect()
+                let values = self.query_server(reference, name, prefix, OrderedMap::new());
+                values.iter().filter_map(|value| candidate(value, value, true)).collect()
             }
             [name, _, more @ ..] => {
                 let others = names.into_iter().filter(|other| other != name && !is_given(other, more));
-                matching_arguments(others, begun)
+                matching_arguments(others, prefix)
             }
         }
     }
@@ -192,36 +196,36 @@ impl Completer<'_> {
         &self,
         reference: Reference,
         name: &str,
-        begun: &str,
+        prefix: &str,
         known: OrderedMap<String>,
     ) -> Vec<String> {
-        let mut params = CompleteParams::new(reference, CompletionArgument::new(name, begun));
+        let mut params = CompleteParams::new(reference, CompletionArgument::new(name, prefix));
         if !known.is_empty() {
             params = params.context(CompletionContext::new().arguments(known));
         }
-        let mut said = (self.query)(params);
-        said.truncate(MAX_VALUES);
-        said
+        let mut values = (self.query)(params);
+        values.truncate(MAX_VALUES);
+        values
     }
 }
 
-/// Whole words that begin like this.
-fn matching_words<'a>(words: impl Iterator<Item = &'a str>, begun: &str) -> Vec<Candidate> {
-    words.filter(|word| word.starts_with(begun)).filter_map(|word| candidate(word, word, true)).collect()
+/// Returns the words that begin with `prefix`.
+fn matching_words<'a>(words: impl Iterator<Item = &'a str>, prefix: &str) -> Vec<Candidate> {
+    words.filter(|word| word.starts_with(prefix)).filter_map(|word| candidate(word, word, true)).collect()
 }
 
-/// Arguments whose values are still to come.
-fn matching_arguments<'a>(names: impl Iterator<Item = &'a str>, begun: &str) -> Vec<Candidate> {
-    let fitting = names.filter(|name| name.starts_with(begun));
-    fitting.map(|name| format!("{name}=")).filter_map(|word| candidate(&word, &word, false)).collect()
+/// Returns the argument names that begin with `prefix`, without values.
+fn matching_arguments<'a>(names: impl Iterator<Item = &'a str>, prefix: &str) -> Vec<Candidate> {
+    let matching = names.filter(|name| name.starts_with(prefix));
+    matching.map(|name| format!("{name}=")).filter_map(|word| candidate(&word, &word, false)).collect()
 }
 
-/// An argument with each of these values.
+/// Returns an argument with each of the values.
 fn argument_values<'a>(name: &str, values: impl Iterator<Item = &'a str>) -> Vec<Candidate> {
     values.filter_map(|value| candidate(value, &format!("{name}={value}"), true)).collect()
 }
 
-/// `None` for what could not be typed: a server may say anything.
+/// Builds a candidate; `None` for text from a server that contains control characters or is too long.
 fn candidate(shown: &str, word: &str, is_whole: bool) -> Option<Candidate> {
     let harmless = |text: &str| sanitize(text) == text && !text.contains(['\n', '\t']);
     if !harmless(shown) || !harmless(word) || word.len() > MAX_WORD_BYTES {
@@ -235,7 +239,7 @@ fn is_given(name: &str, given: &[String]) -> bool {
     given.iter().filter_map(|word| word.split_once('=')).any(|(given, _)| given.trim_end_matches(':') == name)
 }
 
-/// What is filled in already, beside `name`.
+/// Returns the arguments that are already given, except `name`.
 fn given_pairs(given: &[String], name: &str) -> OrderedMap<String> {
     let pairs = given.iter().filter_map(|word| word.split_once('='));
     pairs
@@ -251,7 +255,7 @@ fn value_text(value: &Value) -> String {
     }
 }
 
-/// Values of a server that are looked at, and bytes of one word.
+/// Limits for candidates from a server: their number, and the bytes of one word.
 const MAX_VALUES: usize = 200;
 const MAX_WORD_BYTES: usize = 1_000;
 
@@ -285,7 +289,7 @@ mod tests {
         }
     }
 
-    /// What a line could become, and what was asked for it.
+    /// Returns the completed lines, and the queries that were sent.
     fn completions_for(line: &str) -> (Vec<String>, Vec<String>) {
         let commands: Vec<CommandSpec> = ["list", "listen", "call", "read", "prompt", "complete", "help"]
             .iter()
@@ -294,7 +298,7 @@ mod tests {
                 options: vec!["--json".to_owned(), "--help".to_owned()],
             })
             .collect();
-        let offered = catalog();
+        let catalog = catalog();
         let asked = std::cell::RefCell::new(Vec::new());
         let ask = |params: CompleteParams| {
             asked.borrow_mut().push(serde_json::to_string(&params).unwrap());
@@ -305,8 +309,8 @@ mod tests {
                 _ => Vec::new(),
             }
         };
-        let knowledge = Completer { commands: &commands, catalog: &offered, query: &ask };
-        let (start, found) = knowledge.candidates(line);
+        let completer = Completer { commands: &commands, catalog: &catalog, query: &ask };
+        let (start, found) = completer.candidates(line);
         let lines = found
             .into_iter()
             .map(|candidate| format!("{}{}", &line[..start], candidate.replacement))
@@ -321,12 +325,12 @@ mod tests {
     }
 
     #[test]
-    fn commands_and_tools_stand_first() {
+    fn first_word_completes_to_commands_and_tools() {
         assert_eq!(local_completions_for("lis"), ["list ", "listen "]);
         assert_eq!(local_completions_for("ad"), ["add ", "adjust "]);
         assert_eq!(local_completions_for("call ad"), ["call add ", "call adjust "]);
         assert_eq!(local_completions_for("call li"), ["call list "]);
-        // What a terminal would obey is not offered.
+        // Names with control characters are not offered.
         assert_eq!(local_completions_for("bad"), [""; 0]);
         assert_eq!(local_completions_for("help re"), ["help read "]);
         assert_eq!(local_completions_for("call --j"), ["call --json "]);
@@ -335,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_tools_come_from_their_schema() {
+    fn tool_arguments_come_from_the_schema() {
         assert_eq!(local_completions_for("add "), ["add a=", "add b="]);
         assert_eq!(local_completions_for("call add a=1 "), ["call add a=1 b="]);
         assert_eq!(local_completions_for("call --json add a:=1 "), ["call --json add a:=1 b="]);
@@ -349,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_prompts_and_templates_are_asked_for() {
+    fn prompt_and_template_arguments_are_queried() {
         assert_eq!(local_completions_for("prompt r"), ["prompt review "]);
         assert_eq!(local_completions_for("prompt review l"), ["prompt review language="]);
         let (lines, asked) = completions_for("prompt review code='a b' language=r");
@@ -373,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn completion_itself_is_completed() {
+    fn arguments_of_complete_are_completed() {
         assert_eq!(
             local_completions_for("complete "),
             ["complete review ", "complete demo://cities/{country}/{city} "]

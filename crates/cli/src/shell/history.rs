@@ -1,7 +1,7 @@
-//! Lines that were typed, kept in a file of the user's alone from one shell to the next.
+//! The history file of the shell, readable only by its owner.
 //!
-//! A line is appended when it was typed, so that shells beside each other lose nothing. What has grown too long is cut
-//! when a shell begins.
+//! Each line is appended as it is entered, so that concurrent shells lose nothing. A file that has grown too long is
+//! truncated when a shell starts.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ pub(super) struct History {
     path: PathBuf,
 }
 
-/// `tsugite/history` in the folder for state; `None` for users without a home.
+/// Returns the path of `tsugite/history` in the XDG state folder; `None` without a home folder.
 pub(super) fn default_path() -> Option<PathBuf> {
     let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))?;
@@ -23,14 +23,14 @@ pub(super) fn default_path() -> Option<PathBuf> {
 }
 
 impl History {
-    /// Opens the file, or makes it, and gives the lines in it, the oldest first.
+    /// Opens or creates the file, and returns its lines, the oldest first.
     pub(super) fn open(path: PathBuf) -> io::Result<(Self, Vec<String>)> {
         if let Some(folder) = path.parent() {
             create_private_dir(folder)?;
         }
         let mut file = open_file(&path)?;
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         // It may have been made readable for others.
         make_private(&file)?;
@@ -41,13 +41,13 @@ impl History {
         Ok((Self { path }, lines))
     }
 
-    /// Adds a line. Several shells may do so at once.
+    /// Appends a line. Several shells may do so at once.
     pub(super) fn append(&self, line: &str) -> io::Result<()> {
         open_file(&self.path)?.write_all(format!("{line}\n").as_bytes())
     }
 }
 
-/// Whether a line is kept: not if it begins with a blank, says nothing, or was said just before.
+/// Whether a line is kept: not if it begins with a space, is empty, or repeats the line before.
 pub(super) fn should_keep(line: &str, before: Option<&str>) -> bool {
     !line.starts_with(char::is_whitespace) && !line.is_empty() && before != Some(line)
 }
@@ -56,7 +56,7 @@ fn open_file(path: &Path) -> io::Result<File> {
     open_private(OpenOptions::new().read(true).append(true).create(true)).open(path)
 }
 
-/// The last lines, and whether there were more than need be.
+/// Returns the last lines, and whether the file should be truncated.
 fn last_lines(file: &mut File) -> io::Result<(Vec<String>, bool)> {
     let length = file.metadata()?.len();
     let skipped = length.saturating_sub(MAX_BYTES);
@@ -64,27 +64,28 @@ fn last_lines(file: &mut File) -> io::Result<(Vec<String>, bool)> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    // The first may be half a line.
+    // The first line may be incomplete.
     let lines = text.lines().skip(usize::from(skipped > 0)).filter(|line| !line.is_empty());
     let lines: Vec<String> = lines.map(str::to_owned).collect();
     let surplus = lines.len().saturating_sub(MAX_LINES);
     Ok((lines.into_iter().skip(surplus).collect(), skipped > 0 || surplus > MAX_LINES))
 }
 
-/// Another file takes its place, so that it is never half there.
+/// Replaces the file atomically.
 fn rewrite(path: &Path, lines: &[String]) -> io::Result<()> {
-    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+    let temp_path = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut text = lines.join("\n");
     text.push('\n');
-    let mut file = open_private(OpenOptions::new().write(true).create(true).truncate(true)).open(&beside)?;
+    let mut file =
+        open_private(OpenOptions::new().write(true).create(true).truncate(true)).open(&temp_path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(beside, path)
+    fs::rename(temp_path, path)
 }
 
-/// Lines that are remembered. Twice as many may stand in the file.
+/// Lines to keep. The file may grow to twice as many.
 pub(super) const MAX_LINES: usize = 1_000;
-/// What is read of it.
+/// Bytes to read from the end of the file.
 const MAX_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_kept_for_their_owner_alone() {
+    fn history_is_private() {
         let path = temp_path("kept");
         let (history, lines) = History::open(path.clone()).unwrap();
         assert_eq!(lines, [""; 0]);
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_for_ever() {
+    fn history_is_truncated() {
         let path = temp_path("long");
         let (history, _) = History::open(path.clone()).unwrap();
         let all: Vec<String> = (0..=2 * MAX_LINES).map(|number| number.to_string()).collect();
@@ -132,7 +133,7 @@ mod tests {
         );
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), MAX_LINES);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        // One line may be longer than all there shall be, and no text at all.
+        // A single line longer than the limit, and not UTF-8.
         fs::write(&path, vec![0xff; 3 << 20]).unwrap();
         let (history, lines) = History::open(path.clone()).unwrap();
         assert!(lines.is_empty(), "{}", lines.len());
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_before_it_keeps_a_line_out() {
+    fn line_with_leading_space_is_not_kept() {
         assert!(should_keep("list", None) && should_keep("list", Some("ping")));
         assert!(
             !should_keep(" call login key=x", None)

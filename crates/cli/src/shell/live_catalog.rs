@@ -1,4 +1,4 @@
-//! What the server offers now, for whoever completes it and whoever hears of changes.
+//! The server's current lists, for completion and for change notes.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,64 +13,64 @@ use crate::catalog::Catalog;
 use crate::connection::Connection;
 use crate::error::Result;
 
-/// What is offered, and what is known of the server beside.
+/// The catalog as of the last refresh, and the state of the connection.
 #[derive(Default)]
 pub(super) struct LiveCatalog {
     current: Mutex<Arc<Catalog>>,
     changed: Notify,
-    /// Whether it was told that the server is gone.
+    /// Whether the loss of the connection has been reported.
     disconnected: AtomicBool,
-    /// Who tells changes in their own words.
+    /// The number of guards that suppress change notes.
     mute_count: AtomicUsize,
 }
 
-/// While this lives, changes are not told.
+/// Suppresses change notes until it is dropped.
 pub(super) struct MuteGuard(Arc<LiveCatalog>);
 
 impl LiveCatalog {
-    /// What was offered when it was last asked for.
+    /// Returns the catalog as of the last refresh.
     pub(super) fn current(&self) -> Arc<Catalog> {
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The server says that something has changed.
+    /// Schedules a refresh after a list change.
     pub(super) fn notify_changed(&self, change: &Change) {
         if !matches!(change, Change::Resource { .. } | Change::ElicitationComplete { .. }) {
             self.changed.notify_one();
         }
     }
 
-    /// Asks what is offered, and gives what was offered before.
-    pub(super) async fn refresh(&self, session: &Connection) -> Result<Arc<Catalog>> {
-        let can = session.server_details().await?.capabilities;
-        let offered = Arc::new(Catalog::fetch(&session.client, &can).await?);
+    /// Fetches the catalog, and returns the previous one.
+    pub(super) async fn refresh(&self, connection: &Connection) -> Result<Arc<Catalog>> {
+        let can = connection.server_details().await?.capabilities;
+        let catalog = Arc::new(Catalog::fetch(&connection.client, &can).await?);
         self.disconnected.store(false, Ordering::Release);
-        let mut now = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(std::mem::replace(&mut now, offered))
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(std::mem::replace(&mut current, catalog))
     }
 
-    /// Keeps changes to itself for a while.
+    /// Suppresses change notes while the guard lives.
     pub(super) fn mute(self: &Arc<Self>) -> MuteGuard {
         self.mute_count.fetch_add(1, Ordering::AcqRel);
         MuteGuard(Arc::clone(self))
     }
 
-    /// The server is gone, and somebody has said so.
+    /// Records that the loss of the connection has been reported.
     pub(super) fn mark_disconnected(&self) {
         self.disconnected.store(true, Ordering::Release);
     }
 
-    /// The server is there. If it was gone, it may offer something else now.
+    /// Records that the server responds. After a lost connection the catalog is refreshed, as it may have changed.
     pub(super) fn mark_connected(&self) {
         if self.disconnected.swap(false, Ordering::AcqRel) {
             self.changed.notify_one();
         }
     }
 
-    /// Says so if the connection was lost while nobody used it.
-    pub(super) fn check_connection(&self, session: &Connection) {
-        if !session.client.is_connected() && !self.disconnected.swap(true, Ordering::AcqRel) {
-            session.console.note("note: the server is gone; the next command connects anew");
+    /// Reports a connection that was lost while idle, once.
+    pub(super) fn check_connection(&self, connection: &Connection) {
+        if !connection.client.is_connected() && !self.disconnected.swap(true, Ordering::AcqRel) {
+            connection.console.note("note: the connection was lost; the next command reconnects");
         }
     }
 }
@@ -81,35 +81,35 @@ impl Drop for MuteGuard {
     }
 }
 
-/// Asks for names whenever they have changed, and says what is different.
-pub(super) async fn refresh_loop(session: Connection, names: Arc<LiveCatalog>) {
+/// Refreshes the catalog after each change, and prints the difference.
+pub(super) async fn refresh_loop(connection: Connection, catalog: Arc<LiveCatalog>) {
     loop {
-        names.changed.notified().await;
-        // Whoever cannot be asked is told of by the next command.
-        if let Ok(before) = names.refresh(&session).await
-            && let Some(told) = difference(&before, &names.current())
-            && names.mute_count.load(Ordering::Acquire) == 0
+        catalog.changed.notified().await;
+        // The next command reports an error.
+        if let Ok(before) = catalog.refresh(&connection).await
+            && let Some(note) = difference(&before, &catalog.current())
+            && catalog.mute_count.load(Ordering::Acquire) == 0
         {
-            session.console.note(&told);
+            connection.console.note(&note);
         }
-        // A server may say so without end.
+        // Limits the rate, as a server may send changes without end.
         tokio::time::sleep(REFRESH_INTERVAL).await;
     }
 }
 
-/// `note: tools: + surprise`, a line for each list that is not what it was.
+/// Formats the difference as `note: tools: + surprise`, with a line for each list that changed.
 fn difference(before: &Catalog, now: &Catalog) -> Option<String> {
-    let mut told = String::new();
-    compare_lists(&mut told, "tools", &before.tools, &now.tools, |tool| &tool.name);
-    compare_lists(&mut told, "resources", &before.resources, &now.resources, |resource| &resource.uri);
+    let mut note = String::new();
+    compare_lists(&mut note, "tools", &before.tools, &now.tools, |tool| &tool.name);
+    compare_lists(&mut note, "resources", &before.resources, &now.resources, |resource| &resource.uri);
     let templates = (&before.resource_templates, &now.resource_templates);
-    compare_lists(&mut told, "templates", templates.0, templates.1, |template| &template.uri_template);
-    compare_lists(&mut told, "prompts", &before.prompts, &now.prompts, |prompt| &prompt.name);
-    (!told.is_empty()).then(|| told.trim_end().to_owned())
+    compare_lists(&mut note, "templates", templates.0, templates.1, |template| &template.uri_template);
+    compare_lists(&mut note, "prompts", &before.prompts, &now.prompts, |prompt| &prompt.name);
+    (!note.is_empty()).then(|| note.trim_end().to_owned())
 }
 
 fn compare_lists<T: Serialize>(
-    told: &mut String,
+    note: &mut String,
     list: &str,
     before: &[T],
     now: &[T],
@@ -129,15 +129,15 @@ fn compare_lists<T: Serialize>(
     let same = || serde_json::to_string(before).ok() == serde_json::to_string(now).ok();
     // Writing to a `String` cannot fail.
     let _ = match words.is_empty() {
-        false => writeln!(told, "note: {list}: {}", words.join(", ")),
+        false => writeln!(note, "note: {list}: {}", words.join(", ")),
         true if same() => Ok(()),
-        true => writeln!(told, "note: {list} have changed"),
+        true => writeln!(note, "note: {list} changed"),
     };
 }
 
-/// Names that are told of a change.
+/// Names to show of a change.
 const MAX_SHOWN_NAMES: usize = 10;
-/// How long at least between two questions.
+/// The shortest interval between two refreshes.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
 
 #[cfg(test)]
@@ -153,20 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_and_what_is_gone_is_told() {
+    fn added_and_removed_names_are_noted() {
         let old = with_tools(&[("a", "x"), ("b", "x")]);
         assert_eq!(difference(&old, &old), None);
         assert_eq!(
             difference(&old, &with_tools(&[("b", "x"), ("c", "x")])).unwrap(),
             "note: tools: + c, - a"
         );
-        assert_eq!(
-            difference(&old, &with_tools(&[("a", "x"), ("b", "y")])).unwrap(),
-            "note: tools have changed"
-        );
+        assert_eq!(difference(&old, &with_tools(&[("a", "x"), ("b", "y")])).unwrap(), "note: tools changed");
         let many: Vec<String> = (0..30).map(|number| number.to_string()).collect();
         let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "x")).collect();
-        let told = difference(&with_tools(&[]), &with_tools(&many)).unwrap();
-        assert!(told.ends_with("+ 9, and 20 more"), "{told}");
+        let note = difference(&with_tools(&[]), &with_tools(&many)).unwrap();
+        assert!(note.ends_with("+ 9, and 20 more"), "{note}");
     }
 }

@@ -1,8 +1,8 @@
-//! A prompt on a server that stays connected: the verbs, one after the other, on one session.
+//! The interactive shell: runs commands one after the other on one connection.
 //!
-//! Lines are read in a thread of their own (`editor`), so the connection lives while the prompt waits: pings are
-//! answered, changes and logs are shown above it, and Tab can ask the server (`completing`). A command that fails ends
-//! nothing, and a connection that is lost is opened again by the next one.
+//! A separate thread reads the lines (`editor`), so that the connection stays active while the prompt waits: pings are
+//! answered, changes and logs are printed above the prompt, and Tab can query the server (`completion`). An error does
+//! not end the shell, and the next command reopens a lost connection.
 
 mod command;
 mod completion;
@@ -26,69 +26,72 @@ use crate::error::{CliError, ExitStatus, Result};
 use crate::options::CommonOptions;
 use crate::server_requests::{PresetAnswers, ServerRequestHandler};
 use crate::signals::{SignalEvent, Signals};
-use crate::target::ResolvedTarget;
+use crate::targets::ResolvedTarget;
 use command::Command;
 use completion::Completer;
 use editor::{CompleteFn, LineInput, LineReader};
 use live_catalog::LiveCatalog;
 
-/// Connects, and does what is typed until there is no more. `label` stands before the prompt.
+/// Connects and runs commands until the end of input. The prompt begins with `label`.
 pub(crate) async fn run(
     found: ResolvedTarget,
     common: CommonOptions,
-    replies: PresetAnswers,
+    answers: PresetAnswers,
     label: &str,
 ) -> Result<()> {
-    let cannot = |error: std::io::Error| CliError::usage("the shell cannot begin").detail(error.to_string());
-    let signals = Signals::listen().map_err(cannot)?;
-    let screen = Arc::new(Console::for_shell(common.json));
-    let names = Arc::new(LiveCatalog::default());
-    let (questions, asked) = mpsc::channel(1);
-    let is_typed = screen.is_interactive();
-    let lines = match is_typed {
-        true => LineReader::from_terminal(format!("{label}> "), completer(Arc::clone(&names), questions)),
+    let start_error =
+        |error: std::io::Error| CliError::usage("cannot start the shell").detail(error.to_string());
+    let signals = Signals::listen().map_err(start_error)?;
+    let console = Arc::new(Console::for_shell(common.json));
+    let catalog = Arc::new(LiveCatalog::default());
+    let (query_sender, completion_queries) = mpsc::channel(1);
+    let is_interactive = console.is_interactive();
+    let lines = match is_interactive {
+        true => {
+            LineReader::from_terminal(format!("{label}> "), completer(Arc::clone(&catalog), query_sender))
+        }
         false => LineReader::from_stdin(),
     };
-    let lines = lines.map_err(cannot)?;
-    let interview = ServerRequestHandler::new(replies, Arc::clone(&screen), Arc::new(lines.prompter()));
-    let told = Arc::clone(&names);
-    let session = Connection::open_with(found, &common, Arc::new(interview), screen, move |connecting| {
-        connecting.on_change(move |change| told.notify_changed(&change))
+    let lines = lines.map_err(start_error)?;
+    let handler = ServerRequestHandler::new(answers, Arc::clone(&console), Arc::new(lines.prompter()));
+    let changed = Arc::clone(&catalog);
+    let connection = Connection::open_with(found, &common, Arc::new(handler), console, move |builder| {
+        builder.on_change(move |change| changed.notify_changed(&change))
     });
     let mut shell = Repl {
         lines,
         signals,
-        catalog: names,
-        completion_queries: asked,
-        is_interactive: is_typed,
+        catalog,
+        completion_queries,
+        is_interactive,
         last_failure: ExitStatus::Success,
     };
-    let session = tokio::select! {
+    let connection = tokio::select! {
         biased;
         () = shell.signals.stop_requested() => return Err(CliError::silent(ExitStatus::Interrupted)),
-        session = session => session?,
+        connection = connection => connection?,
     };
-    let fresh = tokio::spawn(live_catalog::refresh_loop(session.clone(), Arc::clone(&shell.catalog)));
-    let ended = shell.run(&session).await;
-    fresh.abort();
-    // It has the session too.
-    let _ = fresh.await;
-    if is_typed {
+    let refresh = tokio::spawn(live_catalog::refresh_loop(connection.clone(), Arc::clone(&shell.catalog)));
+    let ended = shell.run(&connection).await;
+    refresh.abort();
+    // Wait until the task has dropped its clone of the connection.
+    let _ = refresh.await;
+    if is_interactive {
         shell.lines.stop().await;
     }
     match ended {
-        // Whoever wants an end now does not wait for the server's.
+        // After an interrupt, do not wait for the server to shut down.
         Err(failure) if failure.exit == ExitStatus::Interrupted => return Err(failure),
         ended => {
             let closed = tokio::select! {
                 biased;
                 () = shell.signals.stop_requested() => return Err(CliError::silent(ExitStatus::Interrupted)),
-                closed = session.close() => closed,
+                closed = connection.close() => closed,
             };
             ended.and(closed)?;
         }
     }
-    // A person has seen what failed.
+    // An interactive user has seen the errors.
     match (shell.is_interactive, shell.last_failure) {
         (true, _) | (_, ExitStatus::Success) => Ok(()),
         (false, failed) => Err(CliError::silent(failed)),
@@ -99,53 +102,53 @@ struct Repl {
     lines: LineReader,
     signals: Signals,
     catalog: Arc<LiveCatalog>,
-    /// What Tab wants to know of the server.
+    /// Queries for the server from completion.
     completion_queries: mpsc::Receiver<CompletionQuery>,
-    /// Whether a person types the lines.
+    /// Whether the lines come from a terminal.
     is_interactive: bool,
-    /// How the last command ended that did not end well.
+    /// The exit code of the last command that failed.
     last_failure: ExitStatus,
 }
 
-/// What could stand in an argument: whoever completes waits for it.
+/// A completion query for the server, and the channel for its values.
 struct CompletionQuery {
     params: CompleteParams,
     reply: sync::Sender<Vec<String>>,
 }
 
 impl Repl {
-    async fn run(&mut self, session: &Connection) -> Result<()> {
-        // Names are there before anybody types one.
-        let first = self.catalog.refresh(session).await;
+    async fn run(&mut self, connection: &Connection) -> Result<()> {
+        // Fetch the catalog before the first line, for completion.
+        let first = self.catalog.refresh(connection).await;
         if self.is_interactive {
-            session.console.note(&greeting(session, &self.catalog).await);
+            connection.console.note(&greeting(connection, &self.catalog).await);
         }
         if let Err(failure) = first {
-            session.console.print_error(&failure);
+            connection.console.print_error(&failure);
         }
-        while let Some(line) = self.next_line(session).await? {
-            match self.run_line(&line, session).await {
+        while let Some(line) = self.next_line(connection).await? {
+            match self.run_line(&line, connection).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
-                // Nobody reads the results any more.
+                // The reader of standard output has gone.
                 Err(failure) if failure.exit == ExitStatus::Success => return Err(failure),
-                Err(failure) => self.report_error(&failure, session)?,
+                Err(failure) => self.report_error(&failure, connection)?,
             }
         }
         Ok(())
     }
 
-    /// The next line; `None` when there is no more. Meanwhile the connection lives on.
-    async fn next_line(&mut self, session: &Connection) -> Result<Option<String>> {
+    /// Reads the next line; `None` at the end of input. The connection stays active meanwhile.
+    async fn next_line(&mut self, connection: &Connection) -> Result<Option<String>> {
         let mut line = self.lines.next_line();
-        let mut look = tokio::time::interval(CONNECTION_CHECK_INTERVAL);
+        let mut check = tokio::time::interval(CONNECTION_CHECK_INTERVAL);
         loop {
             tokio::select! {
                 typed = &mut line => match typed {
                     Ok(LineInput::Line(line)) => return Ok(Some(line)),
                     Ok(LineInput::Cleared) => line = self.lines.next_line(),
-                    Ok(LineInput::Invalid(seen)) => {
-                        self.report_error(&CliError::usage(seen), session)?;
+                    Ok(LineInput::Invalid(message)) => {
+                        self.report_error(&CliError::usage(message), connection)?;
                         line = self.lines.next_line();
                     }
                     Ok(LineInput::Eof) | Err(_) => return Ok(None),
@@ -157,65 +160,65 @@ impl Repl {
                         return Err(CliError::silent(ExitStatus::Interrupted));
                     }
                 },
-                Some(wanted) = self.completion_queries.recv() => answer_query(wanted, session.client.clone()),
-                _ = look.tick() => self.catalog.check_connection(session),
+                Some(query) = self.completion_queries.recv() => answer_query(query, connection.client.clone()),
+                _ = check.tick() => self.catalog.check_connection(connection),
             }
         }
     }
 
-    /// Does what a line says; false if it says to leave.
-    async fn run_line(&mut self, line: &str, session: &Connection) -> Result<bool> {
+    /// Runs a line; returns false for `quit`.
+    async fn run_line(&mut self, line: &str, connection: &Connection) -> Result<bool> {
         let words = words::split(line).map_err(|wrong| {
-            CliError::usage(wrong).hint("a quote or a blank that belongs to a word is written \\' or '…'")
+            CliError::usage(wrong).hint("write a quote as \\', and quote a word with spaces: '…'")
         })?;
         if words.is_empty() {
             return Ok(true);
         }
-        let offered = self.catalog.current();
-        let tools: Vec<&str> = offered.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let catalog = self.catalog.current();
+        let tools: Vec<&str> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
         let command = match Command::parse(words, &tools) {
             Ok(Command::Quit) => return Ok(false),
             Ok(command) => command,
-            // Help was asked for, and shown.
+            // Help was printed.
             Err(failure) if failure.exit == ExitStatus::Success => return Ok(true),
             Err(failure) => return Err(failure),
         };
-        let session = match command.wants_json() {
-            true => Connection { console: Arc::new(Console::for_shell(true)), ..session.clone() },
-            false => session.clone(),
+        let connection = match command.wants_json() {
+            true => Connection { console: Arc::new(Console::for_shell(true)), ..connection.clone() },
+            false => connection.clone(),
         };
         let is_listening = matches!(command, Command::Listen(_));
-        let _quiet = is_listening.then(|| self.catalog.mute());
-        session.request_handler.begin_command(command.answers());
-        let outcome = self.run_until_stopped(command, &session).await;
-        session.console.clear_progress();
+        let _mute = is_listening.then(|| self.catalog.mute());
+        connection.request_handler.begin_command(command.answers());
+        let outcome = self.run_until_stopped(command, &connection).await;
+        connection.console.clear_progress();
         self.lines.cancel_prompt();
         match outcome {
-            // That is how it ends.
+            // Ctrl-C is the normal end of `listen`.
             Err(failure)
                 if is_listening && failure.exit == ExitStatus::Interrupted && self.is_interactive =>
             {
                 Ok(true)
             }
-            Err(failure) => Err(session.request_handler.answer_error().unwrap_or(failure)),
+            Err(failure) => Err(connection.request_handler.answer_error().unwrap_or(failure)),
             Ok(()) => {
                 self.catalog.mark_connected();
-                session.request_handler.end_command()?;
+                connection.request_handler.end_command()?;
                 Ok(true)
             }
         }
     }
 
-    /// Does a command, unless Ctrl-C stops it. The server is told to stop, too.
-    async fn run_until_stopped(&mut self, command: Command, session: &Connection) -> Result<()> {
-        let mut doing = std::pin::pin!(command.run_on(session));
+    /// Runs a command until it completes or Ctrl-C stops it. Stopping also cancels the request at the server.
+    async fn run_until_stopped(&mut self, command: Command, connection: &Connection) -> Result<()> {
+        let mut running = std::pin::pin!(command.run_on(connection));
         loop {
             tokio::select! {
                 biased;
                 signal = self.signals.next() => match signal {
                     SignalEvent::Interrupt => {
                         if self.is_interactive {
-                            // Behind what the terminal shows of Ctrl-C.
+                            // The terminal has echoed ^C.
                             eprintln!();
                         }
                         return Err(CliError::new(ExitStatus::Interrupted, "stopped"));
@@ -224,82 +227,81 @@ impl Repl {
                     SignalEvent::Resize => self.lines.redraw(),
                 },
                 () = self.lines.interrupted() => return Err(CliError::new(ExitStatus::Interrupted, "stopped")),
-                outcome = &mut doing => return outcome,
+                outcome = &mut running => return outcome,
             }
         }
     }
 
-    /// Tells a failure and goes on, unless it was to end all.
-    fn report_error(&mut self, failure: &CliError, session: &Connection) -> Result<()> {
-        let all =
+    /// Prints an error. Fails if the shell is to end.
+    fn report_error(&mut self, failure: &CliError, connection: &Connection) -> Result<()> {
+        let ends_shell =
             failure.exit == ExitStatus::Interrupted && (failure.message.is_empty() || !self.is_interactive);
-        if all {
+        if ends_shell {
             return Err(CliError::silent(ExitStatus::Interrupted));
         }
         if failure.exit == ExitStatus::Interrupted {
-            session.console.note(&failure.message);
+            connection.console.note(&failure.message);
             return Ok(());
         }
         self.last_failure = failure.exit;
         let mut failure = failure.clone();
         if failure.exit == ExitStatus::Connect {
             self.catalog.mark_disconnected();
-            failure = failure.hint("the next command connects anew");
+            failure = failure.hint("the next command reconnects");
         }
-        session.console.print_error(&failure);
+        connection.console.print_error(&failure);
         Ok(())
     }
 }
 
-/// What somebody hears who has just connected.
-async fn greeting(session: &Connection, names: &LiveCatalog) -> String {
-    let about = session.server_details().await.ok();
+/// Formats the first lines of an interactive shell.
+async fn greeting(connection: &Connection, catalog: &LiveCatalog) -> String {
+    let about = connection.server_details().await.ok();
     let server =
         about.and_then(|about| about.server).map(|server| format!("{} {}", server.name, server.version));
-    let offered = names.current();
+    let catalog = catalog.current();
     let counts = [
-        (offered.tools.len(), "tool"),
-        (offered.resources.len(), "resource"),
-        (offered.resource_templates.len(), "template"),
-        (offered.prompts.len(), "prompt"),
+        (catalog.tools.len(), "tool"),
+        (catalog.resources.len(), "resource"),
+        (catalog.resource_templates.len(), "template"),
+        (catalog.prompts.len(), "prompt"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts: Vec<String> =
-        counts.map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" })).collect();
+        counts.map(|(count, noun)| format!("{count} {noun}{}", if *count == 1 { "" } else { "s" })).collect();
     format!(
-        "{}, on {}: {}\n`help` says what can be typed, Tab completes it, Ctrl-D leaves",
+        "{}, revision {}: {}\n`help` lists the commands, Tab completes, Ctrl-D leaves",
         server.as_deref().unwrap_or("connected"),
-        session.client.revision().as_str(),
-        if counts.is_empty() { "nothing is offered".to_owned() } else { counts.join(", ") },
+        connection.client.revision().as_str(),
+        if counts.is_empty() { "the server offers nothing".to_owned() } else { counts.join(", ") },
     )
 }
 
-/// Completes lines, in the thread of the editor. What only the server knows is asked for through `questions`.
-fn completer(names: Arc<LiveCatalog>, questions: mpsc::Sender<CompletionQuery>) -> CompleteFn {
+/// Returns the completion function for the editor thread. It queries the server through `queries`.
+fn completer(catalog: Arc<LiveCatalog>, queries: mpsc::Sender<CompletionQuery>) -> CompleteFn {
     let commands = command::command_specs();
     Box::new(move |line| {
-        let ask = |params| {
+        let query = |params| {
             let (reply, answer) = sync::channel();
-            let sent = questions.try_send(CompletionQuery { params, reply });
+            let sent = queries.try_send(CompletionQuery { params, reply });
             sent.ok().and_then(|()| answer.recv_timeout(COMPLETION_TIMEOUT).ok()).unwrap_or_default()
         };
-        let offered = names.current();
-        let knowledge = Completer { commands: &commands, catalog: &offered, query: &ask };
-        knowledge.candidates(line)
+        let catalog = catalog.current();
+        Completer { commands: &commands, catalog: &catalog, query: &query }.candidates(line)
     })
 }
 
-/// Asks the server in passing; whoever completes does not wait for long. One that cannot complete says nothing.
-fn answer_query(wanted: CompletionQuery, client: Client) {
+/// Sends a completion query in the background. A server that cannot complete yields no values.
+fn answer_query(query: CompletionQuery, client: Client) {
     tokio::spawn(async move {
-        let said = client.complete(wanted.params).timeout(COMPLETION_TIMEOUT).await;
-        let values = said.map(|said| said.completion.values).unwrap_or_default();
-        // Nobody may be waiting any more.
-        let _ = wanted.reply.send(values);
+        let result = client.complete(query.params).timeout(COMPLETION_TIMEOUT).await;
+        let values = result.map(|result| result.completion.values).unwrap_or_default();
+        // The editor may have stopped waiting.
+        let _ = query.reply.send(values);
     });
 }
 
 /// How long Tab waits for the server.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often the connection is looked after while the prompt waits.
+/// How often the connection is checked while the prompt waits.
 const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(500);

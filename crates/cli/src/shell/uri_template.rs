@@ -1,34 +1,35 @@
-//! How far a URI has come along a template, and what could come next.
+//! Matches a partial URI against a URI template, for completion.
 
 use tsugite::protocol::OrderedMap;
 
-/// Where somebody is who types a URI of a template.
+/// The position of a partial URI in a template.
 #[derive(Debug, PartialEq)]
 pub(super) enum TemplatePosition<'a> {
-    /// Still in a part that is given: what the URI is up to the next variable, and whether that is all of it.
+    /// In a literal part: the URI up to the next variable, and whether that is the whole URI.
     Literal(String, bool),
     /// In a variable.
     Variable(TemplateVariable<'a>),
 }
 
-/// A variable that is being typed.
+/// A partially typed variable.
 #[derive(Debug, PartialEq)]
 pub(super) struct TemplateVariable<'a> {
     pub(super) name: &'a str,
-    /// Its beginning, decoded.
+    /// The typed part of the value, decoded.
     pub(super) prefix: String,
-    /// The variables before it, decoded.
+    /// The values of the variables before it, decoded.
     pub(super) earlier_variables: OrderedMap<String>,
-    /// The URI up to it.
+    /// The URI up to the variable.
     uri_prefix: String,
-    /// What is given behind it, and whether that is all.
+    /// The literal text after the variable.
     literal_suffix: &'a str,
+    /// Whether the URI ends after `literal_suffix`.
     is_last: bool,
     allows_reserved: bool,
 }
 
 impl TemplateVariable<'_> {
-    /// The URI with this value, and whether it is whole.
+    /// Returns the URI with this value, and whether it is complete.
     pub(super) fn expand(&self, value: &str) -> (String, bool) {
         (
             format!(
@@ -42,7 +43,7 @@ impl TemplateVariable<'_> {
     }
 }
 
-/// Follows `template` as far as `typed` goes; `None` if it leads elsewhere, or somewhere that only the server knows.
+/// Matches `typed` against a template; `None` if it does not match, or the template uses unsupported operators.
 pub(super) fn match_template<'a>(template: &'a str, typed: &str) -> Option<TemplatePosition<'a>> {
     let mut known = OrderedMap::new();
     let (mut rest, mut done) = (template, 0);
@@ -50,7 +51,7 @@ pub(super) fn match_template<'a>(template: &'a str, typed: &str) -> Option<Templ
         let (given, behind) = rest.split_at(rest.find('{').unwrap_or(rest.len()));
         let left = typed.get(done..)?;
         if let Some(missing) = given.strip_prefix(left) {
-            // Where a variable begins it may be typed; nothing is missing then.
+            // At the start of a variable the literal is complete.
             if !missing.is_empty() || behind.is_empty() {
                 return Some(TemplatePosition::Literal(
                     format!("{}{given}", typed.get(..done)?),
@@ -73,7 +74,7 @@ pub(super) fn match_template<'a>(template: &'a str, typed: &str) -> Option<Templ
         }
         let tail = after.split('{').next().unwrap_or_default();
         let left = typed.get(done..)?;
-        // A value without reserved characters ends where what follows it begins.
+        // A value without reserved characters ends at the first character of the literal after it.
         let end = match (tail.chars().next(), reserved) {
             (None, _) => None,
             (Some(_), true) => left.find(tail),
@@ -100,7 +101,7 @@ pub(super) fn match_template<'a>(template: &'a str, typed: &str) -> Option<Templ
     }
 }
 
-/// The names of the variables that could be typed, as far as they can be told.
+/// Returns the names of the variables of a template.
 pub(super) fn variable_names(template: &str) -> impl Iterator<Item = &str> {
     let expressions = template.split('{').skip(1).filter_map(|part| part.split('}').next());
     let lists = expressions.map(|inside| inside.trim_start_matches(['+', '#', '.', '/', ';', '?', '&']));
@@ -143,7 +144,7 @@ mod tests {
 
     const CITIES: &str = "demo://cities/{country}/{city}";
 
-    /// The variable, its beginning, and the URI with `value` in it.
+    /// Returns the variable, its typed part, and the URI with `value`.
     fn variable(template: &str, typed: &str, value: &str) -> Option<(String, String, (String, bool))> {
         match match_template(template, typed)? {
             TemplatePosition::Variable(found) => {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_comes_by_itself() {
+    fn literal_parts_are_completed() {
         let given = |uri: &str, whole| Some(TemplatePosition::Literal(uri.to_owned(), whole));
         assert_eq!(match_template(CITIES, "demo:"), given("demo://cities/", false));
         assert_eq!(match_template("demo://a", "demo://"), given("demo://a", true));
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_known_with_those_before_it() {
+    fn variable_has_the_values_before_it() {
         let first = variable(CITIES, "demo://cities/J", "Japan").unwrap();
         assert_eq!(first, ("country".into(), "J".into(), ("demo://cities/Japan/".into(), false)));
         let second = variable(CITIES, "demo://cities/The%20Isle/", "St. Ives/x").unwrap();
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_typed_nothing_breaks() {
+    fn no_input_panics() {
         for template in [CITIES, "{a}{b}", "{", "}", "{}", "a{b}c{d}", "木/{x}/木"] {
             for typed in ["", "a", "木", "木/", "木/木/", "%", "%4", "%zz", "a%E6b", "demo://cities/%FF/"]
             {

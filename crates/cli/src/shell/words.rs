@@ -1,34 +1,33 @@
-//! A line as words, by the rules of a POSIX shell: blanks separate, quotes and backslashes keep together, `#` begins a
-//! comment. Nothing is expanded.
+//! Splits a line into words by the rules of a POSIX shell: quotes, backslashes and `#` comments, but no expansion.
 
-/// The words of a line. Fails with what is not finished.
+/// Splits a line into words. Fails on an unterminated quote or escape.
 pub(super) fn split(line: &str) -> Result<Vec<String>, &'static str> {
     let mut reader = WordSplitter::default();
     for (at, letter) in line.char_indices() {
         reader.push_char(at, letter);
     }
     match reader.state {
-        SplitState::SingleQuoted => return Err("a ' is not closed"),
-        SplitState::DoubleQuoted | SplitState::DoubleEscape => return Err("a \" is not closed"),
-        SplitState::Escape => return Err("a \\ has nothing after it"),
+        SplitState::SingleQuoted => return Err("unterminated '"),
+        SplitState::DoubleQuoted | SplitState::DoubleEscape => return Err("unterminated \""),
+        SplitState::Escape => return Err("\\ at the end of the line"),
         SplitState::BetweenWords | SplitState::Unquoted | SplitState::Comment => {}
     }
     reader.end_word();
     Ok(reader.words)
 }
 
-/// What is typed so far, up to the cursor.
+/// A line up to the cursor.
 #[derive(Debug, PartialEq)]
 pub(super) struct PartialLine {
-    /// The words that are whole.
+    /// The complete words.
     pub(super) words: Vec<String>,
-    /// The one that is being typed, as it is meant; empty behind a blank.
+    /// The word at the cursor, unquoted; empty after a space.
     pub(super) partial_word: String,
-    /// Where it begins in the line.
+    /// The offset of that word in the line.
     pub(super) start: usize,
 }
 
-/// The beginning of a line. `None` in a comment.
+/// Splits a line up to the cursor; `None` in a comment.
 pub(super) fn parse_partial(line: &str) -> Option<PartialLine> {
     let mut reader = WordSplitter::default();
     for (at, letter) in line.char_indices() {
@@ -43,7 +42,7 @@ pub(super) fn parse_partial(line: &str) -> Option<PartialLine> {
     }
 }
 
-/// A word that is read back as it is.
+/// Quotes a word so that `split` returns it unchanged.
 pub(super) fn quote(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     for (at, letter) in word.char_indices() {
@@ -92,7 +91,7 @@ impl WordSplitter {
             (SplitState::SingleQuoted, '\'') | (SplitState::DoubleQuoted, '"') => SplitState::Unquoted,
             (SplitState::DoubleQuoted, '\\') => SplitState::DoubleEscape,
             (SplitState::DoubleEscape, letter) => {
-                // Before anything else a backslash is one.
+                // Before any other character the backslash is literal.
                 if !matches!(letter, '"' | '\\' | '$' | '`') {
                     self.word.push('\\');
                 }
@@ -114,7 +113,7 @@ impl WordSplitter {
         };
     }
 
-    /// A word may be empty: `''` is one.
+    /// Ends the current word. A word may be empty: `''`.
     fn end_word(&mut self) {
         if self.state == SplitState::Unquoted {
             self.words.push(std::mem::take(&mut self.word));
@@ -127,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_cut_as_a_shell_cuts_them() {
+    fn lines_are_split_as_in_a_posix_shell() {
         for (line, words) in [
             ("", &[][..]),
             ("  \t ", &[]),
@@ -148,15 +147,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_is_named() {
-        assert_eq!(split("call 'x").unwrap_err(), "a ' is not closed");
-        assert_eq!(split("call \"x'").unwrap_err(), "a \" is not closed");
-        assert_eq!(split("call \"x\\").unwrap_err(), "a \" is not closed");
-        assert_eq!(split("call x\\").unwrap_err(), "a \\ has nothing after it");
+    fn unterminated_quote_is_an_error() {
+        assert_eq!(split("call 'x").unwrap_err(), "unterminated '");
+        assert_eq!(split("call \"x'").unwrap_err(), "unterminated \"");
+        assert_eq!(split("call \"x\\").unwrap_err(), "unterminated \"");
+        assert_eq!(split("call x\\").unwrap_err(), "\\ at the end of the line");
     }
 
     #[test]
-    fn what_is_being_typed_is_known_with_its_place() {
+    fn partial_word_has_its_offset() {
         let at = |line: &str| {
             parse_partial(line).map(|typed| (typed.words.len(), typed.partial_word, typed.start))
         };
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quoted_word_is_read_back() {
+    fn quoted_word_is_split_back() {
         for word in ["plain", "two words", "it's \"so\"", "back\\slash", "#tag", "a#b", "継 手"] {
             assert_eq!(split(&quote(word)).unwrap(), [word]);
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for a signal that asks to stop. Listens from the call on, not only once it is awaited.
+/// Completes when a signal asks to stop. Signals count from this call on, not only once the future is awaited.
 pub(crate) fn shutdown_requested() -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     let mut hangup = handles_hangup().then(|| signal(SignalKind::hangup()).ok()).flatten();
@@ -24,31 +24,30 @@ pub(crate) fn shutdown_requested() -> impl Future<Output = ()> {
     }
 }
 
-/// Whether to stop when the terminal closes. A process started by `nohup` ignores SIGHUP; listening would undo that.
+/// Whether to handle SIGHUP. A process that was started with `nohup` ignores it, and a handler would undo that.
 fn handles_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Without /proc the ignored signals are unknown, so SIGHUP is left as it is.
+    // Leave the default where the ignored signals are unknown.
     ignored.is_some_and(|mask| mask & 1 == 0)
 }
 
-/// Waits for Ctrl-C and then half a second, in which an orderly shutdown may finish, or until it is pressed again. Listens
-/// from the call on.
+/// Completes `SHUTDOWN_GRACE` after Ctrl-C, or at the second Ctrl-C. Signals count from this call on.
 pub(crate) fn interrupt_grace_elapsed() -> impl Future<Output = ()> {
     let interrupt = signal(SignalKind::interrupt());
     async {
         let Ok(mut interrupt) = interrupt else { return std::future::pending().await };
         interrupt.recv().await;
-        // A second Ctrl-C need not come.
+        // Either a second Ctrl-C or the timeout ends the wait.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, interrupt.recv()).await;
     }
 }
 
-/// How long an orderly shutdown may take after Ctrl-C.
+/// How long a graceful shutdown may take after Ctrl-C.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
-/// Signals for a program that continues after Ctrl-C.
+/// The signals of an interactive program, which continues after Ctrl-C.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -56,19 +55,19 @@ pub(crate) struct Signals {
     window_change: Signal,
 }
 
-/// A signal, by its meaning.
+/// A signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SignalEvent {
-    /// Ctrl-C: stop the current command.
+    /// Ctrl-C: cancel the current command.
     Interrupt,
-    /// End the program.
+    /// End the process.
     Terminate,
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resize,
 }
 
 impl Signals {
-    /// Starts to listen.
+    /// Starts listening.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -78,7 +77,7 @@ impl Signals {
         })
     }
 
-    /// Waits for any signal that asks to stop.
+    /// Waits for a signal that asks to stop.
     pub(crate) async fn stop_requested(&mut self) {
         while self.next().await == SignalEvent::Resize {}
     }

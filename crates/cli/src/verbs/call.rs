@@ -1,4 +1,4 @@
-//! `tsugite call`: a tool is called, what it asks is answered, what it gives is shown.
+//! `tsugite call`: calls a tool, answers its requests, and prints its result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,27 +17,27 @@ use crate::options::CommonOptions;
 use crate::output;
 use crate::server_requests::PresetAnswers;
 use crate::suggest::did_you_mean;
-use crate::target;
+use crate::targets;
 
 /// Call a tool
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite call [OPTIONS] TARGET TOOL [ARGUMENT]…\n       tsugite call [OPTIONS] TOOL [ARGUMENT]… -- COMMAND…",
-    after_help = "An ARGUMENT is k=v (typed by the tool's schema; twice for a list), k:=JSON, @file.json or @- for standard input.\n\nExamples:\n  tsugite call demo add a=1 b=2\n  tsugite call demo order --answer name=Kiku --answer planks=3\n  tsugite call demo picture -o picture.png\n  tsugite call https://example.com/mcp search query='old joints' limit=5 filters:='{\"year\":1603}'"
+    after_help = "An ARGUMENT is k=v (typed by the tool's schema; repeat it for an array), k:=JSON, @file.json or @- for standard input.\n\nExamples:\n  tsugite call demo add a=1 b=2\n  tsugite call demo order --answer name=Kiku --answer planks=3\n  tsugite call demo picture -o picture.png\n  tsugite call https://example.com/mcp search query='old joints' limit=5 filters:='{\"year\":1603}'"
 )]
 pub(crate) struct Call {
     #[arg(hide = true)]
     words: Vec<String>,
-    /// Save pictures, sounds and bytes: into a file, a folder (out/), or to standard output (-)
+    /// Save images, audio and other bytes: to a file, a folder (out/), or standard output (-)
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    replies: PresetAnswers,
+    answers: PresetAnswers,
     #[command(flatten)]
     pub(super) common: CommonOptions,
 }
 
-/// A tool to call.
+/// A tool call.
 pub(crate) struct ToolCall {
     name: String,
     words: Vec<String>,
@@ -46,45 +46,45 @@ pub(crate) struct ToolCall {
 
 impl Call {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "call")?;
-        let job = ToolCall::new(rest, self.output)?;
-        let session = Connection::open(found, &self.common, self.replies).await?;
-        let outcome = job.run_on(&session).await;
-        session.finish(outcome).await
+        let (found, rest) = targets::resolve(self.words, &self.common, "call")?;
+        let call = ToolCall::new(rest, self.output)?;
+        let connection = Connection::open(found, &self.common, self.answers).await?;
+        let outcome = call.run_on(&connection).await;
+        connection.finish(outcome).await
     }
 }
 
 impl ToolCall {
-    /// `words` are the name of the tool and its arguments, `output` is where bytes go.
+    /// Parses the name of the tool and its arguments. Bytes of the result are saved to `output`.
     pub(crate) fn new(mut words: Vec<String>, output: Option<PathBuf>) -> Result<Self> {
         let name = take_first(&mut words, "call", "the name of a tool", "add a=1 b=2")?;
         Ok(Self { name, words, output })
     }
 
-    pub(crate) async fn run_on(&self, session: &Connection) -> Result<()> {
+    pub(crate) async fn run_on(&self, connection: &Connection) -> Result<()> {
         let Self { name, words, output } = self;
-        let tool = find_tool(session, name).await?;
+        let tool = find_tool(connection, name).await?;
         let schema = Value::Object(tool.input_schema.keywords().clone());
         let arguments =
             arguments::tool_arguments(words, &schema).map_err(|failure| failure.at_step("arguments"))?;
-        let bar = Arc::clone(&session.console);
-        let call = session
+        let console = Arc::clone(&connection.console);
+        let call = connection
             .client
             .call_raw(name, &arguments)
-            .on_progress(move |progress| bar.show_progress(&progress));
-        let result = session.check_result(call.await, "call")?;
-        session.console.clear_progress();
-        output.as_deref().map_or(Ok(()), |to| match session.console.json {
+            .on_progress(move |progress| console.show_progress(&progress));
+        let result = connection.check_result(call.await, "call")?;
+        connection.console.clear_progress();
+        output.as_deref().map_or(Ok(()), |to| match connection.console.json {
             true => output::save(&output::parts_from_blocks(&result.content), to, name),
             false => Ok(()),
         })?;
         let failed = result.is_error == Some(true);
-        match (session.console.json, failed) {
-            (true, _) => session.console.print_json(&result)?,
+        match (connection.console.json, failed) {
+            (true, _) => connection.console.print_json(&result)?,
             (false, true) => {}
-            (false, false) => show(&session.console, &result, output.as_deref(), name)?,
+            (false, false) => show(&connection.console, &result, output.as_deref(), name)?,
         }
-        match (failed, session.console.json) {
+        match (failed, connection.console.json) {
             (false, _) => Ok(()),
             (true, true) => Err(CliError::silent(ExitStatus::Tool)),
             (true, false) => Err(CliError::new(ExitStatus::Tool, "the tool failed")
@@ -94,26 +94,26 @@ impl ToolCall {
     }
 }
 
-async fn find_tool(session: &Connection, name: &str) -> Result<Tool> {
-    let tools = session.client.list_tools().await.map_err(list_error::<tools::List>)?;
+async fn find_tool(connection: &Connection, name: &str) -> Result<Tool> {
+    let tools = connection.client.list_tools().await.map_err(list_error::<tools::List>)?;
     let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
     tools.into_iter().find(|tool| tool.name == name).ok_or_else(|| {
-        let failure = CliError::usage(format!("the server has no tool `{name}`")).at_step("list");
+        let failure = CliError::usage(format!("the server has no tool named `{name}`")).at_step("list");
         match did_you_mean(name, names.iter().map(String::as_str)) {
             Some(advice) => failure.hint(advice),
-            None => failure.hint("`list` shows what there is"),
+            None => failure.hint("`list` shows what the server offers"),
         }
     })
 }
 
-fn show(screen: &Console, result: &CallResult, to: Option<&std::path::Path>, name: &str) -> Result<()> {
-    let pieces = output::parts_from_blocks(&result.content);
-    match (&result.structured_content, pieces.is_empty()) {
-        // What is structured is told in words too, unless there are none.
+fn show(console: &Console, result: &CallResult, to: Option<&std::path::Path>, name: &str) -> Result<()> {
+    let parts = output::parts_from_blocks(&result.content);
+    match (&result.structured_content, parts.is_empty()) {
+        // Servers repeat structured content as text; print it only if they do not.
         (Some(structured), true) => {
-            screen.print_line(&screen.sanitized(&output::pretty_json(structured.text())))
+            console.print_line(&console.sanitized(&output::pretty_json(structured.text())))
         }
-        _ => output::show(screen, &pieces, to, name),
+        _ => output::show(console, &parts, to, name),
     }
 }
 
@@ -121,7 +121,7 @@ fn result_text(result: &CallResult) -> String {
     let words: Vec<&str> = result.content.iter().filter_map(|block| block.as_text()).collect();
     match (words.is_empty(), &result.structured_content) {
         (true, Some(structured)) => structured.text().to_owned(),
-        (true, None) => "it does not say why".to_owned(),
+        (true, None) => "the tool gave no reason".to_owned(),
         _ => words.join("\n"),
     }
 }

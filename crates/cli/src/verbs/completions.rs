@@ -1,4 +1,4 @@
-//! `tsugite completions`: what a shell needs to complete our words.
+//! `tsugite completions`: prints a completion script for a shell.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -7,13 +7,13 @@ use crate::Cli;
 use crate::console::Console;
 use crate::error::Result;
 
-/// Print a script that lets a shell complete verbs and options
+/// Print a completion script for a shell
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  tsugite completions bash > ~/.local/share/bash-completion/completions/tsugite\n  tsugite completions zsh > ~/.zfunc/_tsugite     # with ~/.zfunc in fpath\n  tsugite completions fish > ~/.config/fish/completions/tsugite.fish\n  source <(tsugite completions bash)              # for this session alone"
+    after_help = "Examples:\n  tsugite completions bash > ~/.local/share/bash-completion/completions/tsugite\n  tsugite completions zsh > ~/.zfunc/_tsugite     # with ~/.zfunc in fpath\n  tsugite completions fish > ~/.config/fish/completions/tsugite.fish\n  source <(tsugite completions bash)              # for this session only"
 )]
 pub(crate) struct Completions {
-    /// The shell that is to read it
+    /// The shell
     #[arg(value_name = "SHELL", value_enum)]
     shell: Shell,
 }

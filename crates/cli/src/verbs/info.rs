@@ -1,4 +1,4 @@
-//! `tsugite info`: what a server is and can do.
+//! `tsugite info`: describes a server and its capabilities.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ use crate::console::Style;
 use crate::error::Result;
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
-use crate::target;
+use crate::targets;
 
-/// Say what a server is: revision, capabilities, extensions, timings
+/// Describe a server: revision, capabilities, extensions, timings
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite info [OPTIONS] TARGET\n       tsugite info [OPTIONS] -- COMMAND…",
@@ -28,29 +28,30 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "info")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "info")?;
         expect_no_more(&rest)?;
-        let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
-        let outcome = show(&session).await;
-        session.finish(outcome).await
+        let connection = Connection::open(found, &self.common, PresetAnswers::default()).await?;
+        let outcome = show(&connection).await;
+        connection.finish(outcome).await
     }
 }
 
-pub(crate) async fn show(session: &Connection) -> Result<()> {
-    let ServerDetails { server, capabilities, instructions } = session.server_details().await?;
-    let over = match (session.transport, session.client.probe_record().map(|verdict| verdict.transport)) {
-        ("http", Some(TransportKind::HttpSse)) => "http+sse",
-        ("http", _) => "streamable-http",
-        (over, _) => over,
-    };
-    let revision = session.client.revision().as_str();
-    let connect = milliseconds(session.connect_elapsed);
+pub(crate) async fn show(connection: &Connection) -> Result<()> {
+    let ServerDetails { server, capabilities, instructions } = connection.server_details().await?;
+    let transport =
+        match (connection.transport, connection.client.probe_record().map(|record| record.transport)) {
+            ("http", Some(TransportKind::HttpSse)) => "http+sse",
+            ("http", _) => "streamable-http",
+            (transport, _) => transport,
+        };
+    let revision = connection.client.revision().as_str();
+    let connect = milliseconds(connection.connect_elapsed);
     let capabilities = serde_json::to_value(&capabilities).unwrap_or_default();
-    let screen = &session.console;
-    if screen.json {
-        return screen.print_json(&json!({
+    let console = &connection.console;
+    if console.json {
+        return console.print_json(&json!({
             "revision": revision,
-            "transport": over,
+            "transport": transport,
             "server": server,
             "capabilities": capabilities,
             "instructions": instructions,
@@ -58,10 +59,10 @@ pub(crate) async fn show(session: &Connection) -> Result<()> {
         }));
     }
     let row = |name: &str, value: &str| {
-        screen.print_line(&format!(
+        console.print_line(&format!(
             "{} {}",
-            screen.paint(Style::Bold, &format!("{name:<12}")),
-            screen.sanitized(value)
+            console.paint(Style::Bold, &format!("{name:<12}")),
+            console.sanitized(value)
         ))
     };
     match server {
@@ -69,13 +70,13 @@ pub(crate) async fn show(session: &Connection) -> Result<()> {
             let title = server.title.map(|title| format!(" ({title})")).unwrap_or_default();
             row("server", &format!("{} {}{title}", server.name, server.version))?;
         }
-        None => row("server", "does not say what it is")?,
+        None => row("server", "unnamed")?,
     }
     row("revision", revision)?;
-    row("transport", over)?;
+    row("transport", transport)?;
     let members = capabilities.as_object().into_iter().flatten();
     for (number, (name, value)) in members.filter(|(name, _)| !is_extension_group(name)).enumerate() {
-        row(if number == 0 { "can" } else { "" }, &format!("{name}{}", capability_details(value)))?;
+        row(if number == 0 { "capabilities" } else { "" }, &format!("{name}{}", capability_details(value)))?;
     }
     for extra in ["extensions", "experimental"] {
         let members = capabilities.get(extra).and_then(Value::as_object).into_iter().flatten();
@@ -93,7 +94,7 @@ fn is_extension_group(name: &str) -> bool {
     matches!(name, "extensions" | "experimental")
 }
 
-/// What a capability says more: `(listChanged, subscribe)`.
+/// Formats the details of a capability: `(listChanged, subscribe)`.
 fn capability_details(value: &Value) -> String {
     let Some(members) = value.as_object() else { return String::new() };
     let words: Vec<String> = members

@@ -1,4 +1,4 @@
-//! `tsugite list`: what a server offers.
+//! `tsugite list`: lists the tools, resources, templates and prompts of a server.
 
 use clap::Args;
 
@@ -9,7 +9,7 @@ use crate::console::{Console, Style};
 use crate::error::Result;
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
-use crate::target;
+use crate::targets;
 
 /// List tools, resources, templates and prompts
 #[derive(Debug, Args)]
@@ -26,41 +26,44 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "list")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "list")?;
         expect_no_more(&rest)?;
-        let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
-        let outcome = show(&session).await;
-        session.finish(outcome).await
+        let connection = Connection::open(found, &self.common, PresetAnswers::default()).await?;
+        let outcome = show(&connection).await;
+        connection.finish(outcome).await
     }
 }
 
-pub(crate) async fn show(session: &Connection) -> Result<()> {
-    let can = session.server_details().await?.capabilities;
-    let offered = Catalog::fetch(&session.client, &can).await?;
-    match session.console.json {
-        true => session.console.print_json(&offered),
-        false => print_catalog(&offered, &session.console),
+pub(crate) async fn show(connection: &Connection) -> Result<()> {
+    let capabilities = connection.server_details().await?.capabilities;
+    let catalog = Catalog::fetch(&connection.client, &capabilities).await?;
+    match connection.console.json {
+        true => connection.console.print_json(&catalog),
+        false => print_catalog(&catalog, &connection.console),
     }
 }
 
-fn print_catalog(offered: &Catalog, screen: &Console) -> Result<()> {
+fn print_catalog(catalog: &Catalog, console: &Console) -> Result<()> {
     let mut text = String::new();
-    for (title, entries) in offered.lists() {
+    for (title, entries) in catalog.lists() {
         if entries.is_empty() {
             continue;
         }
-        text.push_str(&screen.paint(Style::Bold, title));
+        text.push_str(&console.paint(Style::Bold, title));
         text.push('\n');
         for entry in entries {
-            text.push_str(&format!("  {}\n", screen.paint(Style::Green, &screen.sanitized(&entry.summary))));
-            let about = entry.description.map(|about| screen.sanitized(about)).unwrap_or_default();
+            text.push_str(&format!(
+                "  {}\n",
+                console.paint(Style::Green, &console.sanitized(&entry.summary))
+            ));
+            let about = entry.description.map(|about| console.sanitized(about)).unwrap_or_default();
             if let Some(line) = about.lines().find(|line| !line.trim().is_empty()) {
                 text.push_str(&format!("      {}\n", line.trim()));
             }
         }
     }
     match text.is_empty() {
-        true => screen.print_line("the server offers nothing"),
-        false => screen.print(&text),
+        true => console.print_line("the server offers nothing"),
+        false => console.print(&text),
     }
 }

@@ -1,4 +1,4 @@
-//! `tsugite man`: what `--help` says, as pages for `man`.
+//! `tsugite man`: prints the help as manual pages.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::error::{CliError, Result};
     after_help = "Examples:\n  tsugite man | man -l -\n  tsugite man --dir ~/.local/share/man/man1     then: man tsugite-call"
 )]
 pub(crate) struct Man {
-    /// Write a page for the program and for each verb into this folder, and say which
+    /// Write a page for the program and for each verb to this folder, and print their paths
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
 }
@@ -25,18 +25,18 @@ impl Man {
     pub(crate) fn run(self) -> Result<()> {
         let mut program = Cli::command();
         program.build();
-        let screen = Console::new(false);
+        let console = Console::new(false);
         match self.dir {
-            None => screen.print_bytes(&render_page(&program)?),
+            None => console.print_bytes(&render_page(&program)?),
             Some(folder) => {
-                let wrong = |path: &Path, error: std::io::Error| {
+                let write_error = |path: &Path, error: std::io::Error| {
                     CliError::usage(format!("--dir: cannot write {}: {error}", path.display()))
                 };
-                std::fs::create_dir_all(&folder).map_err(|error| wrong(&folder, error))?;
+                std::fs::create_dir_all(&folder).map_err(|error| write_error(&folder, error))?;
                 for verb in with_subcommands(&program) {
                     let path = folder.join(format!("{}.1", page_name(verb)));
-                    std::fs::write(&path, render_page(verb)?).map_err(|error| wrong(&path, error))?;
-                    screen.print_line(&path.display().to_string())?;
+                    std::fs::write(&path, render_page(verb)?).map_err(|error| write_error(&path, error))?;
+                    console.print_line(&path.display().to_string())?;
                 }
                 Ok(())
             }
@@ -44,13 +44,13 @@ impl Man {
     }
 }
 
-/// A command, and all there are in it.
+/// Returns a command and all of its subcommands.
 fn with_subcommands(command: &Command) -> Vec<&Command> {
     let nested = command.get_subcommands().filter(|verb| !verb.is_hide_set()).flat_map(with_subcommands);
     std::iter::once(command).chain(nested).collect()
 }
 
-/// `tsugite-call`.
+/// Returns the name of the page, such as `tsugite-call`.
 fn page_name(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
@@ -76,7 +76,7 @@ fn render_page(command: &Command) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// What stands below the help: a block with a heading is a section, and its lines stay as they are.
+/// Renders the text after the options. A block with a heading becomes a section that keeps its lines.
 fn render_after_help(text: &str) -> Roff {
     let mut roff = Roff::new();
     for block in text.split("\n\n") {

@@ -1,6 +1,7 @@
-//! What one can do: one file per verb.
+//! The verbs of the command line, one file each.
 //!
-//! A verb reads its words, connects, and does its work on a session; that part of it knows nothing of targets.
+//! A verb parses its words, connects, and works on the connection. That last part does not depend on the target, so
+//! that the shell can use it.
 
 mod bridge;
 pub(crate) mod call;
@@ -23,7 +24,7 @@ use clap::Subcommand;
 use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
 
-/// What to do.
+/// A verb and its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Serve(serve::Serve),
@@ -75,7 +76,7 @@ impl Verb {
         }
     }
 
-    /// Whether it hears signals itself.
+    /// Whether the verb handles signals itself.
     pub(crate) fn handles_signals(&self) -> bool {
         matches!(self, Verb::Serve(_) | Verb::Bridge(_) | Verb::Shell(_))
     }
@@ -99,21 +100,20 @@ impl Verb {
     }
 }
 
-/// The first of the words after the target, which must be there.
+/// Removes and returns the first word after the target; fails if there is none.
 fn take_first(words: &mut Vec<String>, verb: &str, what: &str, example: &str) -> Result<String> {
     if words.is_empty() {
-        return Err(CliError::usage(format!("`{verb}` needs {what}")).hint(format!("such as {example}")));
+        return Err(CliError::usage(format!("`{verb}` needs {what}")).hint(format!("for example: {example}")));
     }
     Ok(words.remove(0))
 }
 
-/// There must be no more words.
+/// Fails if there are more words.
 fn expect_no_more(words: &[String]) -> Result<()> {
     match words.first() {
         None => Ok(()),
         Some(word) => {
-            Err(CliError::usage(format!("{word:?} is one word too many"))
-                .hint("`--help` shows what it takes"))
+            Err(CliError::usage(format!("unexpected argument {word:?}")).hint("`--help` shows the usage"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `tsugite ping`: is anybody there, and how far away.
+//! `tsugite ping`: measures the round-trip time to a server.
 
 use std::time::Instant;
 
@@ -10,13 +10,13 @@ use crate::connection::Connection;
 use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
-use crate::target;
+use crate::targets;
 
-/// Ask a server whether it is there, and measure how long that takes
+/// Ping a server and measure the round-trip time
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite ping [OPTIONS] TARGET\n       tsugite ping [OPTIONS] -- COMMAND…",
-    after_help = "From 2026-07-28 on there is no ping; `server/discover` is asked instead.\n\nExamples:\n  tsugite ping demo\n  tsugite ping https://example.com/mcp --timeout 2"
+    after_help = "Revision 2026-07-28 has no ping; `server/discover` is sent instead.\n\nExamples:\n  tsugite ping demo\n  tsugite ping https://example.com/mcp --timeout 2"
 )]
 pub(crate) struct Ping {
     #[arg(hide = true)]
@@ -27,31 +27,31 @@ pub(crate) struct Ping {
 
 impl Ping {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "ping")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "ping")?;
         expect_no_more(&rest)?;
-        let session = Connection::open(found, &self.common, PresetAnswers::default()).await?;
-        let outcome = show(&session).await;
-        session.finish(outcome).await
+        let connection = Connection::open(found, &self.common, PresetAnswers::default()).await?;
+        let outcome = show(&connection).await;
+        connection.finish(outcome).await
     }
 }
 
-pub(crate) async fn show(session: &Connection) -> Result<()> {
-    let client = &session.client;
-    let begun = Instant::now();
-    let (asked, answer) = match client.revision().is_stateless() {
+pub(crate) async fn show(connection: &Connection) -> Result<()> {
+    let client = &connection.client;
+    let started = Instant::now();
+    let (method, outcome) = match client.revision().is_stateless() {
         true => ("server/discover", client.discover().await.map(drop)),
         false => ("ping", client.ping().await.map(drop)),
     };
-    let ms = milliseconds(begun.elapsed());
-    answer.map_err(|error| CliError::from_client_error(error, "ping"))?;
+    let ms = milliseconds(started.elapsed());
+    outcome.map_err(|error| CliError::from_client_error(error, "ping"))?;
     let revision = client.revision().as_str();
-    match session.console.json {
-        true => session.console.print_json(&json!({"method": asked, "revision": revision, "ms": ms})),
-        false => session.console.print_line(&format!("{asked} answered in {ms} ms, on {revision}")),
+    match connection.console.json {
+        true => connection.console.print_json(&json!({"method": method, "revision": revision, "ms": ms})),
+        false => connection.console.print_line(&format!("{method} answered in {ms} ms, revision {revision}")),
     }
 }
 
-/// To a thousandth.
+/// Returns the duration in milliseconds, rounded to microseconds.
 pub(super) fn milliseconds(time: std::time::Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -1,4 +1,4 @@
-//! `tsugite read`: what a resource holds.
+//! `tsugite read`: reads a resource.
 
 use std::path::{Path, PathBuf};
 
@@ -11,22 +11,22 @@ use crate::error::Result;
 use crate::options::CommonOptions;
 use crate::output;
 use crate::server_requests::PresetAnswers;
-use crate::target;
+use crate::targets;
 
 /// Read a resource
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite read [OPTIONS] TARGET URI\n       tsugite read [OPTIONS] URI -- COMMAND…",
-    after_help = "Text is printed as it is; bytes too, unless standard output is a terminal.\n\nExamples:\n  tsugite read demo demo://motto\n  tsugite read demo demo://logo -o logo.png"
+    after_help = "Text and bytes are printed unchanged; on a terminal bytes are only described.\n\nExamples:\n  tsugite read demo demo://motto\n  tsugite read demo demo://logo -o logo.png"
 )]
 pub(crate) struct Read {
     #[arg(hide = true)]
     words: Vec<String>,
-    /// Save what it holds into a file or a folder (out/)
+    /// Save the contents to a file or a folder (out/)
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    replies: PresetAnswers,
+    answers: PresetAnswers,
     #[command(flatten)]
     pub(super) common: CommonOptions,
 }
@@ -39,42 +39,42 @@ pub(crate) struct ResourceRead {
 
 impl Read {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = target::resolve(self.words, &self.common, "read")?;
-        let job = ResourceRead::new(rest, self.output)?;
-        let session = Connection::open(found, &self.common, self.replies).await?;
-        let outcome = job.run_on(&session).await;
-        session.finish(outcome).await
+        let (found, rest) = targets::resolve(self.words, &self.common, "read")?;
+        let read = ResourceRead::new(rest, self.output)?;
+        let connection = Connection::open(found, &self.common, self.answers).await?;
+        let outcome = read.run_on(&connection).await;
+        connection.finish(outcome).await
     }
 }
 
 impl ResourceRead {
-    /// `words` are the URI, `output` is where it goes.
+    /// Parses the URI. The contents are saved to `output`.
     pub(crate) fn new(mut words: Vec<String>, output: Option<PathBuf>) -> Result<Self> {
         let uri = take_first(&mut words, "read", "the URI of a resource", "demo://motto")?;
         expect_no_more(&words)?;
         Ok(Self { uri, output })
     }
 
-    pub(crate) async fn run_on(&self, session: &Connection) -> Result<()> {
+    pub(crate) async fn run_on(&self, connection: &Connection) -> Result<()> {
         let Self { uri, output } = self;
-        let result = session.check_result(session.client.read_resource(uri).await, "read")?;
-        let screen = &session.console;
+        let result = connection.check_result(connection.client.read_resource(uri).await, "read")?;
+        let console = &connection.console;
         let to = output.as_deref().filter(|to| *to != Path::new("-"));
         if let Some(to) = to {
             save(&result.contents, to, uri)?;
         }
-        match (screen.json, to) {
-            (true, _) => screen.print_json(&result)?,
-            (false, Some(to)) => screen.note(&format!("saved in {}", to.display())),
+        match (console.json, to) {
+            (true, _) => console.print_json(&result)?,
+            (false, Some(to)) => console.note(&format!("saved to {}", to.display())),
             (false, None) => {
                 for contents in &result.contents {
                     match &contents.body {
-                        ResourceBody::Text(text) => screen.print(&screen.sanitized(text))?,
-                        ResourceBody::Blob(base64) if !screen.is_terminal || output.is_some() => {
-                            screen.print_bytes(&output::decode_base64(base64)?)?;
+                        ResourceBody::Text(text) => console.print(&console.sanitized(text))?,
+                        ResourceBody::Blob(base64) if !console.is_terminal || output.is_some() => {
+                            console.print_bytes(&output::decode_base64(base64)?)?;
                         }
                         ResourceBody::Blob(_) => {
-                            output::show(screen, &[output::part_from_contents(contents)], None, uri)?;
+                            output::show(console, &[output::part_from_contents(contents)], None, uri)?;
                         }
                     }
                 }
@@ -90,7 +90,7 @@ fn save(contents: &[ResourceContents], to: &Path, uri: &str) -> Result<()> {
             output::write(to, text.as_bytes())
         }
         _ => {
-            let pieces: Vec<_> = contents
+            let parts: Vec<_> = contents
                 .iter()
                 .map(|contents| match &contents.body {
                     ResourceBody::Text(text) => {
@@ -101,7 +101,7 @@ fn save(contents: &[ResourceContents], to: &Path, uri: &str) -> Result<()> {
                     ResourceBody::Blob(_) => output::part_from_contents(contents),
                 })
                 .collect();
-            output::save(&pieces, to, uri)
+            output::save(&parts, to, uri)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `tsugite serve`: the built-in demo server, or any number of others behind one address.
+//! `tsugite serve`: serves the built-in demo server, or several servers at one address.
 
 use std::path::{Path, PathBuf};
 
@@ -16,29 +16,29 @@ use crate::error::{CliError, Result};
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions, RevisionArg};
 use crate::page::{PageServer, SharedStartPage, StartPage};
 use crate::serve_options::ServeOptions;
-use crate::target::{self, NamedTarget};
+use crate::targets::{self, NamedTarget};
 
-/// Run the demo server, or several servers behind one address, with a start page at /
+/// Serve the demo server, or several servers at one address, with a start page at /
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite serve [OPTIONS] [TARGET]… [-- COMMAND…]",
     mut_arg("timeout", |timeout| timeout.help(CALL_TIMEOUT_HELP)),
-    after_help = "Without a target this is the demo server: every feature, in every revision. With targets, all of them stand behind one\naddress, and their names begin with theirs: the tool `add` of `demo` is `demo_add`. NAME=TARGET names one.\nThe first line on standard output is the address of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server"
+    after_help = "Without a target this serves the demo server. With targets, all of them share one address, and the name of each server\nprefixes its tools: the tool `add` of `demo` is `demo_add`. NAME=TARGET sets that name.\nThe first line on standard output is the URL of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server"
 )]
 pub(crate) struct Serve {
-    /// The servers to put behind the address
+    /// The servers to serve
     #[arg(value_name = "TARGET")]
     words: Vec<String>,
-    /// All servers that a file lists
+    /// Serve all servers of a configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where to listen; port 0 is any that is free
+    /// The address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8808", conflicts_with = "stdio")]
     listen: String,
     /// Serve one client on standard input and output
     #[arg(long)]
     stdio: bool,
-    /// Also serve requests that name this host; loopback names and the address itself are served anyway
+    /// Also accept requests for this host name; loopback names and the address itself are always accepted
     #[arg(long = "allow-host", value_name = "HOST", conflicts_with = "stdio")]
     hosts: Vec<String>,
     #[command(flatten)]
@@ -49,44 +49,44 @@ impl Serve {
     pub(crate) async fn run(self) -> Result<()> {
         let named = self.resolve_targets()?;
         let listen = (!self.stdio).then_some(self.listen);
-        let door = ServeOptions { listen, allowed_hosts: self.hosts };
+        let options = ServeOptions { listen, allowed_hosts: self.hosts };
         match named {
-            None => serve_demo(door, &self.common).await,
-            Some(named) => serve_many(door, named, &self.common).await,
+            None => serve_demo(options, &self.common).await,
+            Some(named) => serve_many(options, named, &self.common).await,
         }
     }
 
-    /// The servers that were named; none for the demo server.
+    /// Resolves the targets; `None` for the demo server.
     fn resolve_targets(&self) -> Result<Option<Vec<NamedTarget>>> {
-        let screen = Console::new(false);
-        let mut named = target::resolve_many(&self.words, &self.common)?;
+        let console = Console::new(false);
+        let mut named = targets::resolve_many(&self.words, &self.common)?;
         if let Some(path) = &self.config {
-            for listed in target::resolve_file(path, &self.common)? {
+            for listed in targets::resolve_file(path, &self.common)? {
                 match listed {
                     Ok(server) => named.push(server),
-                    // One that cannot be used does not keep the others from being served.
-                    Err(failure) => screen.note(&format!("left out: {}", failure.summary())),
+                    // An invalid entry does not prevent the others from being served.
+                    Err(failure) => console.note(&format!("skipped: {}", failure.summary())),
                 }
             }
         } else if named.is_empty() {
             return Ok(None);
         }
         if named.is_empty() {
-            let failure = CliError::usage("there is no server to serve").at_step("name");
+            let failure = CliError::usage("no server to serve").at_step("name");
             let path = self.config.as_deref().unwrap_or_else(|| Path::new("the file")).display().to_string();
-            return Err(failure.detail(format!("{path} lists none that can be used")));
+            return Err(failure.detail(format!("{path} has no usable server")));
         }
         for (index, server) in named.iter().enumerate() {
             if named.iter().take(index).any(|other| other.name == server.name) {
-                let failure = CliError::usage(format!("two servers are called `{}`", server.name));
-                return Err(failure.hint("NAME=TARGET gives one another name"));
+                let failure = CliError::usage(format!("two servers are named `{}`", server.name));
+                return Err(failure.hint("NAME=TARGET sets another name"));
             }
         }
         Ok(Some(named))
     }
 }
 
-async fn serve_demo(door: ServeOptions, common: &CommonOptions) -> Result<()> {
+async fn serve_demo(options: ServeOptions, common: &CommonOptions) -> Result<()> {
     let server = match common.rev {
         RevisionArg::Auto => demo::server(),
         RevisionArg::Only(revision) => demo::server().revisions([revision].into_iter().collect()),
@@ -97,17 +97,17 @@ async fn serve_demo(door: ServeOptions, common: &CommonOptions) -> Result<()> {
         example: Some("add a=1 b=2".to_owned()),
         is_public: false,
     });
-    if door.listen.is_some() {
+    if options.listen.is_some() {
         let client =
             Client::in_process(&server).await.map_err(|error| CliError::from_client_error(error, "serve"))?;
-        let runs = PageServer::from_client(&client).await;
-        page.update(|about| about.servers.push(runs));
+        let page_server = PageServer::from_client(&client).await;
+        page.update(|page| page.servers.push(page_server));
         tokio::spawn(page.clone().watch_server(client, 0));
     }
-    door.serve(server, "the demo server", Some(page), std::future::ready(())).await
+    options.serve(server, "the demo server", Some(page), std::future::ready(())).await
 }
 
-async fn serve_many(door: ServeOptions, named: Vec<NamedTarget>, common: &CommonOptions) -> Result<()> {
+async fn serve_many(options: ServeOptions, named: Vec<NamedTarget>, common: &CommonOptions) -> Result<()> {
     let info = Implementation::new("tsugite", env!("CARGO_PKG_VERSION")).title("Tsugite");
     let mut bridge = Bridge::to_many().info(info);
     if let Some(limit) = common.timeout {
@@ -125,26 +125,26 @@ async fn serve_many(door: ServeOptions, named: Vec<NamedTarget>, common: &Common
         is_public: false,
     });
     let bridge = std::sync::Arc::new(bridge);
-    // A server that hangs holds up nobody but the page.
-    let following = door.listen.is_some().then(|| {
+    // In the background, so that a server that hangs delays only the page.
+    let page_updates = options.listen.is_some().then(|| {
         tokio::spawn(keep_page_updated(page.clone(), server.clone(), bridge.clone(), names.clone()))
     });
-    let what = match names.as_slice() {
+    let description = match names.as_slice() {
         [name] => format!("the server {name}"),
         names => format!("{} servers ({})", names.len(), names.join(", ")),
     };
     let stop = async {
-        // First, so that the page does not report the closed bridge as a fault.
-        if let Some(following) = following {
-            following.abort();
-            let _ = following.await;
+        // Before the bridge closes, so that the page does not report that as an error.
+        if let Some(page_updates) = page_updates {
+            page_updates.abort();
+            let _ = page_updates.await;
         }
         bridge.close().await;
     };
-    door.serve(server, &what, Some(page), stop).await
+    options.serve(server, &description, Some(page), stop).await
 }
 
-/// Tells on the page how each server is, now and whenever something changes.
+/// Updates the state of each server on the page, now and after every change.
 async fn keep_page_updated(
     page: SharedStartPage,
     server: Server,
@@ -153,7 +153,9 @@ async fn keep_page_updated(
 ) {
     let client = match Client::in_process(&server).await {
         Ok(client) => client,
-        Err(error) => return tracing::warn!(%error, "the page does not show how the servers are"),
+        Err(error) => {
+            return tracing::warn!(%error, "cannot watch the servers; the start page does not show their state");
+        }
     };
     let mut changes = client.listen(ChangeFilter::lists()).await.ok();
     loop {

@@ -1,4 +1,4 @@
-//! `tsugite shell`: a prompt on a server that stays connected.
+//! `tsugite shell`: opens an interactive shell on one connection.
 
 use clap::Args;
 
@@ -7,19 +7,19 @@ use crate::error::Result;
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
 use crate::shell;
-use crate::target;
+use crate::targets;
 
-/// Open a prompt on a server: list, call and read without connecting anew
+/// Open an interactive shell: list, call and read on one connection
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite shell [OPTIONS] TARGET\n       tsugite shell [OPTIONS] -- COMMAND…",
-    after_help = "`help` says what can be typed; Tab completes it, with names and values from the server. Without a terminal,\nstandard input is read line by line, and the exit code is that of the last command that failed.\n\nExamples:\n  tsugite shell demo\n  tsugite shell -- npx -y @modelcontextprotocol/server-everything\n  printf 'add a=1 b=2\\nread demo://motto\\n' | tsugite shell demo"
+    after_help = "`help` lists the commands; Tab completes, with names and values from the server. Without a terminal, commands are read\nfrom standard input line by line, and the exit code is that of the last command that failed.\n\nExamples:\n  tsugite shell demo\n  tsugite shell -- npx -y @modelcontextprotocol/server-everything\n  printf 'add a=1 b=2\\nread demo://motto\\n' | tsugite shell demo"
 )]
 pub(crate) struct Shell {
     #[arg(hide = true)]
     words: Vec<String>,
     #[command(flatten)]
-    replies: PresetAnswers,
+    answers: PresetAnswers,
     #[command(flatten)]
     pub(super) common: CommonOptions,
 }
@@ -27,13 +27,13 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) async fn run(self) -> Result<()> {
         let label = prompt_label(self.words.first().map(String::as_str), &self.common);
-        let (found, rest) = target::resolve(self.words, &self.common, "shell")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "shell")?;
         expect_no_more(&rest)?;
-        shell::run(found, self.common, self.replies, &label).await
+        shell::run(found, self.common, self.answers, &label).await
     }
 }
 
-/// What stands before the prompt: what the server is called, in short.
+/// Returns a short name of the server for the prompt.
 fn prompt_label(word: Option<&str>, common: &CommonOptions) -> String {
     let program = common.command.first().map(|program| {
         let path = std::path::Path::new(program);
@@ -44,7 +44,7 @@ fn prompt_label(word: Option<&str>, common: &CommonOptions) -> String {
         (None, Some(word)) => match word.split_once("://") {
             Some((_, rest)) => {
                 let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-                // A password has no place there.
+                // Without user name and password.
                 host.rsplit('@').next().unwrap_or(host).to_owned()
             }
             None => word.to_owned(),
@@ -54,5 +54,5 @@ fn prompt_label(word: Option<&str>, common: &CommonOptions) -> String {
     name.chars().take(MAX_LABEL_CHARS).collect()
 }
 
-/// Letters of it.
+/// The longest name in the prompt, in characters.
 const MAX_LABEL_CHARS: usize = 40;

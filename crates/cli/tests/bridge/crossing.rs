@@ -1,13 +1,14 @@
-//! What crosses the bridge beside what the table tries: what nobody knows, questions, logs, resources.
+//! Features that the bridge forwards and the table does not cover: unknown methods and members, server requests, logs
+//! and resource subscriptions.
 
 use serde_json::{Value, json};
 
 use crate::client::{Client, On};
 use crate::message::Rev::{Jul26, Jun25, Mar25, Nov24, Nov25};
-use crate::message::Way::{Http, Stdio};
+use crate::message::Transport::{Http, Stdio};
 use crate::pair::{Pair, call, each, is, same};
 
-pub(crate) fn what_nobody_knows_crosses_both_ways() {
+pub(crate) fn unknown_methods_are_forwarded() {
     let pairs = [
         ((Nov25, Stdio), (Mar25, Http)),
         ((Nov24, Http), (Nov25, Stdio)),
@@ -22,9 +23,9 @@ pub(crate) fn what_nobody_knows_crosses_both_ways() {
         same("the params", &result["x-unknown"]["params"]["a"], &json!(1.0))?;
         same("`_meta`", &result["x-unknown"]["params"]["_meta"]["com.example/b"], &json!("ü"))?;
         client.request("tools/call", call("say", "said")).await?;
-        let heard = client.wait("what nobody knows", is("notifications/x-unknown")).await?;
+        let received = client.wait("an unknown notification", is("notifications/x-unknown")).await?;
         let wanted = json!({"a": 1.0, "_meta": {"com.example/cell": "said"}});
-        same("what the server says", &heard.message.value["params"], &wanted)?;
+        same("the notification", &received.message.value["params"], &wanted)?;
         if client.rev.is_stateless() {
             return Ok(());
         }
@@ -42,7 +43,7 @@ pub(crate) fn what_nobody_knows_crosses_both_ways() {
     });
 }
 
-pub(crate) fn members_that_nobody_knows_stay_on_everything() {
+pub(crate) fn unknown_members_are_kept() {
     let pairs = [
         ((Nov25, Stdio), (Jun25, Http)),
         ((Jun25, Http), (Nov25, Stdio)),
@@ -51,7 +52,7 @@ pub(crate) fn members_that_nobody_knows_stay_on_everything() {
         ((Jul26, Http), (Jul26, Http)),
     ];
     each(&pairs, async |Pair { client, server, .. }| {
-        // Whether the server's first words come over depends on whether there is a handshake on both sides.
+        // The result of the handshake is forwarded only if both sides have the same kind of handshake.
         if client.rev.is_stateless() == server.shared.rev.is_stateless() {
             same("a member of the greeting", &client.greeting["x-unknown"], &json!([1]))?;
         }
@@ -67,7 +68,7 @@ pub(crate) fn members_that_nobody_knows_stay_on_everything() {
         let can = &result["x-capabilities"];
         same("a capability of the client", &can["experimental"], &json!({"x-unknown": {"b": 1}}))?;
         let mut answer = json!({"action": "accept", "content": {"name": "Ada"}, "x-unknown": 1.0});
-        // On 2026-07-28 what a form is filled in with has none.
+        // In 2026-07-28 the response to a form has no `_meta`.
         if !client.rev.is_stateless() && !server.shared.rev.is_stateless() {
             answer["_meta"] = json!({"d": 1});
         }
@@ -79,7 +80,7 @@ pub(crate) fn members_that_nobody_knows_stay_on_everything() {
     });
 }
 
-/// Lets the server ask, answers, and gives the result of the call.
+/// Makes the server send a request, answers it, and returns the result of the call.
 async fn asked(client: &mut Client, kind: &str, answer: &Value) -> Result<Value, String> {
     let mut params = call("ask", kind);
     params["arguments"]["kind"] = json!(kind);
@@ -105,7 +106,7 @@ async fn asked(client: &mut Client, kind: &str, answer: &Value) -> Result<Value,
     client.request("tools/call", params).await
 }
 
-pub(crate) fn the_model_and_the_folders_are_asked_for_across() {
+pub(crate) fn sampling_and_roots_requests_are_forwarded() {
     let pairs = [
         ((Nov24, Http), (Nov25, Stdio)),
         ((Nov25, Stdio), (Nov24, Http)),
@@ -116,25 +117,25 @@ pub(crate) fn the_model_and_the_folders_are_asked_for_across() {
         ((Jul26, Http), (Jul26, Stdio)),
     ];
     each(&pairs, async |Pair { client, server, .. }| {
-        let said = json!({"role": "assistant", "content": {"type": "text", "text": "a poem"}, "model": "m", "x-unknown": 1});
-        let result = asked(client, "sampling", &said).await?;
-        same("what the model said", &result["x-answer"], &said)?;
+        let reply = json!({"role": "assistant", "content": {"type": "text", "text": "a poem"}, "model": "m", "x-unknown": 1});
+        let result = asked(client, "sampling", &reply).await?;
+        same("the reply of the model", &result["x-answer"], &reply)?;
         let roots = json!({"roots": [{"uri": "file:///a", "name": "A", "x-unknown": 1}]});
         let result = asked(client, "roots", &roots).await?;
         same("the folders", &result["x-answer"], &roots)?;
         for kind in ["sampling", "roots"] {
             same("what the server knows", &json!(server.notes(kind)[0]), &json!("can be asked"))?;
         }
-        // There is no such notice on either side of 2026-07-28.
+        // 2026-07-28 has no such notification.
         if !client.rev.is_stateless() && !server.shared.rev.is_stateless() {
             client.notify("notifications/roots/list_changed", json!({})).await?;
-            server.noted("notifications/roots/list_changed", "heard").await?;
+            server.noted("notifications/roots/list_changed", "received").await?;
         }
         Ok(())
     });
 }
 
-pub(crate) fn logs_cross_at_the_level_that_is_wanted() {
+pub(crate) fn logs_are_forwarded_at_the_requested_level() {
     let pairs = [
         ((Nov25, Stdio), (Mar25, Http)),
         ((Nov24, Http), (Nov24, Stdio)),
@@ -147,7 +148,7 @@ pub(crate) fn logs_cross_at_the_level_that_is_wanted() {
     ];
     each(&pairs, async |Pair { client, .. }| {
         if client.rev.is_stateless() {
-            // Whoever also listens hears logs all the same.
+            // A client that also listens receives logs on the response to its call.
             client
                 .begin("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}))
                 .await?;
@@ -166,35 +167,35 @@ pub(crate) fn logs_cross_at_the_level_that_is_wanted() {
                 &["alert", "emergency"]
             };
             for level_of in wanted {
-                let heard = client.next("a log").await?;
+                let received = client.next("a log").await?;
                 let wanted =
                     json!({"level": level_of, "logger": "raw", "data": {"cell": level}, "x-unknown": 1});
-                same("a log", &heard.message.value["params"], &wanted)?;
-                if client.rev.is_stateless() && heard.on != On::Pipe {
-                    same("its place", &json!(heard.on == On::Post(id.clone())), &json!(true))?;
+                same("a log", &received.message.value["params"], &wanted)?;
+                if client.rev.is_stateless() && received.on != On::Pipe {
+                    same("its place", &json!(received.on == On::Post(id.clone())), &json!(true))?;
                 }
             }
             client.answer(&id).await?;
         }
         if client.rev.is_stateless() {
-            // Whoever asks for none hears none, and nobody hears more than was asked for, whatever the server says.
+            // A client receives only logs of the level it asked for, whatever the server sends.
             client.request("tools/call", call("log", "none")).await?;
             let mut loud = call("log loudly", "loud");
             loud["_meta"] = json!({"io.modelcontextprotocol/logLevel": "emergency"});
             client.request("tools/call", loud).await?;
-            let heard: Vec<_> = client
+            let received: Vec<_> = client
                 .kept()
                 .into_iter()
-                .map(|heard| heard.message.value["params"]["level"].clone())
+                .map(|received| received.message.value["params"]["level"].clone())
                 .collect();
-            return same("what was heard", &json!(heard), &json!(["emergency"]));
+            return same("what was received", &json!(received), &json!(["emergency"]));
         }
         Ok(())
     });
 }
 
-/// Servers of the handshake era may tell of a change in the middle of a response.
-pub(crate) fn a_change_is_told_where_it_belongs() {
+/// Servers of the handshake era may send a change notification in the middle of a response.
+pub(crate) fn change_is_sent_on_the_right_stream() {
     let pairs = [
         ((Jul26, Http), (Mar25, Http)),
         ((Jul26, Stdio), (Nov25, Http)),
@@ -212,18 +213,18 @@ pub(crate) fn a_change_is_told_where_it_belongs() {
             false => None,
         };
         let id = client.begin("tools/call", call("change here", "here")).await?;
-        let heard = client.wait("a change", is("notifications/tools/list_changed")).await?;
+        let received = client.wait("a change", is("notifications/tools/list_changed")).await?;
         if let Some(listening) = listening {
-            let meta = &heard.message.value["params"]["_meta"];
+            let meta = &received.message.value["params"]["_meta"];
             same("the subscription", &meta["io.modelcontextprotocol/subscriptionId"], &listening)?;
-            same("its place", &json!(heard.on != On::Post(id.clone())), &json!(true))?;
+            same("its place", &json!(received.on != On::Post(id.clone())), &json!(true))?;
         }
         client.answer(&id).await?;
-        same("what else was heard", &json!(client.kept().len()), &json!(0))
+        same("what else was received", &json!(client.kept().len()), &json!(0))
     });
 }
 
-pub(crate) fn resources_are_watched_across() {
+pub(crate) fn resource_subscriptions_are_forwarded() {
     let pairs = [
         ((Nov25, Http), (Jun25, Stdio)),
         ((Nov24, Stdio), (Jul26, Stdio)),
@@ -240,7 +241,7 @@ pub(crate) fn resources_are_watched_across() {
                 let id = client.begin("subscriptions/listen", wish).await?;
                 let first = client.next("an acknowledgement").await?.message.value;
                 let granted = &first["params"]["notifications"];
-                same("what is granted", granted, &json!({"resourceSubscriptions": [uri]}))?;
+                same("the granted filter", granted, &json!({"resourceSubscriptions": [uri]}))?;
                 Some(id)
             }
             false => {
@@ -253,12 +254,12 @@ pub(crate) fn resources_are_watched_across() {
             params["arguments"]["uri"] = json!(other);
             client.request("tools/call", params).await?;
         }
-        let heard = client.wait("an update", is("notifications/resources/updated")).await?.message.value;
+        let received = client.wait("an update", is("notifications/resources/updated")).await?.message.value;
         let mut params = json!({"uri": uri, "x-unknown": [uri], "_meta": {"com.example/cell": uri}});
         if let Some(id) = &listening {
             params["_meta"]["io.modelcontextprotocol/subscriptionId"] = id.clone();
         }
-        same("the update", &heard["params"], &params)?;
+        same("the update", &received["params"], &params)?;
         match &listening {
             Some(id) => client.cancel(id).await?,
             None => drop(client.request("resources/unsubscribe", json!({"uri": uri})).await?),

@@ -1,17 +1,17 @@
-//! Clients that go, servers that die, and servers that say more than anybody reads.
+//! Clients that disconnect, servers that die, and servers that send more than the client reads.
 
 use serde_json::json;
 
 use crate::bridge::Bridge;
 use crate::client::Client;
 use crate::message::Rev::{Jul26, Mar25, Nov24, Nov25};
-use crate::message::Way::{Http, Stdio};
+use crate::message::Transport::{Http, Stdio};
 use crate::pair::{Pair, call, each, is, run, same};
 use crate::server::Server;
 
-pub(crate) fn a_server_goes_with_its_client() {
+pub(crate) fn server_ends_with_its_client() {
     run(async {
-        // Through the pipes: with the client, and with the bridge.
+        // Over stdio the server ends with the client, and with the bridge.
         for (rev, far) in [(Nov24, Stdio), (Nov25, Stdio), (Jul26, Stdio), (Nov24, Http), (Nov25, Http)] {
             let Pair { client, server, bridge } = Pair::new((Nov25, Stdio), (rev, far)).await?;
             drop(client);
@@ -23,16 +23,16 @@ pub(crate) fn a_server_goes_with_its_client() {
         bridge.kill().await;
         server.has_connections(0).await?;
         drop(client);
-        // Over HTTP each session has a server of its own, and ends with a word or with its stream.
+        // Over HTTP each session has a server of its own, and ends with DELETE or with its stream.
         for (rev, far) in [(Nov25, Stdio), (Nov24, Http), (Mar25, Http)] {
             let server = Server::start(rev, far).await;
             let mut bridge = Bridge::start(Http, &server).await;
-            let mut one = Client::connect(Mar25, bridge.door()).await?;
-            let mut other = Client::connect(Nov24, bridge.door()).await?;
+            let mut one = Client::connect(Mar25, bridge.endpoint()).await?;
+            let mut other = Client::connect(Nov24, bridge.endpoint()).await?;
             same("the servers", &json!(server.connections()), &json!(2))?;
             one.begin("tools/call", call("wait", "one")).await?;
             server.noted("one", "begun").await?;
-            // One that leaves a question behind.
+            // A client that disconnects with an open question.
             let mut asking = call("ask", "other");
             asking["arguments"]["kind"] = json!("sampling");
             other.begin("tools/call", asking).await?;
@@ -47,7 +47,7 @@ pub(crate) fn a_server_goes_with_its_client() {
     });
 }
 
-pub(crate) fn a_server_that_dies_in_a_call_is_started_again() {
+pub(crate) fn server_that_dies_in_a_call_is_restarted() {
     let pairs = [
         ((Nov25, Stdio), (Nov25, Stdio)),
         ((Nov24, Http), (Jul26, Stdio)),
@@ -57,8 +57,8 @@ pub(crate) fn a_server_that_dies_in_a_call_is_started_again() {
     each(&pairs, async |Pair { client, .. }| {
         for _ in 0..2 {
             let answer = client.ask("tools/call", call("die", "dead")).await?;
-            let told = answer.value["error"]["message"].as_str().unwrap_or_default();
-            if !told.contains("the connection was lost") {
+            let message = answer.value["error"]["message"].as_str().unwrap_or_default();
+            if !message.contains("the connection was lost") {
                 return Err(format!("no clear error: {}", answer.text));
             }
             let result = client.request("tools/call", call("echo", "alive")).await?;
@@ -68,7 +68,7 @@ pub(crate) fn a_server_that_dies_in_a_call_is_started_again() {
     });
 }
 
-pub(crate) fn a_flood_that_nobody_reads_takes_no_memory() {
+pub(crate) fn unread_notifications_do_not_grow_memory() {
     let during = [
         ((Nov25, Stdio), (Nov25, Stdio)),
         ((Jul26, Stdio), (Nov25, Stdio)),
@@ -87,7 +87,7 @@ pub(crate) fn a_flood_that_nobody_reads_takes_no_memory() {
     }
 }
 
-/// Floods a client that does not read, in the middle of a call or when it is over.
+/// Floods a client that does not read, during a call or after it.
 async fn flooded(pair: &mut Pair, method: &str, over: bool) -> Result<(), String> {
     let Pair { client, server, bridge } = pair;
     if client.rev.is_stateless() {
@@ -96,7 +96,7 @@ async fn flooded(pair: &mut Pair, method: &str, over: bool) -> Result<(), String
         client.next("an acknowledgement").await?;
     }
     let before = bridge.memory();
-    client.hear(false);
+    client.set_reading(false);
     let mut params = call("flood", method);
     params["arguments"]["count"] = json!(FLOOD);
     params["arguments"]["method"] = json!(method);
@@ -104,22 +104,22 @@ async fn flooded(pair: &mut Pair, method: &str, over: bool) -> Result<(), String
     let id = client.begin("tools/call", params).await?;
     let written = server.stalled(FLOOD * 8_000).await;
     let grown = bridge.memory().unwrap_or(0).saturating_sub(before.unwrap_or(0));
-    if grown > MOST {
+    if grown > MAX_GROWTH {
         return Err(format!("{method}: {written} bytes were written, and the bridge has grown by {grown}"));
     }
-    client.hear(true);
+    client.set_reading(true);
     let answer = client.answer(&id).await?.value;
     same("the answer", &answer["result"]["content"][0]["text"], &json!("flooded"))?;
-    // A client with a session has made its server wait, and lost nothing.
+    // A client with a session slows its server down, and loses nothing.
     if !over && !client.rev.is_stateless() {
-        let heard = client.kept().iter().filter(|heard| is(method)(heard)).count();
-        same("how much was heard", &json!(heard), &json!(FLOOD))?;
+        let received = client.kept().iter().filter(|received| is(method)(received)).count();
+        same("the number of notifications", &json!(received), &json!(FLOOD))?;
     }
     let result = client.request("tools/call", call("echo", "afterwards")).await?;
     same("the answer", &result["content"][0]["text"], &json!("echo"))
 }
 
-/// Notifications of eight thousand bytes and a little: several times what the sockets on the way take up by themselves.
+/// Notifications of about 8,000 bytes: several times the capacity of all socket buffers.
 const FLOOD: u64 = 1_500;
-/// What the bridge may grow by meanwhile.
-const MOST: u64 = 3 << 20;
+/// How much the memory of the bridge may grow.
+const MAX_GROWTH: u64 = 3 << 20;

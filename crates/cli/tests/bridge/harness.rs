@@ -1,25 +1,25 @@
-//! Runs tests as the runner of Rust does, or is a puppet: `bridge --puppet ADDRESS`.
+//! A test runner with the interface of Rust's, or a relay: `bridge --relay ADDRESS`.
 //!
-//! What stands on the stdin of a puppet goes to the address it was given, and what comes from there to its stdout.
+//! A relay copies its standard input to the address, and what it receives from there to standard output.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-/// A test and its name.
+/// A test with its name.
 pub(crate) type Test = (&'static str, fn());
 
-/// What makes a process a puppet.
-pub(crate) const PUPPET: &str = "--puppet";
+/// The option that turns the process into a relay.
+pub(crate) const RELAY: &str = "--relay";
 
-/// Runs the tests that are asked for, one after the other.
+/// Runs the selected tests one after the other.
 pub(crate) fn run(tests: &[Test]) -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let [word, address] = words.as_slice()
-        && word == PUPPET
+        && word == RELAY
     {
-        return match play(address) {
+        return match relay(address) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("{address}: {error}");
@@ -40,7 +40,7 @@ pub(crate) fn run(tests: &[Test]) -> ExitCode {
         true => names.contains(&name),
         false => names.is_empty() || names.iter().any(|word| name.contains(word)),
     };
-    // None is ignored.
+    // No test is ignored.
     let tests = tests.iter().filter(|(name, _)| fits(name) && !flags.contains(&"--ignored"));
     if flags.contains(&"--list") {
         tests.for_each(|(name, _)| println!("{name}: test"));
@@ -48,13 +48,13 @@ pub(crate) fn run(tests: &[Test]) -> ExitCode {
     }
     let (mut passed, mut failed) = (0, 0);
     for (name, test) in tests {
-        let went_well = catch_unwind(test).is_ok();
-        if went_well {
+        let is_ok = catch_unwind(test).is_ok();
+        if is_ok {
             passed += 1;
         } else {
             failed += 1;
         }
-        println!("test {name} ... {}", if went_well { "ok" } else { "FAILED" });
+        println!("test {name} ... {}", if is_ok { "ok" } else { "FAILED" });
     }
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     println!(
@@ -63,20 +63,20 @@ pub(crate) fn run(tests: &[Test]) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Ends when the address has nothing more to say.
-fn play(address: &str) -> io::Result<()> {
-    let mut heard = TcpStream::connect(address)?;
-    heard.set_nodelay(true)?;
-    let said = heard.try_clone()?;
+/// Relays until the address closes the connection.
+fn relay(address: &str) -> io::Result<()> {
+    let mut writer = TcpStream::connect(address)?;
+    writer.set_nodelay(true)?;
+    let reader = writer.try_clone()?;
     std::thread::spawn(move || {
-        let _ = carry(io::stdin().lock(), &mut heard);
-        let _ = heard.shutdown(Shutdown::Write);
+        let _ = copy(io::stdin().lock(), &mut writer);
+        let _ = writer.shutdown(Shutdown::Write);
     });
-    carry(said, io::stdout().lock())
+    copy(reader, io::stdout().lock())
 }
 
-/// Not `io::copy`: from a socket to a pipe it splices, which locks the pipe while it waits.
-fn carry(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
+/// Copies all bytes. Not `io::copy`, which splices from a socket to a pipe and locks the pipe while it waits.
+fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut buffer = [0; 4096];
     loop {
         match from.read(&mut buffer)? {

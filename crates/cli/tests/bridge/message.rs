@@ -1,4 +1,4 @@
-//! Revisions, transports and messages, as they stand on the wire.
+//! Revisions, transports and messages on the wire.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tsugite_testkit::spec_schema;
 
-/// A revision. The judge knows it by its name.
+/// A revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rev {
     Nov24,
@@ -30,13 +30,13 @@ impl Rev {
         }
     }
 
-    /// Whether every request stands for itself.
+    /// Whether the revision has no sessions.
     pub(crate) fn is_stateless(self) -> bool {
         self == Self::Jul26
     }
 
     fn official(self) -> Result<tsugite::revision::Revision, String> {
-        self.name().parse().map_err(|_| format!("nobody knows {self}"))
+        self.name().parse().map_err(|_| format!("unknown revision {self}"))
     }
 }
 
@@ -46,14 +46,14 @@ impl fmt::Display for Rev {
     }
 }
 
-/// How messages travel. HTTP of 2024-11-05 is HTTP+SSE.
+/// A transport. HTTP of 2024-11-05 is HTTP+SSE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Transport {
     Stdio,
     Http,
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Stdio => "stdio",
@@ -62,7 +62,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// A message: its text, and what it says.
+/// A message: its text and its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) text: String,
@@ -71,11 +71,11 @@ pub(crate) struct Message {
 
 impl Message {
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let value = serde_json::from_str(text).map_err(|error| format!("no message: {error}: {text}"))?;
+        let value = serde_json::from_str(text).map_err(|error| format!("not a message: {error}: {text}"))?;
         Ok(Self { text: text.to_owned(), value })
     }
 
-    /// The text of a member of a member of …, exactly as it stands there.
+    /// Returns the exact text of the member at a path.
     pub(crate) fn raw(&self, path: &[&str]) -> Option<String> {
         let mut text = self.text.clone();
         for name in path {
@@ -86,29 +86,28 @@ impl Message {
     }
 }
 
-/// Which side a message comes from.
+/// The side that sends a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Client,
     Server,
 }
 
-/// Fails unless a message is one that this side may send on this revision. A response is judged by what was asked:
-/// `asked` gives the method.
-pub(crate) fn judge(
+/// Fails unless this side may send the message in this revision. `asked` returns the method that a response belongs to.
+pub(crate) fn validate(
     rev: Rev,
     side: Side,
     message: &Value,
     asked: impl FnOnce(&Value) -> Option<String>,
 ) -> Result<(), String> {
-    let fail = |why: &str| Err(format!("{why}: {message}"));
+    let fail = |reason: &str| Err(format!("{reason}: {message}"));
     if message["jsonrpc"] != "2.0" {
         return fail("`jsonrpc` is not \"2.0\"");
     }
     if !rev.is_stateless()
         && let Some(key) = foreign(message)
     {
-        return fail(&format!("{rev} knows no `{key}`"));
+        return fail(&format!("{rev} has no `{key}`"));
     }
     let id = message.get("id");
     if id.is_some_and(|id| !(id.is_string() || id.is_i64() || id.is_u64())) {
@@ -116,15 +115,15 @@ pub(crate) fn judge(
     }
     let method = message.get("method").map(|method| method.as_str().unwrap_or_default());
     match method {
-        // What nobody knows is judged by nobody.
+        // There is no schema for unknown methods.
         Some(method) if method.contains("x-unknown") => Ok(()),
         Some(_) => spec_schema::validate_message_from(&format!("{side:?}"), rev.official()?, message),
         None => {
             let Some(id) = id else { return fail("a response without an id") };
-            let Some(method) = asked(id) else { return fail("an answer to nothing that was asked") };
+            let Some(method) = asked(id) else { return fail("a response without a request") };
             match (message.get("result"), message.get("error")) {
                 (Some(_), None) if method.contains("x-unknown") => Ok(()),
-                // A server that asks what its revision has not is answered all the same.
+                // A server may send a request that its revision does not have, and gets a response.
                 (Some(_), None) if method == "elicitation/create" && rev < Rev::Jun25 => Ok(()),
                 (Some(result), None) if side == Side::Client => {
                     spec_schema::validate_client_result(rev.official()?, &method, result)
@@ -137,7 +136,7 @@ pub(crate) fn judge(
     }
 }
 
-/// A member that only 2026-07-28 has, anywhere in a message but in what the two ends alone understand.
+/// Returns a member that only 2026-07-28 has, except in data that the bridge does not interpret.
 fn foreign(value: &Value) -> Option<&str> {
     match value {
         Value::Object(members) => members.iter().find_map(|(name, value)| match name.as_str() {

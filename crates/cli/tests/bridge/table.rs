@@ -1,7 +1,7 @@
 //! Every revision and transport of clients × every revision and transport of servers × six features.
 //!
-//! A bridge is started for each server and each client on stdio, and one over HTTP for all clients at once. Every cell is
-//! written down beforehand: one that nobody reports is a failure.
+//! There is one bridge for each server and stdio client, and one over HTTP for all clients at once. Every cell is listed
+//! beforehand, and a cell without a result is a failure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::bridge::Bridge;
-use crate::client::{Client, Heard, LETTERS, On};
-use crate::message::{Rev, Way};
+use crate::client::{Client, LETTERS, On, Received};
+use crate::message::{Rev, Transport};
 use crate::pair::{Peer, call as call_of, same};
 use crate::server::Server;
 use crate::tool;
 
-/// What is tried in a cell.
+/// The feature that a cell tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Feature {
     List,
@@ -46,7 +46,7 @@ struct Cell {
 
 impl Cell {
     fn name(&self) -> String {
-        let what = match self.feature {
+        let feature = match self.feature {
             Feature::List => "list",
             Feature::Call => "call",
             Feature::Progress => "progress",
@@ -55,29 +55,29 @@ impl Cell {
             Feature::Change => "list change",
         };
         let ((client, near), (server, far)) = (self.client, self.server);
-        format!("{client} {near} → {server} {far}: {what}")
+        format!("{client} {near} → {server} {far}: {feature}")
     }
 
-    /// Whether the client's revision has what this cell is about. Where it has not, the error is what counts.
+    /// Whether the client's revision has the feature. Otherwise the test expects a clear error.
     fn is_possible(&self) -> bool {
         self.feature != Feature::Elicitation || self.client.0 >= Rev::Jun25
     }
 }
 
-pub(crate) fn every_cell_of_the_table_is_green() {
+pub(crate) fn every_cell_of_the_table_passes() {
     let peers: Vec<Peer> =
-        Rev::ALL.into_iter().flat_map(|rev| [(rev, Way::Stdio), (rev, Way::Http)]).collect();
+        Rev::ALL.into_iter().flat_map(|rev| [(rev, Transport::Stdio), (rev, Transport::Http)]).collect();
     let mut seen: BTreeMap<String, Vec<Result<(), String>>> = BTreeMap::new();
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let permits = Arc::new(Semaphore::new(MAX_BRIDGES));
         let mut units = Vec::new();
         for server in &peers {
-            let over_http: Vec<Peer> = Rev::ALL.into_iter().map(|rev| (rev, Way::Http)).collect();
-            let alone = Rev::ALL.into_iter().map(|rev| vec![(rev, Way::Stdio)]);
+            let over_http: Vec<Peer> = Rev::ALL.into_iter().map(|rev| (rev, Transport::Http)).collect();
+            let alone = Rev::ALL.into_iter().map(|rev| vec![(rev, Transport::Stdio)]);
             for clients in alone.chain([over_http]) {
-                let (places, server) = (Arc::clone(&places), *server);
+                let (permits, server) = (Arc::clone(&permits), *server);
                 units.push(tokio::spawn(async move {
-                    let _place = places.acquire_owned().await;
+                    let _permit = permits.acquire_owned().await;
                     unit(server, clients).await
                 }));
             }
@@ -88,18 +88,19 @@ pub(crate) fn every_cell_of_the_table_is_green() {
             }
         }
     });
-    judged(&peers, &seen);
+    check_results(&peers, &seen);
 }
 
-/// Prints the table; fails unless each cell was seen once, and green.
-fn judged(peers: &[Peer], seen: &BTreeMap<String, Vec<Result<(), String>>>) {
+/// Prints the table. Fails unless each cell has one result, and it passed.
+fn check_results(peers: &[Peer], seen: &BTreeMap<String, Vec<Result<(), String>>>) {
     let mut wrong = Vec::new();
     let (mut green, mut impossible, mut names) = (0, 0, 0);
     println!("l list, c call, p progress, e elicitation, x cancellation, n list change");
-    println!("- impossible, and refused with a clear error; ! failed; ? nobody knows\n");
+    println!("- unsupported, with a clear error; ! failed; ? no result\n");
     let revs: String = peers.iter().map(|(rev, _)| format!("  {:<6}", &rev.name()[2..7])).collect();
-    let ways: String = peers.iter().map(|(_, way)| format!("  {:<6}", way.to_string())).collect();
-    println!("{:>17}{revs}\n{:>17}{ways}", "client", "server");
+    let transports: String =
+        peers.iter().map(|(_, transport)| format!("  {:<6}", transport.to_string())).collect();
+    println!("{:>17}{revs}\n{:>17}{transports}", "client", "server");
     for server in peers {
         let mut row = String::new();
         for client in peers {
@@ -129,34 +130,34 @@ fn judged(peers: &[Peer], seen: &BTreeMap<String, Vec<Result<(), String>>>) {
         }
         println!("{:>17}{row}", format!("{} {}", server.0, server.1));
     }
-    println!("\n{green} green, {impossible} impossible, {} failed, of {names} cells", wrong.len());
-    assert!(seen.len() == names, "{} cells were seen and {names} written down", seen.len());
+    println!("\n{green} passed, {impossible} unsupported, {} failed, of {names} cells", wrong.len());
+    assert!(seen.len() == names, "{} cells have results and {names} are listed", seen.len());
     assert!(wrong.is_empty(), "{} cells failed:\n\n{}", wrong.len(), wrong.join("\n\n"));
 }
 
 /// One bridge between a server and its clients.
 async fn unit(server: Peer, clients: Vec<Peer>) -> Vec<(Cell, Result<(), String>)> {
     let raw = Arc::new(Server::start(server.0, server.1).await);
-    let way = clients[0].1;
-    let mut bridge = Bridge::start(way, &raw).await;
+    let transport = clients[0].1;
+    let mut bridge = Bridge::start(transport, &raw).await;
     let mut running = Vec::new();
     let mut seen = Vec::new();
     for client in clients {
-        let connected = Client::connect(client.0, bridge.door()).await;
+        let connected = Client::connect(client.0, bridge.endpoint()).await;
         let raw = Arc::clone(&raw);
-        running.push(tokio::spawn(async move { six(connected, client, server, &raw).await }));
+        running.push(tokio::spawn(async move { run_cells(connected, client, server, &raw).await }));
     }
     for client in running {
         seen.extend(client.await.unwrap());
     }
-    let ended = match way {
-        // Its client is gone, and so it goes.
-        Way::Stdio => bridge.end().await,
-        Way::Http => Ok(()),
+    let ended = match transport {
+        // Its only client has disconnected, so it ends.
+        Transport::Stdio => bridge.end().await,
+        Transport::Http => Ok(()),
     };
     for (cell, outcome) in &mut seen {
-        let is_its = |of: &Option<String>| of.as_ref().is_none_or(|of| *of == cell.name());
-        let faults: Vec<_> = raw.faults().into_iter().filter(|(of, _)| is_its(of)).collect();
+        let belongs = |of: &Option<String>| of.as_ref().is_none_or(|of| *of == cell.name());
+        let faults: Vec<_> = raw.faults().into_iter().filter(|(of, _)| belongs(of)).collect();
         if outcome.is_ok() && !faults.is_empty() {
             *outcome = Err(format!("the server saw faults: {faults:#?}"));
         }
@@ -167,8 +168,8 @@ async fn unit(server: Peer, clients: Vec<Peer>) -> Vec<(Cell, Result<(), String>
     seen
 }
 
-/// The six cells of one client and one server.
-async fn six(
+/// Tests the six cells of one client and one server.
+async fn run_cells(
     connected: Result<Client, String>,
     client: Peer,
     server: Peer,
@@ -181,7 +182,7 @@ async fn six(
     };
     let mut seen = Vec::new();
     for cell in cells {
-        let outcome = tried(cell, &mut connection, raw).await;
+        let outcome = run_cell(cell, &mut connection, raw).await;
         let outcome = outcome.map_err(|error| format!("{}\n{}", connection.failed(&error), raw.log(8)));
         seen.push((cell, outcome));
     }
@@ -193,7 +194,7 @@ async fn six(
     seen
 }
 
-async fn tried(cell: Cell, client: &mut Client, server: &Server) -> Result<(), String> {
+async fn run_cell(cell: Cell, client: &mut Client, server: &Server) -> Result<(), String> {
     match cell.feature {
         Feature::List => list(cell, client).await,
         Feature::Call => call(cell, client).await,
@@ -212,8 +213,8 @@ async fn list(cell: Cell, client: &mut Client) -> Result<(), String> {
     if cell.client.0.is_stateless() {
         same("the cache hints", &json!([result["ttlMs"], result["cacheScope"]]), &hints)?;
     }
-    same("a member of the result that nobody knows", &result["x-unknown"], &json!({"kept": [1, 2.0, "ü"]}))?;
-    same("a key of `_meta` that nobody knows", &result["_meta"]["com.example/n"], &json!(7))?;
+    same("an unknown member of the result", &result["x-unknown"], &json!({"kept": [1, 2.0, "ü"]}))?;
+    same("an unknown key of `_meta`", &result["_meta"]["com.example/n"], &json!(7))?;
     let tools = result["tools"].take();
     same("the tools", &tools, &json!([tool::described(cell.server.0, cell.client.0)]))
 }
@@ -252,7 +253,7 @@ async fn call(cell: Cell, client: &mut Client) -> Result<(), String> {
 }
 
 async fn progress(cell: Cell, client: &mut Client) -> Result<(), String> {
-    // Tokens are of two kinds, as ids are.
+    // Tokens are strings or integers, like ids.
     let token = match cell.client.0 {
         Rev::Mar25 | Rev::Jul26 => json!(7),
         _ => json!(format!("the token of {}", cell.name())),
@@ -261,14 +262,14 @@ async fn progress(cell: Cell, client: &mut Client) -> Result<(), String> {
     params["_meta"] = json!({"progressToken": token});
     let id = client.begin("tools/call", params).await?;
     for step in 1..=3 {
-        let heard = client.wait("progress", |heard| !is_change(heard)).await?;
+        let received = client.wait("progress", |received| !is_change(received)).await?;
         let mut wanted = json!({"progressToken": token, "progress": step, "total": 3, "x-unknown": step});
         if cell.client.0.min(cell.server.0) >= Rev::Mar25 {
             wanted["message"] = json!(format!("step {step}"));
         }
-        same("what came", &heard.message.value["method"], &json!("notifications/progress"))?;
-        same("the progress", &heard.message.value["params"], &wanted)?;
-        on_its_stream(&heard, &id, cell)?;
+        same("what came", &received.message.value["method"], &json!("notifications/progress"))?;
+        same("the progress", &received.message.value["params"], &wanted)?;
+        on_its_stream(&received, &id, cell)?;
     }
     let answer = client.answer(&id).await?;
     same("the text", &answer.value["result"]["content"][0]["text"], &json!("three steps"))
@@ -293,10 +294,10 @@ async fn elicitation(cell: Cell, client: &mut Client, server: &Server) -> Result
         again["requestState"] = questions["requestState"].clone();
         client.request("tools/call", again).await?
     } else {
-        let heard = client.wait("a question", |heard| !is_change(heard)).await?;
-        on_its_stream(&heard, &id, cell)?;
-        is_question(&heard.message.value, &asked)?;
-        client.reply(&heard.message, answer.clone()).await?;
+        let received = client.wait("a question", |received| !is_change(received)).await?;
+        on_its_stream(&received, &id, cell)?;
+        is_question(&received.message.value, &asked)?;
+        client.reply(&received.message, answer.clone()).await?;
         client.answer(&id).await?.value["result"].clone()
     };
     same("the answer, as the server got it", &result["x-answer"], &answer)?;
@@ -304,7 +305,7 @@ async fn elicitation(cell: Cell, client: &mut Client, server: &Server) -> Result
     match cell.server.0 >= Rev::Jun25
         && server.notes(&cell.name()).iter().any(|note| note == "cannot be asked")
     {
-        true => Err("the server was not told that the client can be asked".to_owned()),
+        true => Err("the server does not know the elicitation capability of the client".to_owned()),
         false => Ok(()),
     }
 }
@@ -314,19 +315,19 @@ fn is_question(message: &Value, text: &str) -> Result<(), String> {
     same("the question", &message["params"]["message"], &json!(text))?;
     let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
     same("the form", &message["params"]["requestedSchema"], &schema)?;
-    same("a member that nobody knows", &message["params"]["x-unknown"], &json!({"kept": true}))
+    same("an unknown member", &message["params"]["x-unknown"], &json!({"kept": true}))
 }
 
-/// A client that cannot be asked is told what failed, and why. A server of its own revision says to it what it wants, and
-/// then it is the client that refuses.
+/// A client without elicitation gets an error that names the method. A server of the same revision sends the request
+/// anyway, and the client rejects it.
 async fn cannot_be_asked(cell: Cell, client: &mut Client) -> Result<(), String> {
     let id = client.begin("tools/call", arguments("ask", cell)).await?;
     if cell.client.0 == cell.server.0 {
         client.refuse_question().await?;
     }
     let answer = client.answer(&id).await?;
-    let told = answer.value["error"]["message"].as_str().unwrap_or_default();
-    match told.contains("elicitation/create") {
+    let message = answer.value["error"]["message"].as_str().unwrap_or_default();
+    match message.contains("elicitation/create") {
         true => Ok(()),
         false => Err(format!("no clear error: {}", answer.text)),
     }
@@ -337,20 +338,20 @@ async fn cancellation(cell: Cell, client: &mut Client, server: &Server) -> Resul
     server.noted(&cell.name(), "begun").await?;
     client.cancel(&id).await?;
     let how = match cell.server {
-        (Rev::Jul26, Way::Http) => "closed",
+        (Rev::Jul26, Transport::Http) => "closed",
         _ => "cancelled",
     };
     server.noted(&cell.name(), how).await?;
-    // Whatever comes has come before the answer to another call.
+    // Every late message arrives before the response to another call.
     let mut fence = arguments("echo", cell);
     fence["arguments"]["fence"] = json!(true);
     client.request("tools/call", fence).await?;
     let late = client
         .kept()
         .into_iter()
-        .find(|heard| heard.message.value["id"] == id || heard.on == On::Post(id.clone()));
+        .find(|received| received.message.value["id"] == id || received.on == On::Post(id.clone()));
     match late {
-        Some(late) => Err(format!("something came for a call that was cancelled: {}", late.message.text)),
+        Some(late) => Err(format!("a message arrived for a cancelled call: {}", late.message.text)),
         None => Ok(()),
     }
 }
@@ -364,53 +365,56 @@ async fn change(cell: Cell, client: &mut Client) -> Result<(), String> {
         let first = client.next("an acknowledgement").await?;
         let message = &first.message.value;
         same("the first message", &message["method"], &json!("notifications/subscriptions/acknowledged"))?;
-        same("what is granted", &message["params"]["notifications"], &json!({"toolsListChanged": true}))?;
+        same("the granted filter", &message["params"]["notifications"], &json!({"toolsListChanged": true}))?;
         is_of(&first, &id, cell)?;
         listening = Some(id);
     }
     client.request("tools/call", arguments("change", cell)).await?;
-    let marked =
-        |heard: &Heard| heard.message.value["params"]["_meta"]["com.example/cell"] == json!(cell.name());
-    let heard = client.wait("a change", |heard| is_change(heard) && marked(heard)).await?;
+    let marked = |received: &Received| {
+        received.message.value["params"]["_meta"]["com.example/cell"] == json!(cell.name())
+    };
+    let received = client.wait("a change", |received| is_change(received) && marked(received)).await?;
     match (listening, cell.client) {
         (Some(id), _) => {
-            is_of(&heard, &id, cell)?;
+            is_of(&received, &id, cell)?;
             client.cancel(&id).await
         }
-        (None, (_, Way::Stdio)) => Ok(()),
-        (None, _) if heard.on == On::Stream => Ok(()),
-        (None, _) => Err(format!("a change was told on the stream of a request: {heard:?}")),
+        (None, (_, Transport::Stdio)) => Ok(()),
+        (None, _) if received.on == On::Stream => Ok(()),
+        (None, _) => Err(format!("a change was sent on the stream of a request: {received:?}")),
     }
 }
 
-/// Every client with a session is told of what another has changed.
-fn is_change(heard: &Heard) -> bool {
-    heard.message.value["method"] == "notifications/tools/list_changed"
+/// Whether it is a change notification, which every client with a session receives.
+fn is_change(received: &Received) -> bool {
+    received.message.value["method"] == "notifications/tools/list_changed"
 }
 
-/// Whether a message names the subscription, and came on its stream.
-fn is_of(heard: &Heard, id: &Value, cell: Cell) -> Result<(), String> {
-    let meta = &heard.message.value["params"]["_meta"];
+/// Fails unless a message names the subscription and arrived on its stream.
+fn is_of(received: &Received, id: &Value, cell: Cell) -> Result<(), String> {
+    let meta = &received.message.value["params"]["_meta"];
     same("the subscription", &meta["io.modelcontextprotocol/subscriptionId"], id)?;
-    on_its_stream(heard, id, cell)
+    on_its_stream(received, id, cell)
 }
 
-/// Whether a message came where what belongs to a request must come.
-fn on_its_stream(heard: &Heard, id: &Value, cell: Cell) -> Result<(), String> {
+/// Fails unless a message arrived on the stream of its request.
+fn on_its_stream(received: &Received, id: &Value, cell: Cell) -> Result<(), String> {
     let right = match cell.client {
-        (_, Way::Stdio) => On::Pipe,
-        (Rev::Nov24, Way::Http) => On::Stream,
-        (_, Way::Http) => On::Post(id.clone()),
+        (_, Transport::Stdio) => On::Pipe,
+        (Rev::Nov24, Transport::Http) => On::Stream,
+        (_, Transport::Http) => On::Post(id.clone()),
     };
-    match heard.on == right {
+    match received.on == right {
         true => Ok(()),
-        false => Err(format!("it came on {:?} and not on {right:?}: {}", heard.on, heard.message.text)),
+        false => {
+            Err(format!("it arrived on {:?} and not on {right:?}: {}", received.on, received.message.text))
+        }
     }
 }
 
-fn arguments(what: &str, cell: Cell) -> Value {
-    call_of(what, &cell.name())
+fn arguments(action: &str, cell: Cell) -> Value {
+    call_of(action, &cell.name())
 }
 
-/// Bridges at a time.
-const AT_ONCE: usize = 4;
+/// The limit of concurrent bridges.
+const MAX_BRIDGES: usize = 4;

@@ -1,4 +1,4 @@
-//! The tool that every server of the table offers, as each revision writes it.
+//! The tool of all servers, in the form of each revision.
 
 use serde_json::{Value, json};
 
@@ -7,17 +7,17 @@ use crate::message::Rev;
 /// The name of the tool.
 pub(crate) const NAME: &str = "do-it";
 
-/// The tool as a server of this revision describes it: with everything that revision has, and something that none has.
+/// Returns the tool of a server of this revision, with all fields of the revision and unknown ones.
 pub(crate) fn offered(rev: Rev) -> Value {
     described(rev, rev)
 }
 
-/// The tool of a server of `from` as a client of `to` must see it.
+/// Returns the tool of a server of `from` as a client of `to` must see it.
 pub(crate) fn described(from: Rev, to: Rev) -> Value {
     let both = from.min(to);
     let mut tool = json!({
         "name": NAME,
-        "description": "Does what it is told — いつでも",
+        "description": "Runs an action — いつでも",
         "inputSchema": {
             "type": "object",
             "properties": {"do": {"type": "string", "x-unknown": [1]}, "cell": {"type": "string"}},
@@ -27,7 +27,7 @@ pub(crate) fn described(from: Rev, to: Rev) -> Value {
     if both >= Rev::Mar25 {
         tool["annotations"] = json!({"readOnlyHint": true, "x-unknown": 2.0});
     }
-    // 2025-03-26 has a title too, but among the annotations.
+    // 2025-03-26 has the title among the annotations.
     match both {
         Rev::Nov24 => {}
         _ if to == Rev::Mar25 => tool["annotations"]["title"] = json!("Do it"),

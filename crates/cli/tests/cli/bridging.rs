@@ -1,11 +1,11 @@
-//! `tsugite bridge`, as people run it. What crosses, and between whom, is a table of its own.
+//! `tsugite bridge` as a process. The features that a bridge forwards are tested in `tests/bridge`.
 
 use std::time::Instant;
 
 use crate::support::{LONG, Place, Running, TSUGITE};
 
 #[test]
-fn a_server_over_http_becomes_a_program_and_a_program_a_server_over_http() {
+fn bridge_converts_between_stdio_and_http() {
     let place = Place::new();
     let words = ["bridge", "--listen", "127.0.0.1:0", "--", TSUGITE, "serve", "--stdio"];
     let running = Running::start(place.command(words));
@@ -18,7 +18,7 @@ fn a_server_over_http_becomes_a_program_and_a_program_a_server_over_http() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_is_said_to_client_and_log() {
+fn unreachable_server_is_reported_to_client_and_log() {
     let place = Place::new();
     let ran = place.run(["info", "--rev", "2025-11-25", "--", TSUGITE, "bridge", "http://127.0.0.1:1/mcp"]);
     let err = ran.failed(3);
@@ -29,27 +29,27 @@ fn a_server_that_cannot_be_reached_is_said_to_client_and_log() {
 }
 
 #[test]
-fn it_ends_with_its_input_and_leaves_nothing() {
+fn bridge_ends_with_its_input_and_leaves_no_child() {
     let place = Place::new();
     place.file("in", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"n\",\"version\":\"1\"}}}\n");
     let pid = place.path.join("pid");
     let script = format!("echo $$ > \"$0\"; exec {TSUGITE} serve --stdio");
     let mut command = place.command(["bridge", "--", "sh", "-c", &script, pid.to_str().unwrap()]);
     command.stdin(std::fs::File::open(place.path.join("in")).unwrap());
-    let said = Running::start(command).end().fine();
+    let output = Running::start(command).end().fine();
     assert!(
-        said.contains("\"tsugite-demo\"") && said.contains("\"protocolVersion\":\"2025-11-25\""),
-        "{said}"
+        output.contains("\"tsugite-demo\"") && output.contains("\"protocolVersion\":\"2025-11-25\""),
+        "{output}"
     );
     let pid = std::fs::read_to_string(pid).unwrap();
     assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
 }
 
 #[test]
-fn ctrl_c_ends_a_bridge_whose_server_does_not_want_to_end() {
+fn ctrl_c_ends_a_bridge_with_a_stubborn_server() {
     let place = Place::new();
     let pid = place.path.join("pid");
-    // Deaf to everything, and with a call under way.
+    // Ignores all signals, and has a call in flight.
     let script = format!(
         "trap '' TERM INT; echo $$ > \"$0\"; {TSUGITE} serve --stdio --rev 2025-11-25; while :; do sleep 1; done"
     );
@@ -63,9 +63,9 @@ fn ctrl_c_ends_a_bridge_whose_server_does_not_want_to_end() {
     assert_eq!(running.end().code, 0);
     assert_eq!(waiting.end().code, 2);
     let pid = std::fs::read_to_string(pid).unwrap();
-    // It was killed, and whoever adopted it buries it.
-    let begun = Instant::now();
+    // It was killed; its new parent reaps it.
+    let started = Instant::now();
     while std::path::Path::new(&format!("/proc/{}", pid.trim())).exists() {
-        assert!(begun.elapsed() < LONG, "a child is left");
+        assert!(started.elapsed() < LONG, "a child is left");
     }
 }

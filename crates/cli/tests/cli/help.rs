@@ -1,15 +1,15 @@
-//! What `--help` promises.
+//! Checks the output of `--help`.
 
 use std::process::Stdio;
 
 use crate::support::{Place, Running, tsugite};
 
-/// Every verb there is with its help, those inside of others too: `call`, `config list`.
+/// Returns every verb with its help, including nested ones: `call`, `config list`.
 pub(crate) fn verbs() -> Vec<(String, String)> {
     fn inside(verb: &str, help: &str, found: &mut Vec<(String, String)>) {
         let listed = help.split_once("\nCommands:\n").map(|(_, rest)| rest).unwrap_or_default();
         for line in listed.lines().take_while(|line| !line.is_empty()) {
-            // What a long description needs more lines for stands further in.
+            // Continuation lines of a description are indented further.
             let Some(name) = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')) else { continue };
             let name = name.split_whitespace().next().unwrap();
             let nested = format!("{verb} {name}").trim_start().to_owned();
@@ -33,7 +33,7 @@ fn every_verb_has_an_example() {
         assert!(about.contains(&format!("Usage: tsugite {verb}")), "{about}");
         let examples = about.split_once("\nExamples:\n").map(|(_, examples)| examples);
         let begins = |line: &str| line.starts_with(&format!("  tsugite {verb}"));
-        // What has verbs of its own is shown by theirs.
+        // A verb with subcommands has its examples there.
         assert!(
             about.contains("\nCommands:\n") || examples.is_some_and(|all| all.lines().any(begins)),
             "{verb} has no example: {about}"
@@ -42,7 +42,7 @@ fn every_verb_has_an_example() {
 }
 
 #[test]
-fn the_page_about_the_binary_knows_every_verb_and_option() {
+fn cli_page_documents_every_verb_and_option() {
     let page = include_str!("../../../../docs/cli.md");
     for (verb, about) in verbs() {
         assert!(page.contains(&format!("tsugite {verb}")), "{verb}");
@@ -57,7 +57,7 @@ fn the_page_about_the_binary_knows_every_verb_and_option() {
 }
 
 #[test]
-fn nobody_reading_is_no_failure() {
+fn closed_standard_output_is_not_an_error() {
     let place = Place::new();
     for words in [
         &["--help"][..],

@@ -1,20 +1,20 @@
-//! What is installed beside the binary: completion for shells, and pages for `man`.
+//! Shell completion scripts and manual pages.
 
 use std::process::{Command, Stdio};
 
 use crate::help::verbs;
 use crate::support::{Place, Running, TSUGITE, tsugite};
 
-/// Whether a program is there.
+/// Whether a program is installed.
 fn exists(program: &str) -> bool {
     let found =
         Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
     found.is_ok_and(|found| found.success())
 }
 
-/// What bash offers for the last of these words.
+/// Returns the completions of bash for the last word.
 fn offered_by_bash(words: &[&str]) -> Vec<String> {
-    // Quoted, as words may be empty.
+    // Quoted, because words may be empty.
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let (last, before) = (&quoted[quoted.len() - 1], &quoted[quoted.len() - 2]);
     let script = format!(
@@ -63,7 +63,7 @@ fn every_shell_has_a_script_that_knows_the_verbs() {
 }
 
 #[test]
-fn there_is_a_page_for_the_program_and_each_verb() {
+fn man_writes_a_page_for_each_verb() {
     let place = Place::new();
     let page = place.run(["man"]).fine();
     assert!(page.contains(".TH tsugite 1"), "{page}");
@@ -82,7 +82,7 @@ fn there_is_a_page_for_the_program_and_each_verb() {
         for section in [".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS"] {
             assert!(text.contains(section), "{section} in {path}");
         }
-        // Examples are not run together.
+        // Examples keep their lines.
         if let Some((_, examples)) = text.split_once(".SH EXAMPLES\n") {
             assert!(examples.starts_with(".nf\ntsugite "), "{path}: {examples}");
         }

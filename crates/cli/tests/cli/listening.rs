@@ -1,9 +1,9 @@
-//! `tsugite listen`: changes as they come, until there were enough or somebody has had enough.
+//! `tsugite listen`: prints changes until the count is reached or it is interrupted.
 
 use crate::support::{Place, Running, Served, TSUGITE, tsugite};
 
 #[test]
-fn changes_are_told_as_they_come_in_both_eras() {
+fn changes_are_printed_in_both_eras() {
     let served = Served::start();
     for revision in ["2025-11-25", "2026-07-28"] {
         let place = Place::new();
@@ -25,7 +25,7 @@ fn changes_are_told_as_they_come_in_both_eras() {
 }
 
 #[test]
-fn an_interrupt_ends_it_at_once_and_leaves_no_child() {
+fn interrupt_ends_listen_and_leaves_no_child() {
     for signal in ["-INT", "-TERM"] {
         let place = Place::new();
         // With -v the child has our standard error: it closes only when both have ended.

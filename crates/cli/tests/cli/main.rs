@@ -1,4 +1,4 @@
-//! The binary itself, as people run it: what it prints, and what it ends with.
+//! Tests of the binary: its output and exit codes.
 
 #![allow(
     clippy::expect_used,

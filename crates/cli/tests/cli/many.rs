@@ -1,4 +1,4 @@
-//! `tsugite serve` with targets: several servers behind one address.
+//! `tsugite serve` with targets: several servers at one address.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::support::{LONG, Place, Running, TSUGITE};
 
-/// Serves what a file lists, until it is dropped.
+/// Serves the servers of a file until it is dropped.
 fn serve(place: &Place, more: &[&str]) -> (Running, String) {
     let words = ["serve", "--listen", "127.0.0.1:0", "--config", "many.json"];
     let running = Running::start(place.command(words.iter().chain(more)));
@@ -25,15 +25,15 @@ fn listed(place: &Place, servers: serde_json::Value) {
     place.file("many.json", &json!({ "mcpServers": servers }).to_string());
 }
 
-fn until(mut there: impl FnMut() -> bool, what: &str) {
-    let begun = Instant::now();
-    while !there() {
-        assert!(begun.elapsed() < LONG, "{what}");
+fn until(mut condition: impl FnMut() -> bool, message: &str) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < LONG, "{message}");
     }
 }
 
 #[test]
-fn all_servers_are_one_under_their_names() {
+fn all_servers_share_one_address() {
     let place = Place::new();
     listed(&place, json!({ "old": demo(&["--rev", "2025-06-18"]), "new": demo(&["--rev", "2026-07-28"]) }));
     let (_running, url) = serve(&place, &[]);
@@ -51,24 +51,24 @@ fn all_servers_are_one_under_their_names() {
     for rev in ["2026-07-28", "2025-11-25", "2025-06-18"] {
         for server in ["old", "new"] {
             let tool = format!("{server}_order");
-            let said = place.run(["call", &url, &tool, "--answer", "name=Kiku", "--rev", rev]).fine();
-            assert_eq!(said, "2 planks of cedar for Kiku\n", "{rev} {server}");
+            let output = place.run(["call", &url, &tool, "--answer", "name=Kiku", "--rev", rev]).fine();
+            assert_eq!(output, "2 planks of cedar for Kiku\n", "{rev} {server}");
         }
     }
 }
 
 #[test]
-fn a_link_in_a_result_is_the_name_clients_know() {
+fn links_in_results_are_prefixed() {
     let place = Place::new();
     listed(&place, json!({ "shop": demo(&[]) }));
     let (_running, url) = serve(&place, &[]);
-    let said = place.run(["call", &url, "shop_links", "--json"]).fine();
-    assert!(said.contains("\"uri\":\"demo://shop/motto\""), "{said}");
-    assert!(!said.contains("\"uri\":\"demo://motto\""), "{said}");
+    let output = place.run(["call", &url, "shop_links", "--json"]).fine();
+    assert!(output.contains("\"uri\":\"demo://shop/motto\""), "{output}");
+    assert!(!output.contains("\"uri\":\"demo://motto\""), "{output}");
 }
 
 #[test]
-fn a_dead_server_harms_no_other() {
+fn dead_server_does_not_affect_others() {
     let place = Place::new();
     listed(
         &place,
@@ -76,7 +76,7 @@ fn a_dead_server_harms_no_other() {
                 "nowhere": { "url": "http://127.0.0.1:1/mcp" }, "ends": { "command": "false" } }),
     );
     let (running, url) = serve(&place, &[]);
-    running.heard("left out: `unset` in many.json cannot be used: line 1, mcpServers.unset.command: the variable NOBODY_SET_THIS is not set");
+    running.heard("skipped: invalid entry `unset` in many.json: line 1, mcpServers.unset.command: the variable NOBODY_SET_THIS is not set");
     let list = place.run(["list", &url]).fine();
     assert!(list.contains("one_add(") && !list.contains("dead_"), "{list}");
     assert_eq!(place.run(["call", &url, "one_add", "a=1", "b=2"]).fine(), "3\n");
@@ -87,7 +87,7 @@ fn a_dead_server_harms_no_other() {
 }
 
 #[test]
-fn a_server_that_ends_is_started_again_and_the_others_never_notice() {
+fn ended_server_is_restarted_and_others_continue() {
     let place = Place::new();
     let script = format!("echo $$ > \"$0\"; exec {TSUGITE} serve --stdio");
     let pid_file = place.path.join("pid");
@@ -99,12 +99,12 @@ fn a_server_that_ends_is_started_again_and_the_others_never_notice() {
     let first = fs::read_to_string(&pid_file).unwrap();
     assert!(Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
     assert_eq!(call("one_add").fine(), "3\n");
-    until(|| call("mortal_add").code == 0, "it is not started again");
+    until(|| call("mortal_add").code == 0, "the server is not restarted");
     assert_ne!(fs::read_to_string(&pid_file).unwrap(), first);
 }
 
 #[test]
-fn nothing_is_left_when_it_ends() {
+fn serve_leaves_no_child() {
     let place = Place::new();
     let script = format!("echo $$ > \"$0\"; exec {TSUGITE} serve --stdio");
     let pid_file = place.path.join("pid");
@@ -118,7 +118,7 @@ fn nothing_is_left_when_it_ends() {
 }
 
 #[test]
-fn words_name_servers_too() {
+fn targets_can_be_named_on_the_command_line() {
     let place = Place::new();
     listed(&place, json!({ "one": demo(&[]) }));
     let words =
@@ -132,14 +132,14 @@ fn words_name_servers_too() {
 }
 
 #[test]
-fn a_server_that_hangs_holds_up_neither_the_beginning_nor_the_end() {
+fn hanging_server_delays_neither_start_nor_shutdown() {
     for signal in ["-INT", "-TERM"] {
         let place = Place::new();
         let hangs = json!({ "command": "sh", "args": ["-c", "echo $$ > pid; exec sleep 600"] });
         listed(&place, json!({ "hangs": hangs, "works": demo(&[]) }));
         let words = ["serve", "--listen", "127.0.0.1:0", "--config", "many.json"];
         let running = Running::start(place.command(words));
-        // It has begun, and does not answer.
+        // The server has started and does not respond.
         let pid = place.holds("pid", "\n");
         running.signal(signal);
         assert_eq!(running.ends().code, 0, "{signal}");

@@ -1,9 +1,9 @@
-//! What a server asks is answered by options, the same in every revision.
+//! Answers to server requests from options, the same in every revision.
 
 use crate::support::{Place, tsugite};
 
 #[test]
-fn a_question_is_answered_by_options_in_both_eras() {
+fn options_answer_a_form_in_both_eras() {
     for revision in ["2025-11-25", "2026-07-28"] {
         let words =
             "call demo order --answer name=Kiku --answer planks=3 --answer wood=oak --answer wrapped=yes";
@@ -13,14 +13,14 @@ fn a_question_is_answered_by_options_in_both_eras() {
             ("", "3 planks of oak for Kiku, wrapped\n"),
             "{revision}"
         );
-        // Defaults stand for what is not said.
+        // Defaults apply to fields without an answer.
         let ran = tsugite(&format!("call demo order --answer name=Kiku --rev {revision}"));
         assert_eq!(ran.fine(), "2 planks of cedar for Kiku\n", "{revision}");
     }
 }
 
 #[test]
-fn a_model_is_spoken_for_and_folders_are_named() {
+fn options_answer_sampling_and_roots() {
     for revision in ["2024-11-05", "2025-11-25", "2026-07-28"] {
         let place = Place::new();
         let run = |words: &[&str]| {

@@ -1,4 +1,4 @@
-//! `tsugite serve`: the address first, a page for people, and an end in good order.
+//! `tsugite serve`: prints the URL, serves the start page, and shuts down gracefully.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ fn get(address: &str, host: &str) -> String {
 }
 
 #[test]
-fn the_start_page_says_how_to_connect_each_host() {
+fn start_page_explains_how_to_connect_each_host() {
     let served = Served::start();
     let page = get(served.address(), served.address());
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
@@ -35,22 +35,22 @@ fn the_start_page_says_how_to_connect_each_host() {
 }
 
 #[test]
-fn the_start_page_shows_what_is_offered_now() {
+fn start_page_shows_the_current_lists() {
     let served = Served::start();
     let page = || get(served.address(), served.address());
     let before = page();
-    for words in ["tsugite-demo", ">runs<", ">15 tools<", "add(a: integer, b: integer)", "demo://motto"] {
+    for words in ["tsugite-demo", ">running<", ">15 tools<", "add(a: integer, b: integer)", "demo://motto"] {
         assert!(before.contains(words), "{words:?} in {before}");
     }
     Place::new().run(["call", &served.url, "toggle"]).fine();
-    let begun = Instant::now();
+    let started = Instant::now();
     while !page().contains(">16 tools<") {
-        assert!(begun.elapsed() < LONG, "{}", page());
+        assert!(started.elapsed() < LONG, "{}", page());
     }
 }
 
 #[test]
-fn a_host_that_is_allowed_is_served() {
+fn allowed_host_is_served() {
     let place = Place::new();
     let words = ["serve", "--listen", "127.0.0.1:0", "--allow-host", "workshop.example"];
     let running = Running::start(place.command(words));
@@ -61,7 +61,7 @@ fn a_host_that_is_allowed_is_served() {
 }
 
 #[test]
-fn a_signal_ends_it_in_good_order() {
+fn signal_shuts_down_gracefully() {
     let Served { running, .. } = Served::start();
     running.heard("the demo server");
     running.signal("-INT");

@@ -1,10 +1,10 @@
-//! `tsugite shell` without a terminal: commands from standard input, one after the other, on one connection.
+//! `tsugite shell` without a terminal: runs commands from standard input on one connection.
 
 use std::process::{Command, Stdio};
 
 use crate::support::{Place, Ran, Running, Served, TSUGITE, tsugite};
 
-/// A shell that waits for lines.
+/// Starts a shell that waits for lines.
 fn shell(place: &Place, words: &[&str]) -> Running {
     let mut command = place.command(["shell"].iter().chain(words));
     command.stdin(Stdio::piped());
@@ -19,11 +19,11 @@ fn script(lines: &str) -> Ran {
     running.end()
 }
 
-/// A server that is started, and says in a file who it is.
+/// A script that starts a server and writes its process id to a file.
 const SERVER: &str = "echo $$ > server.pid; exec \"$0\" serve --stdio";
 
 #[test]
-fn commands_follow_each_other_on_one_connection() {
+fn commands_run_on_one_connection() {
     assert_eq!(script("call touch\ntouch\nread demo://counter").fine(), "1\n2\n2\n");
     let place = Place::new();
     let words = ["--trace", "t.jsonl", "--rev", "2025-11-25", "--", TSUGITE, "serve", "--stdio"];
@@ -36,7 +36,7 @@ fn commands_follow_each_other_on_one_connection() {
 }
 
 #[test]
-fn commands_are_the_verbs_without_their_target() {
+fn commands_match_the_verbs() {
     for (command, words) in [
         ("list", "list demo"),
         ("list --json", "list demo --json"),
@@ -64,7 +64,7 @@ fn commands_are_the_verbs_without_their_target() {
 }
 
 #[test]
-fn the_last_failure_is_what_it_ends_with() {
+fn exit_code_is_that_of_the_last_failure() {
     for (lines, code) in [
         ("fail\nadd a=1 b=2", 4),
         ("fail\nread demo://nothing", 3),
@@ -82,7 +82,7 @@ fn the_last_failure_is_what_it_ends_with() {
 }
 
 #[test]
-fn a_line_may_hold_anything() {
+fn invalid_utf8_line_is_reported() {
     let place = Place::new();
     std::fs::write(place.path.join("in"), b"measure text='it\"s  so'\r\nadd \xff\nmeasure text=a\\ b")
         .unwrap();
@@ -91,11 +91,11 @@ fn a_line_may_hold_anything() {
     let ran = Running::start(command).end();
     let expected = "{\"letters\":8,\"words\":2,\"lines\":1}\n{\"letters\":3,\"words\":2,\"lines\":1}\n";
     assert_eq!((ran.code, ran.out.as_str()), (1, expected), "{ran:?}");
-    assert!(ran.err.contains("error: a line is not UTF-8"), "{}", ran.err);
+    assert!(ran.err.contains("error: invalid UTF-8 in a line of standard input"), "{}", ran.err);
 }
 
 #[test]
-fn answers_for_all_commands_stand_with_the_verb() {
+fn preset_answers_apply_to_all_commands() {
     let place = Place::new();
     let mut running = shell(&place, &["demo", "--sample", "short", "--answer", "name=Kiku"]);
     running.say("summarize text=long");
@@ -104,22 +104,22 @@ fn answers_for_all_commands_stand_with_the_verb() {
 }
 
 #[test]
-fn changes_are_told_and_new_tools_are_known() {
+fn changes_are_noted_and_new_tools_are_known() {
     for revision in ["2025-11-25", "2026-07-28"] {
         let place = Place::new();
         let mut running = shell(&place, &["demo", "--rev", revision]);
         running.say("toggle");
         running.heard("note: tools: + surprise");
         running.say("surprise");
-        assert_eq!((running.line(), running.line()), ("`surprise` is there\n".into(), "boo\n".into()));
+        assert_eq!((running.line(), running.line()), ("added `surprise`\n".into(), "boo\n".into()));
         running.say("toggle");
         running.heard("note: tools: - surprise");
-        assert_eq!(running.end().fine(), "`surprise` is gone\n", "{revision}");
+        assert_eq!(running.end().fine(), "removed `surprise`\n", "{revision}");
     }
 }
 
 #[test]
-fn listening_stops_after_so_many_changes() {
+fn listen_stops_after_count_changes() {
     let served = Served::start();
     let place = Place::new();
     let mut running = shell(&place, &[&served.url]);
@@ -132,7 +132,7 @@ fn listening_stops_after_so_many_changes() {
 }
 
 #[test]
-fn a_server_that_is_gone_is_started_again_by_the_next_command() {
+fn next_command_restarts_a_lost_server() {
     for revision in ["2025-11-25", "2026-07-28"] {
         let place = Place::new();
         let mut running = shell(&place, &["--rev", revision, "--", "sh", "-c", SERVER, TSUGITE]);
@@ -141,7 +141,7 @@ fn a_server_that_is_gone_is_started_again_by_the_next_command() {
         let first = std::fs::read_to_string(place.path.join("server.pid")).unwrap();
         assert!(Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
         if revision == "2025-11-25" {
-            running.heard("note: the server is gone; the next command connects anew");
+            running.heard("note: the connection was lost; the next command reconnects");
         }
         running.say("add a=2 b=2");
         assert_eq!(running.line(), "4\n", "{revision}");
@@ -152,7 +152,7 @@ fn a_server_that_is_gone_is_started_again_by_the_next_command() {
 }
 
 #[test]
-fn a_server_that_stays_away_does_not_end_the_shell() {
+fn unreachable_server_does_not_end_the_shell() {
     let Served { url, running: server, .. } = Served::start();
     let place = Place::new();
     let mut running = shell(&place, &[&url]);
@@ -162,7 +162,7 @@ fn a_server_that_stays_away_does_not_end_the_shell() {
     server.end();
     running.say("touch");
     running.heard("error: ");
-    running.heard("the next command connects anew");
+    running.heard("the next command reconnects");
     running.say("read demo://motto");
     running.heard("error: ");
     running.say("help quit");
@@ -172,7 +172,7 @@ fn a_server_that_stays_away_does_not_end_the_shell() {
 }
 
 #[test]
-fn a_signal_ends_a_script_and_the_server_with_it() {
+fn signal_ends_the_shell_and_its_server() {
     for signal in ["-INT", "-TERM", "-HUP"] {
         let place = Place::new();
         // With -v the server has our standard error: it closes only when both have ended.
@@ -190,7 +190,7 @@ fn a_signal_ends_a_script_and_the_server_with_it() {
 }
 
 #[test]
-fn whoever_interrupts_does_not_wait_for_a_server_that_does_not_end() {
+fn interrupt_does_not_wait_for_a_stubborn_server() {
     let place = Place::new();
     let script = format!("trap '' TERM; '{TSUGITE}' serve --stdio; echo now > closing; sleep 600");
     let running = Running::start(place.command(["shell", "--", "sh", "-c", &script]));

@@ -1,4 +1,4 @@
-//! Runs the binary in a folder of its own, with nobody's configuration. Every wait has an end.
+//! Runs the binary in a temporary folder, without the user's configuration. Every wait has a timeout.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The binary.
 pub(crate) const TSUGITE: &str = env!("CARGO_BIN_EXE_tsugite");
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -22,7 +22,7 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
-/// A folder that is home, configuration and working folder at once.
+/// A temporary folder that is the home, configuration and working folder.
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
 }
@@ -33,11 +33,11 @@ impl Place {
         let name = format!("cli-{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&path).unwrap();
-        // Paths are shown as the system knows them.
+        // The binary prints canonical paths.
         Self { path: path.canonicalize().unwrap() }
     }
 
-    /// Puts a file into it.
+    /// Writes a file in the folder.
     pub(crate) fn file(&self, path: &str, text: &str) -> &Self {
         let path = self.path.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -45,7 +45,7 @@ impl Place {
         self
     }
 
-    /// Waits until a file is there and holds this; gives all it holds.
+    /// Waits until a file contains the text, and returns its contents.
     #[track_caller]
     pub(crate) fn holds(&self, path: &str, text: &str) -> String {
         for _ in 0..TRIES {
@@ -63,7 +63,7 @@ impl Place {
         command
     }
 
-    /// Another program, in the same circumstances.
+    /// Returns a command for another program, with the same environment.
     pub(crate) fn dressed(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.path).env("HOME", &self.path).env("NO_COLOR", "1");
@@ -75,7 +75,7 @@ impl Place {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the binary to its end.
     pub(crate) fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Ran {
         Running::start(self.command(args)).end()
     }
@@ -87,20 +87,20 @@ impl Drop for Place {
     }
 }
 
-/// Runs the binary with these words, separated by blanks.
+/// Runs the binary with these words, separated by spaces.
 pub(crate) fn tsugite(words: &str) -> Ran {
     Place::new().run(words.split_whitespace())
 }
 
 impl Ran {
-    /// Standard output of a run that went well.
+    /// Returns standard output; panics unless the exit code is 0.
     #[track_caller]
     pub(crate) fn fine(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }
 
-    /// Standard error of a run that did not, and printed nothing else.
+    /// Returns standard error; panics unless the exit code matches and standard output is empty.
     #[track_caller]
     pub(crate) fn failed(self, code: i32) -> String {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:?}");
@@ -108,7 +108,7 @@ impl Ran {
     }
 }
 
-/// A run that goes on.
+/// A running process.
 pub(crate) struct Running {
     child: Child,
     input: Option<ChildStdin>,
@@ -127,28 +127,31 @@ impl Running {
 
     /// Writes a line to its standard input.
     pub(crate) fn say(&mut self, line: &str) {
-        let input = self.input.as_mut().expect("it listens");
+        let input = self.input.as_mut().expect("standard input is piped");
         writeln!(input, "{line}").unwrap();
     }
 
-    /// The next line of standard output.
+    /// Returns the next line of standard output.
     #[track_caller]
     pub(crate) fn line(&self) -> String {
         self.out.recv_timeout(LONG).expect("a line of standard output")
     }
 
-    /// Waits for a line of standard error that holds this.
+    /// Waits for a line of standard error that contains the text.
     #[track_caller]
     pub(crate) fn heard(&self, words: &str) -> String {
         loop {
-            let line = self.err.recv_timeout(LONG).unwrap_or_else(|_| panic!("nobody said {words:?}"));
+            let line = self
+                .err
+                .recv_timeout(LONG)
+                .unwrap_or_else(|_| panic!("{words:?} did not appear on standard error"));
             if line.contains(words) {
                 return line;
             }
         }
     }
 
-    /// Keeps the lines of both streams until one of them holds this.
+    /// Collects the lines of both streams until one of them contains the text.
     #[track_caller]
     pub(crate) fn until(&self, words: &str, out: &mut String, err: &mut String) {
         for _ in 0..TRIES {
@@ -162,7 +165,7 @@ impl Running {
             }
             thread::sleep(PAUSE);
         }
-        panic!("nobody said {words:?}: {out}{err}");
+        panic!("{words:?} did not appear: {out}{err}");
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -175,14 +178,14 @@ impl Running {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// Closes its standard input and waits for its end, and for that of everybody who has its standard output or error.
+    /// Closes standard input, and waits for the process and all that share its standard output or error.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ran {
         self.input = None;
         self.ends()
     }
 
-    /// The same for one that ends by itself.
+    /// Waits in the same way, without closing standard input.
     #[track_caller]
     pub(crate) fn ends(mut self) -> Ran {
         let rest = |lines: &Receiver<String>| {
@@ -191,12 +194,12 @@ impl Running {
                 match lines.recv_timeout(LONG) {
                     Ok(line) => text.push_str(&line),
                     Err(mpsc::RecvTimeoutError::Disconnected) => return text,
-                    Err(mpsc::RecvTimeoutError::Timeout) => panic!("it goes on and on: {text}"),
+                    Err(mpsc::RecvTimeoutError::Timeout) => panic!("the process does not end: {text}"),
                 }
             }
         };
         let (out, err) = (rest(&self.out), rest(&self.err));
-        // Both streams are closed, so it is about to end.
+        // Both streams are closed, so the process is about to end.
         let status: ExitStatus = self.child.wait().unwrap();
         Ran { code: status.code().unwrap_or(-1), out, err }
     }
@@ -209,7 +212,7 @@ impl Drop for Running {
     }
 }
 
-/// The lines of a stream, as they come, each with its end.
+/// Returns the lines of a stream as they arrive, with their newlines.
 fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -225,7 +228,7 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// `tsugite serve` on a port that was free.
+/// A running `tsugite serve` on a free port.
 pub(crate) struct Served {
     pub(crate) url: String,
     pub(crate) running: Running,
@@ -245,7 +248,7 @@ impl Served {
     }
 }
 
-/// A server that gives every request the same answer: the head, without its last empty line, and a body.
+/// Starts a server that sends every request the same response: the head, without its last empty line, and a body.
 pub(crate) fn always(head: &str, body: &str) -> SocketAddr {
     let (head, body) = (head.to_owned(), body.to_owned());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -256,7 +259,7 @@ pub(crate) fn always(head: &str, body: &str) -> SocketAddr {
             let _ = socket.set_read_timeout(Some(LONG));
             let mut read = Vec::new();
             let mut chunk = [0; 4096];
-            // All of a request: what is closed with something unread is reset.
+            // Read the whole request: closing a socket with unread data resets the connection.
             while !is_whole(&read) {
                 match socket.read(&mut chunk) {
                     Ok(0) | Err(_) => break,
@@ -275,7 +278,7 @@ pub(crate) fn always(head: &str, body: &str) -> SocketAddr {
 
 fn is_whole(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
-    // What is no HTTP ends at once.
+    // A request that is not HTTP ends at once.
     if !text.is_empty() && !text.starts_with(|letter: char| letter.is_ascii_uppercase()) {
         return true;
     }
@@ -286,8 +289,8 @@ fn is_whole(request: &[u8]) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-/// What cannot be waited for is looked at so often: together a minute, which nothing takes.
+/// The number of polls, a minute in total.
 pub(crate) const TRIES: u32 = 1_200;
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
-/// The longest that anything may take.
+/// The time limit of every wait.
 pub(crate) const LONG: Duration = Duration::from_secs(60);

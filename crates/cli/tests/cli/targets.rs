@@ -1,10 +1,10 @@
-//! The target grammar: names from files, of ours and of well-known hosts.
+//! Targets: names from the files of tsugite and of known hosts.
 
 use serde_json::json;
 
 use crate::support::{Place, Served, TSUGITE};
 
-/// A list of servers with one that works, under this name.
+/// Returns a server list with one working server.
 fn listing(list: &str, name: &str) -> String {
     let demo = json!({"command": TSUGITE, "args": ["serve", "--stdio"]});
     json!({list: {name: demo}}).to_string()
@@ -15,7 +15,7 @@ fn adds(place: &Place, target: &str) {
 }
 
 #[test]
-fn a_name_is_looked_for_in_the_project_and_then_in_the_configuration() {
+fn name_is_searched_in_project_then_user_configuration() {
     let place = Place::new();
     place.file(".mcp.json", &listing("mcpServers", "one")).file("mcp.json", &listing("servers", "two"));
     place.file("config/tsugite/mcp.json", &listing("mcpServers", "three"));
@@ -25,7 +25,7 @@ fn a_name_is_looked_for_in_the_project_and_then_in_the_configuration() {
 }
 
 #[test]
-fn a_file_is_read_in_the_form_of_any_host() {
+fn file_of_any_host_format_is_read() {
     let place = Place::new();
     place.file("claude.json", &listing("mcpServers", "a:b")).file("code.json", &listing("servers", "two"));
     adds(&place, "claude.json:a:b");
@@ -33,7 +33,7 @@ fn a_file_is_read_in_the_form_of_any_host() {
 }
 
 #[test]
-fn the_files_of_hosts_are_found() {
+fn host_files_are_found() {
     let place = Place::new();
     let support = if cfg!(target_os = "macos") { "Library/Application Support" } else { "config" };
     place.file(&format!("{support}/Claude/claude_desktop_config.json"), &listing("mcpServers", "desktop"));
@@ -41,7 +41,7 @@ fn the_files_of_hosts_are_found() {
     place.file(&format!("{support}/Code/User/mcp.json"), &listing("servers", "code"));
     let own: serde_json::Value = serde_json::from_str(&listing("mcpServers", "local")).unwrap();
     let mut claude: serde_json::Value = serde_json::from_str(&listing("mcpServers", "user")).unwrap();
-    // Such a file is larger than any list of servers.
+    // Such a file is larger than the limit for server lists.
     claude["history"] = json!("x".repeat(5 << 20));
     claude["projects"] = json!({place.path.to_str().unwrap(): own});
     place.file(".claude.json", &claude.to_string()).file(".mcp.json", &listing("mcpServers", "project"));
@@ -61,7 +61,7 @@ fn the_files_of_hosts_are_found() {
 }
 
 #[test]
-fn claude_code_may_keep_its_file_elsewhere() {
+fn claude_config_dir_is_respected() {
     let place = Place::new();
     place.file("claude/.claude.json", &listing("mcpServers", "there"));
     let mut command = place.command(["call", "claude-code:there", "add", "a=1", "b=2"]);
@@ -70,7 +70,7 @@ fn claude_code_may_keep_its_file_elsewhere() {
 }
 
 #[test]
-fn an_entry_that_is_wrong_hides_no_other() {
+fn invalid_entry_does_not_hide_others() {
     let place = Place::new();
     let entries = json!({"mcpServers": {
         "neither": {"args": ["x"]},
@@ -82,7 +82,7 @@ fn an_entry_that_is_wrong_hides_no_other() {
 }
 
 #[test]
-fn variables_are_given_to_files_and_to_servers() {
+fn variables_apply_to_files_and_servers() {
     let place = Place::new();
     let entry = json!({"mcpServers": {"demo2": {"command": "${PROGRAM}", "args": ["serve", "--stdio"]}}});
     place.file(".mcp.json", &entry.to_string());
@@ -98,7 +98,7 @@ fn variables_are_given_to_files_and_to_servers() {
 }
 
 #[test]
-fn an_entry_that_names_its_transport_is_believed() {
+fn transport_of_an_entry_is_used() {
     let served = Served::start();
     let old = served.url.replace("/mcp", "/sse");
     let place = Place::new();
@@ -112,6 +112,6 @@ fn an_entry_that_names_its_transport_is_believed() {
     adds(&place, "old");
     let err = place.run(["list", "wrong"]).failed(2);
     assert!(err.contains("step  http"), "{err}");
-    // What is said on the command line stands above it.
+    // The command line overrides the entry.
     assert_eq!(place.run(["call", "wrong", "add", "a=1", "b=2", "--transport", "sse"]).fine(), "3\n");
 }

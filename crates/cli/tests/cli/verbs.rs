@@ -1,4 +1,4 @@
-//! Every verb against the demo server, however it is reached and in whichever revision.
+//! Every verb against the demo server, on every transport and revision.
 
 use serde_json::{Value, json};
 
@@ -9,41 +9,41 @@ tools
   add(a: integer, b: integer) → integer
       Adds two numbers.
   measure(text: string) → object
-      Measures a text: an answer with a structure.
+      Measures a text, and returns structured content.
   count(to?: integer = 5, pause_ms?: integer = 200)
-      Counts, and tells how far it is.
+      Counts, and reports progress.
   order()
-      Takes an order, after asking for it.
+      Takes an order: asks the user for the details.
   visit()
       Asks the user to visit a web page.
   summarize(text: string)
-      Says in one sentence what a text says, by asking the client's model.
+      Summarizes a text in one sentence, by asking the client's model.
   places() → string[]
-      Where the client lets the server work.
+      Lists the client's roots.
   chatter()
-      Logs something on every level.
+      Logs a message on each of five levels.
   picture(size?: integer = 64)
       Draws a joint of two timbers.
   sound(hz?: integer = 440)
-      Plays a tone for half a second.
+      Returns a tone of half a second.
   links()
-      Points to a resource, and brings another along.
+      Returns a link to a resource, and embeds another.
   touch() → integer
-      Counts the counter up: whoever watches `demo://counter` hears of it.
+      Increments the counter, and notifies the subscribers of `demo://counter`.
   toggle()
-      Adds the tool `surprise`, or takes it away again: the list of tools changes.
+      Adds the tool `surprise`, or removes it again: the list of tools changes.
   wait(seconds?: integer = 60)
-      Takes its time, to see what happens when a client has none.
-  fail(why?: string = \"as it was told to\")
-      Fails, with the words it is given.
+      Waits, to test timeouts and cancellation.
+  fail(why?: string = \"failed as requested\")
+      Fails with the given message.
 resources
   demo://motto  motto, text/plain
   demo://logo  logo, image/png
   demo://counter  counter, text/plain
-      How often `touch` was called.
+      The number of calls of `touch`.
 templates
   demo://cities/{country}/{city}  city, text/plain
-      What is known of a city.
+      A fact about a city.
 prompts
   review(code, language?)
       Asks for a review.
@@ -51,8 +51,8 @@ prompts
 
 const REVISIONS: [&str; 6] = ["auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// The demo server, by each way there is: words before the rest, and words after it.
-fn ways(served: &Served) -> [(Vec<&str>, Vec<&str>); 3] {
+/// Returns the demo server on each transport: the words before and after the rest.
+fn transports(served: &Served) -> [(Vec<&str>, Vec<&str>); 3] {
     [
         (vec!["demo"], vec![]),
         (vec![served.url.as_str()], vec![]),
@@ -61,9 +61,9 @@ fn ways(served: &Served) -> [(Vec<&str>, Vec<&str>); 3] {
 }
 
 #[test]
-fn a_server_is_the_same_however_it_is_reached_and_in_every_revision() {
+fn verbs_work_on_every_transport_and_revision() {
     let (served, place) = (Served::start(), Place::new());
-    for (before, after) in ways(&served) {
+    for (before, after) in transports(&served) {
         for revision in REVISIONS {
             let run = |verb: &str, words: &[&str]| {
                 let begin = [verb, "--rev", revision];
@@ -91,7 +91,7 @@ fn a_server_is_the_same_however_it_is_reached_and_in_every_revision() {
 }
 
 #[test]
-fn the_old_transport_is_spoken_where_it_is_asked_for() {
+fn http_sse_is_used_on_request() {
     let served = Served::start();
     let old = served.url.replace("/mcp", "/sse");
     let info: Value =
@@ -100,7 +100,7 @@ fn the_old_transport_is_spoken_where_it_is_asked_for() {
     assert_eq!(tsugite(&format!("call {old} --transport sse add a=1 b=2")).fine(), "3\n");
     let new: Value = serde_json::from_str(&tsugite(&format!("info {} --json", served.url)).fine()).unwrap();
     assert_eq!(new["transport"], "streamable-http");
-    // A stream where messages are posted is no Streamable HTTP.
+    // The URL of an HTTP+SSE stream does not accept Streamable HTTP.
     let err = tsugite(&format!("info {old} --transport http")).failed(2);
     assert!(err.contains("step  http"), "{err}");
 }
@@ -140,12 +140,12 @@ fn info_as_json_is_the_same_in_every_revision() {
 }
 
 #[test]
-fn more_logs_are_asked_for_where_more_is_to_be_said() {
+fn verbose_requests_debug_logs() {
     assert!(tsugite("call demo chatter -v").err.contains("[debug] workshop: sharpening\n"));
 }
 
 #[test]
-fn pictures_sounds_and_bytes_are_saved() {
+fn images_audio_and_bytes_are_saved() {
     let place = Place::new();
     let read = |name: &str| std::fs::read(place.path.join(name)).unwrap();
     assert_eq!(
@@ -155,8 +155,8 @@ fn pictures_sounds_and_bytes_are_saved() {
     assert!(read("a.png").starts_with(b"\x89PNG"));
     place.run(["call", "demo", "sound", "-o", "out/"]).fine();
     assert!(read("out/sound-1.wav").starts_with(b"RIFF"));
-    let told = place.run(["call", "demo", "sound"]).fine();
-    assert_eq!(told, "(audio, audio/wav, 8044 bytes; -o FILE saves it)\n");
+    let output = place.run(["call", "demo", "sound"]).fine();
+    assert_eq!(output, "(audio, audio/wav, 8044 bytes; -o FILE saves it)\n");
     place.run(["read", "demo", "demo://logo", "-o", "logo.png"]).fine();
     assert!(read("logo.png").starts_with(b"\x89PNG"));
     place.run(["read", "demo", "demo://motto", "-o", "motto.txt"]).fine();
@@ -169,9 +169,9 @@ fn pictures_sounds_and_bytes_are_saved() {
 }
 
 #[test]
-fn a_trace_holds_every_message_both_ways() {
+fn trace_records_messages_in_both_directions() {
     let served = Served::start();
-    for (before, after) in ways(&served) {
+    for (before, after) in transports(&served) {
         let place = Place::new();
         let words =
             ["call"].iter().chain(&before).chain(&["add", "a=1", "b=2", "--trace", "t.jsonl"]).chain(&after);

@@ -114,7 +114,7 @@ async fn tools_give_values_structures_pictures_and_failures() {
             let refused = peer.call("price", json!({"items": [], "discount": 101})).await;
             assert_eq!(
                 (text(&refused), &refused["result"]["isError"]),
-                ("nobody gets 101 % off", &json!(true))
+                ("the discount is 101 %, and the limit is 100 %", &json!(true))
             );
             let wrong = peer.call("price", json!({"items": [{"name": "oak"}]})).await;
             assert_eq!(text(&wrong), "invalid argument `items[0]`: missing field `count`");

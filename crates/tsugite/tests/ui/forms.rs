@@ -1,4 +1,4 @@
-//! Forms that cannot be shown.
+//! Types that cannot be forms.
 
 #![allow(unused)]
 

@@ -71,6 +71,6 @@ async fn both() -> String {
 }
 
 fn main() {
-    // What has a mistake is still there, so that nothing else is said.
+    // The items exist in spite of the errors, so that there are no errors that only follow from them.
     let _ = Server::new("test", "1").tool(generic).tool(takes_impl).tool(gives_impl).tool(many);
 }

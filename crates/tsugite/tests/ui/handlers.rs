@@ -1,4 +1,4 @@
-//! Blocks that cannot be offered.
+//! `impl` blocks that cannot be handlers.
 
 #![allow(unused)]
 

@@ -1,4 +1,4 @@
-//! Resources without a URI, and templates whose variables nobody takes.
+//! Resources without a URI, and template variables without a parameter.
 
 #![allow(unused)]
 

@@ -1,4 +1,4 @@
-//! Settings that are unknown, given twice, or of the wrong kind.
+//! Settings that are unknown, duplicate, or of the wrong type.
 
 #![allow(unused)]
 

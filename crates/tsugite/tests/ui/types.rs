@@ -21,7 +21,7 @@ async fn gives() -> Opaque {
 }
 
 #[tool]
-async fn gives_or_fails() -> Result<Opaque, ToolError> {
+async fn gives_or_fails() -> Result<Opaque, HandlerError> {
     Ok(Opaque)
 }
 

@@ -1,9 +1,9 @@
-//! From the bytes of a terminal to keys.
+//! Decodes the bytes of a terminal into keys.
 
-/// What was pressed.
+/// A key press.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Key {
-    /// Letters, one or pasted.
+    /// Typed or pasted text.
     Text(String),
     Enter,
     Tab,
@@ -24,13 +24,13 @@ pub(super) enum Key {
     ClearScreen,
     /// Ctrl-C.
     Interrupt,
-    /// Ctrl-D: the end on an empty line, else what stands under the cursor goes.
+    /// Ctrl-D: end of input on an empty line, otherwise delete.
     EndOrDelete,
-    /// Something that means nothing here.
+    /// A key without a function.
     Other,
 }
 
-/// Bytes that came and are not keys yet. What was typed ahead waits here.
+/// Decodes keys from a stream of bytes. It also buffers what was typed ahead.
 #[derive(Default)]
 pub(super) struct KeyDecoder {
     bytes: Vec<u8>,
@@ -41,19 +41,19 @@ impl KeyDecoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next key; `None` until more bytes come.
+    /// Returns the next key; `None` if more bytes are needed.
     pub(super) fn next(&mut self) -> Option<Key> {
         let (key, length) = decode_key(&self.bytes)?;
         self.bytes.drain(..length);
         Some(key)
     }
 
-    /// Whether a key has begun that may be one already: Escape, or the beginning of another.
+    /// Whether an incomplete key is buffered: Escape, or the beginning of a sequence.
     pub(super) fn has_partial_key(&self) -> bool {
         !self.bytes.is_empty()
     }
 
-    /// Nothing more has come: what has begun is no key. A paste is waited for.
+    /// Discards an incomplete key after a timeout. An incomplete paste is kept.
     pub(super) fn discard_partial_key(&mut self) {
         if !self.bytes.starts_with(PASTE_START) {
             self.bytes.clear();
@@ -61,7 +61,7 @@ impl KeyDecoder {
     }
 }
 
-/// The first key and how many bytes it has.
+/// Decodes the first key, and returns its length in bytes.
 fn decode_key(bytes: &[u8]) -> Option<(Key, usize)> {
     let key = match bytes.first()? {
         0x1b => return decode_escape(bytes),
@@ -87,20 +87,20 @@ fn decode_key(bytes: &[u8]) -> Option<(Key, usize)> {
     Some((key, 1))
 }
 
-/// All the letters that have come.
+/// Decodes all text up to the next control character.
 fn decode_text(bytes: &[u8]) -> Option<(Key, usize)> {
     let end = bytes.iter().position(|byte| *byte < b' ' || *byte == 0x7f).unwrap_or(bytes.len());
     let bytes = bytes.get(..end)?;
     let whole = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(wrong) => match (wrong.valid_up_to(), wrong.error_len()) {
-            // The rest of a letter is still to come.
+            // The character is incomplete.
             (0, None) if end < 4 => return None,
             (0, length) => return Some((Key::Other, length.unwrap_or(end))),
             (valid, _) => std::str::from_utf8(bytes.get(..valid)?).ok()?,
         },
     };
-    // C1 controls are no letters.
+    // Drop C1 control characters.
     let text: String = whole.chars().filter(|letter| !letter.is_control()).collect();
     Some((if text.is_empty() { Key::Other } else { Key::Text(text) }, whole.len()))
 }
@@ -109,7 +109,7 @@ fn decode_escape(bytes: &[u8]) -> Option<(Key, usize)> {
     if let Some(pasted) = bytes.strip_prefix(PASTE_START) {
         let length = pasted.windows(PASTE_END.len()).position(|window| window == PASTE_END)?;
         let text = String::from_utf8_lossy(pasted.get(..length)?);
-        // It becomes one line, which is looked at before it is run.
+        // Join the lines, so that a paste never runs a command by itself.
         let text: String = text
             .replace("\r\n", " ")
             .chars()
@@ -127,14 +127,14 @@ fn decode_escape(bytes: &[u8]) -> Option<(Key, usize)> {
         b'b' => Key::WordLeft,
         b'f' => Key::WordRight,
         0x7f => Key::KillWord,
-        // Escape, and another one that begins something.
+        // Escape, followed by another sequence.
         0x1b => return Some((Key::Other, 1)),
         _ => Key::Other,
     };
     Some((key, 2))
 }
 
-/// `ESC [ parameters letter`.
+/// Decodes `ESC [ parameters letter`.
 fn decode_csi(bytes: &[u8]) -> Option<(Key, usize)> {
     let parameters = bytes.get(2..)?;
     let length = parameters.iter().position(|byte| (0x40..=0x7e).contains(byte))?;
@@ -144,13 +144,13 @@ fn decode_csi(bytes: &[u8]) -> Option<(Key, usize)> {
 }
 
 fn csi_key(last: u8, parameters: &str) -> Key {
-    // With Ctrl or Alt it goes further.
-    let far = matches!(parameters, "1;5" | "1;3");
+    // With Ctrl or Alt the cursor moves by a word.
+    let by_word = matches!(parameters, "1;5" | "1;3");
     match (last, parameters) {
         (b'A', _) => Key::Up,
         (b'B', _) => Key::Down,
-        (b'C', _) if far => Key::WordRight,
-        (b'D', _) if far => Key::WordLeft,
+        (b'C', _) if by_word => Key::WordRight,
+        (b'D', _) if by_word => Key::WordLeft,
         (b'C', _) => Key::Right,
         (b'D', _) => Key::Left,
         (b'H', _) | (b'~', "1" | "7") => Key::Home,
@@ -160,7 +160,7 @@ fn csi_key(last: u8, parameters: &str) -> Key {
     }
 }
 
-/// Between these stands what was pasted.
+/// The markers around pasted text (bracketed paste).
 const PASTE_START: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
 
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn keys(bytes: &[u8]) -> Vec<Key> {
-        // Whole, and byte by byte: a slow line must make no difference.
+        // All at once and byte by byte must give the same keys.
         let mut whole = KeyDecoder::default();
         whole.feed(bytes);
         let whole: Vec<Key> = std::iter::from_fn(|| whole.next()).collect();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_and_keys_are_told_apart() {
+    fn text_and_keys_are_decoded() {
         let text = |text: &str| Key::Text(text.to_owned());
         assert_eq!(keys("list\r".as_bytes()), [text("list"), Key::Enter]);
         assert_eq!(keys("継手\t".as_bytes()), [text("継手"), Key::Tab]);
@@ -208,13 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_is_one_line() {
+    fn pasted_text_is_one_line() {
         let pasted = keys(b"\x1b[200~a\nb\r\nc\td\x1b[2J\x07\x1b[201~!");
         assert_eq!(pasted, [Key::Text("a b c d[2J!".to_owned())]);
     }
 
     #[test]
-    fn what_is_no_key_stops_nothing() {
+    fn invalid_bytes_are_skipped() {
         assert_eq!(
             keys(b"\xffa\xc3\x28"),
             [Key::Other, Key::Text("a".to_owned()), Key::Other, Key::Text("(".to_owned())]
@@ -226,7 +226,7 @@ mod tests {
         alone.discard_partial_key();
         alone.feed(b"x");
         assert_eq!(alone.next(), Some(Key::Text("x".to_owned())));
-        // A paste may take its time.
+        // An incomplete paste is kept.
         alone.feed(b"\x1b[200~half");
         alone.discard_partial_key();
         alone.feed(b"\x1b[201~");

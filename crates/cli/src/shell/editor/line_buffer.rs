@@ -1,20 +1,20 @@
-//! The line that is being typed, and the cursor in it.
+//! The line being edited, and its cursor.
 
 use unicode_width::UnicodeWidthChar;
 
 use super::keys::Key;
 
-/// A text and a place in it.
+/// A text and a cursor.
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     text: String,
-    /// In bytes, between two letters.
+    /// The offset of the cursor in bytes, on a character boundary.
     cursor: usize,
-    /// What was cut out last.
+    /// The text of the last kill, for yank.
     killed: String,
 }
 
-/// Where the cursor stands, and where the text ends, on a terminal of some width.
+/// A position on the screen, relative to the start of the prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ScreenPosition {
     pub(super) row: usize,
@@ -26,18 +26,18 @@ impl LineBuffer {
         &self.text
     }
 
-    /// What stands before the cursor.
+    /// Returns the text before the cursor.
     pub(super) fn before_cursor(&self) -> &str {
         self.text.get(..self.cursor).unwrap_or_default()
     }
 
-    /// Another text, with the cursor at its end.
+    /// Replaces the text, and moves the cursor to its end.
     pub(super) fn replace(&mut self, text: &str) {
         self.text = text.to_owned();
         self.cursor = self.text.len();
     }
 
-    /// Another word in place of what stands between `start` and the cursor.
+    /// Replaces the text between `start` and the cursor.
     pub(super) fn complete(&mut self, start: usize, word: &str) {
         if self.text.is_char_boundary(start) && start <= self.cursor {
             self.text.replace_range(start..self.cursor, word);
@@ -45,7 +45,7 @@ impl LineBuffer {
         }
     }
 
-    /// Does what a key says, if it is about the line.
+    /// Applies an editing key.
     pub(super) fn apply_key(&mut self, key: &Key) {
         match key {
             Key::Text(text) => {
@@ -73,7 +73,7 @@ impl LineBuffer {
         }
     }
 
-    /// Where the cursor and the end stand behind a prompt, on a terminal with so many columns.
+    /// Returns the positions of the cursor and of the end, after a prompt.
     pub(super) fn cursor_and_end(&self, prompt: &str, columns: usize) -> (ScreenPosition, ScreenPosition) {
         let begin = advance(ScreenPosition::default(), prompt, columns);
         let cursor = advance(begin, self.before_cursor(), columns);
@@ -81,14 +81,16 @@ impl LineBuffer {
     }
 
     fn previous_char(&self, at: usize) -> usize {
-        // Marks without a width belong to the letter before them.
+        // Combining marks belong to the character before them.
         let letters = self.text.get(..at).unwrap_or_default().char_indices().rev();
-        letters.into_iter().find(|(_, letter)| char_width(*letter) > 0).map_or(0, |(place, _)| place)
+        letters.into_iter().find(|(_, letter)| char_width(*letter) > 0).map_or(0, |(position, _)| position)
     }
 
     fn next_char(&self, at: usize) -> usize {
         let mut letters = self.text.get(at..).unwrap_or_default().char_indices().skip(1);
-        letters.find(|(_, letter)| char_width(*letter) > 0).map_or(self.text.len(), |(place, _)| at + place)
+        letters
+            .find(|(_, letter)| char_width(*letter) > 0)
+            .map_or(self.text.len(), |(position, _)| at + position)
     }
 
     fn word_left(&self) -> usize {
@@ -103,7 +105,7 @@ impl LineBuffer {
         self.text.len() - word.trim_start_matches(char::is_alphanumeric).len()
     }
 
-    /// Back to the blank before a word.
+    /// Returns the start of the word before the cursor, delimited by whitespace.
     fn word_start(&self) -> usize {
         self.before_cursor().trim_end().trim_end_matches(|letter: char| !letter.is_whitespace()).len()
     }
@@ -124,24 +126,24 @@ impl LineBuffer {
     }
 }
 
-/// Where a text ends that begins somewhere. A letter that does not fit goes to the next row.
+/// Returns the position after a text. A character that does not fit goes to the next row.
 pub(super) fn advance(from: ScreenPosition, text: &str, columns: usize) -> ScreenPosition {
-    let mut place = from;
+    let mut position = from;
     for letter in text.chars() {
         if letter == '\n' {
-            place = ScreenPosition { row: place.row + 1, column: 0 };
+            position = ScreenPosition { row: position.row + 1, column: 0 };
             continue;
         }
         let width = char_width(letter);
-        if place.column + width > columns {
-            place = ScreenPosition { row: place.row + 1, column: 0 };
+        if position.column + width > columns {
+            position = ScreenPosition { row: position.row + 1, column: 0 };
         }
-        place.column += width;
-        if place.column == columns {
-            place = ScreenPosition { row: place.row + 1, column: 0 };
+        position.column += width;
+        if position.column == columns {
+            position = ScreenPosition { row: position.row + 1, column: 0 };
         }
     }
-    place
+    position
 }
 
 pub(super) fn char_width(letter: char) -> usize {
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_edited_where_the_cursor_stands() {
+    fn keys_edit_at_the_cursor() {
         assert_state(&[text("ab"), Key::Left, text("x")], "ax", "b");
         assert_state(&[text("継手"), Key::Left, Key::Backspace], "", "手");
         assert_state(&[text("e\u{301}x"), Key::Left, Key::Left, Key::Delete], "", "x");
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_completed_before_the_cursor() {
+    fn completion_replaces_before_the_cursor() {
         let mut line = LineBuffer::default();
         line.replace("ca x");
         line.apply_key(&Key::WordLeft);
@@ -194,17 +196,17 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_go_on_in_the_next_row() {
+    fn long_lines_wrap() {
         let mut line = LineBuffer::default();
         line.replace("12345");
-        let place = |row, column| ScreenPosition { row, column };
-        assert_eq!(line.cursor_and_end("> ", 80), (place(0, 7), place(0, 7)));
-        assert_eq!(line.cursor_and_end("> ", 7), (place(1, 0), place(1, 0)));
-        assert_eq!(line.cursor_and_end("> ", 4), (place(1, 3), place(1, 3)));
+        let position = |row, column| ScreenPosition { row, column };
+        assert_eq!(line.cursor_and_end("> ", 80), (position(0, 7), position(0, 7)));
+        assert_eq!(line.cursor_and_end("> ", 7), (position(1, 0), position(1, 0)));
+        assert_eq!(line.cursor_and_end("> ", 4), (position(1, 3), position(1, 3)));
         line.apply_key(&Key::Home);
-        assert_eq!(line.cursor_and_end("> ", 4), (place(0, 2), place(1, 3)));
-        // A wide letter is not cut in two.
+        assert_eq!(line.cursor_and_end("> ", 4), (position(0, 2), position(1, 3)));
+        // A wide character is not split.
         line.replace("継継");
-        assert_eq!(line.cursor_and_end("> ", 5).1, place(1, 2));
+        assert_eq!(line.cursor_and_end("> ", 5).1, position(1, 2));
     }
 }

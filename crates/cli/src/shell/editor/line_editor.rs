@@ -1,4 +1,4 @@
-//! One line, from the first key to Enter: drawn, edited, completed, brought back from earlier.
+//! Reads one line from the terminal, with editing, completion and history.
 
 use std::io;
 
@@ -7,85 +7,85 @@ use super::keys::{Key, KeyDecoder};
 use super::line_buffer::{LineBuffer, ScreenPosition, advance, char_width};
 use super::terminal::{self, InputWaker, RawMode, TerminalInput};
 
-/// What came of a line.
+/// The result of reading a line.
 pub(super) enum ReadOutcome {
     Line(String),
     /// Ctrl-C.
     Interrupted,
     /// Ctrl-D, or the terminal is gone.
     Eof,
-    /// It is not wanted any more.
+    /// The request was cancelled.
     Cancelled,
 }
 
-/// What belongs to one kind of line.
+/// The settings for reading a line.
 pub(super) struct LineConfig<'a> {
-    /// What stands before it.
+    /// The prompt.
     pub(super) prompt: &'a str,
-    /// What was typed earlier, the oldest first.
+    /// Earlier lines, the oldest first.
     pub(super) history: &'a [String],
-    /// What could follow, and where that begins.
+    /// Returns the candidates for the text before the cursor, and the offset that they replace from.
     pub(super) complete: &'a dyn Fn(&str) -> (usize, Vec<Candidate>),
-    /// Whether nobody waits for it any more.
+    /// Whether the request was cancelled.
     pub(super) is_cancelled: &'a dyn Fn() -> bool,
 }
 
-/// Reads a line. What is typed beyond it stays in `keys`.
+/// Reads a line. Keys typed after it stay in `keys`.
 pub(super) fn read_line(
     keys: &mut KeyDecoder,
-    door: &InputWaker,
-    ways: &LineConfig<'_>,
+    waker: &InputWaker,
+    config: &LineConfig<'_>,
 ) -> io::Result<ReadOutcome> {
-    if (ways.is_cancelled)() {
+    if (config.is_cancelled)() {
         return Ok(ReadOutcome::Cancelled);
     }
     let _raw = RawMode::new()?;
     let (line, draft, drawn) = (LineBuffer::default(), String::new(), String::new());
-    let mut desk = LineEditor { config: ways, line, draft, history_index: ways.history.len(), drawn };
-    desk.draw("")?;
+    let mut editor = LineEditor { config, line, draft, history_index: config.history.len(), drawn };
+    editor.draw("")?;
     loop {
-        if (ways.is_cancelled)() {
-            desk.finish_line("\n")?;
+        if (config.is_cancelled)() {
+            editor.finish_line("\n")?;
             return Ok(ReadOutcome::Cancelled);
         }
         while let Some(key) = keys.next() {
             match key {
                 Key::Enter => {
-                    desk.finish_line("\n")?;
-                    return Ok(ReadOutcome::Line(desk.line.text().to_owned()));
+                    editor.finish_line("\n")?;
+                    return Ok(ReadOutcome::Line(editor.line.text().to_owned()));
                 }
                 Key::Interrupt => {
-                    desk.finish_line("^C\n")?;
+                    editor.finish_line("^C\n")?;
                     return Ok(ReadOutcome::Interrupted);
                 }
-                Key::EndOrDelete if desk.line.text().is_empty() => {
-                    desk.finish_line("\n")?;
+                Key::EndOrDelete if editor.line.text().is_empty() => {
+                    editor.finish_line("\n")?;
                     return Ok(ReadOutcome::Eof);
                 }
                 Key::ClearScreen => {
                     terminal::write("\x1b[H\x1b[2J")?;
-                    desk.drawn.clear();
+                    editor.drawn.clear();
                 }
                 Key::Tab => {
-                    let listed = desk.complete();
+                    let listed = editor.complete();
                     if !listed.is_empty() {
-                        desk.finish_line("\n")?;
+                        editor.finish_line("\n")?;
                         terminal::write(&listed)?;
-                        desk.drawn.clear();
+                        editor.drawn.clear();
                     }
                 }
-                Key::Up => desk.browse_history(-1),
-                Key::Down => desk.browse_history(1),
-                other => desk.line.apply_key(&other),
+                Key::Up => editor.browse_history(-1),
+                Key::Down => editor.browse_history(1),
+                other => editor.line.apply_key(&other),
             }
-            desk.draw("")?;
+            editor.draw("")?;
         }
-        match terminal::wait_for_input(door, keys.has_partial_key())? {
+        match terminal::wait_for_input(waker, keys.has_partial_key())? {
             TerminalInput::Bytes(bytes) => keys.feed(&bytes),
             TerminalInput::Timeout => keys.discard_partial_key(),
             TerminalInput::Wake => {
-                let notes = door.take_notes().unwrap_or_default();
-                desk.draw(&notes)?;
+                let notes = waker.take_notes().unwrap_or_default();
+                editor.draw(&notes)?;
             }
             TerminalInput::Eof => return Ok(ReadOutcome::Eof),
         }
@@ -95,27 +95,27 @@ pub(super) fn read_line(
 struct LineEditor<'a> {
     config: &'a LineConfig<'a>,
     line: LineBuffer,
-    /// What was typed before somebody looked at earlier lines.
+    /// The line before history was browsed.
     draft: String,
-    /// Which of those is looked at; behind the last is the draft.
+    /// The history entry shown; the length of the history stands for the draft.
     history_index: usize,
-    /// What stands on the screen before the cursor.
+    /// The text on the screen before the cursor.
     drawn: String,
 }
 
 impl LineEditor<'_> {
-    /// Draws all of it anew, where it stood, with `above` above it.
+    /// Redraws the prompt and the line in place, with `above` printed above them.
     fn draw(&mut self, above: &str) -> io::Result<()> {
         let columns = terminal::columns();
         let (now, end) = self.line.cursor_and_end(self.config.prompt, columns);
-        // A terminal of another width has put it into other rows.
+        // The terminal may have been resized, which wraps the text differently.
         let mut text = cursor_up(advance(ScreenPosition::default(), &self.drawn, columns).row);
         text.push_str("\r\x1b[J");
         text.push_str(above);
         text.push_str(self.config.prompt);
         text.push_str(self.line.text());
         if end.column == 0 && end.row > 0 {
-            // Terminals wait with the next row until something is in it.
+            // Terminals move to the next row only with the next character.
             text.push('\n');
         }
         text.push_str(&cursor_up(end.row - now.row));
@@ -127,7 +127,7 @@ impl LineEditor<'_> {
         terminal::write(&text)
     }
 
-    /// Goes behind the line.
+    /// Moves the cursor to the end of the line and writes `with`.
     fn finish_line(&self, with: &str) -> io::Result<()> {
         let (now, end) = self.line.cursor_and_end(self.config.prompt, terminal::columns());
         let mut text = String::new();
@@ -142,7 +142,7 @@ impl LineEditor<'_> {
         terminal::write(&text)
     }
 
-    /// To an earlier line, or a later one.
+    /// Shows an earlier or a later line of the history.
     fn browse_history(&mut self, by: isize) {
         let earlier = self.config.history;
         let Some(next) = self.history_index.checked_add_signed(by).filter(|next| *next <= earlier.len())
@@ -157,20 +157,20 @@ impl LineEditor<'_> {
         self.line.replace(&text);
     }
 
-    /// Completes as far as it is clear; else gives the list of what is possible.
+    /// Completes the unambiguous part, or returns the list of candidates to print.
     fn complete(&mut self) -> String {
         let typed = self.line.before_cursor().to_owned();
         let (start, candidates) = (self.config.complete)(&typed);
         let words: Vec<&str> = candidates.iter().map(|candidate| candidate.replacement.as_str()).collect();
         let common = common_prefix(&words);
-        let begun = typed.get(start..).unwrap_or_default();
+        let prefix = typed.get(start..).unwrap_or_default();
         match candidates.as_slice() {
             [] => String::new(),
             [one] => {
                 self.line.complete(start, &one.replacement);
                 String::new()
             }
-            _ if common.len() > begun.len() => {
+            _ if common.len() > prefix.len() => {
                 self.line.complete(start, common);
                 String::new()
             }
@@ -183,7 +183,7 @@ fn cursor_up(rows: usize) -> String {
     if rows == 0 { String::new() } else { format!("\x1b[{rows}A") }
 }
 
-/// What all words begin with.
+/// Returns the longest common prefix of the words.
 fn common_prefix<'a>(words: &[&'a str]) -> &'a str {
     let Some((first, others)) = words.split_first() else { return "" };
     let mut end = first.len();
@@ -192,16 +192,16 @@ fn common_prefix<'a>(words: &[&'a str]) -> &'a str {
         end = end.min(same.map(|(letter, _)| letter.len_utf8()).sum());
     }
     let text = first.get(..end).unwrap_or_default();
-    // A backslash belongs to what follows it.
+    // Do not split an escape sequence.
     let slashes = text.len() - text.trim_end_matches('\\').len();
     text.get(..text.len() - slashes % 2).unwrap_or_default()
 }
 
-/// A list in columns.
+/// Formats the candidates in columns.
 fn format_candidates(candidates: &[Candidate], columns: usize) -> String {
-    let wide = |text: &str| text.chars().map(char_width).sum::<usize>();
+    let width = |text: &str| text.chars().map(char_width).sum::<usize>();
     let shown = candidates.iter().take(MAX_SHOWN_CANDIDATES);
-    let widest = shown.clone().map(|candidate| wide(&candidate.display)).max().unwrap_or(0) + 2;
+    let widest = shown.clone().map(|candidate| width(&candidate.display)).max().unwrap_or(0) + 2;
     let per_row = (columns / widest).max(1);
     let mut text = String::new();
     let shown: Vec<&Candidate> = shown.collect();
@@ -209,7 +209,7 @@ fn format_candidates(candidates: &[Candidate], columns: usize) -> String {
         for (number, candidate) in row.iter().enumerate() {
             text.push_str(&candidate.display);
             if number + 1 < row.len() {
-                text.extend(std::iter::repeat_n(' ', widest - wide(&candidate.display)));
+                text.extend(std::iter::repeat_n(' ', widest - width(&candidate.display)));
             }
         }
         text.push('\n');
@@ -220,7 +220,7 @@ fn format_candidates(candidates: &[Candidate], columns: usize) -> String {
     text
 }
 
-/// Candidates that are listed.
+/// Candidates to show.
 const MAX_SHOWN_CANDIDATES: usize = 100;
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_have_in_common_what_they_begin_with() {
+    fn common_prefix_does_not_split_escapes() {
         assert_eq!(common_prefix(&["list ", "listen "]), "list");
         assert_eq!(common_prefix(&["継手 ", "継木 "]), "継");
         assert_eq!(common_prefix(&["a\\ b", "a\\'c"]), "a");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_fits_the_terminal() {
+    fn candidates_fit_the_terminal() {
         let candidates: Vec<Candidate> = ["one", "three", "木"]
             .iter()
             .map(|word| Candidate { display: (*word).to_owned(), replacement: String::new() })

@@ -1,7 +1,7 @@
-//! Where lines come from: a person at a terminal, with a line editor, or standard input as it is.
+//! Reads the lines of the shell: from a terminal with a line editor, or from standard input.
 //!
-//! Either reads in a thread of its own and only when it is told to, so that nobody else's input is taken and the
-//! connection lives on meanwhile. Questions of a server are asked in the same thread: only one may read.
+//! A separate thread reads, and only on request, so that it never takes the input of another program and the connection
+//! stays active. The same thread prompts for the answers to a server's questions, because only one thread may read.
 
 mod keys;
 mod line_buffer;
@@ -25,34 +25,35 @@ use keys::KeyDecoder;
 use line_editor::{LineConfig, ReadOutcome};
 use terminal::InputWaker;
 
-/// What came of reading a line.
+/// The result of a request for a line.
 #[derive(Debug)]
 pub(super) enum LineInput {
     Line(String),
-    /// Ctrl-C: what was typed is forgotten.
+    /// Ctrl-C: the line was discarded.
     Cleared,
-    /// There is something, and it is no line.
+    /// The input is not a valid line.
     Invalid(String),
     Eof,
 }
 
-/// Completes a line: where what could follow begins, and what that is.
+/// Completes a line: returns the candidates, and the offset that they replace from.
 pub(super) type CompleteFn = Box<dyn Fn(&str) -> (usize, Vec<Candidate>) + Send>;
 
-/// The thread that reads.
+/// A handle to the thread that reads lines.
 pub(super) struct LineReader {
     requests: Sender<ReadRequest>,
     shared: Arc<ReaderState>,
 }
 
-/// What the thread and others share.
+/// The state shared with the reading thread.
 struct ReaderState {
     waker: Arc<InputWaker>,
-    /// The number of the last question, and up to which they are no longer asked.
+    /// The number of the last prompt.
     last_prompt: AtomicU64,
+    /// Prompts up to this number are cancelled.
     cancelled_up_to: AtomicU64,
     stopped: AtomicBool,
-    /// Ctrl-C instead of an answer.
+    /// Notified by Ctrl-C at a prompt.
     interrupted: Notify,
 }
 
@@ -62,16 +63,16 @@ enum ReadRequest {
 }
 
 impl LineReader {
-    /// From a person. `prompt` stands before each line.
+    /// Reads from the terminal, with `prompt` before each line.
     pub(super) fn from_terminal(prompt: String, complete: CompleteFn) -> io::Result<Self> {
-        Self::spawn(move |asks, shared| TerminalReader::new(shared).run(&prompt, &complete, asks))
+        Self::spawn(move |requests, shared| TerminalReader::new(shared).run(&prompt, &complete, requests))
     }
 
-    /// From standard input, whoever writes it.
+    /// Reads from standard input, without a prompt.
     pub(super) fn from_stdin() -> io::Result<Self> {
-        Self::spawn(|asks, _| {
-            for ask in asks {
-                match ask {
+        Self::spawn(|requests, _| {
+            for request in requests {
+                match request {
                     ReadRequest::Command(reply) => drop(reply.send(read_stdin_line())),
                     ReadRequest::Prompt { reply, .. } => drop(reply.send(None)),
                 }
@@ -80,7 +81,7 @@ impl LineReader {
     }
 
     fn spawn(read: impl FnOnce(Receiver<ReadRequest>, &ReaderState) + Send + 'static) -> io::Result<Self> {
-        let (asks, asked) = mpsc::channel();
+        let (requests, receiver) = mpsc::channel();
         let shared = Arc::new(ReaderState {
             waker: Arc::new(InputWaker::new()?),
             last_prompt: AtomicU64::new(0),
@@ -88,45 +89,45 @@ impl LineReader {
             stopped: AtomicBool::new(false),
             interrupted: Notify::new(),
         });
-        let theirs = Arc::clone(&shared);
-        thread::Builder::new().name("lines".to_owned()).spawn(move || read(asked, &theirs))?;
-        Ok(Self { requests: asks, shared })
+        let reader_state = Arc::clone(&shared);
+        thread::Builder::new().name("lines".to_owned()).spawn(move || read(receiver, &reader_state))?;
+        Ok(Self { requests, shared })
     }
 
-    /// Asks for a command.
+    /// Requests a command line.
     pub(super) fn next_line(&self) -> oneshot::Receiver<LineInput> {
         let (reply, line) = oneshot::channel();
-        // If nobody reads any more, nobody answers either.
+        // If the thread has ended, the receiver fails.
         let _ = self.requests.send(ReadRequest::Command(reply));
         line
     }
 
-    /// Done when Ctrl-C was pressed instead of an answer.
+    /// Completes when Ctrl-C is pressed at a prompt.
     pub(super) async fn interrupted(&self) {
         self.shared.interrupted.notified().await;
     }
 
-    /// What was asked is not asked any more.
+    /// Cancels all prompts so far.
     pub(super) fn cancel_prompt(&self) {
         let last = self.shared.last_prompt.load(Ordering::Acquire);
         self.shared.cancelled_up_to.store(last, Ordering::Release);
         self.shared.waker.wake();
     }
 
-    /// The terminal may have another size.
+    /// Redraws the line after a resize of the terminal.
     pub(super) fn redraw(&self) {
         self.shared.waker.wake();
     }
 
-    /// Ends what is being typed, and waits until the terminal is as it was.
+    /// Stops reading, and waits until the terminal mode is restored.
     pub(super) async fn stop(&self) {
         self.shared.stopped.store(true, Ordering::Release);
         self.shared.waker.wake();
-        // A terminal that lets nobody stop it has nothing to be put back.
+        // Do not wait forever for a terminal that does not respond.
         let _ = tokio::time::timeout(STOP_TIMEOUT, self.next_line()).await;
     }
 
-    /// Whoever sits there.
+    /// Returns a prompter that uses the reading thread.
     pub(super) fn prompter(&self) -> impl Prompter + use<> {
         EditorPrompter { requests: Mutex::new(self.requests.clone()), shared: Arc::clone(&self.shared) }
     }
@@ -138,16 +139,16 @@ fn read_stdin_line() -> LineInput {
         Ok(0) => LineInput::Eof,
         Ok(_) => match String::from_utf8(bytes) {
             Ok(line) => LineInput::Line(line.trim_end_matches(['\n', '\r']).to_owned()),
-            Err(_) => LineInput::Invalid("a line is not UTF-8".to_owned()),
+            Err(_) => LineInput::Invalid("invalid UTF-8 in a line of standard input".to_owned()),
         },
         Err(error) => {
-            write_note(&format!("note: standard input cannot be read: {error}"));
+            write_note(&format!("note: cannot read standard input: {error}"));
             LineInput::Eof
         }
     }
 }
 
-/// A person at the prompt.
+/// A prompter that reads through the line editor.
 struct EditorPrompter {
     requests: Mutex<Sender<ReadRequest>>,
     shared: Arc<ReaderState>,
@@ -161,53 +162,54 @@ impl Prompter for EditorPrompter {
     fn read_line(&self, prompt: &str) -> Option<String> {
         let (reply, answer) = mpsc::channel();
         let number = self.shared.last_prompt.fetch_add(1, Ordering::AcqRel) + 1;
-        let asks = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        asks.send(ReadRequest::Prompt { number, prompt: sanitize(prompt), reply }).ok()?;
-        drop(asks);
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.send(ReadRequest::Prompt { number, prompt: sanitize(prompt), reply }).ok()?;
+        drop(requests);
         answer.recv().ok().flatten()
     }
 }
 
-/// Reads what a person types.
+/// Reads lines from the terminal.
 struct TerminalReader<'a> {
     shared: &'a ReaderState,
     keys: KeyDecoder,
     history: Vec<String>,
     history_file: Option<History>,
-    /// Whether the terminal can do no more than show text.
+    /// Whether the terminal does not support escape sequences.
     is_dumb: bool,
 }
 
 impl<'a> TerminalReader<'a> {
     fn new(shared: &'a ReaderState) -> Self {
-        let (history_file, history) =
-            match history::default_path().map(|path| (History::open(path.clone()), path)) {
-                Some((Ok((file, lines)), _)) => (Some(file), lines),
-                Some((Err(error), path)) => {
-                    write_note(&format!("note: what is typed is not kept: {}: {error}", path.display()));
-                    (None, Vec::new())
-                }
-                None => (None, Vec::new()),
-            };
+        let (history_file, history) = match history::default_path()
+            .map(|path| (History::open(path.clone()), path))
+        {
+            Some((Ok((file, lines)), _)) => (Some(file), lines),
+            Some((Err(error), path)) => {
+                write_note(&format!("note: history is not saved: cannot open {}: {error}", path.display()));
+                (None, Vec::new())
+            }
+            None => (None, Vec::new()),
+        };
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         Self { shared, keys: KeyDecoder::default(), history, history_file, is_dumb }
     }
 
-    fn run(mut self, prompt: &str, complete: &CompleteFn, asks: Receiver<ReadRequest>) {
+    fn run(mut self, prompt: &str, complete: &CompleteFn, requests: Receiver<ReadRequest>) {
         let shared = self.shared;
         let stopped = || shared.stopped.load(Ordering::Acquire);
-        for ask in asks {
-            match ask {
+        for request in requests {
+            match request {
                 ReadRequest::Command(reply) => {
-                    let earlier = std::mem::take(&mut self.history);
-                    let ways = LineConfig {
+                    let history = std::mem::take(&mut self.history);
+                    let config = LineConfig {
                         prompt,
-                        history: &earlier,
+                        history: &history,
                         complete: &|typed| complete(typed),
                         is_cancelled: &stopped,
                     };
-                    let ended = self.read_line(&ways);
-                    self.history = earlier;
+                    let ended = self.read_line(&config);
+                    self.history = history;
                     let typed = match ended {
                         ReadOutcome::Line(line) => {
                             self.add_to_history(&line);
@@ -219,18 +221,19 @@ impl<'a> TerminalReader<'a> {
                     let _ = reply.send(typed);
                 }
                 ReadRequest::Prompt { number, prompt, reply } => {
-                    let withdrawn = || stopped() || shared.cancelled_up_to.load(Ordering::Acquire) >= number;
-                    let nothing = |typed: &str| (typed.len(), Vec::new());
-                    let ways = LineConfig {
+                    let is_cancelled =
+                        || stopped() || shared.cancelled_up_to.load(Ordering::Acquire) >= number;
+                    let no_completion = |typed: &str| (typed.len(), Vec::new());
+                    let config = LineConfig {
                         prompt: &prompt,
                         history: &[],
-                        complete: &nothing,
-                        is_cancelled: &withdrawn,
+                        complete: &no_completion,
+                        is_cancelled: &is_cancelled,
                     };
-                    let answer = match self.read_line(&ways) {
+                    let answer = match self.read_line(&config) {
                         ReadOutcome::Line(line) => Some(line),
                         ReadOutcome::Interrupted => {
-                            // Whoever does not wait for it now is not meant.
+                            // Only a task that waits right now is notified.
                             shared.interrupted.notify_waiters();
                             None
                         }
@@ -242,20 +245,20 @@ impl<'a> TerminalReader<'a> {
         }
     }
 
-    fn read_line(&mut self, ways: &LineConfig<'_>) -> ReadOutcome {
+    fn read_line(&mut self, config: &LineConfig<'_>) -> ReadOutcome {
         if self.is_dumb {
-            return read_cooked_line(ways.prompt);
+            return read_cooked_line(config.prompt);
         }
-        let door = &self.shared.waker;
-        set_note_sink(Some(terminal::note_sink(door)));
-        let ended = line_editor::read_line(&mut self.keys, door, ways);
+        let waker = &self.shared.waker;
+        set_note_sink(Some(terminal::note_sink(waker)));
+        let ended = line_editor::read_line(&mut self.keys, waker, config);
         set_note_sink(None);
-        // What came too late to be shown above is shown now.
-        if let Some(notes) = door.take_notes() {
+        // Print notes that arrived too late to be drawn above the line.
+        if let Some(notes) = waker.take_notes() {
             write_note(notes.trim_end_matches('\n'));
         }
         ended.unwrap_or_else(|error| {
-            write_note(&format!("note: the terminal cannot be used: {error}"));
+            write_note(&format!("note: cannot use the terminal: {error}"));
             ReadOutcome::Eof
         })
     }
@@ -265,7 +268,7 @@ impl<'a> TerminalReader<'a> {
             return;
         }
         if let Some(Err(error)) = self.history_file.as_ref().map(|file| file.append(line)) {
-            write_note(&format!("note: what was typed is not kept: {error}"));
+            write_note(&format!("note: history is no longer saved: {error}"));
             self.history_file = None;
         }
         self.history.push(line.to_owned());
@@ -275,7 +278,7 @@ impl<'a> TerminalReader<'a> {
     }
 }
 
-/// A line that the terminal itself lets edit.
+/// Reads a line in the terminal's own line mode.
 fn read_cooked_line(prompt: &str) -> ReadOutcome {
     let _ = terminal::write(prompt);
     match read_stdin_line() {
@@ -284,5 +287,5 @@ fn read_cooked_line(prompt: &str) -> ReadOutcome {
     }
 }
 
-/// How long a line may take to end.
+/// How long stopping may take.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Changes to several files at once: all are planned before any is made.
+//! Plans changes to several files, and makes them together.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -10,29 +10,29 @@ use crate::edit::diff::unified_diff;
 use crate::edit::save::{self, FileChange, OriginalFile};
 use crate::edit::{Document, EditError};
 use crate::error::{CliError, Result};
-use crate::target::config_files::ConfigFileError;
-use crate::target::hosts::ConfigLocation;
+use crate::targets::config_files::ConfigFileError;
+use crate::targets::hosts::ConfigLocation;
 
-/// The files that will be changed.
+/// The planned changes.
 #[derive(Default)]
 pub(super) struct ChangePlan {
     files: Vec<PlannedFile>,
     steps: Vec<PlanStep>,
 }
 
-/// A file, and what it shall hold. Two names may lead to it.
+/// A file and its new document. Two paths may lead to the same file.
 struct PlannedFile {
     original: OriginalFile,
     document: Document,
     private: bool,
 }
 
-/// What is done, for a person.
+/// One change, for the output.
 struct PlanStep {
     host: String,
     location: ConfigLocation,
     kind: ChangeKind,
-    /// Which of the files.
+    /// The index of the file.
     file: usize,
 }
 
@@ -45,9 +45,10 @@ pub(super) enum ChangeKind {
 }
 
 impl ChangePlan {
-    /// The text of a place as it will be by now, and its number. A file that is not there, or is empty, holds an empty object.
-    pub(super) fn file(&mut self, place: &ConfigLocation) -> Result<(usize, &Document)> {
-        let original = OriginalFile::read(&place.path)?;
+    /// Returns the index and the document of a file, with the changes planned so far. A missing or empty file is treated as
+    /// an empty object.
+    pub(super) fn file(&mut self, location: &ConfigLocation) -> Result<(usize, &Document)> {
+        let original = OriginalFile::read(&location.path)?;
         let known = self.files.iter().position(|file| file.original.real_path() == original.real_path());
         let number = match known {
             Some(number) => number,
@@ -56,29 +57,29 @@ impl ChangePlan {
                 let document = match text {
                     None => Document::empty(),
                     Some(text) => Document::parse(text.to_owned()).map_err(|wrong| {
-                        ConfigFileError::from(wrong).to_cli_error(place).nothing_written()
+                        ConfigFileError::from(wrong).to_cli_error(location).nothing_written()
                     })?,
                 };
-                self.files.push(PlannedFile { original, document, private: place.path.is_absolute() });
+                self.files.push(PlannedFile { original, document, private: location.path.is_absolute() });
                 self.files.len() - 1
             }
         };
         match self.files.get(number) {
             Some(file) => Ok((number, &file.document)),
-            None => Err(CliError::usage("the file is gone")),
+            None => Err(CliError::usage("the file is not part of the plan")),
         }
     }
 
-    /// From now on the file holds this.
+    /// Sets the new text of a file.
     pub(super) fn set_text(
         &mut self,
         number: usize,
-        place: &ConfigLocation,
+        location: &ConfigLocation,
         changed: Result<String, EditError>,
     ) -> Result<()> {
-        let text = changed.map_err(|wrong| edit_error(place, &wrong))?;
-        // What we write must be readable; if not, it is not written.
-        let document = Document::parse(text).map_err(|wrong| edit_error(place, &wrong))?;
+        let text = changed.map_err(|wrong| edit_error(location, &wrong))?;
+        // Never write a text that cannot be parsed again.
+        let document = Document::parse(text).map_err(|wrong| edit_error(location, &wrong))?;
         if let Some(file) = self.files.get_mut(number) {
             file.document = document;
         }
@@ -88,15 +89,15 @@ impl ChangePlan {
     pub(super) fn add_step(
         &mut self,
         host: impl Into<String>,
-        place: &ConfigLocation,
+        location: &ConfigLocation,
         file: usize,
-        done: ChangeKind,
+        kind: ChangeKind,
     ) {
-        self.steps.push(PlanStep { host: host.into(), location: place.clone(), kind: done, file });
+        self.steps.push(PlanStep { host: host.into(), location: location.clone(), kind, file });
     }
 
-    /// Makes the changes, or shows them, and says what was done.
-    pub(super) fn apply(self, name: &str, dry_run: bool, screen: &Console) -> Result<()> {
+    /// Makes the changes, or shows them with `dry_run`, and prints what was done.
+    pub(super) fn apply(self, name: &str, dry_run: bool, console: &Console) -> Result<()> {
         let changed = |file: &&PlannedFile| file.original.text() != Some(file.document.text());
         let used = |number: usize| {
             self.steps.iter().any(|step| step.file == number && step.kind != ChangeKind::Unchanged)
@@ -112,20 +113,20 @@ impl ChangePlan {
                 private: file.private,
             })
             .collect();
-        let kept = if dry_run { Vec::new() } else { save::replace_all(&changes)? };
+        let backup_paths = if dry_run { Vec::new() } else { save::replace_all(&changes)? };
         let backups: Vec<(usize, Option<PathBuf>)> =
-            files.iter().map(|(number, _)| *number).zip(kept).collect();
-        if screen.json {
-            return screen.print_json(&self.to_json(name, dry_run, &backups, &files));
+            files.iter().map(|(number, _)| *number).zip(backup_paths).collect();
+        if console.json {
+            return console.print_json(&self.to_json(name, dry_run, &backups, &files));
         }
         for step in &self.steps {
-            screen.print_line(&screen.sanitized(&step.describe(name, dry_run)))?;
+            console.print_line(&console.sanitized(&step.describe(name, dry_run)))?;
         }
         for (_, file) in files.iter().filter(|_| dry_run) {
             let path = file.original.path().display();
             let old = if file.original.text().is_some() { path.to_string() } else { "/dev/null".to_owned() };
-            screen.print_line(
-                &screen.paint(Style::Bold, &screen.sanitized(&format!("--- {old}\n+++ {path}"))),
+            console.print_line(
+                &console.paint(Style::Bold, &console.sanitized(&format!("--- {old}\n+++ {path}"))),
             )?;
             for line in unified_diff(file.original.text().unwrap_or_default(), file.document.text()).lines() {
                 let style = match line.as_bytes().first() {
@@ -133,12 +134,12 @@ impl ChangePlan {
                     Some(b'-') => Some(Style::Red),
                     _ => None,
                 };
-                let line = screen.sanitized(line);
-                screen.print_line(&style.map_or(line.clone(), |style| screen.paint(style, &line)))?;
+                let line = console.sanitized(line);
+                console.print_line(&style.map_or(line.clone(), |style| console.paint(style, &line)))?;
             }
         }
-        for kept in backups.iter().filter_map(|(_, kept)| kept.as_ref()) {
-            screen.note(&format!("what was there is kept in {}", kept.display()));
+        for backup in backups.iter().filter_map(|(_, backup)| backup.as_ref()) {
+            console.note(&format!("backup saved to {}", backup.display()));
         }
         Ok(())
     }
@@ -151,18 +152,18 @@ impl ChangePlan {
         files: &[(usize, &PlannedFile)],
     ) -> Value {
         let steps = self.steps.iter().map(|step| {
-            let kept =
-                backups.iter().find(|(number, _)| *number == step.file).and_then(|(_, kept)| kept.as_ref());
+            let backup = backups.iter().find(|(number, _)| *number == step.file);
+            let backup = backup.and_then(|(_, backup)| backup.as_ref());
             let file = files.iter().find(|(number, _)| *number == step.file).filter(|_| dry_run);
             let diff = file.map(|(_, file)| {
                 unified_diff(file.original.text().unwrap_or_default(), file.document.text())
             });
             json!({
                 "host": step.host,
-                "path": crate::target::config_files::absolute_path(&step.location),
+                "path": crate::targets::config_files::absolute_path(&step.location),
                 "project": step.location.project(),
                 "done": step.kind.as_str(),
-                "backup": kept,
+                "backup": backup,
                 "diff": diff,
             })
         });
@@ -172,11 +173,11 @@ impl ChangePlan {
 
 impl PlanStep {
     fn describe(&self, name: &str, dry_run: bool) -> String {
-        let (host, place) = (&self.host, self.location.describe());
+        let (host, location) = (&self.host, self.location.describe());
         match (self.kind, dry_run) {
-            (ChangeKind::Unchanged, _) => format!("{host}: `{name}` is already there, in {place}"),
-            (done, true) => format!("{host}: `{name}` would be {} {place}", done.phrase()),
-            (done, false) => format!("{host}: `{name}` {} {place}", done.phrase()),
+            (ChangeKind::Unchanged, _) => format!("{host}: `{name}` is already in {location}"),
+            (kind, true) => format!("{host}: `{name}` would be {} {location}", kind.phrase()),
+            (kind, false) => format!("{host}: `{name}` {} {location}", kind.phrase()),
         }
     }
 }
@@ -196,13 +197,13 @@ impl ChangeKind {
             ChangeKind::Added => "added to",
             ChangeKind::Replaced => "replaced in",
             ChangeKind::Removed => "removed from",
-            ChangeKind::Unchanged => "already there, in",
+            ChangeKind::Unchanged => "already in",
         }
     }
 }
 
-/// Why a file cannot get what it shall hold.
-pub(super) fn edit_error(place: &ConfigLocation, seen: &dyn Display) -> CliError {
-    let failure = CliError::usage(format!("{} cannot be changed", place.describe())).at_step("edit");
-    failure.detail(seen.to_string()).nothing_written()
+/// Returns the error for a file that cannot be changed.
+pub(super) fn edit_error(location: &ConfigLocation, detail: &dyn Display) -> CliError {
+    let failure = CliError::usage(format!("cannot change {}", location.describe())).at_step("edit");
+    failure.detail(detail.to_string()).nothing_written()
 }

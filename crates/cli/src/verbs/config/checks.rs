@@ -1,4 +1,4 @@
-//! What can be said of a file and its servers without talking to any of them.
+//! Checks configuration files and their entries without connecting to a server.
 
 use std::env;
 use std::fs;
@@ -12,10 +12,10 @@ use super::secrets;
 use crate::edit::{Node, NodeKind, field_path};
 use crate::file_mode;
 use crate::suggest::{closest_names, did_you_mean};
-use crate::target::config_files::{ConfigFile, ConfigFileError, ListedServer, ServerList};
-use crate::target::hosts::OWN_HOST;
+use crate::targets::config_files::{ConfigFile, ConfigFileError, ListedServer, ServerList};
+use crate::targets::hosts::OWN_HOST;
 
-/// Something to be told.
+/// A problem or warning of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Severity,
@@ -28,9 +28,9 @@ pub(super) struct Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
-    /// The server does not work, or not as it is meant.
+    /// The server does not work, or not as intended.
     Problem,
-    /// It works.
+    /// The server works.
     Warning,
 }
 
@@ -45,66 +45,66 @@ impl Finding {
     }
 }
 
-/// What a whole file has.
-pub(super) fn check_file(listing: &ServerList) -> Vec<Finding> {
-    let opened = match &listing.file {
+/// Checks a file as a whole.
+pub(super) fn check_file(list: &ServerList) -> Vec<Finding> {
+    let opened = match &list.file {
         Ok(opened) => opened,
         Err(wrong) => return vec![Finding::new(Severity::Problem, wrong.clone())],
     };
     let document = &opened.document;
     if opened.list_path.is_none() {
-        // Hosts that know no server yet have such files.
+        // A host without servers may have such a file; report only misspelt names.
         let names = ["mcpServers", "servers"];
         let typos =
             document.root().members().iter().filter(|member| !closest_names(&member.name, names).is_empty());
         return typos
             .map(|member| {
-                let place = ConfigFileError {
+                let location = ConfigFileError {
                     line: Some(document.line_number(member.start)),
                     column: None,
                     field: Some(field_path(&[&member.name])),
-                    message: "nobody reads this".to_owned(),
+                    message: "no host reads this field".to_owned(),
                 };
-                let finding = Finding::new(Severity::Problem, place);
+                let finding = Finding::new(Severity::Problem, location);
                 did_you_mean(&member.name, names).into_iter().fold(finding, Finding::hint)
             })
             .collect();
     }
     let mut findings = Vec::new();
-    let (read, is) = (expected_list(listing), field_path(&opened.list_names()));
-    if let (Some(wanted), Some(list)) = (read, opened.list())
-        && wanted != is
+    let (expected, actual) = (expected_list(list), field_path(&opened.list_names()));
+    if let (Some(wanted), Some(node)) = (expected, opened.list())
+        && wanted != actual
     {
-        let message = format!("{} reads `{wanted}`", listing.hosts.join(" and "));
-        let place = ConfigFileError {
-            line: Some(document.line_number(list.start)),
+        let message = format!("{} reads `{wanted}`", list.hosts.join(" and "));
+        let location = ConfigFileError {
+            line: Some(document.line_number(node.start)),
             column: None,
-            field: Some(is),
+            field: Some(actual),
             message,
         };
-        findings.push(Finding::new(Severity::Problem, place));
+        findings.push(Finding::new(Severity::Problem, location));
     }
     findings
 }
 
-/// The name of the list that the readers of a file look for, if they look for one only.
-fn expected_list(listing: &ServerList) -> Option<&'static str> {
-    let name = listing.location.path.file_name().and_then(|name| name.to_str());
-    match (listing.hosts.as_slice(), name) {
+/// Returns the name of the list that the hosts of a file read, if there is only one.
+fn expected_list(list: &ServerList) -> Option<&'static str> {
+    let name = list.location.path.file_name().and_then(|name| name.to_str());
+    match (list.hosts.as_slice(), name) {
         ([OWN_HOST], _) | (_, Some("settings.json" | ".claude.json")) => None,
         (["vscode"], _) => Some("servers"),
         _ => Some("mcpServers"),
     }
 }
 
-/// What one server has.
+/// Checks one server.
 pub(super) fn check_server(
-    listing: &ServerList,
+    list: &ServerList,
     opened: &ConfigFile,
     server: &ListedServer<'_>,
 ) -> Vec<Finding> {
     let names: Vec<&str> = opened.list_names().into_iter().chain([server.member.name.as_str()]).collect();
-    let check = ServerCheck { opened, hosts: &listing.hosts, field_path: field_path(&names), server };
+    let check = ServerCheck { opened, hosts: &list.hosts, field_path: field_path(&names), server };
     let mut findings = Vec::new();
     check.check_shape(&mut findings);
     check.check_unknown_members(&mut findings);
@@ -113,33 +113,33 @@ pub(super) fn check_server(
     check.check_url(&mut findings);
     check.check_secrets(&mut findings);
     if server.disabled {
-        // Nobody tries.
+        // A disabled server is never started.
         findings.iter_mut().for_each(|finding| finding.level = Severity::Warning);
     }
     findings.sort_by_key(|finding| (finding.level == Severity::Warning, finding.location.line));
     findings
 }
 
-/// Servers that a host has under a name it has met before, each with the list that wins.
-pub(super) fn find_shadowed(listings: &[ServerList], which: usize, name: &str) -> Vec<Finding> {
-    let lists = |listing: &ServerList| {
-        let opened = listing.file.as_ref().ok();
+/// Returns a warning for each host that reads a server of this name from another list first.
+pub(super) fn find_shadowed(lists: &[ServerList], which: usize, name: &str) -> Vec<Finding> {
+    let line_of = |list: &ServerList| {
+        let opened = list.file.as_ref().ok();
         opened.and_then(|opened| {
-            let list = opened.list()?.members().iter().find(|member| member.name == name)?;
-            Some(opened.document.line_number(list.start))
+            let member = opened.list()?.members().iter().find(|member| member.name == name)?;
+            Some(opened.document.line_number(member.start))
         })
     };
-    let Some(listing) = listings.get(which) else { return Vec::new() };
-    let Some(line) = lists(listing) else { return Vec::new() };
-    let hosts = listing.hosts.iter().filter_map(|host| {
-        let before = host_precedence(listings, host).into_iter().take_while(|number| *number != which);
-        let winner = before.filter_map(|number| listings.get(number)).find(|other| lists(other).is_some())?;
+    let Some(list) = lists.get(which) else { return Vec::new() };
+    let Some(line) = line_of(list) else { return Vec::new() };
+    let hosts = list.hosts.iter().filter_map(|host| {
+        let before = host_precedence(lists, host).into_iter().take_while(|number| *number != which);
+        let winner = before.filter_map(|number| lists.get(number)).find(|other| line_of(other).is_some())?;
         Some((*host, winner))
     });
     hosts
         .map(|(host, winner)| {
-            let message = format!("{host} takes the one in {} instead", winner.location.describe());
-            let own = listing.file.as_ref().map(|opened| {
+            let message = format!("{host} uses the one in {} instead", winner.location.describe());
+            let own = list.file.as_ref().map(|opened| {
                 let names: Vec<&str> = opened.list_names().into_iter().chain([name]).collect();
                 field_path(&names)
             });
@@ -151,30 +151,30 @@ pub(super) fn find_shadowed(listings: &[ServerList], which: usize, name: &str) -
         .collect()
 }
 
-/// The lists of a host, the one that wins first.
-fn host_precedence(listings: &[ServerList], host: &str) -> Vec<usize> {
-    let folders = crate::target::hosts::ConfigDirs::from_env();
-    let places = if host == OWN_HOST {
+/// Returns the lists of a host in order of precedence.
+fn host_precedence(lists: &[ServerList], host: &str) -> Vec<usize> {
+    let folders = crate::targets::hosts::ConfigDirs::from_env();
+    let locations = if host == OWN_HOST {
         folders.own_locations()
     } else {
         folders.host_locations(host).unwrap_or_default()
     };
-    places
+    locations
         .iter()
-        .filter_map(|place| listings.iter().position(|listing| listing.location.is_same_list(place)))
+        .filter_map(|location| lists.iter().position(|list| list.location.is_same_list(location)))
         .collect()
 }
 
 struct ServerCheck<'a> {
     opened: &'a ConfigFile,
     hosts: &'a [&'static str],
-    /// The field of the server.
+    /// The path of the server in the file.
     field_path: String,
     server: &'a ListedServer<'a>,
 }
 
 impl ServerCheck<'_> {
-    /// What the reader of such files says. Variables have a check of their own.
+    /// Reports the error of parsing the entry. Variables have a check of their own.
     fn check_shape(&self, findings: &mut Vec<Finding>) {
         let Some(wrong) = self.server.error.as_ref() else { return };
         if wrong.unset_variable().is_none() {
@@ -193,7 +193,8 @@ impl ServerCheck<'_> {
                 .find(|(wrong, _)| *wrong == name)
                 .map(|(_, right)| format!("did you mean `{right}`?"));
             let Some(advice) = meant.or_else(|| did_you_mean(name, KNOWN_FIELDS)) else { continue };
-            let finding = self.finding(Severity::Problem, &[name], member.start, "no host knows this field");
+            let finding =
+                self.finding(Severity::Problem, &[name], member.start, "no host supports this field");
             findings.push(finding.hint(advice));
         }
     }
@@ -224,20 +225,22 @@ impl ServerCheck<'_> {
             self.finding(Severity::Problem, &[], at, &message).with_field(name, &self.field_path)
         };
         let with_env = written.starts_with("${env:");
-        let stranger = self.hosts.iter().find(|host| !references::is_supported(reference, with_env, host));
-        if let Some(host) = stranger {
-            let found = finding(format!("{host} does not know what `{written}` means"));
+        let unsupported_by =
+            self.hosts.iter().find(|host| !references::is_supported(reference, with_env, host));
+        if let Some(host) = unsupported_by {
+            let found = finding(format!("{host} does not support `{written}`"));
             return Some(match references::translate(written, host) {
-                Ok(instead) => found.hint(format!("{host} writes `{instead}`")),
+                Ok(instead) => found.hint(format!("write `{instead}` for {host}")),
                 Err(_) => found,
             });
         }
         match reference {
             Reference::Variable { name, default: None } if env::var_os(name).is_none() => Some(
-                finding(format!("the variable {name} is not set")).hint("set it where the host is started"),
+                finding(format!("the environment variable {name} is not set"))
+                    .hint("set it in the environment of the host"),
             ),
             Reference::Input(id) if !self.has_input(id) && self.hosts.contains(&"vscode") => {
-                Some(finding(format!("`inputs` has no {id:?}")))
+                Some(finding(format!("`inputs` has no entry {id:?}")))
             }
             _ => None,
         }
@@ -256,9 +259,9 @@ impl ServerCheck<'_> {
         };
         let own = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.into());
         let path = own.or_else(|| env::var_os("PATH")).unwrap_or_default();
-        if let Some(seen) = missing_program(program, &path, cwd.as_deref()) {
+        if let Some(message) = missing_program(program, &path, cwd.as_deref()) {
             let at = self.position_of("command");
-            findings.push(self.finding(Severity::Problem, &["command"], at, &seen));
+            findings.push(self.finding(Severity::Problem, &["command"], at, &message));
         }
     }
 
@@ -271,24 +274,22 @@ impl ServerCheck<'_> {
         let finding = |level, message: &str| self.finding(level, &[&member.name], member.start, message);
         if self.hosts.contains(&"claude-desktop") {
             let name = &self.server.member.name;
-            let found = finding(Severity::Problem, "Claude Desktop only starts programs");
+            let found =
+                finding(Severity::Problem, "Claude Desktop does not support URLs; it only starts programs");
             findings.push(found.hint(format!(
-                "`tsugite config add {name} URL --to claude-desktop --force` writes one that connects to it"
+                "`tsugite config add {name} URL --to claude-desktop --force` writes an entry that starts a bridge to it"
             )));
         }
-        let typed = members.clone().any(|member| member.name == "type");
-        if self.hosts.contains(&"claude-code") && !typed {
-            let found =
-                finding(Severity::Problem, "Claude Code passes over a server with a URL and no `type`");
-            findings.push(
-                found.hint("\"type\": \"http\" says that it is one of Streamable HTTP, \"sse\" of HTTP+SSE"),
-            );
+        let has_type = members.clone().any(|member| member.name == "type");
+        if self.hosts.contains(&"claude-code") && !has_type {
+            let found = finding(Severity::Problem, "Claude Code ignores a server with a URL and no `type`");
+            findings.push(found.hint("add \"type\": \"http\" for Streamable HTTP, or \"sse\" for HTTP+SSE"));
         }
         match url.split_once("://") {
             _ if url.starts_with("${") => {}
             None => {
                 let found = finding(Severity::Problem, "the URL has no scheme");
-                findings.push(found.hint("it begins with https:// or http://"));
+                findings.push(found.hint("begin it with https:// or http://"));
             }
             Some(("https", _)) => {}
             Some(("unix" | "pipe", _)) if self.hosts == ["vscode"] => {}
@@ -296,28 +297,28 @@ impl ServerCheck<'_> {
                 if !is_loopback(rest) {
                     findings.push(finding(
                         Severity::Warning,
-                        "everybody on the way can read and change what is said over http://",
+                        "http:// is not encrypted: others on the network can read and change the messages",
                     ));
                 }
             }
             Some(_) => {
-                let found = finding(Severity::Problem, "the URL's scheme is nothing a server speaks");
-                findings.push(found.hint("it begins with https:// or http://"));
+                let found = finding(Severity::Problem, "unsupported URL scheme");
+                findings.push(found.hint("begin it with https:// or http://"));
             }
         }
     }
 
     fn check_secrets(&self, findings: &mut Vec<Finding>) {
         let mut found = |name: String, at: usize| {
-            let finding =
-                self.finding(Severity::Warning, &[], at, "a secret seems to stand here in plain text");
+            let finding = self.finding(Severity::Warning, &[], at, "this looks like a secret in plain text");
             let finding = finding.with_field(&name, &self.field_path);
             let instead = match self.hosts {
                 hosts if hosts.contains(&"claude-desktop") => None,
                 hosts if hosts.contains(&"cursor") || hosts.contains(&"vscode") => Some("${env:NAME}"),
                 _ => Some("${NAME}"),
             };
-            let hint = instead.map(|instead| format!("`{instead}` takes it from a variable"));
+            let hint =
+                instead.map(|instead| format!("use `{instead}` to take it from an environment variable"));
             findings.push(hint.into_iter().fold(finding, Finding::hint));
         };
         for member in self.server.member.value.members() {
@@ -353,13 +354,13 @@ impl ServerCheck<'_> {
     fn finding(&self, level: Severity, names: &[&str], at: usize, message: &str) -> Finding {
         let inner = if names.is_empty() { String::new() } else { field_path(names) };
         let dot = if inner.is_empty() || inner.starts_with('[') { "" } else { "." };
-        let place = ConfigFileError {
+        let location = ConfigFileError {
             line: Some(self.opened.document.line_number(at)),
             column: None,
             field: Some(format!("{}{dot}{inner}", self.field_path)),
             message: message.to_owned(),
         };
-        Finding::new(level, place)
+        Finding::new(level, location)
     }
 
     fn position_of(&self, name: &str) -> usize {
@@ -369,7 +370,7 @@ impl ServerCheck<'_> {
 }
 
 impl Finding {
-    /// The same, of a part of the server whose field is known already.
+    /// Sets the field to `name` within the server at the path `own`.
     fn with_field(mut self, name: &str, own: &str) -> Self {
         let dot = if name.starts_with('[') { "" } else { "." };
         self.location.field = Some(format!("{own}{dot}{name}"));
@@ -377,7 +378,7 @@ impl Finding {
     }
 }
 
-/// Every string of a value, with its field and its place.
+/// Collects every string of a value, with its field and its offset.
 fn collect_strings<'a>(node: &'a Node, own: String, out: &mut Vec<(String, usize, &'a str)>) {
     match &node.kind {
         NodeKind::String(text) => out.push((own, node.start, text)),
@@ -397,28 +398,28 @@ fn collect_strings<'a>(node: &'a Node, own: String, out: &mut Vec<(String, usize
     }
 }
 
-/// Why a program cannot be started, if it cannot.
+/// Returns why a program cannot be started, if so.
 fn missing_program(program: &str, path: &std::ffi::OsStr, cwd: Option<&Path>) -> Option<String> {
     if program.contains('/') {
         let file = cwd.unwrap_or(Path::new("")).join(program);
         return match fs::metadata(&file) {
-            Err(error) => Some(format!("`{program}` cannot be started: {error}")),
-            Ok(metadata) if !metadata.is_file() => Some(format!("`{program}` is no file")),
+            Err(error) => Some(format!("cannot start `{program}`: {error}")),
+            Ok(metadata) if !metadata.is_file() => Some(format!("`{program}` is not a regular file")),
             Ok(metadata) if !file_mode::is_executable(&metadata) => {
-                Some(format!("`{program}` may not be executed"))
+                Some(format!("`{program}` is not executable"))
             }
             Ok(_) => None,
         };
     }
-    let there = env::split_paths(path).any(|folder| is_executable(&folder.join(program)));
-    (!there).then(|| format!("`{program}` is not in PATH; looked in {}", path.to_string_lossy()))
+    let found = env::split_paths(path).any(|folder| is_executable(&folder.join(program)));
+    (!found).then(|| format!("`{program}` not found in PATH: {}", path.to_string_lossy()))
 }
 
 fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && file_mode::is_executable(&metadata))
 }
 
-/// Whether what follows `http://` stays on this machine.
+/// Whether the host after `http://` is this machine.
 fn is_loopback(rest: &str) -> bool {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
@@ -434,10 +435,10 @@ fn is_loopback(rest: &str) -> bool {
         || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// In which members hosts resolve variables.
+/// The fields in which hosts resolve variables.
 const FIELDS_WITH_VARIABLES: [&str; 8] =
     ["command", "args", "env", "envFile", "cwd", "url", "serverUrl", "headers"];
-/// What some host or other has in an entry.
+/// The fields that at least one host supports.
 const KNOWN_FIELDS: [&str; 32] = [
     "type",
     "command",
@@ -472,7 +473,7 @@ const KNOWN_FIELDS: [&str; 32] = [
     "metadata",
     "trust",
 ];
-/// What is written for another field, and looks nothing like it.
+/// Wrong names of fields, and the right ones, where they are not similar.
 const FIELD_ALIASES: [(&str, &str); 9] = [
     ("transport", "type"),
     ("transportType", "type"),
@@ -490,7 +491,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_this_machine_are_known() {
+    fn loopback_addresses_are_recognized() {
         for rest in ["localhost:1/mcp", "127.0.0.1/", "127.8.8.8", "[::1]:80/x", "a.localhost", "u@LOCALHOST"]
         {
             assert!(is_loopback(rest), "{rest}");

@@ -1,4 +1,4 @@
-//! Connects to many servers at once, each within its time. One that is dead harms none of the others.
+//! Connects to many servers concurrently, each with its own timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,72 +12,72 @@ use crate::connection::Connection;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
-use crate::target::{ResolvedTarget, Target};
+use crate::targets::{ResolvedTarget, Target};
 use crate::verbs::ping::milliseconds;
 
-/// What came of it.
+/// The result of a successful connection.
 pub(super) struct ConnectReport {
     pub(super) revision: &'static str,
     pub(super) ms: f64,
 }
 
-/// Connects to each of the servers; what came of it, in their order. Programs that were started are ended.
+/// Connects to each server and closes the connection. Returns the results in the order of the servers.
 pub(super) async fn connect_all(
     servers: Vec<(String, ConnectionConfig)>,
     limit: Duration,
 ) -> Vec<Result<ConnectReport>> {
-    let places = Arc::new(Semaphore::new(MAX_CONCURRENT_CONNECTS));
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CONNECTS));
     let mut tasks = JoinSet::new();
-    for (number, (name, way)) in servers.iter().cloned().enumerate() {
-        let places = Arc::clone(&places);
+    for (number, (name, config)) in servers.iter().cloned().enumerate() {
+        let permits = Arc::clone(&permits);
         tasks.spawn(async move {
-            // It is never closed.
-            let _place = places.acquire().await;
-            (number, connect_one(name, way, limit).await)
+            // The semaphore is never closed.
+            let _permit = permits.acquire().await;
+            (number, connect_one(name, config, limit).await)
         });
     }
-    let lost = || CliError::new(ExitStatus::Connect, "it cannot be told what happened").at_step("connect");
+    let lost = || CliError::new(ExitStatus::Connect, "the connection attempt was aborted").at_step("connect");
     let mut all: Vec<Result<ConnectReport>> = servers.iter().map(|_| Err(lost())).collect();
     while let Some(ended) = tasks.join_next().await {
         if let Ok((number, outcome)) = ended
-            && let Some(place) = all.get_mut(number)
+            && let Some(slot) = all.get_mut(number)
         {
-            *place = outcome;
+            *slot = outcome;
         }
     }
     all
 }
 
-async fn connect_one(name: String, way: ConnectionConfig, limit: Duration) -> Result<ConnectReport> {
+async fn connect_one(name: String, config: ConnectionConfig, limit: Duration) -> Result<ConnectReport> {
     let mut common = CommonOptions::defaults();
     common.timeout = Some(limit);
-    let found = ResolvedTarget { target: Target::Configured(way), display_name: format!("`{name}`") };
+    let found = ResolvedTarget { target: Target::Configured(config), display_name: format!("`{name}`") };
     let connecting = async {
-        let session = Connection::open(found, &common, PresetAnswers::default()).await?;
-        let connected = ConnectReport {
-            revision: session.client.revision().as_str(),
-            ms: milliseconds(session.connect_elapsed),
+        let connection = Connection::open(found, &common, PresetAnswers::default()).await?;
+        let report = ConnectReport {
+            revision: connection.client.revision().as_str(),
+            ms: milliseconds(connection.connect_elapsed),
         };
-        session.close().await?;
-        Ok(connected)
+        connection.close().await?;
+        Ok(report)
     };
-    // What is dropped here ends its child.
+    // Dropping the future on timeout stops the child process.
     let outcome: Result<ConnectReport> = tokio::time::timeout(limit, connecting).await.unwrap_or_else(|_| {
-        let seen = format!("no answer within {} s", limit.as_secs_f64());
+        let detail = format!("no response within {} s", limit.as_secs_f64());
         let failure =
             CliError::new(ExitStatus::Timeout, format!("cannot connect to `{name}`")).at_step("connect");
-        Err(failure.detail(seen).hint("--timeout SECONDS waits longer"))
+        Err(failure.detail(detail).hint("--timeout SECONDS waits longer"))
     });
     outcome.map_err(with_entry_hints)
 }
 
-/// The same failure with advice for an entry of a file, where no option helps.
+/// Replaces the hints by ones for an entry of a file, to which options do not apply.
 fn with_entry_hints(failure: CliError) -> CliError {
     let hints: &[&str] = match (failure.exit, failure.step) {
-        (ExitStatus::Unauthorized, _) => &["`headers` in its entry can send a token"],
+        (ExitStatus::Unauthorized, _) => &["add a token to `headers` in its entry"],
         (ExitStatus::Connect, Some("handshake")) => &[
-            "does it speak MCP on standard output, and nothing else? `tsugite info -v` shows its standard error",
-            "it sees few variables of your environment: `env` in its entry sets more",
+            "check that it writes only MCP messages to standard output; `tsugite info -v` shows its standard error",
+            "few environment variables are passed to it: set more in `env` of its entry",
         ],
         _ => return failure,
     };
@@ -98,5 +98,5 @@ pub(super) fn report_json(outcome: &Result<ConnectReport>) -> Value {
     }
 }
 
-/// Servers that are connected to at the same time.
+/// The limit of concurrent connection attempts.
 const MAX_CONCURRENT_CONNECTS: usize = 8;

@@ -1,4 +1,4 @@
-//! `tsugite config doctor`: what is wrong with the files, with the servers in them, and with reaching those.
+//! `tsugite config doctor`: checks configuration files, their entries, and the connections.
 
 use std::time::Duration;
 
@@ -12,37 +12,37 @@ use crate::console::{Console, Style};
 use crate::error::{CliError, ExitStatus, Result};
 use crate::options::parse_seconds;
 use crate::suggest::did_you_mean;
-use crate::target::config_files::{self, ServerList};
+use crate::targets::config_files::{self, ServerList};
 
-/// Check every file and every server
+/// Check every configuration file and every server
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite config doctor [OPTIONS] [NAME]",
-    after_help = "It ends with 0 if there is nothing but warnings, with 1 if a file or a server in it is wrong, with 2 if all are\nright and one cannot be connected to.\n\nExamples:\n  tsugite config doctor\n  tsugite config doctor issues --connect --timeout 5"
+    after_help = "The exit code is 0 if there are no problems, 1 if a file or an entry has a problem, and 2 if only connecting to a\nserver failed.\n\nExamples:\n  tsugite config doctor\n  tsugite config doctor issues --connect --timeout 5"
 )]
 pub(super) struct Doctor {
-    /// Look at servers of this name alone
+    /// Check only servers with this name
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Connect to each of them too
+    /// Also connect to each server
     #[arg(long)]
     connect: bool,
-    /// How long connecting may take [default: 30]
+    /// How long a connection may take [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, requires = "connect")]
     timeout: Option<Duration>,
-    /// Print what was found, and failures, as JSON
+    /// Print findings and errors as JSON
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// A file, and what was found in it.
+/// A file and its findings.
 struct FileReport<'a> {
-    listing: &'a ServerList,
+    list: &'a ServerList,
     findings: Vec<Finding>,
     servers: Vec<ServerReport>,
 }
 
-/// A server, and what was found.
+/// A server and its findings.
 struct ServerReport {
     name: String,
     disabled: bool,
@@ -50,7 +50,7 @@ struct ServerReport {
     connect_report: Option<Result<ConnectReport>>,
 }
 
-/// A file and one of its servers, by their numbers; its name, and how to reach it.
+/// A server to connect to: the indices of its file and of itself, its name and its connection.
 type ReachableServer = ((usize, usize), (String, ConnectionConfig));
 
 #[derive(Default)]
@@ -63,37 +63,38 @@ struct DoctorSummary {
 
 impl Doctor {
     pub(super) async fn run(self) -> Result<()> {
-        let screen = Console::new(self.json);
-        let listings = config_files::all_lists();
-        let (mut files, names, ways) = self.examine(&listings);
+        let console = Console::new(self.json);
+        let lists = config_files::all_lists();
+        let (mut files, names, reachable) = self.examine(&lists);
         if let Some(name) = &self.name
             && files.iter().all(|file| file.servers.is_empty())
         {
-            self.show_broken_files(&screen, &files)?;
-            let failure = CliError::usage(format!("no file lists `{name}`")).at_step("name");
+            self.show_broken_files(&console, &files)?;
+            let failure =
+                CliError::usage(format!("no configuration file has a server named `{name}`")).at_step("name");
             return Err(match did_you_mean(name, names.iter().map(String::as_str)) {
                 Some(advice) => failure.hint(advice),
-                None => failure.hint("`tsugite config list` shows what there is"),
+                None => failure.hint("`tsugite config list` lists all servers"),
             });
         }
         if self.connect {
-            let (places, servers): (Vec<_>, Vec<_>) = ways.into_iter().unzip();
+            let (indices, servers): (Vec<_>, Vec<_>) = reachable.into_iter().unzip();
             let outcomes = connect::connect_all(servers, self.timeout.unwrap_or(CONNECT_TIMEOUT)).await;
-            for ((file, server), outcome) in places.into_iter().zip(outcomes) {
+            for ((file, server), outcome) in indices.into_iter().zip(outcomes) {
                 let file: Option<&mut FileReport<'_>> = files.get_mut(file);
-                if let Some(patient) = file.and_then(|file| file.servers.get_mut(server)) {
-                    patient.connect_report = Some(outcome);
+                if let Some(report) = file.and_then(|file| file.servers.get_mut(server)) {
+                    report.connect_report = Some(outcome);
                 }
             }
         }
         let count = DoctorSummary::from_files(&files);
         match self.json {
-            true => screen.print_json(&count.to_json(&files))?,
+            true => console.print_json(&count.to_json(&files))?,
             false => {
                 for file in &files {
-                    show_file(&screen, file)?;
+                    show_file(&console, file)?;
                 }
-                screen.print_line(&count.summary_line(files.len()))?;
+                console.print_line(&count.summary_line(files.len()))?;
             }
         }
         match count {
@@ -103,19 +104,15 @@ impl Doctor {
         }
     }
 
-    /// Looks at everything; also gives all names there are, and how to reach those servers that can be.
+    /// Checks all files. Also returns the names of all servers, and the servers without problems.
     fn examine<'a>(
         &self,
-        listings: &'a [ServerList],
+        lists: &'a [ServerList],
     ) -> (Vec<FileReport<'a>>, Vec<String>, Vec<ReachableServer>) {
-        let (mut files, mut names, mut ways) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, listing) in listings.iter().enumerate() {
-            let mut findings = checks::check_file(listing);
-            let servers = match listing
-                .file
-                .as_ref()
-                .map(|opened| (opened, opened.servers(&listing.location)))
-            {
+        let (mut files, mut names, mut reachable) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, list) in lists.iter().enumerate() {
+            let mut findings = checks::check_file(list);
+            let servers = match list.file.as_ref().map(|opened| (opened, opened.servers(&list.location))) {
                 Ok((opened, Ok(servers))) => servers.into_iter().map(|server| (opened, server)).collect(),
                 Ok((_, Err(wrong))) => {
                     findings.push(Finding { level: Severity::Problem, location: wrong, hints: Vec::new() });
@@ -123,91 +120,91 @@ impl Doctor {
                 }
                 Err(_) => Vec::new(),
             };
-            let mut patients = Vec::new();
+            let mut servers_found = Vec::new();
             for (opened, server) in servers {
                 let name = server.member.name.clone();
                 names.push(name.clone());
                 if self.name.as_ref().is_some_and(|wanted| *wanted != name) {
                     continue;
                 }
-                let mut findings = checks::check_server(listing, opened, &server);
-                findings.extend(checks::find_shadowed(listings, number, &name));
-                let sound = findings.iter().all(|finding| finding.level == Severity::Warning);
-                if let (true, false, Some(way)) = (sound, server.disabled, server.endpoint) {
-                    ways.push(((files.len(), patients.len()), (name.clone(), way)));
+                let mut findings = checks::check_server(list, opened, &server);
+                findings.extend(checks::find_shadowed(lists, number, &name));
+                let is_usable = findings.iter().all(|finding| finding.level == Severity::Warning);
+                if let (true, false, Some(config)) = (is_usable, server.disabled, server.endpoint) {
+                    reachable.push(((files.len(), servers_found.len()), (name.clone(), config)));
                 }
-                patients.push(ServerReport {
+                servers_found.push(ServerReport {
                     name,
                     disabled: server.disabled,
                     findings,
                     connect_report: None,
                 });
             }
-            // A file is of interest if it lists the server, or if it may.
-            if self.name.is_none() || !patients.is_empty() || !findings.is_empty() {
-                files.push(FileReport { listing, findings, servers: patients });
+            // Report a file if it has the server, or if its findings may hide the server.
+            if self.name.is_none() || !servers_found.is_empty() || !findings.is_empty() {
+                files.push(FileReport { list, findings, servers: servers_found });
             }
         }
-        (files, names, ways)
+        (files, names, reachable)
     }
 
-    /// Files that are wrong may be why a name is not found.
-    fn show_broken_files(&self, screen: &Console, files: &[FileReport<'_>]) -> Result<()> {
+    /// Prints the files with findings, which may be why a name is not found.
+    fn show_broken_files(&self, console: &Console, files: &[FileReport<'_>]) -> Result<()> {
         match self.json {
             true => Ok(()),
-            false => files.iter().try_for_each(|file| show_file(screen, file)),
+            false => files.iter().try_for_each(|file| show_file(console, file)),
         }
     }
 }
 
-fn show_file(screen: &Console, file: &FileReport<'_>) -> Result<()> {
-    let heading = format!("{} ({})", file.listing.location.describe(), file.listing.hosts.join(", "));
-    screen.print_line(&screen.paint(Style::Bold, &screen.sanitized(&heading)))?;
+fn show_file(console: &Console, file: &FileReport<'_>) -> Result<()> {
+    let heading = format!("{} ({})", file.list.location.describe(), file.list.hosts.join(", "));
+    console.print_line(&console.paint(Style::Bold, &console.sanitized(&heading)))?;
     for finding in &file.findings {
-        show_finding(screen, finding, "  ")?;
+        show_finding(console, finding, "  ")?;
     }
     if file.servers.is_empty() && file.findings.is_empty() {
-        screen.print_line("  lists none")?;
+        console.print_line("  no servers")?;
     }
-    for patient in &file.servers {
-        let mut said = Vec::new();
-        if patient.disabled {
-            said.push("disabled".to_owned());
-        } else if patient.findings.is_empty() && !matches!(patient.connect_report, Some(Err(_))) {
-            said.push("fine".to_owned());
+    for server in &file.servers {
+        let mut states = Vec::new();
+        if server.disabled {
+            states.push("disabled".to_owned());
+        } else if server.findings.is_empty() && !matches!(server.connect_report, Some(Err(_))) {
+            states.push("ok".to_owned());
         }
-        if let Some(Ok(ConnectReport { revision, ms })) = &patient.connect_report {
-            said.push(format!("connected in {ms} ms, on {revision}"));
+        if let Some(Ok(ConnectReport { revision, ms })) = &server.connect_report {
+            states.push(format!("connected in {ms} ms, revision {revision}"));
         }
-        let name = screen.paint(Style::Green, &screen.sanitized(&patient.name));
-        let said = if said.is_empty() { String::new() } else { format!("  {}", said.join(", ")) };
-        screen.print_line(&format!("  {name}{said}"))?;
-        for finding in &patient.findings {
-            show_finding(screen, finding, "    ")?;
+        let name = console.paint(Style::Green, &console.sanitized(&server.name));
+        let states = if states.is_empty() { String::new() } else { format!("  {}", states.join(", ")) };
+        console.print_line(&format!("  {name}{states}"))?;
+        for finding in &server.findings {
+            show_finding(console, finding, "    ")?;
         }
-        if let Some(Err(failure)) = &patient.connect_report {
+        if let Some(Err(failure)) = &server.connect_report {
             let step = failure.step.map(|step| format!(" (step {step})")).unwrap_or_default();
-            let seen = failure.detail.as_deref().map(|seen| format!(": {seen}")).unwrap_or_default();
-            let label = screen.paint(Style::Red, "unreached:");
+            let detail = failure.detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
+            let label = console.paint(Style::Red, "unreachable:");
             let text =
-                screen.sanitized(&format!("{}{step}{seen}", failure.message)).replace('\n', "\n      ");
-            screen.print_line(&format!("    {label} {text}"))?;
+                console.sanitized(&format!("{}{step}{detail}", failure.message)).replace('\n', "\n      ");
+            console.print_line(&format!("    {label} {text}"))?;
             for hint in &failure.hints {
-                screen.print_line(&format!("      try {}", screen.sanitized(hint)))?;
+                console.print_line(&format!("      try {}", console.sanitized(hint)))?;
             }
         }
     }
     Ok(())
 }
 
-fn show_finding(screen: &Console, finding: &Finding, indent: &str) -> Result<()> {
+fn show_finding(console: &Console, finding: &Finding, indent: &str) -> Result<()> {
     let label = match finding.level {
-        Severity::Problem => screen.paint(Style::Red, "problem:"),
-        Severity::Warning => screen.paint(Style::Dim, "warning:"),
+        Severity::Problem => console.paint(Style::Red, "problem:"),
+        Severity::Warning => console.paint(Style::Dim, "warning:"),
     };
-    screen.print_line(&format!("{indent}{label} {}", screen.sanitized(&finding.location.to_string())))?;
+    console.print_line(&format!("{indent}{label} {}", console.sanitized(&finding.location.to_string())))?;
     for hint in &finding.hints {
-        screen.print_line(&format!("{indent}  try {}", screen.sanitized(hint)))?;
+        console.print_line(&format!("{indent}  try {}", console.sanitized(hint)))?;
     }
     Ok(())
 }
@@ -232,14 +229,14 @@ impl DoctorSummary {
     }
 
     fn summary_line(&self, files: usize) -> String {
-        let many = |count: usize, what: &str| match count {
-            1 => format!("1 {what}"),
-            _ => format!("{count} {what}s"),
+        let plural = |count: usize, noun: &str| match count {
+            1 => format!("1 {noun}"),
+            _ => format!("{count} {noun}s"),
         };
-        let mut line = format!("{}, {}: ", many(files, "file"), many(self.servers, "server"));
-        line.push_str(&format!("{}, {}", many(self.problems, "problem"), many(self.warnings, "warning")));
+        let mut line = format!("{}, {}: ", plural(files, "file"), plural(self.servers, "server"));
+        line.push_str(&format!("{}, {}", plural(self.problems, "problem"), plural(self.warnings, "warning")));
         if self.unreached > 0 {
-            line.push_str(&format!(", {} not reached", self.unreached));
+            line.push_str(&format!(", {} unreachable", self.unreached));
         }
         line
     }
@@ -255,9 +252,9 @@ impl DoctorSummary {
                 })
             });
             json!({
-                "path": config_files::absolute_path(&file.listing.location),
-                "project": file.listing.location.project(),
-                "hosts": file.listing.hosts,
+                "path": config_files::absolute_path(&file.list.location),
+                "project": file.list.location.project(),
+                "hosts": file.list.hosts,
                 "findings": file.findings,
                 "servers": servers.collect::<Vec<Value>>(),
             })
@@ -271,5 +268,5 @@ impl DoctorSummary {
     }
 }
 
-/// How long connecting may take.
+/// The default time limit of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);

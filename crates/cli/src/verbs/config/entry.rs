@@ -1,6 +1,6 @@
-//! A server as it is written down: read from any file, written in the form of each host.
+//! A server entry: read from any file, and written in the format of each host.
 //!
-//! What a host cannot say is refused, unless it is something that only the host it came from has a use for.
+//! An entry that a host cannot express is an error. Extra fields that only the host of the source uses are omitted.
 
 use std::path::{Path, PathBuf};
 
@@ -9,22 +9,22 @@ use serde_json::{Map, Value, json};
 use super::references;
 use crate::error::{CliError, Result};
 use crate::options::Transport;
-use crate::target::hosts::OWN_HOST;
+use crate::targets::hosts::OWN_HOST;
 
-/// A server, with its variables unresolved.
+/// A server entry with unresolved variables.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ServerEntry {
     pub(super) kind: EntryKind,
-    /// What else the file says of it.
+    /// Fields that only some hosts use.
     pub(super) extra_fields: Map<String, Value>,
-    /// Where it was copied from.
+    /// The file it was copied from.
     pub(super) source: Option<EntrySource>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct EntrySource {
     pub(super) file: PathBuf,
-    /// Those who read that file.
+    /// The hosts that read that file.
     pub(super) hosts: Vec<&'static str>,
 }
 
@@ -44,16 +44,16 @@ pub(super) enum EntryKind {
     },
 }
 
-/// Where an entry is written.
+/// The destination of an entry.
 pub(super) struct Destination<'a> {
-    /// Whose form it has.
+    /// The host whose format is used.
     pub(super) host: &'static str,
     pub(super) file: &'a Path,
-    /// Whether it is for every folder.
+    /// Whether it applies to every folder.
     pub(super) is_global: bool,
 }
 
-/// An entry for a host, and what was left out of it.
+/// An entry in the format of a host, and the names of omitted fields.
 pub(super) struct RenderedEntry {
     pub(super) value: Value,
     pub(super) omitted: Vec<String>,
@@ -64,7 +64,7 @@ impl ServerEntry {
         Self { kind, extra_fields: Map::new(), source: None }
     }
 
-    /// What stands in a file, and was found to be right.
+    /// Reads a valid entry of a file.
     pub(super) fn from_json(value: &Value, from: EntrySource) -> Self {
         let string = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let object = |name: &str| value.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -99,7 +99,7 @@ impl ServerEntry {
         }
     }
 
-    /// The entry in the form of a host.
+    /// Renders the entry in the format of a host.
     pub(super) fn render(&self, to: &Destination<'_>) -> Result<RenderedEntry> {
         let mut value = match &self.kind {
             EntryKind::Command { command, args, env, env_file, cwd } => {
@@ -132,7 +132,7 @@ impl ServerEntry {
                 let mut entry = Map::new();
                 let kind = match (to.host, transport) {
                     (_, Transport::Sse) => Some("sse"),
-                    // Cursor and we find out.
+                    // Cursor and tsugite detect the transport.
                     ("cursor" | OWN_HOST, Transport::Auto) => None,
                     _ => Some("http"),
                 };
@@ -151,27 +151,28 @@ impl ServerEntry {
             }
         };
         let hosts = self.source.as_ref().map(|from| from.hosts.as_slice()).unwrap_or_default();
-        let own = to.host == OWN_HOST || hosts.contains(&to.host);
-        let left_out = if own { Vec::new() } else { self.extra_fields.keys().cloned().collect() };
-        if own {
+        let keeps_extra = to.host == OWN_HOST || hosts.contains(&to.host);
+        let omitted = if keeps_extra { Vec::new() } else { self.extra_fields.keys().cloned().collect() };
+        if keeps_extra {
             value.extend(self.extra_fields.clone());
         }
-        Ok(RenderedEntry { value: Value::Object(value), omitted: left_out })
+        Ok(RenderedEntry { value: Value::Object(value), omitted })
     }
 
-    /// A program that lies beside us is named from the root, where nobody knows what is beside us.
+    /// Makes the relative path of a program absolute in a global file, where it would not be found.
     fn render_command(&self, command: &str, to: &Destination<'_>) -> Result<String> {
-        let beside = command.contains('/') && Path::new(command).is_relative() && !command.starts_with("${");
-        let from_here = self.source.is_none() && beside && to.is_global;
+        let is_relative =
+            command.contains('/') && Path::new(command).is_relative() && !command.starts_with("${");
+        let resolve = self.source.is_none() && is_relative && to.is_global;
         match std::path::absolute(command) {
-            Ok(path) if from_here => {
+            Ok(path) if resolve => {
                 path.into_os_string().into_string().map_err(|_| not_utf8_error("the command"))
             }
             _ => self.render_text(command, "command", to),
         }
     }
 
-    /// What was typed is meant as it is: a shell that is started may have variables of its own.
+    /// Translates references in a copied entry. Text from the command line is kept: it may be meant for a shell.
     fn render_text(&self, text: &str, field: &str, to: &Destination<'_>) -> Result<String> {
         match self.source {
             None => Ok(text.to_owned()),
@@ -181,12 +182,12 @@ impl ServerEntry {
 
     fn render_path(&self, name: &str, path: &str, to: &Destination<'_>) -> Result<String> {
         if matches!(to.host, "claude-code" | "claude-desktop") {
-            return Err(unsupported_entry(&format!("{} does not know `{name}`", to.host), to));
+            return Err(unsupported_entry(&format!("{} does not support `{name}`", to.host), to));
         }
         let moved = self.source.as_ref().is_some_and(|from| config_root(&from.file) != config_root(to.file));
         if moved && Path::new(path).is_relative() && !path.starts_with("${") {
             return Err(unsupported_entry(
-                &format!("`{name}` is relative, and would lead elsewhere from there"),
+                &format!("`{name}` is a relative path that would change its meaning in this file"),
                 to,
             ));
         }
@@ -194,7 +195,7 @@ impl ServerEntry {
     }
 }
 
-/// A program that takes a URL to Claude Desktop, which only starts programs.
+/// Returns an entry that starts `tsugite bridge`, as Claude Desktop only starts programs.
 fn bridge_entry(
     url: &str,
     headers: &Map<String, Value>,
@@ -214,23 +215,23 @@ fn bridge_entry(
     Ok(Map::from_iter([("command".to_owned(), json!(current_program()?)), ("args".to_owned(), json!(args))]))
 }
 
-/// This program, as others can start it.
+/// Returns the path of this program.
 pub(super) fn current_program() -> Result<String> {
     let path = std::env::current_exe()
-        .map_err(|error| CliError::usage(format!("it cannot be told where this program lies: {error}")))?;
+        .map_err(|error| CliError::usage(format!("cannot determine the path of this program: {error}")))?;
     path.into_os_string().into_string().map_err(|_| not_utf8_error("the path of this program"))
 }
 
-pub(super) fn not_utf8_error(what: &str) -> CliError {
-    CliError::usage(format!("{what} is not in UTF-8, and JSON can say nothing else"))
+pub(super) fn not_utf8_error(subject: &str) -> CliError {
+    CliError::usage(format!("{subject} is not valid UTF-8, which JSON requires"))
 }
 
-/// A value of `env`.
+/// Renders a value of `env`.
 fn env_value(name: &str, value: &Value, to: &Destination<'_>) -> Result<Value> {
     match value {
         Value::String(text) => Ok(json!(translate(text, &format!("env.{name}"), to)?)),
         Value::Null if !matches!(to.host, "vscode" | OWN_HOST) => {
-            Err(unsupported_entry(&format!("env.{name} is null, and {} takes only texts", to.host), to))
+            Err(unsupported_entry(&format!("env.{name} is null, but {} accepts only strings", to.host), to))
         }
         Value::Number(number) if !matches!(to.host, "vscode" | OWN_HOST) => Ok(json!(number.to_string())),
         other => Ok(other.clone()),
@@ -242,21 +243,21 @@ fn translate(text: &str, field: &str, to: &Destination<'_>) -> Result<String> {
         let failure = unsupported_entry(&format!("{field}: {wrong}"), to);
         match field.split_once('.') {
             Some(("env", name)) => {
-                failure.hint(format!("-e {name}=VALUE writes the value itself into the file"))
+                failure.hint(format!("-e {name}=VALUE writes the value itself to the file"))
             }
             Some(("headers", name)) => {
-                failure.hint(format!("-H '{name}: VALUE' writes the value itself into the file"))
+                failure.hint(format!("-H '{name}: VALUE' writes the value itself to the file"))
             }
             _ => failure,
         }
     })
 }
 
-fn unsupported_entry(seen: &str, to: &Destination<'_>) -> CliError {
-    CliError::usage(format!("this server cannot be listed for {}", to.host)).at_step("entry").detail(seen)
+fn unsupported_entry(detail: &str, to: &Destination<'_>) -> CliError {
+    CliError::usage(format!("{} does not support this server", to.host)).at_step("entry").detail(detail)
 }
 
-/// The folder that a file speaks of.
+/// Returns the folder that relative paths in a file refer to.
 fn config_root(file: &Path) -> PathBuf {
     let folder = file.parent().unwrap_or(file);
     match folder.file_name().and_then(|name| name.to_str()) {
@@ -265,6 +266,6 @@ fn config_root(file: &Path) -> PathBuf {
     }
 }
 
-/// What every host has, under the same or another name.
+/// The fields that every host has, under the same or another name.
 const COMMON_FIELDS: [&str; 9] =
     ["type", "command", "args", "env", "envFile", "cwd", "url", "serverUrl", "headers"];

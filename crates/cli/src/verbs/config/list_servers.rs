@@ -1,4 +1,4 @@
-//! `tsugite config list`: every server of every file, whatever else is wrong.
+//! `tsugite config list`: lists the servers of every configuration file, including invalid entries.
 
 use clap::Args;
 use serde::Serialize;
@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 use super::secrets::{mask_args, mask_url};
 use crate::console::{Console, Style};
 use crate::error::{CliError, ExitStatus, Result};
-use crate::target::config_files::{self, ConfigFile, ConfigFileError, ListedServer, ServerList};
-use crate::target::hosts::ConfigDirs;
+use crate::targets::config_files::{self, ConfigFile, ConfigFileError, ListedServer, ServerList};
+use crate::targets::hosts::ConfigDirs;
 
-/// List the servers of every known file
+/// List the servers of every known configuration file
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Of variables and headers only the names are shown. It ends with 1 if a file cannot be read.\n\nExamples:\n  tsugite config list\n  tsugite config list --json"
+    after_help = "Only the names of variables and headers are shown. The exit code is 1 if a file cannot be read.\n\nExamples:\n  tsugite config list\n  tsugite config list --json"
 )]
 pub(super) struct ListServers {
-    /// Print the list, and failures, as JSON
+    /// Print the list and errors as JSON
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// A server, as it may be shown.
+/// A server without its secrets, for output.
 #[derive(Debug, Serialize)]
 pub(super) struct ServerSummary {
     pub(super) name: String,
@@ -33,7 +33,7 @@ pub(super) struct ServerSummary {
     pub(super) args: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) url: Option<String>,
-    /// Names alone.
+    /// Names only.
     pub(super) env: Vec<String>,
     pub(super) headers: Vec<String>,
     pub(super) problem: Option<ConfigFileError>,
@@ -41,24 +41,22 @@ pub(super) struct ServerSummary {
 
 impl ListServers {
     pub(super) fn run(self) -> Result<()> {
-        let screen = Console::new(self.json);
-        let listings = config_files::all_lists();
+        let console = Console::new(self.json);
+        let lists = config_files::all_lists();
         let shown: Vec<(&ServerList, Result<Vec<ServerSummary>, ConfigFileError>)> =
-            listings.iter().map(|listing| (listing, summarize_list(listing))).collect();
+            lists.iter().map(|list| (list, summarize_list(list))).collect();
         if self.json {
-            let files: Vec<Value> =
-                shown.iter().map(|(listing, servers)| file_json(listing, servers)).collect();
-            screen.print_json(&json!({ "files": files }))?;
+            let files: Vec<Value> = shown.iter().map(|(list, servers)| file_json(list, servers)).collect();
+            console.print_json(&json!({ "files": files }))?;
         } else {
-            for (listing, servers) in &shown {
-                show_list(&screen, listing, servers)?;
+            for (list, servers) in &shown {
+                show_list(&console, list, servers)?;
             }
         }
         if shown.iter().all(|(_, servers)| servers.as_ref().is_ok_and(Vec::is_empty)) && !self.json {
-            let places =
-                ConfigDirs::from_env().all_locations().into_iter().map(|(place, _)| place.describe());
-            let looked: Vec<String> = places.collect();
-            screen.note(&format!("no server is listed; looked in\n{}", looked.join("\n")));
+            let locations = ConfigDirs::from_env().all_locations().into_iter();
+            let searched: Vec<String> = locations.map(|(location, _)| location.describe()).collect();
+            console.note(&format!("no servers found; searched\n{}", searched.join("\n")));
         }
         match shown.iter().any(|(_, servers)| servers.is_err()) {
             true => Err(CliError::silent(ExitStatus::Usage)),
@@ -67,13 +65,13 @@ impl ListServers {
     }
 }
 
-fn summarize_list(listing: &ServerList) -> Result<Vec<ServerSummary>, ConfigFileError> {
-    let opened = listing.file.as_ref().map_err(Clone::clone)?;
-    let servers = opened.servers(&listing.location)?;
+fn summarize_list(list: &ServerList) -> Result<Vec<ServerSummary>, ConfigFileError> {
+    let opened = list.file.as_ref().map_err(Clone::clone)?;
+    let servers = opened.servers(&list.location)?;
     Ok(servers.iter().map(|server| summarize(opened, server)).collect())
 }
 
-/// What of a server may be shown.
+/// Summarizes a server, with secrets masked.
 pub(super) fn summarize(opened: &ConfigFile, server: &ListedServer<'_>) -> ServerSummary {
     let entry = server.member.value.value();
     let string = |name: &str| entry.get(name).and_then(Value::as_str);
@@ -105,44 +103,44 @@ pub(super) fn summarize(opened: &ConfigFile, server: &ListedServer<'_>) -> Serve
     }
 }
 
-fn file_json(listing: &ServerList, servers: &Result<Vec<ServerSummary>, ConfigFileError>) -> Value {
+fn file_json(list: &ServerList, servers: &Result<Vec<ServerSummary>, ConfigFileError>) -> Value {
     json!({
-        "path": config_files::absolute_path(&listing.location),
-        "project": listing.location.project(),
-        "hosts": listing.hosts,
+        "path": config_files::absolute_path(&list.location),
+        "project": list.location.project(),
+        "hosts": list.hosts,
         "servers": servers.as_deref().unwrap_or_default(),
         "error": servers.as_ref().err(),
     })
 }
 
 fn show_list(
-    screen: &Console,
-    listing: &ServerList,
+    console: &Console,
+    list: &ServerList,
     servers: &Result<Vec<ServerSummary>, ConfigFileError>,
 ) -> Result<()> {
-    let heading = format!("{} ({})", listing.location.describe(), listing.hosts.join(", "));
-    screen.print_line(&screen.paint(Style::Bold, &screen.sanitized(&heading)))?;
+    let heading = format!("{} ({})", list.location.describe(), list.hosts.join(", "));
+    console.print_line(&console.paint(Style::Bold, &console.sanitized(&heading)))?;
     let servers = match servers {
         Ok(servers) => servers,
         Err(wrong) => {
-            let label = screen.paint(Style::Red, "error:");
-            return screen.print_line(&format!("  {label} {}", screen.sanitized(&wrong.to_string())));
+            let label = console.paint(Style::Red, "error:");
+            return console.print_line(&format!("  {label} {}", console.sanitized(&wrong.to_string())));
         }
     };
     let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or_default();
     for server in servers {
-        let name = screen.paint(Style::Green, &screen.sanitized(&format!("{:<width$}", server.name)));
-        let mut line = format!("  {name}  {}", screen.sanitized(&server.endpoint_line()));
+        let name = console.paint(Style::Green, &console.sanitized(&format!("{:<width$}", server.name)));
+        let mut line = format!("  {name}  {}", console.sanitized(&server.endpoint_line()));
         if server.disabled {
-            line.push_str(&format!("  {}", screen.paint(Style::Dim, "disabled")));
+            line.push_str(&format!("  {}", console.paint(Style::Dim, "disabled")));
         }
-        screen.print_line(&line)?;
+        console.print_line(&line)?;
         if let Some(problem) = &server.problem {
-            let label = screen.paint(Style::Red, "unusable:");
-            screen.print_line(&format!(
+            let label = console.paint(Style::Red, "invalid:");
+            console.print_line(&format!(
                 "  {:width$}  {label} {}",
                 "",
-                screen.sanitized(&problem.to_string())
+                console.sanitized(&problem.to_string())
             ))?;
         }
     }
@@ -150,7 +148,7 @@ fn show_list(
 }
 
 impl ServerSummary {
-    /// In one line.
+    /// Formats the command or URL in one line.
     pub(super) fn endpoint_line(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         words.extend(self.command.iter().chain(self.args.iter().flatten()).map(|word| quote(word)));
@@ -175,7 +173,7 @@ impl ServerSummary {
     }
 }
 
-/// A word that would be several is put in quotes.
+/// Quotes a word that contains spaces or quotes.
 fn quote(word: &str) -> String {
     let plain = |letter: char| !letter.is_whitespace() && !"'\"\\".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {

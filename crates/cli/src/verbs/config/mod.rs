@@ -1,4 +1,4 @@
-//! `tsugite config`: the servers that hosts list in their own files.
+//! `tsugite config`: manages the servers in the configuration files of hosts.
 
 mod add;
 mod change_plan;
@@ -15,9 +15,9 @@ use clap::{Args, Subcommand};
 
 use crate::error::{CliError, Result};
 use crate::suggest::did_you_mean;
-use crate::target::hosts::{HOSTS, OWN_HOST, Scope};
+use crate::targets::hosts::{HOSTS, OWN_HOST, Scope};
 
-/// List, add, remove and check servers in the files of Claude, Cursor and VS Code
+/// List, add, remove and check servers in the configuration files of Claude, Cursor and VS Code
 #[derive(Debug, Args)]
 #[command(
     disable_help_subcommand = true,
@@ -56,16 +56,16 @@ impl Config {
     }
 }
 
-/// For whom.
+/// The options that select a scope.
 #[derive(Debug, Args)]
 struct ScopeOptions {
-    /// The file for every folder; the default
+    /// Use the file for all folders (the default)
     #[arg(long, group = "scope")]
     global: bool,
-    /// The file of this folder, for everybody who works in it
+    /// Use the file of this folder, which is shared with others
     #[arg(long, group = "scope")]
     project: bool,
-    /// Claude Code's list for you in this folder
+    /// Use Claude Code's private list for this folder
     #[arg(long, group = "scope")]
     local: bool,
 }
@@ -81,20 +81,20 @@ impl ScopeOptions {
     }
 }
 
-/// A host that was named.
+/// Parses the name of a host.
 fn parse_host(name: &str) -> Result<&'static str> {
     if let Some(host) = HOSTS.into_iter().chain([OWN_HOST]).find(|host| *host == name) {
         return Ok(host);
     }
-    let failure = CliError::usage(format!("no host is known as `{name}`")).at_step("name");
+    let failure = CliError::usage(format!("unknown host `{name}`")).at_step("name");
     let failure = match did_you_mean(name, HOSTS.into_iter().chain([OWN_HOST])) {
         Some(advice) => failure.hint(advice),
         None => failure,
     };
-    Err(failure.hint(format!("known are {}, {OWN_HOST}", HOSTS.join(", "))))
+    Err(failure.hint(format!("the hosts are {}, {OWN_HOST}", HOSTS.join(", "))))
 }
 
-/// Hosts that were named, each once.
+/// Parses the names of hosts, without duplicates.
 fn parse_hosts(names: &[String]) -> Result<Vec<&'static str>> {
     let mut hosts = Vec::new();
     for name in names {
@@ -106,7 +106,7 @@ fn parse_hosts(names: &[String]) -> Result<Vec<&'static str>> {
     Ok(hosts)
 }
 
-/// How a scope is asked for.
+/// Returns the option that selects a scope.
 fn scope_option(scope: Scope) -> &'static str {
     match scope {
         Scope::Global => "--global",

@@ -1,4 +1,4 @@
-//! Variables in the strings of an entry, as each host writes them.
+//! References to variables in the strings of an entry, in the syntax of each host.
 //!
 //! | host | the variable `A` | more |
 //! |---|---|---|
@@ -7,22 +7,22 @@
 //! | Claude Desktop | none | |
 //! | tsugite | all of these | |
 
-use crate::target::hosts::OWN_HOST;
+use crate::targets::hosts::OWN_HOST;
 
-/// What stands between `${` and `}`.
+/// A reference, `${…}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reference<'a> {
     Variable {
         name: &'a str,
         default: Option<&'a str>,
     },
-    /// What VS Code asks for.
+    /// A value that VS Code prompts for.
     Input(&'a str),
-    /// What an editor knows.
+    /// A variable of the editor.
     EditorVariable(&'a str),
 }
 
-/// The text as `host` would have it, or what it cannot say.
+/// Translates the references in a text to the syntax of `host`. Fails on a reference that the host does not support.
 pub(super) fn translate(text: &str, host: &str) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     for (written, reference) in split_references(text) {
@@ -34,13 +34,13 @@ pub(super) fn translate(text: &str, host: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// A reference to a variable of the environment, as `host` would have it.
+/// Returns a reference to an environment variable in the syntax of `host`.
 pub(super) fn env_reference(name: &str, host: &str) -> Result<String, String> {
     write_reference(Reference::Variable { name, default: None }, &format!("${{{name}}}"), host)
 }
 
 fn write_reference(reference: Reference<'_>, written: &str, host: &str) -> Result<String, String> {
-    let cannot = || Err(format!("{host} does not know what `{written}` means"));
+    let unsupported = || Err(format!("{host} does not support `{written}`"));
     match (host, reference) {
         (OWN_HOST, _) => Ok(written.to_owned()),
         ("claude-code", Reference::Variable { name, default: None }) => Ok(format!("${{{name}}}")),
@@ -50,11 +50,11 @@ fn write_reference(reference: Reference<'_>, written: &str, host: &str) -> Resul
         ("cursor" | "vscode", Reference::EditorVariable(_)) | ("vscode", Reference::Input(_)) => {
             Ok(written.to_owned())
         }
-        _ => cannot(),
+        _ => unsupported(),
     }
 }
 
-/// Whether `host` takes a reference as it is written.
+/// Whether `host` supports a reference in the way it is written.
 pub(super) fn is_supported(reference: Reference<'_>, written_with_env: bool, host: &str) -> bool {
     match (host, reference) {
         (OWN_HOST, _) => true,
@@ -65,41 +65,41 @@ pub(super) fn is_supported(reference: Reference<'_>, written_with_env: bool, hos
     }
 }
 
-/// A text cut into what is no reference and what is one. What only looks like one is none: a shell has more of them.
+/// Splits a text into plain parts and references. Other uses of `${`, such as those of a shell, are plain text.
 pub(super) fn split_references(text: &str) -> Vec<(&str, Option<Reference<'_>>)> {
-    let mut pieces = Vec::new();
+    let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
         let (before, reference) = rest.split_at_checked(at).unwrap_or((rest, ""));
         let Some(end) = reference.find('}') else { break };
         let (written, behind) = reference.split_at_checked(end + 1).unwrap_or((reference, ""));
         let inside = written.get(2..end).unwrap_or_default();
-        pieces.push((before, None));
-        pieces.push((written, parse_reference(inside)));
+        parts.push((before, None));
+        parts.push((written, parse_reference(inside)));
         rest = behind;
     }
-    pieces.push((rest, None));
-    pieces.retain(|(written, _)| !written.is_empty());
-    pieces
+    parts.push((rest, None));
+    parts.retain(|(written, _)| !written.is_empty());
+    parts
 }
 
 fn parse_reference(inside: &str) -> Option<Reference<'_>> {
-    let named = |name: &str| {
+    let is_name = |name: &str| {
         !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-.".contains(letter))
     };
     if let Some((name, default)) = inside.split_once(":-") {
-        return named(name).then_some(Reference::Variable { name, default: Some(default) });
+        return is_name(name).then_some(Reference::Variable { name, default: Some(default) });
     }
     match inside.split_once(':') {
-        Some(("env", name)) if named(name) => Some(Reference::Variable { name, default: None }),
+        Some(("env", name)) if is_name(name) => Some(Reference::Variable { name, default: None }),
         Some(("input", id)) if !id.is_empty() => Some(Reference::Input(id)),
         Some(_) => None,
         None if EDITOR_VARIABLES.contains(&inside) => Some(Reference::EditorVariable(inside)),
-        None => named(inside).then_some(Reference::Variable { name: inside, default: None }),
+        None => is_name(inside).then_some(Reference::Variable { name: inside, default: None }),
     }
 }
 
-/// What editors know, in the words of Cursor and VS Code.
+/// The editor variables of Cursor and VS Code.
 const EDITOR_VARIABLES: [&str; 5] =
     ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
 
@@ -108,25 +108,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_is_written_as_the_host_would() {
+    fn references_are_translated_for_each_host() {
         let cases = [
             ("Bearer ${A}!", "claude-code", Ok("Bearer ${A}!")),
             ("Bearer ${A}!", "cursor", Ok("Bearer ${env:A}!")),
             ("${env:A}${env:B}", "claude-code", Ok("${A}${B}")),
             ("${env:A}", "vscode", Ok("${env:A}")),
             ("${A:-b}", "claude-code", Ok("${A:-b}")),
-            ("${A:-b}", "vscode", Err("vscode does not know what `${A:-b}` means")),
+            ("${A:-b}", "vscode", Err("vscode does not support `${A:-b}`")),
             ("${input:key}", "vscode", Ok("${input:key}")),
-            ("${input:key}", "cursor", Err("cursor does not know what `${input:key}` means")),
+            ("${input:key}", "cursor", Err("cursor does not support `${input:key}`")),
             ("${userHome}/x", "claude-code", Ok("${HOME}/x")),
-            (
-                "${workspaceFolder}",
-                "claude-code",
-                Err("claude-code does not know what `${workspaceFolder}` means"),
-            ),
-            ("${A}", "claude-desktop", Err("claude-desktop does not know what `${A}` means")),
+            ("${workspaceFolder}", "claude-code", Err("claude-code does not support `${workspaceFolder}`")),
+            ("${A}", "claude-desktop", Err("claude-desktop does not support `${A}`")),
             ("plain $A {A}", "claude-desktop", Ok("plain $A {A}")),
-            // What a shell would take is left to it.
+            // References for a shell are kept.
             ("${A%.*} ${", "claude-desktop", Ok("${A%.*} ${")),
             ("${input:x} ${env:A:-b}", "tsugite", Ok("${input:x} ${env:A:-b}")),
         ];

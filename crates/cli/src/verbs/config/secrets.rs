@@ -1,6 +1,6 @@
-//! What looks like a secret: it is never shown, and whoever wrote it down is warned.
+//! Detects secrets in entries, to mask them in output and to warn about them.
 
-/// Whether something of this name is usually secret.
+/// Whether a value with this name is usually a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let name = name.trim_start_matches('-').to_ascii_lowercase().replace(['-', '.'], "_");
     let words: Vec<&str> = name.split('_').collect();
@@ -9,22 +9,21 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     words.iter().any(known) || SECRET_SUFFIXES.iter().any(|end| joined.ends_with(end))
 }
 
-/// Whether a text has the form of a well-known kind of secret.
+/// Whether a text has the form of a well-known kind of token.
 pub(super) fn looks_like_secret(text: &str) -> bool {
     let token = text.rsplit([' ', '=']).next().unwrap_or_default();
     let rest = TOKEN_PREFIXES.iter().find_map(|form| token.strip_prefix(form));
     rest.is_some_and(|rest| rest.len() >= 8 && !rest.contains("${"))
 }
 
-/// Whether a value that stands under a name is a secret in plain text: not a reference, and not nothing.
+/// Whether the value of a name is a secret in plain text, and not a reference or a placeholder.
 pub(super) fn is_plain_secret(name: &str, value: &str) -> bool {
     let token = value.split_whitespace().last().unwrap_or_default();
-    let says_something =
-        token.len() >= 8 && !value.contains("${") && !value.starts_with(['/', '.', '~', '<']);
-    looks_like_secret(value) || (is_secret_name(name) && says_something)
+    let is_literal = token.len() >= 8 && !value.contains("${") && !value.starts_with(['/', '.', '~', '<']);
+    looks_like_secret(value) || (is_secret_name(name) && is_literal)
 }
 
-/// The arguments of a command, without what looks secret among them.
+/// Returns the arguments of a command with secrets masked.
 pub(super) fn mask_args(args: &[String]) -> Vec<String> {
     let secret = secret_arg_indices(args);
     let masked = |(number, arg): (usize, &String)| match secret.contains(&number) {
@@ -41,7 +40,8 @@ pub(super) fn mask_args(args: &[String]) -> Vec<String> {
     args.iter().enumerate().map(masked).collect()
 }
 
-/// Which arguments look secret: `--token=x`, the one after `--token`, a header, or one of a well-known form.
+/// Returns the indices of arguments that look like secrets: `--token=x`, the one after `--token`, a header, or a
+/// well-known kind of token.
 pub(super) fn secret_arg_indices(args: &[String]) -> Vec<usize> {
     let is_secret = |number: usize, arg: &str| {
         if arg.contains("://") {
@@ -62,7 +62,7 @@ pub(super) fn secret_arg_indices(args: &[String]) -> Vec<usize> {
         .collect()
 }
 
-/// A URL without its password and without what looks secret after its `?`.
+/// Returns a URL with its password and the secrets of its query masked.
 pub(super) fn mask_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -81,7 +81,7 @@ pub(super) fn mask_url(url: &str) -> String {
     format!("{scheme}://{authority}{path}")
 }
 
-/// Whether a URL holds a secret.
+/// Whether a URL contains a secret.
 pub(super) fn url_has_secret(url: &str) -> bool {
     mask_url(url) != url
 }
@@ -93,7 +93,7 @@ fn mask_pair(pair: &str) -> String {
     }
 }
 
-/// Stands for what is not shown.
+/// The replacement for a secret.
 pub(super) const MASK: &str = "…";
 const SECRET_WORDS: [&str; 13] = [
     "key",
@@ -111,7 +111,7 @@ const SECRET_WORDS: [&str; 13] = [
     "credentials",
 ];
 const SECRET_SUFFIXES: [&str; 5] = ["apikey", "token", "secret", "password", "accesskey"];
-/// How tokens of well-known services begin.
+/// The prefixes of tokens of well-known services.
 const TOKEN_PREFIXES: [&str; 15] = [
     "sk-",
     "ghp_",
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_known_by_their_name_or_their_form() {
+    fn secrets_are_detected_by_name_or_form() {
         for (name, value) in [
             ("API_KEY", "abcdefgh1234"),
             ("githubToken", "abcdefgh1234"),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_holds_no_secret() {
+    fn secrets_are_masked() {
         let args = [
             "-y",
             "--token",

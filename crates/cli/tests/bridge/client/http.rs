@@ -8,26 +8,26 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tsugite_testkit::http::{Connection, Request, Response};
 
-use super::{Heard, Heards, On};
+use super::{On, Received, ReceivedSender};
 use crate::message::{Message, Rev};
 
 /// A client over HTTP: every request on a connection of its own.
 pub(super) struct Http {
     address: SocketAddr,
     rev: Rev,
-    heards: Heards,
+    sender: ReceivedSender,
     session: Option<String>,
-    /// What reads the responses, by the id of the request.
+    /// The tasks that read the responses, by request id.
     reading: HashMap<String, JoinHandle<()>>,
     stream: Option<JoinHandle<()>>,
 }
 
 impl Http {
-    pub(super) fn new(address: SocketAddr, rev: Rev, heards: Heards) -> Self {
-        Self { address, rev, heards, session: None, reading: HashMap::new(), stream: None }
+    pub(super) fn new(address: SocketAddr, rev: Rev, sender: ReceivedSender) -> Self {
+        Self { address, rev, sender, session: None, reading: HashMap::new(), stream: None }
     }
 
-    fn dressed(&self, mut request: Request) -> Request {
+    fn with_session_headers(&self, mut request: Request) -> Request {
         if let Some(session) = &self.session {
             request = request.header("Mcp-Session-Id", session);
             if self.rev >= Rev::Jun25 {
@@ -38,7 +38,7 @@ impl Http {
     }
 
     pub(super) async fn send(&mut self, message: &Value, text: String) -> Result<(), String> {
-        let mut request = self.dressed(Request::post(message).body(text));
+        let mut request = self.with_session_headers(Request::post(message).body(text));
         let method = message["method"].as_str().unwrap_or_default();
         if self.rev.is_stateless() {
             request = request.header("MCP-Protocol-Version", self.rev.name()).header("Mcp-Method", method);
@@ -55,7 +55,7 @@ impl Http {
             };
         };
         let (opened, session) = oneshot::channel();
-        let reading = tokio::spawn(read(self.address, request, id.clone(), self.heards.clone(), opened));
+        let reading = tokio::spawn(read(self.address, request, id.clone(), self.sender.clone(), opened));
         self.reading.insert(id.to_string(), reading);
         if method == "initialize" {
             self.session = session.await.map_err(|_| "no response")?;
@@ -69,12 +69,12 @@ impl Http {
 
     /// Opens the stream of the session.
     pub(super) async fn listen(&mut self) -> Result<(), String> {
-        let request = self.dressed(Request::new("GET").header("Accept", "text/event-stream"));
+        let request = self.with_session_headers(Request::new("GET").header("Accept", "text/event-stream"));
         let mut connection = Connection::connect(self.address).await;
         let head = connection.send(request).await;
         streams(&head)?;
-        let heards = self.heards.clone();
-        self.stream = Some(tokio::spawn(async move { events(&mut connection, &On::Stream, &heards).await }));
+        let sender = self.sender.clone();
+        self.stream = Some(tokio::spawn(async move { events(&mut connection, &On::Stream, &sender).await }));
         Ok(())
     }
 
@@ -90,11 +90,13 @@ impl Http {
         if self.session.is_none() {
             return Ok(());
         }
-        let response =
-            Connection::connect(self.address).await.send(self.dressed(Request::new("DELETE"))).await;
+        let response = Connection::connect(self.address)
+            .await
+            .send(self.with_session_headers(Request::new("DELETE")))
+            .await;
         match response.status {
             200 | 204 => Ok(()),
-            _ => Err(format!("the session does not end: {response:?}")),
+            _ => Err(format!("cannot end the session: {response:?}")),
         }
     }
 }
@@ -105,12 +107,12 @@ impl Drop for Http {
     }
 }
 
-/// Reads the response to a request, and brings what it holds.
+/// Reads the response to a request, and forwards its messages.
 async fn read(
     address: SocketAddr,
     request: Request,
     id: Value,
-    heards: Heards,
+    sender: ReceivedSender,
     opened: oneshot::Sender<Option<String>>,
 ) {
     let mut connection = Connection::connect(address).await;
@@ -119,28 +121,28 @@ async fn read(
     let on = On::Post(id);
     if head.header("content-type").is_some_and(|kind| kind.starts_with("application/json")) {
         let body = connection.read_body().await;
-        let _ = heards.send(Message::read(&body).map(|message| Heard { on, message }));
+        let _ = sender.send(Message::read(&body).map(|message| Received { on, message }));
         return;
     }
     match streams(&head) {
-        Ok(()) => events(&mut connection, &on, &heards).await,
-        Err(error) => drop(heards.send(Err(error))),
+        Ok(()) => events(&mut connection, &on, &sender).await,
+        Err(error) => drop(sender.send(Err(error))),
     }
 }
 
-async fn events(connection: &mut Connection, on: &On, heards: &Heards) {
+async fn events(connection: &mut Connection, on: &On, sender: &ReceivedSender) {
     while let Some(event) = connection.next_event().await {
-        // An event without data only says where to begin again.
+        // An event without data only sets the id to resume from.
         if event.data.is_empty() {
             continue;
         }
-        let heard = match event.event.as_deref() {
+        let received = match event.event.as_deref() {
             None | Some("message") => {
-                Message::read(&event.data).map(|message| Heard { on: on.clone(), message })
+                Message::read(&event.data).map(|message| Received { on: on.clone(), message })
             }
-            Some(_) => Err(format!("no message: {event:?}")),
+            Some(_) => Err(format!("not a message: {event:?}")),
         };
-        if heards.send(heard).is_err() {
+        if sender.send(received).is_err() {
             return;
         }
     }

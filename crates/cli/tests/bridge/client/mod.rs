@@ -1,6 +1,6 @@
-//! A client that speaks one revision and nothing else, over pipes or HTTP.
+//! A client for one revision, over pipes or HTTP.
 //!
-//! Whatever it gets that this revision does not allow is an error.
+//! Every message that the revision does not allow is an error.
 
 mod http;
 mod pipe;
@@ -11,26 +11,26 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::bridge::Door;
-use crate::message::{Message, Rev, Side, judge};
+use crate::bridge::Endpoint;
+use crate::message::{Message, Rev, Side, validate};
 use crate::server::LONG;
 
 /// A client.
 pub(crate) struct Client {
     pub(crate) rev: Rev,
     wire: Wire,
-    heard: mpsc::UnboundedReceiver<Result<Heard, String>>,
+    received: mpsc::UnboundedReceiver<Result<Received, String>>,
     last_id: i64,
-    /// The method of every request there was.
+    /// The method of every request that was sent.
     asked: HashMap<String, String>,
-    /// What came while something else was waited for.
-    early: VecDeque<Heard>,
+    /// Messages that arrived while another was awaited.
+    early: VecDeque<Received>,
     log: Vec<String>,
     capabilities: Value,
-    /// What the server said of itself.
+    /// The result of the handshake, or of `server/discover`.
     pub(crate) greeting: Value,
-    /// Whether the server may ask what its revision has not.
-    rude: bool,
+    /// Whether the server may send requests that its revision does not have.
+    allows_unsupported_requests: bool,
 }
 
 enum Wire {
@@ -39,47 +39,47 @@ enum Wire {
     Sse(sse::Sse),
 }
 
-/// A message, and where it came.
+/// A message, and the stream it arrived on.
 #[derive(Clone, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct Received {
     pub(crate) on: On,
     pub(crate) message: Message,
 }
 
-/// Where a message came.
+/// The stream that a message arrived on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum On {
-    /// On the only way there is.
+    /// Standard output.
     Pipe,
-    /// In response to the request with this id.
+    /// The response to the request with this id.
     Post(Value),
-    /// On the stream of the session.
+    /// The stream of the session.
     Stream,
 }
 
-/// Where messages are brought to.
-type Heards = mpsc::UnboundedSender<Result<Heard, String>>;
+/// The channel for received messages.
+type ReceivedSender = mpsc::UnboundedSender<Result<Received, String>>;
 
 impl Client {
     /// Connects to a bridge, with a handshake where the revision has one.
-    pub(crate) async fn connect(rev: Rev, door: Door) -> Result<Self, String> {
-        let (heards, heard) = mpsc::unbounded_channel();
-        let wire = match (door, rev) {
-            (Door::Pipes(input, output), _) => Wire::Pipe(pipe::Pipe::new(input, output, heards)),
-            (Door::At(address), Rev::Nov24) => Wire::Sse(sse::Sse::open(address, heards).await?),
-            (Door::At(address), _) => Wire::Http(http::Http::new(address, rev, heards)),
+    pub(crate) async fn connect(rev: Rev, endpoint: Endpoint) -> Result<Self, String> {
+        let (sender, received) = mpsc::unbounded_channel();
+        let wire = match (endpoint, rev) {
+            (Endpoint::Pipes(input, output), _) => Wire::Pipe(pipe::Pipe::new(input, output, sender)),
+            (Endpoint::At(address), Rev::Nov24) => Wire::Sse(sse::Sse::open(address, sender).await?),
+            (Endpoint::At(address), _) => Wire::Http(http::Http::new(address, rev, sender)),
         };
         let mut client = Self {
             rev,
             wire,
-            heard,
+            received,
             last_id: 0,
             asked: HashMap::new(),
             early: VecDeque::new(),
             log: Vec::new(),
             capabilities: capabilities(rev),
             greeting: Value::Null,
-            rude: false,
+            allows_unsupported_requests: false,
         };
         client.open().await.map_err(|error| client.failed(&error))?;
         Ok(client)
@@ -101,7 +101,7 @@ impl Client {
         });
         let agreed = self.request("initialize", offer).await?;
         if agreed["protocolVersion"] != self.rev.name() {
-            return Err(format!("another revision is agreed on: {agreed}"));
+            return Err(format!("another revision was negotiated: {agreed}"));
         }
         self.greeting = agreed;
         self.notify("notifications/initialized", json!({})).await?;
@@ -111,27 +111,27 @@ impl Client {
         }
     }
 
-    /// Sends a request and gives its result.
+    /// Sends a request and returns its result.
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> Result<Value, String> {
         let answer = self.ask(method, params).await?;
         match answer.value.get("result") {
             Some(result) => Ok(result.clone()),
-            None => Err(format!("refused: {}", answer.text)),
+            None => Err(format!("error response: {}", answer.text)),
         }
     }
 
-    /// Sends a request and gives the whole response.
+    /// Sends a request and returns the whole response.
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Result<Message, String> {
         let id = self.begin(method, params).await?;
         self.answer(&id).await
     }
 
-    /// Sends a request; gives its id.
+    /// Sends a request and returns its id.
     pub(crate) async fn begin(&mut self, method: &str, params: Value) -> Result<Value, String> {
         self.begin_with(method, params, "").await
     }
 
-    /// The same, with a text to the letter where the params say [`LETTERS`].
+    /// Sends a request with an exact text in place of [`LETTERS`] in the params.
     pub(crate) async fn begin_with(
         &mut self,
         method: &str,
@@ -139,7 +139,7 @@ impl Client {
         letters: &str,
     ) -> Result<Value, String> {
         self.last_id += 1;
-        // Both kinds of id are in use.
+        // Use both kinds of id.
         let id =
             if self.last_id % 2 == 0 { json!(format!("№ {}", self.last_id)) } else { json!(self.last_id) };
         if self.rev.is_stateless() {
@@ -155,53 +155,57 @@ impl Client {
         Ok(id)
     }
 
-    /// Waits for the response to a request. Whatever else comes is kept.
+    /// Waits for the response to a request. Other messages are kept.
     pub(crate) async fn answer(&mut self, id: &Value) -> Result<Message, String> {
-        let heard = self.wait("an answer", |heard| {
-            heard.message.value.get("method").is_none() && heard.message.value["id"] == *id
+        let received = self.wait("an answer", |received| {
+            received.message.value.get("method").is_none() && received.message.value["id"] == *id
         });
-        let heard = heard.await?;
-        match &heard.on {
-            On::Post(of) if of != id => Err(format!("the answer to {id} came on the stream of {of}")),
+        let received = received.await?;
+        match &received.on {
+            On::Post(of) if of != id => Err(format!("the response to {id} arrived on the stream of {of}")),
             On::Stream if !matches!(self.wire, Wire::Sse(_)) => {
-                Err(format!("the answer to {id} came on no stream of its own"))
+                Err(format!("the response to {id} did not arrive on its own stream"))
             }
-            _ => Ok(heard.message),
+            _ => Ok(received.message),
         }
     }
 
-    /// Waits for a message that fits. Whatever else comes is kept.
-    pub(crate) async fn wait(&mut self, what: &str, fits: impl Fn(&Heard) -> bool) -> Result<Heard, String> {
+    /// Waits for a message that matches. Other messages are kept.
+    pub(crate) async fn wait(
+        &mut self,
+        expected: &str,
+        fits: impl Fn(&Received) -> bool,
+    ) -> Result<Received, String> {
         if let Some(at) = self.early.iter().position(&fits) {
             return Ok(self.early.remove(at).unwrap());
         }
         loop {
-            let heard = self.next(what).await?;
-            if fits(&heard) {
-                return Ok(heard);
+            let received = self.next(expected).await?;
+            if fits(&received) {
+                return Ok(received);
             }
-            self.early.push_back(heard);
+            self.early.push_back(received);
         }
     }
 
-    /// The next message, whatever it is.
-    pub(crate) async fn next(&mut self, what: &str) -> Result<Heard, String> {
-        let heard = match tokio::time::timeout(LONG, self.heard.recv()).await {
-            Ok(Some(heard)) => heard?,
-            Ok(None) => return Err(format!("the bridge is gone instead of {what}")),
-            Err(_) => return Err(format!("nothing came instead of {what}")),
+    /// Returns the next message.
+    pub(crate) async fn next(&mut self, expected: &str) -> Result<Received, String> {
+        let received = match tokio::time::timeout(LONG, self.received.recv()).await {
+            Ok(Some(received)) => received?,
+            Ok(None) => return Err(format!("the bridge ended; expected {expected}")),
+            Err(_) => return Err(format!("timed out; expected {expected}")),
         };
-        self.log.push(format!("client < {}", heard.message.text));
-        if self.rude && heard.message.value["method"] == "elicitation/create" {
-            return Ok(heard);
+        self.log.push(format!("client < {}", received.message.text));
+        if self.allows_unsupported_requests && received.message.value["method"] == "elicitation/create" {
+            return Ok(received);
         }
         let asked = &self.asked;
-        judge(self.rev, Side::Server, &heard.message.value, |id| asked.get(&id.to_string()).cloned())?;
-        Ok(heard)
+        validate(self.rev, Side::Server, &received.message.value, |id| asked.get(&id.to_string()).cloned())?;
+        Ok(received)
     }
 
-    /// Everything that came and was not waited for.
-    pub(crate) fn kept(&mut self) -> Vec<Heard> {
+    /// Takes the messages that were not awaited.
+    pub(crate) fn kept(&mut self) -> Vec<Received> {
         self.early.drain(..).collect()
     }
 
@@ -215,22 +219,23 @@ impl Client {
         self.send(&message).await
     }
 
-    /// Refuses a question that this revision has not, and the server asks all the same.
+    /// Rejects an elicitation request that the revision does not have.
     pub(crate) async fn refuse_question(&mut self) -> Result<(), String> {
-        self.rude = true;
-        let asked =
-            self.wait("a question", |heard| heard.message.value["method"] == "elicitation/create").await;
-        self.rude = false;
+        self.allows_unsupported_requests = true;
+        let asked = self
+            .wait("a question", |received| received.message.value["method"] == "elicitation/create")
+            .await;
+        self.allows_unsupported_requests = false;
         let error = json!({"code": -32601, "message": "Method not found"});
         self.send(&json!({"jsonrpc": "2.0", "id": asked?.message.value["id"], "error": error})).await
     }
 
-    /// Answers what the server asked.
+    /// Responds to a request of the server.
     pub(crate) async fn reply(&mut self, to: &Message, result: Value) -> Result<(), String> {
         self.send(&json!({"jsonrpc": "2.0", "id": to.value["id"], "result": result})).await
     }
 
-    /// Gives a request up, in the way of the revision.
+    /// Cancels a request, in the transport of the revision.
     pub(crate) async fn cancel(&mut self, id: &Value) -> Result<(), String> {
         match &mut self.wire {
             Wire::Http(http) if self.rev.is_stateless() => {
@@ -254,15 +259,15 @@ impl Client {
         }
     }
 
-    /// Reads nothing from now on, or again.
-    pub(crate) fn hear(&self, hears: bool) {
+    /// Stops or resumes reading.
+    pub(crate) fn set_reading(&self, reads: bool) {
         match &self.wire {
-            Wire::Pipe(pipe) => pipe.hear(hears),
-            _ => panic!("only pipes are left unread here"),
+            Wire::Pipe(pipe) => pipe.set_reading(reads),
+            _ => panic!("only pipes can stop reading"),
         }
     }
 
-    /// Ends it in good order.
+    /// Ends the session.
     pub(crate) async fn close(&mut self) -> Result<(), String> {
         match &mut self.wire {
             Wire::Http(http) => http.end().await,
@@ -270,17 +275,17 @@ impl Client {
         }
     }
 
-    /// What went wrong, with the last messages.
+    /// Formats an error with the last messages.
     pub(crate) fn failed(&self, error: &str) -> String {
         let from = self.log.len().saturating_sub(8);
         format!("{error}\n{}", self.log[from..].join("\n"))
     }
 }
 
-/// Stands where a text is to stand to the letter.
+/// The placeholder for an exact text.
 pub(crate) const LETTERS: &str = "@letters";
 
-/// What a client of this revision can be asked.
+/// Returns the capabilities of a client of this revision.
 fn capabilities(rev: Rev) -> Value {
     let mut can = json!({"sampling": {}, "roots": if rev.is_stateless() { json!({}) } else { json!({"listChanged": true}) }});
     can["experimental"] = json!({"x-unknown": {"b": 1}});

@@ -4,34 +4,34 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::watch;
 
-use super::{Heard, Heards, On};
+use super::{On, Received, ReceivedSender};
 use crate::message::Message;
 
 /// The pipes of a bridge.
 pub(super) struct Pipe {
     input: ChildStdin,
-    /// Whether anybody reads.
-    hears: watch::Sender<bool>,
+    /// Whether standard output is read.
+    reads: watch::Sender<bool>,
 }
 
 impl Pipe {
-    pub(super) fn new(input: ChildStdin, output: ChildStdout, heards: Heards) -> Self {
-        let (hears, mut hearing) = watch::channel(true);
+    pub(super) fn new(input: ChildStdin, output: ChildStdout, sender: ReceivedSender) -> Self {
+        let (reads, mut reading) = watch::channel(true);
         tokio::spawn(async move {
             let mut lines = BufReader::new(output).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                let heard = Message::read(&line).map(|message| Heard { on: On::Pipe, message });
-                if heards.send(heard).is_err() || hearing.wait_for(|hears| *hears).await.is_err() {
+                let received = Message::read(&line).map(|message| Received { on: On::Pipe, message });
+                if sender.send(received).is_err() || reading.wait_for(|reads| *reads).await.is_err() {
                     return;
                 }
             }
         });
-        Self { input, hears }
+        Self { input, reads }
     }
 
-    /// Reads nothing from now on, or again; one message may be heard meanwhile.
-    pub(super) fn hear(&self, hears: bool) {
-        self.hears.send_replace(hears);
+    /// Stops or resumes reading. One more message may be read after stopping.
+    pub(super) fn set_reading(&self, reads: bool) {
+        self.reads.send_replace(reads);
     }
 
     pub(super) async fn send(&mut self, message: String) -> Result<(), String> {

@@ -1,25 +1,25 @@
-//! HTTP+SSE, the transport of 2024-11-05: one stream to hear on, and a place to post to.
+//! HTTP+SSE, the transport of 2024-11-05: one stream to receive, and an endpoint to post to.
 
 use std::net::SocketAddr;
 
 use tokio::task::JoinHandle;
 use tsugite_testkit::http::{Connection, Request};
 
-use super::{Heard, Heards, On};
+use super::{On, Received, ReceivedSender};
 use crate::message::Message;
 
-/// A stream, and where to post.
+/// A stream and its endpoint.
 pub(super) struct Sse {
     address: SocketAddr,
-    place: String,
+    endpoint: String,
     reading: JoinHandle<()>,
 }
 
 impl Sse {
-    pub(super) async fn open(address: SocketAddr, heards: Heards) -> Result<Self, String> {
+    pub(super) async fn open(address: SocketAddr, sender: ReceivedSender) -> Result<Self, String> {
         let mut stream = Connection::connect(address).await;
-        let asked = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
-        let head = stream.send(asked).await;
+        let request = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
+        let head = stream.send(request).await;
         if head.status != 200
             || !head.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
         {
@@ -31,22 +31,22 @@ impl Sse {
         }
         let reading = tokio::spawn(async move {
             while let Some(event) = stream.next_event().await {
-                let heard = match event.event.as_deref() {
+                let received = match event.event.as_deref() {
                     Some("message") => {
-                        Message::read(&event.data).map(|message| Heard { on: On::Stream, message })
+                        Message::read(&event.data).map(|message| Received { on: On::Stream, message })
                     }
-                    _ => Err(format!("no message: {event:?}")),
+                    _ => Err(format!("not a message: {event:?}")),
                 };
-                if heards.send(heard).is_err() {
+                if sender.send(received).is_err() {
                     return;
                 }
             }
         });
-        Ok(Self { address, place: first.data, reading })
+        Ok(Self { address, endpoint: first.data, reading })
     }
 
     pub(super) async fn send(&mut self, message: String) -> Result<(), String> {
-        let request = Request::new("POST").path(&self.place).header("Content-Type", "application/json");
+        let request = Request::new("POST").path(&self.endpoint).header("Content-Type", "application/json");
         let response = Connection::connect(self.address).await.send(request.body(message)).await;
         match response.status {
             202 => Ok(()),

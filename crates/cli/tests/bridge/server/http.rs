@@ -1,4 +1,4 @@
-//! HTTP/1.1 as a server speaks it, by hand: one request at a time, and whether the client is still there.
+//! A minimal HTTP/1.1 server: one request at a time, and detection of disconnects.
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ impl Request {
     }
 }
 
-/// The rest of a response, as it is sent.
+/// A part of a response.
 pub(super) enum Write {
     Bytes(String),
-    /// The response is whole.
+    /// The response is complete.
     Done,
 }
 
-/// Where a response is written to. Dropped before it is whole, it closes the connection.
+/// The writer of a response. Dropping it before the response is complete closes the connection.
 pub(super) type Writer = mpsc::UnboundedSender<Write>;
 
 /// Serves one connection until either side closes it.
@@ -53,7 +53,7 @@ pub(super) async fn serve(socket: TcpStream, posts: Arc<Posts>) {
                     Some(Write::Done) => break,
                     None => return,
                 },
-                // Nobody asks for two things at once, so this is the end.
+                // Clients do not pipeline, so this is the end of the connection.
                 _ = read.fill_buf() => return gone(),
             }
         }
@@ -80,7 +80,7 @@ async fn read_request(read: &mut BufReader<OwnedReadHalf>) -> Option<Request> {
     Some(request)
 }
 
-/// A whole response.
+/// Sends a complete response.
 pub(super) fn reply(writer: &Writer, status: &str, headers: &str, body: &str) {
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     let text = format!("HTTP/1.1 {status}\r\n{kind}{headers}Content-Length: {}\r\n\r\n{body}", body.len());
@@ -88,7 +88,7 @@ pub(super) fn reply(writer: &Writer, status: &str, headers: &str, body: &str) {
     let _ = writer.send(Write::Done);
 }
 
-/// The head of a stream.
+/// Sends the head of a stream.
 pub(super) fn stream(writer: &Writer, headers: &str) {
     let text = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{headers}Transfer-Encoding: chunked\r\n\r\n"
@@ -96,13 +96,13 @@ pub(super) fn stream(writer: &Writer, headers: &str) {
     let _ = writer.send(Write::Bytes(text));
 }
 
-/// An event of a stream.
+/// Sends an event of a stream.
 pub(super) fn event(writer: &Writer, kind: &str, data: &str) {
     let text = format!("event: {kind}\ndata: {data}\n\n");
     let _ = writer.send(Write::Bytes(format!("{:x}\r\n{text}\r\n", text.len())));
 }
 
-/// The end of a stream.
+/// Sends the end of a stream.
 pub(super) fn end(writer: &Writer) {
     let _ = writer.send(Write::Bytes("0\r\n\r\n".to_owned()));
     let _ = writer.send(Write::Done);

@@ -1,13 +1,12 @@
-//! A server that speaks one revision and nothing else, over pipes or HTTP.
+//! A server for one revision, over pipes or HTTP.
 //!
-//! Whatever it gets that this revision does not allow is a fault, which it notes and refuses. The test that runs it sees
-//! what it has seen.
+//! It records every message that the revision does not allow as a fault and rejects it. The test can read its records.
 //!
-//! - `pipe` and `http`, `posts`: how messages come and go. `link`: one client. `acts`: what the tool does.
+//! - `pipe`, `http` and `posts`: the transports. `connection`: one connection. `actions`: the actions of the tool.
 
-mod acts;
+mod actions;
+mod connection;
 mod http;
-mod link;
 mod pipe;
 mod posts;
 
@@ -19,22 +18,22 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::message::{Message, Rev, Way};
-use link::Link;
+use crate::message::{Message, Rev, Transport};
+use connection::Connection;
 
 /// A server, until it is dropped.
 pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
-    way: Way,
+    transport: Transport,
     address: std::net::SocketAddr,
     accepting: JoinHandle<()>,
 }
 
-/// What all connections share.
+/// The state shared by all connections.
 pub(crate) struct Shared {
     pub(crate) rev: Rev,
     state: Mutex<State>,
-    /// Counts what is noted.
+    /// The number of notes.
     noted: watch::Sender<u64>,
     /// Bytes written to pipes.
     written: watch::Sender<u64>,
@@ -42,8 +41,8 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 struct State {
-    connections: usize,
-    links: Vec<Arc<Link>>,
+    last_number: usize,
+    connections: Vec<Arc<Connection>>,
     listens: Vec<Listen>,
     notes: Vec<(String, String)>,
     faults: Vec<(Option<String>, String)>,
@@ -52,22 +51,22 @@ struct State {
 
 /// A subscription of 2026-07-28.
 struct Listen {
-    link: usize,
+    connection: usize,
     id: Value,
     filter: Value,
     out: Arc<dyn Out>,
 }
 
-/// Where messages go.
+/// The output for messages.
 pub(crate) trait Out: Send + Sync {
-    /// Says something before the answer.
+    /// Sends a message before the response.
     fn say(&self, text: &str);
-    /// Gives the answer, which is the last there is to say.
+    /// Sends the response, which is the last message.
     fn answer(&self, text: &str);
 }
 
 impl Server {
-    pub(crate) async fn start(rev: Rev, way: Way) -> Self {
+    pub(crate) async fn start(rev: Rev, transport: Transport) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -82,86 +81,84 @@ impl Server {
             async move {
                 while let Ok((socket, _)) = listener.accept().await {
                     socket.set_nodelay(true).unwrap();
-                    match way {
-                        Way::Stdio => drop(tokio::spawn(pipe::serve(socket, Arc::clone(&shared)))),
-                        Way::Http => drop(tokio::spawn(http::serve(socket, Arc::clone(&posts)))),
+                    match transport {
+                        Transport::Stdio => drop(tokio::spawn(pipe::serve(socket, Arc::clone(&shared)))),
+                        Transport::Http => drop(tokio::spawn(http::serve(socket, Arc::clone(&posts)))),
                     }
                 }
             }
         });
-        Self { shared, way, address, accepting }
+        Self { shared, transport, address, accepting }
     }
 
-    /// Where it is, over HTTP.
+    /// Returns the URL of the server.
     pub(crate) fn url(&self) -> String {
         let path = if self.shared.rev == Rev::Nov24 { "sse" } else { "mcp" };
         format!("http://{}/{path}", self.address)
     }
 
-    /// The words by which a bridge finds it.
+    /// Returns the target words for `tsugite bridge`.
     pub(crate) fn target(&self) -> Vec<String> {
-        match self.way {
-            Way::Http => vec![self.url()],
-            Way::Stdio => {
+        match self.transport {
+            Transport::Http => vec![self.url()],
+            Transport::Stdio => {
                 let this = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
-                vec!["--".to_owned(), this, crate::harness::PUPPET.to_owned(), self.address.to_string()]
+                vec!["--".to_owned(), this, crate::harness::RELAY.to_owned(), self.address.to_string()]
             }
         }
     }
 
-    /// Waits until something was noted about a cell.
-    pub(crate) async fn noted(&self, cell: &str, what: &str) -> Result<(), String> {
-        let is_it = |(of, noted): &(String, String)| of == cell && noted == what;
-        let mut news = self.shared.noted.subscribe();
+    /// Waits until an event of a cell was noted.
+    pub(crate) async fn noted(&self, cell: &str, event: &str) -> Result<(), String> {
+        let is_it = |(of, noted): &(String, String)| of == cell && noted == event;
+        let mut standalone = self.shared.noted.subscribe();
         let noted = async {
             while !self.shared.state().notes.iter().any(is_it) {
-                news.changed().await.map_err(|_| "the server is gone")?;
+                standalone.changed().await.map_err(|_| "the server is gone")?;
             }
             Ok::<(), String>(())
         };
         match tokio::time::timeout(LONG, noted).await {
             Ok(noted) => noted,
-            Err(_) => Err(format!("the server never noted `{what}`")),
+            Err(_) => Err(format!("the server never noted `{event}`")),
         }
     }
 
-    /// What was noted about a cell.
+    /// Returns the events of a cell.
     pub(crate) fn notes(&self, cell: &str) -> Vec<String> {
         let state = self.shared.state();
-        state.notes.iter().filter(|(of, _)| of == cell).map(|(_, what)| what.clone()).collect()
+        state.notes.iter().filter(|(of, _)| of == cell).map(|(_, event)| event.clone()).collect()
     }
 
-    /// What went wrong, each with the cell it belongs to, as far as that is known.
+    /// Returns the faults, each with its cell if that is known.
     pub(crate) fn faults(&self) -> Vec<(Option<String>, String)> {
         self.shared.state().faults.clone()
     }
 
-    /// How many clients are there: processes, or sessions.
+    /// Returns the number of connections: processes or sessions.
     pub(crate) fn connections(&self) -> usize {
-        self.shared.state().links.len()
+        self.shared.state().connections.len()
     }
 
-    /// Waits until as many clients are there.
+    /// Waits for this number of connections.
     pub(crate) async fn has_connections(&self, count: usize) -> Result<(), String> {
-        let mut news = self.shared.noted.subscribe();
+        let mut standalone = self.shared.noted.subscribe();
         let settled = async {
             while self.connections() != count {
-                if news.changed().await.is_err() {
+                if standalone.changed().await.is_err() {
                     return;
                 }
             }
         };
         let settled = tokio::time::timeout(LONG, settled).await;
-        settled.map_err(|_| {
-            format!("{} clients are there, and not {count}\n{}", self.connections(), self.log(12))
-        })
+        settled.map_err(|_| format!("{} connections, expected {count}\n{}", self.connections(), self.log(12)))
     }
 
-    /// Waits until nothing more can be written, or all is: gives the bytes written.
+    /// Waits until all bytes are written or writing stalls, and returns the number of bytes written.
     pub(crate) async fn stalled(&self, all: u64) -> u64 {
         let mut written = self.shared.written.subscribe();
         while *written.borrow_and_update() < all {
-            // Silence is all that can be seen of somebody who does not read.
+            // A reader that has stopped can only be detected by a timeout.
             if !matches!(tokio::time::timeout(SILENCE, written.changed()).await, Ok(Ok(()))) {
                 break;
             }
@@ -188,14 +185,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn note(&self, cell: &str, what: &str) {
-        self.state().notes.push((cell.to_owned(), what.to_owned()));
+    pub(crate) fn note(&self, cell: &str, event: &str) {
+        self.state().notes.push((cell.to_owned(), event.to_owned()));
         self.noted.send_modify(|count| *count += 1);
     }
 
-    fn fault(&self, message: Option<&Message>, what: &str) {
+    fn fault(&self, message: Option<&Message>, fault: &str) {
         let cell = message.and_then(cell_of);
-        self.state().faults.push((cell, what.to_owned()));
+        self.state().faults.push((cell, fault.to_owned()));
         self.noted.send_modify(|count| *count += 1);
     }
 
@@ -203,27 +200,27 @@ impl Shared {
         self.state().log.push(line);
     }
 
-    fn join(self: &Arc<Self>, news: Arc<dyn Out>) -> Arc<Link> {
+    fn join(self: &Arc<Self>, standalone: Arc<dyn Out>) -> Arc<Connection> {
         let mut state = self.state();
-        state.connections += 1;
-        let link = Arc::new(Link::new(state.connections, Arc::clone(self), news));
-        state.links.push(Arc::clone(&link));
-        link
+        state.last_number += 1;
+        let connection = Arc::new(Connection::new(state.last_number, Arc::clone(self), standalone));
+        state.connections.push(Arc::clone(&connection));
+        connection
     }
 
-    /// A request that stands for itself.
-    fn alone(self: &Arc<Self>, news: Arc<dyn Out>) -> Arc<Link> {
+    /// Returns the connection of a single request.
+    fn alone(self: &Arc<Self>, standalone: Arc<dyn Out>) -> Arc<Connection> {
         let mut state = self.state();
-        state.connections += 1;
-        Arc::new(Link::new(state.connections, Arc::clone(self), news))
+        state.last_number += 1;
+        Arc::new(Connection::new(state.last_number, Arc::clone(self), standalone))
     }
 
-    fn leave(&self, link: &Link) {
+    fn leave(&self, connection: &Connection) {
         let mut state = self.state();
-        state.links.retain(|other| other.number() != link.number());
+        state.connections.retain(|other| other.number() != connection.number());
         drop(state);
-        self.unlisten(|listen| listen.link == link.number());
-        link.end();
+        self.unlisten(|listen| listen.connection == connection.number());
+        connection.end();
         self.noted.send_modify(|count| *count += 1);
     }
 
@@ -235,28 +232,28 @@ impl Shared {
         }
     }
 
-    /// Tells everybody who wants to know, each in its way, that the tools have changed.
-    fn tell_change(&self, cell: &str) {
+    /// Notifies all subscribers that the tools have changed.
+    fn notify_change(&self, cell: &str) {
         let wants = |filter: &Value| filter["toolsListChanged"] == true;
         let params = json!({"_meta": {"com.example/cell": cell}});
-        self.tell("notifications/tools/list_changed", params, wants, |_| true);
+        self.notify("notifications/tools/list_changed", params, wants, |_| true);
     }
 
-    /// The same of a resource.
-    fn tell_update(&self, uri: &str, cell: &str) {
+    /// Notifies all subscribers that a resource has changed.
+    fn notify_update(&self, uri: &str, cell: &str) {
         let wants = |filter: &Value| {
             filter["resourceSubscriptions"].as_array().is_some_and(|uris| uris.contains(&json!(uri)))
         };
         let params = json!({"uri": uri, "x-unknown": [uri], "_meta": {"com.example/cell": cell}});
-        self.tell("notifications/resources/updated", params, wants, |link| link.watches(uri));
+        self.notify("notifications/resources/updated", params, wants, |connection| connection.watches(uri));
     }
 
-    fn tell(
+    fn notify(
         &self,
         method: &str,
         mut params: Value,
         wants: impl Fn(&Value) -> bool,
-        watches: impl Fn(&Link) -> bool,
+        watches: impl Fn(&Connection) -> bool,
     ) {
         let state = self.state();
         if self.rev.is_stateless() {
@@ -266,18 +263,22 @@ impl Shared {
             }
             return;
         }
-        for link in state.links.iter().filter(|link| link.is_ready() && watches(link)) {
-            link.news().say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+        for connection in
+            state.connections.iter().filter(|connection| connection.is_ready() && watches(connection))
+        {
+            connection
+                .standalone()
+                .say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
         }
     }
 }
 
-/// The cell a call belongs to.
+/// Returns the cell of a call.
 fn cell_of(message: &Message) -> Option<String> {
     message.value.pointer("/params/arguments/cell")?.as_str().map(str::to_owned)
 }
 
-/// Who has read nothing for so long reads nothing.
+/// After this long without a read, the reader is considered stopped.
 const SILENCE: Duration = Duration::from_millis(500);
-/// The longest that anything may take.
+/// The time limit of every wait.
 pub(crate) const LONG: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! Standard input and output, through a puppet: one message on a line.
+//! Standard input and output through a relay: one message per line.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ impl Out for Lines {
     }
 }
 
-/// Serves one puppet until nothing more comes.
+/// Serves one relay until it closes the connection.
 pub(super) async fn serve(socket: TcpStream, shared: Arc<Shared>) {
     let (read, mut write) = socket.into_split();
-    let (lines, mut said) = mpsc::unbounded_channel::<String>();
+    let (lines, mut outgoing) = mpsc::unbounded_channel::<String>();
     let writing = tokio::spawn({
         let shared = Arc::clone(&shared);
         async move {
-            while let Some(line) = said.recv().await {
+            while let Some(line) = outgoing.recv().await {
                 if write.write_all(line.as_bytes()).await.is_err() {
                     return;
                 }
@@ -37,20 +37,20 @@ pub(super) async fn serve(socket: TcpStream, shared: Arc<Shared>) {
         }
     });
     let out: Arc<dyn Out> = Arc::new(Lines(lines));
-    let link = shared.join(Arc::clone(&out));
+    let connection = shared.join(Arc::clone(&out));
     let mut read = BufReader::new(read).lines();
     loop {
         let line = tokio::select! {
             line = read.next_line() => line,
-            () = link.dead() => break,
+            () = connection.dead() => break,
         };
         let Ok(Some(line)) = line else { break };
         match Message::read(&line) {
-            Ok(message) => link.hear(message, &out),
+            Ok(message) => connection.hear(message, &out),
             Err(fault) => shared.fault(None, &fault),
         }
     }
-    shared.leave(&link);
-    // What is still to be said has nobody to hear it.
+    shared.leave(&connection);
+    // Pending messages have no receiver.
     writing.abort();
 }

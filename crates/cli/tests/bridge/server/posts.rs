@@ -1,27 +1,27 @@
-//! HTTP as each revision uses it: HTTP+SSE, sessions with streams, or requests that stand for themselves.
+//! The HTTP transports: HTTP+SSE, Streamable HTTP with sessions, and stateless Streamable HTTP.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
+use super::connection::Connection;
 use super::http::{self, Request, Writer, reply};
-use super::link::Link;
 use super::{Out, Shared};
 use crate::message::{Message, Rev};
 
-/// All that is open at the server.
+/// The open sessions of the server.
 pub(super) struct Posts {
     shared: Arc<Shared>,
     sessions: Mutex<HashMap<String, Session>>,
 }
 
 struct Session {
-    link: Arc<Link>,
+    connection: Arc<Connection>,
     stream: Arc<Stream>,
 }
 
-/// What is to be done when a client is gone before its response is whole.
+/// The callback for a client that disconnects before its response is complete.
 pub(super) type Gone = Box<dyn FnOnce() + Send>;
 
 impl Posts {
@@ -55,54 +55,53 @@ impl Posts {
         }
     }
 
-    /// 2024-11-05: one stream for everything the server says, and a place to post to.
+    /// 2024-11-05: one stream for all messages of the server, and an endpoint to post to.
     fn over_sse(self: &Arc<Self>, request: &Request, writer: &Writer) -> Result<Gone, String> {
         match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/sse") => {
                 must_have(request, "accept", "text/event-stream")?;
                 let stream = Arc::new(Stream::default());
-                let link = self.shared.join(Arc::clone(&stream) as Arc<dyn Out>);
-                let place = format!("/messages?to={}", link.number());
+                let connection = self.shared.join(Arc::clone(&stream) as Arc<dyn Out>);
+                let endpoint = format!("/messages?to={}", connection.number());
                 http::stream(writer, "");
-                http::event(writer, "endpoint", &place);
+                http::event(writer, "endpoint", &endpoint);
                 stream.open(writer);
-                self.sessions().insert(place.clone(), Session { link, stream });
+                self.sessions().insert(endpoint.clone(), Session { connection, stream });
                 let posts = Arc::clone(self);
-                Ok(Box::new(move || posts.end(&place)))
+                Ok(Box::new(move || posts.end(&endpoint)))
             }
-            // It speaks nothing newer, and says so.
+            // It does not support newer revisions.
             (_, "/sse") => {
                 reply(writer, "405 Method Not Allowed", "", "");
                 Ok(nothing())
             }
             ("POST", path) => {
                 must_have(request, "content-type", "application/json")?;
-                no_words_of_another_era(request)?;
+                no_stateless_headers(request)?;
                 let message = Message::read(&request.body)?;
-                let session = self
-                    .sessions()
-                    .get(path)
-                    .map(|session| (Arc::clone(&session.link), Arc::clone(&session.stream) as Arc<dyn Out>));
+                let session = self.sessions().get(path).map(|session| {
+                    (Arc::clone(&session.connection), Arc::clone(&session.stream) as Arc<dyn Out>)
+                });
                 match session {
-                    Some((link, out)) => {
+                    Some((connection, out)) => {
                         reply(writer, "202 Accepted", "", "");
-                        link.hear(message, &out);
+                        connection.hear(message, &out);
                     }
-                    // The stream may have been closed while this was under way.
+                    // The stream may have been closed in the meantime.
                     None if path.starts_with("/messages?to=") => reply(writer, "404 Not Found", "", ""),
-                    None => return Err("posted to nobody".to_owned()),
+                    None => return Err("posted to an unknown endpoint".to_owned()),
                 }
                 Ok(nothing())
             }
-            _ => Err("nobody expects this".to_owned()),
+            _ => Err("unexpected method or path".to_owned()),
         }
     }
 
-    /// 2025-03-26 to 2025-11-25: a session, a stream for each request, and one for the rest.
+    /// 2025-03-26 to 2025-11-25: a session, a stream for each request, and a standalone stream.
     fn in_session(self: &Arc<Self>, request: &Request, writer: &Writer) -> Result<Gone, String> {
         let name = request.header("mcp-session-id").map(str::to_owned);
         if request.path != "/mcp" {
-            return Err("only /mcp is there".to_owned());
+            return Err("the path must be /mcp".to_owned());
         }
         let message = match request.method.as_str() {
             "POST" => Some(Message::read(&request.body)?),
@@ -120,7 +119,7 @@ impl Posts {
             );
             return Ok(nothing());
         }
-        no_words_of_another_era(request)?;
+        no_stateless_headers(request)?;
         if method == "initialize" {
             return self.open(request, message.ok_or("nothing")?, writer);
         }
@@ -129,15 +128,15 @@ impl Posts {
         let session = self
             .sessions()
             .get(&name)
-            .map(|session| (Arc::clone(&session.link), Arc::clone(&session.stream)));
-        let Some((link, stream)) = session else {
+            .map(|session| (Arc::clone(&session.connection), Arc::clone(&session.stream)));
+        let Some((connection, stream)) = session else {
             reply(writer, "404 Not Found", "", "");
             return Ok(nothing());
         };
         match (request.method.as_str(), message) {
             ("POST", Some(message)) => {
                 self.forms(request)?;
-                self.post(&link, message, writer, "");
+                self.post(&connection, message, writer, "");
                 Ok(nothing())
             }
             ("GET", _) => {
@@ -151,7 +150,7 @@ impl Posts {
                 self.end(&name);
                 Ok(nothing())
             }
-            _ => Err("nobody expects this".to_owned()),
+            _ => Err("unexpected method or path".to_owned()),
         }
     }
 
@@ -161,21 +160,21 @@ impl Posts {
             return Err("initialize in a session".to_owned());
         }
         let stream = Arc::new(Stream::default());
-        let link = self.shared.join(Arc::clone(&stream) as Arc<dyn Out>);
-        let name = format!("session-{}", link.number());
-        self.sessions().insert(name.clone(), Session { link: Arc::clone(&link), stream });
-        self.post(&link, message, writer, &format!("Mcp-Session-Id: {name}\r\n"));
+        let connection = self.shared.join(Arc::clone(&stream) as Arc<dyn Out>);
+        let name = format!("session-{}", connection.number());
+        self.sessions().insert(name.clone(), Session { connection: Arc::clone(&connection), stream });
+        self.post(&connection, message, writer, &format!("Mcp-Session-Id: {name}\r\n"));
         Ok(nothing())
     }
 
-    /// 2026-07-28: each request says everything itself, and goes away with its stream.
+    /// 2026-07-28: each request is self-contained, and ends with its stream.
     fn stateless(self: &Arc<Self>, request: &Request, writer: &Writer) -> Result<Gone, String> {
         if request.path != "/mcp" {
-            return Err("only /mcp is there".to_owned());
+            return Err("the path must be /mcp".to_owned());
         }
         if request.method != "POST" {
             reply(writer, "405 Method Not Allowed", "", "");
-            return Err("only POST is there".to_owned());
+            return Err("the method must be POST".to_owned());
         }
         self.forms(request)?;
         let message = Message::read(&request.body)?;
@@ -194,22 +193,22 @@ impl Posts {
         } else {
             return Err("no notification is sent over HTTP".to_owned());
         }
-        let link = self.shared.alone(Arc::new(Nowhere));
+        let connection = self.shared.alone(Arc::new(Nowhere));
         let id = value["id"].clone();
-        self.post(&link, message, writer, "");
+        self.post(&connection, message, writer, "");
         let shared = Arc::clone(&self.shared);
         Ok(Box::new(move || {
-            link.stop(&id, "closed");
-            shared.leave(&link);
+            connection.stop(&id, "closed");
+            shared.leave(&connection);
         }))
     }
 
-    fn post(&self, link: &Arc<Link>, message: Message, writer: &Writer, headers: &str) {
+    fn post(&self, connection: &Arc<Connection>, message: Message, writer: &Writer, headers: &str) {
         let is_request = message.value.get("method").is_some() && message.value.get("id").is_some();
         if !is_request {
             reply(writer, "202 Accepted", "", "");
         }
-        // Answers come as they may: alone, or as the last event of a stream.
+        // A response is JSON, or the last event of a stream.
         let streams = matches!(self.shared.rev, Rev::Jun25) && message.value["method"] == "tools/call";
         let begun = Mutex::new(streams);
         if streams {
@@ -218,13 +217,13 @@ impl Posts {
         let stateless = self.shared.rev.is_stateless();
         let out = Post { writer: writer.clone(), headers: headers.to_owned(), begun, stateless };
         let out: Arc<dyn Out> = Arc::new(out);
-        link.hear(message, &out);
+        connection.hear(message, &out);
     }
 
     fn end(&self, name: &str) {
         if let Some(session) = self.sessions().remove(name) {
             session.stream.close();
-            self.shared.leave(&session.link);
+            self.shared.leave(&session.connection);
         }
     }
 
@@ -234,17 +233,17 @@ impl Posts {
         must_have(request, "accept", "text/event-stream")
     }
 
-    /// From 2025-06-18 on every request in a session says the version.
+    /// Checks the version header, which every request of a session has from 2025-06-18 on.
     fn version(&self, request: &Request) -> Result<(), String> {
-        let said = request.header("mcp-protocol-version");
-        if self.shared.rev == Rev::Mar25 && said.is_none() {
+        let version = request.header("mcp-protocol-version");
+        if self.shared.rev == Rev::Mar25 && version.is_none() {
             return Ok(());
         }
         must_be(request, "mcp-protocol-version", Some(self.shared.rev.name()))
     }
 }
 
-/// The response to a request: as JSON, or as a stream once something was said before.
+/// The response to a request: JSON, or a stream if a message was sent before it.
 struct Post {
     writer: Writer,
     headers: String,
@@ -276,13 +275,13 @@ impl Out for Post {
         }
         let refused =
             serde_json::from_str::<Value>(text).ok().and_then(|value| value["error"]["code"].as_i64());
-        // In a session that would be the end of it.
+        // In a session, 404 would end the session.
         let status = if refused == Some(-32601) && self.stateless { "404 Not Found" } else { "200 OK" };
         reply(&self.writer, status, &self.headers, text);
     }
 }
 
-/// The stream of a session; what is said before it is open waits.
+/// The standalone stream of a session. Messages wait until it is open.
 #[derive(Default)]
 struct Stream(Mutex<(Option<Writer>, Vec<String>)>);
 
@@ -320,7 +319,7 @@ impl Out for Stream {
     }
 }
 
-/// A request that stands for itself has no stream beside its own.
+/// The standalone stream of a stateless request, which does not exist.
 struct Nowhere;
 
 impl Out for Nowhere {
@@ -332,22 +331,22 @@ fn nothing() -> Gone {
     Box::new(|| ())
 }
 
-fn no_words_of_another_era(request: &Request) -> Result<(), String> {
+fn no_stateless_headers(request: &Request) -> Result<(), String> {
     must_be(request, "mcp-method", None)?;
     must_be(request, "mcp-name", None)
 }
 
 fn must_be(request: &Request, name: &str, value: Option<&str>) -> Result<(), String> {
-    let heard = request.header(name);
-    match heard == value {
+    let actual = request.header(name);
+    match actual == value {
         true => Ok(()),
-        false => Err(format!("the header {name} should be {value:?} and is {heard:?}")),
+        false => Err(format!("the header {name} should be {value:?} and is {actual:?}")),
     }
 }
 
 fn must_have(request: &Request, name: &str, part: &str) -> Result<(), String> {
     match request.header(name) {
         Some(value) if value.contains(part) => Ok(()),
-        heard => Err(format!("the header {name} should have {part} and is {heard:?}")),
+        actual => Err(format!("the header {name} should have {part} and is {actual:?}")),
     }
 }

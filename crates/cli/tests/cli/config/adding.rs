@@ -1,4 +1,4 @@
-//! `config add`: each host's own form, and not one byte of the rest.
+//! `config add`: writes the format of each host and changes no other byte.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn entry(place: &Place, file: &str, list: &str) -> Value {
 }
 
 #[test]
-fn a_url_has_the_form_of_each_host() {
+fn url_is_written_in_the_format_of_each_host() {
     let place = Place::project();
     let out = place
         .config(&[
@@ -46,15 +46,15 @@ tsugite: `a` added to ~/config/tsugite/mcp.json
     assert_eq!(entry(&place, &format!("{SUPPORT}/Code/User/mcp.json"), "servers"), typed);
     assert_eq!(entry(&place, &format!("{SUPPORT}/Claude/claude_desktop_config.json"), "mcpServers"), bridge);
     assert_eq!(entry(&place, "config/tsugite/mcp.json", "mcpServers"), found);
-    // What holds secrets is its owner's.
+    // A file with secrets is private.
     let mode = fs::metadata(place.path.join(".cursor/mcp.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // All of them are read again.
+    // All files can be read again.
     assert_eq!(place.config(&["list"]).code, 0);
 }
 
 #[test]
-fn a_transport_that_is_named_is_written() {
+fn transport_option_is_written() {
     for (transport, kind) in [("http", "http"), ("sse", "sse")] {
         let place = Place::project();
         place
@@ -82,7 +82,7 @@ fn a_transport_that_is_named_is_written() {
 }
 
 #[test]
-fn a_url_works_where_only_programs_are_started() {
+fn url_for_claude_desktop_works_through_a_bridge() {
     let served = Served::start();
     let place = Place::project();
     let old = served.url.replace("/mcp", "/sse");
@@ -94,7 +94,7 @@ fn a_url_works_where_only_programs_are_started() {
 }
 
 #[test]
-fn a_command_has_the_form_of_each_host() {
+fn command_is_written_in_the_format_of_each_host() {
     let place = Place::project();
     let words = [
         "add",
@@ -120,13 +120,13 @@ fn a_command_has_the_form_of_each_host() {
     let mut own = with("${B}");
     own["a"].as_object_mut().unwrap().shift_remove("type");
     assert_eq!(entry(&place, "config/tsugite/mcp.json", "mcpServers"), own);
-    // Claude Desktop knows no variables.
+    // Claude Desktop does not support variables.
     let err = place.config(&["add", "a", "--to", "claude-desktop", "-e", "B", "--", "npx"]).failed(1);
-    assert!(err.contains("try   -e B=VALUE writes the value itself into the file"), "{err}");
+    assert!(err.contains("try   -e B=VALUE writes the value itself to the file"), "{err}");
 }
 
 #[test]
-fn a_program_beside_us_is_found_from_everywhere() {
+fn relative_command_is_made_absolute_in_global_files() {
     let place = Place::project();
     place.config(&["add", "a", "--to", "cursor", "--", "./bin/x"]).fine();
     place.config(&["add", "a", "--to", "cursor", "--project", "--", "./bin/x"]).fine();
@@ -135,7 +135,7 @@ fn a_program_beside_us_is_found_from_everywhere() {
 }
 
 #[test]
-fn the_demo_server_is_this_program_and_works() {
+fn demo_entry_starts_this_program() {
     let place = Place::project();
     let out = place.config(&["add", "d", "demo"]).fine();
     assert_eq!(place.plain(&out), "tsugite: `d` added to ~/config/tsugite/mcp.json\n");
@@ -157,19 +157,19 @@ fn each_scope_has_its_file() {
     place.file(".claude.json", "{\n\t\"numStartups\": 3\n}\n");
     let out = place.config(&["add", "a", "https://h/x", "--to", "claude-code", "--local"]);
     assert_eq!(place.plain(&out.out), "claude-code: `a` added to ~/.claude.json, for ~/shop\n");
-    assert_eq!(place.plain(&out.err), "what was there is kept in ~/.claude.json.bak\n");
+    assert_eq!(place.plain(&out.err), "backup saved to ~/.claude.json.bak\n");
     let expected = "{\n\t\"numStartups\": 3,\n\t\"projects\": {\n\t\t\"~/shop\": {\n\t\t\t\"mcpServers\": {\n\t\t\t\t\"a\": {\n\t\t\t\t\t\"type\": \"http\",\n\t\t\t\t\t\"url\": \"https://h/x\"\n\t\t\t\t}\n\t\t\t}\n\t\t}\n\t}\n}\n";
     assert_eq!(place.plain(&place.text(".claude.json")), expected);
-    // What is nearer is told.
+    // A list that takes precedence is noted.
     let ran = place.config(&["add", "a", "demo", "--to", "cursor"]);
-    assert_eq!(ran.err, "note: .cursor/mcp.json lists `a` too, and comes first for cursor here\n");
-    for (words, what) in [
-        ("add b demo --to claude-desktop --project", "claude-desktop has no file for --project"),
-        ("add b demo --to cursor --local", "cursor has no file for --local"),
+    assert_eq!(ran.err, "note: .cursor/mcp.json also has `a`, and takes precedence for cursor here\n");
+    for (words, message) in [
+        ("add b demo --to claude-desktop --project", "claude-desktop does not support --project"),
+        ("add b demo --to cursor --local", "cursor does not support --local"),
     ] {
         let err = place.config(&words.split(' ').collect::<Vec<_>>()).failed(1);
         assert!(
-            err.starts_with(&format!("error: {what}")) && err.contains("try   it has one for --global"),
+            err.starts_with(&format!("error: {message}")) && err.contains("try   it supports --global"),
             "{err}"
         );
     }
@@ -178,26 +178,26 @@ fn each_scope_has_its_file() {
 const MINE: &str = "\u{feff}// My servers.\r\n{\r\n    \"inputs\": [ 1 ],\r\n    \"servers\": {\r\n        // the first\r\n        \"one\": { \"command\": \"x\" }, // it works\r\n    },\r\n    \"more\" : { }\r\n}";
 
 #[test]
-fn nothing_but_the_entry_changes() {
+fn only_the_entry_changes() {
     let place = Place::project();
     place.file("shop/.vscode/mcp.json", MINE);
     fs::set_permissions(place.path.join("shop/.vscode/mcp.json"), fs::Permissions::from_mode(0o640)).unwrap();
     let ran = place.config(&["add", "a", "https://h/x", "--to", "vscode", "--project"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "vscode: `a` added to .vscode/mcp.json\n"));
-    assert_eq!(place.plain(&ran.err), "what was there is kept in ~/shop/.vscode/mcp.json.bak\n");
+    assert_eq!(place.plain(&ran.err), "backup saved to ~/shop/.vscode/mcp.json.bak\n");
     let added = "it works\r\n        \"a\": {\r\n            \"type\": \"http\",\r\n            \"url\": \"https://h/x\"\r\n        },\r\n    },";
     assert_eq!(place.text("shop/.vscode/mcp.json"), MINE.replace("it works\r\n    },", added));
     assert_eq!(place.text("shop/.vscode/mcp.json.bak"), MINE);
     let mode = |name: &str| fs::metadata(place.path.join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("shop/.vscode/mcp.json"), mode("shop/.vscode/mcp.json.bak")), (0o640, 0o640));
-    // It goes as it came.
+    // Removing the entry restores the file.
     place.config(&["remove", "a", "--from", "vscode"]).fine();
     assert_eq!(place.text("shop/.vscode/mcp.json"), MINE);
     assert!(place.has("shop/.vscode/mcp.json.bak.1") && !place.has("shop/.vscode/mcp.json.bak.2"));
 }
 
 #[test]
-fn a_dry_run_shows_the_lines_and_writes_none() {
+fn dry_run_shows_the_diff_and_writes_nothing() {
     let place = Place::project();
     place.file("shop/.vscode/mcp.json", MINE);
     let words = ["add", "a", "https://h/x", "--to", "vscode,cursor", "--project", "--dry-run"];
@@ -218,7 +218,7 @@ cursor: `a` would be added to .cursor/mcp.json
      },
      \"more\" : { }
  }
-\\ no newline at the end
+\\ No newline at end of file
 --- /dev/null
 +++ .cursor/mcp.json
 @@ -0,0 +1,7 @@
@@ -240,7 +240,7 @@ cursor: `a` would be added to .cursor/mcp.json
 }
 
 #[test]
-fn what_was_done_is_told_as_json() {
+fn changes_are_printed_as_json() {
     let place = Place::project();
     place.file(".cursor/mcp.json", "{}");
     let out = place.config(&["add", "a", "demo", "--to", "cursor", "--json"]).fine();
@@ -254,14 +254,14 @@ fn what_was_done_is_told_as_json() {
 }
 
 #[test]
-fn a_name_that_is_taken_needs_force_unless_it_is_the_same_server() {
+fn replacing_a_different_server_needs_force() {
     let place = Place::project();
     let text = "{\n  \"mcpServers\": {\n    \"b\": {},\n    // as I like it\n    \"a\": {\"url\": \"https://h/x\"} // stays\n  }\n}\n";
     place.file(".cursor/mcp.json", text);
     let out = place.config(&["add", "a", "https://h/x", "--to", "cursor"]).fine();
-    assert_eq!(place.plain(&out), "cursor: `a` is already there, in ~/.cursor/mcp.json\n");
+    assert_eq!(place.plain(&out), "cursor: `a` is already in ~/.cursor/mcp.json\n");
     let err = place.config(&["add", "a", "https://h/y", "--to", "claude-desktop,cursor"]).failed(1);
-    let expected = "error: cursor has another `a`\n  step  edit\n  seen  ~/.cursor/mcp.json, line 5; nothing was written\n  try   --force replaces it\n  try   another name can stand beside it\n";
+    let expected = "error: cursor already has a different `a`\n  step  edit\n  seen  ~/.cursor/mcp.json, line 5; nothing was written\n  try   --force replaces it\n  try   choose another name\n";
     assert_eq!(place.plain(&err), expected);
     assert_eq!(place.text(".cursor/mcp.json"), text);
     assert!(!place.has(".cursor/mcp.json.bak") && !place.has(&format!("{SUPPORT}/Claude")));
@@ -272,28 +272,26 @@ fn a_name_that_is_taken_needs_force_unless_it_is_the_same_server() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_stops_all_of_it() {
+fn unreadable_file_stops_all_changes() {
     let broken = "{\n  \"mcpServers\": {\n    \"x\": {\"command\": \"y\",,}\n  }\n}";
     for (text, seen) in [
         (broken, "line 3, column 26, mcpServers.x: expected a name in double quotes or `}`"),
         ("{\"mcpServers\": []}", "line 1, mcpServers: expected an object, found an array"),
         ("[]", "line 1, the file: expected an object, found an array"),
-        ("{\"servers\": {}}", "it lists servers in `servers`, and cursor reads `mcpServers`"),
-        (
-            "{\"mcpServers\": {\"a\": 1,\n\"a\": 2}}",
-            "line 2, mcpServers.a: it is there more than once, on lines 1 and 2",
-        ),
+        ("{\"servers\": {}}", "its servers are in `servers`, but cursor reads `mcpServers`"),
+        ("{\"mcpServers\": {\"a\": 1,\n\"a\": 2}}", "line 2, mcpServers.a: duplicate name, on lines 1 and 2"),
     ] {
         let place = Place::project();
         place.file(".cursor/mcp.json", text);
         let err = place.config(&["add", "a", "demo", "--to", "vscode,cursor,tsugite", "--force"]).failed(1);
         let err = place.plain(&err);
-        assert!(err.starts_with("error: ~/.cursor/mcp.json cannot be "), "{err}");
+        let subjects = ["read", "change"].map(|verb| format!("error: cannot {verb} ~/.cursor/mcp.json\n"));
+        assert!(subjects.iter().any(|subject| err.starts_with(subject)), "{err}");
         assert!(err.contains(&format!("  seen  {seen}; nothing was written\n")), "{err}");
         assert_eq!(place.text(".cursor/mcp.json"), text);
         assert!(!place.has(&format!("{SUPPORT}/Code")) && !place.has("config/tsugite"), "{text}");
     }
-    // As JSON too.
+    // The same as JSON.
     let place = Place::project();
     place.file(".cursor/mcp.json", broken);
     let err: Value =
@@ -303,13 +301,13 @@ fn a_file_that_cannot_be_read_stops_all_of_it() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_to_stops_all_of_it() {
+fn unwritable_folder_stops_all_changes() {
     let place = Place::project();
     place.file(".cursor/mcp.json", "{}").file("config/other", "");
-    // A link to no folder: that none can be made there is only found out when it is.
+    // A dangling symbolic link: creating the folder fails only when it is attempted.
     std::os::unix::fs::symlink("nowhere/at/all", place.path.join("config/tsugite")).unwrap();
     let err = place.plain(&place.config(&["add", "a", "demo", "--to", "cursor,tsugite"]).failed(1));
-    assert!(err.starts_with("error: ~/config/tsugite/mcp.json cannot be written\n  step  write\n"), "{err}");
+    assert!(err.starts_with("error: cannot write ~/config/tsugite/mcp.json\n  step  write\n"), "{err}");
     assert_eq!(place.text(".cursor/mcp.json"), "{}");
     assert!(!place.has(".cursor/mcp.json.bak"));
     let left: Vec<_> = fs::read_dir(place.path.join(".cursor")).unwrap().collect();
@@ -317,7 +315,7 @@ fn a_folder_that_cannot_be_written_to_stops_all_of_it() {
 }
 
 #[test]
-fn links_stay_links_and_two_names_of_one_file_are_one_file() {
+fn links_are_kept_and_lead_to_one_file() {
     let place = Place::project();
     place.file("dotfiles/mcp.json", "{\"mcpServers\": {}}\n");
     fs::create_dir_all(place.path.join(".cursor")).unwrap();
@@ -326,15 +324,16 @@ fn links_stay_links_and_two_names_of_one_file_are_one_file() {
         std::os::unix::fs::symlink(place.path.join("dotfiles/mcp.json"), place.path.join(link)).unwrap();
     }
     let ran = place.config(&["add", "a", "https://h/x", "--to", "cursor,tsugite"]);
-    let expected = "cursor: `a` added to ~/.cursor/mcp.json\ntsugite: `a` is already there, in ~/config/tsugite/mcp.json\n";
+    let expected =
+        "cursor: `a` added to ~/.cursor/mcp.json\ntsugite: `a` is already in ~/config/tsugite/mcp.json\n";
     assert_eq!(place.plain(&ran.out), expected);
-    assert_eq!(place.plain(&ran.err), "what was there is kept in ~/dotfiles/mcp.json.bak\n");
+    assert_eq!(place.plain(&ran.err), "backup saved to ~/dotfiles/mcp.json.bak\n");
     assert_eq!(place.text("dotfiles/mcp.json"), "{\"mcpServers\": {\"a\": {\"url\": \"https://h/x\"}}}\n");
     assert!(fs::symlink_metadata(place.path.join(".cursor/mcp.json")).unwrap().is_symlink());
 }
 
 #[test]
-fn a_large_file_keeps_every_other_byte() {
+fn large_file_keeps_every_other_byte() {
     let place = Place::project();
     let history: Vec<String> = (0..120_000).map(|number| format!("      {{\"display\": \"line {number} of a long story, told {{}} at length\", \"n\": {number}}}")).collect();
     let text = format!(
@@ -351,7 +350,7 @@ fn a_large_file_keeps_every_other_byte() {
 }
 
 #[test]
-fn an_empty_file_is_like_none() {
+fn empty_file_is_treated_as_missing() {
     let place = Place::project();
     place.file(".cursor/mcp.json", "\n");
     place.config(&["add", "a", "https://h/x", "--to", "cursor"]).fine();
@@ -362,25 +361,25 @@ fn an_empty_file_is_like_none() {
 }
 
 #[test]
-fn words_that_make_no_sense_write_nothing() {
+fn usage_errors_write_nothing() {
     let place = Place::project();
-    for (words, what) in [
+    for (words, message) in [
         (&["add"][..], "`config add` needs a name for the server"),
-        (&["add", "a"], "`config add` needs a server"),
-        (&["add", "", "demo"], "\"\" is no name for a server"),
-        (&["add", "a\u{1b}", "demo"], "\"a\\u{1b}\" is no name for a server"),
-        (&["add", "a", "demo", "more"], "\"more\" is one word too many"),
-        (&["add", "a", "demo", "--", "x"], "\"demo\" is one word too many"),
+        (&["add", "a"], "`config add` needs a TARGET"),
+        (&["add", "", "demo"], "\"\" is not a valid server name"),
+        (&["add", "a\u{1b}", "demo"], "\"a\\u{1b}\" is not a valid server name"),
+        (&["add", "a", "demo", "more"], "unexpected argument \"more\""),
+        (&["add", "a", "demo", "--", "x"], "unexpected argument \"demo\""),
         (&["add", "a", "--", ""], "the command is empty"),
-        (&["add", "a", "ftp://h"], "`ftp` is nothing a server speaks"),
-        (&["add", "a", "nothing"], "no server is called `nothing`"),
-        (&["add", "a", "demo", "--to", "curser"], "no host is known as `curser`"),
-        (&["add", "a", "demo", "-H", "K: v"], "-H is for servers with a URL"),
-        (&["add", "a", "demo", "--transport", "sse"], "--transport is for servers with a URL"),
-        (&["add", "a", "https://h", "-e", "K=v"], "-e is for servers that are started"),
+        (&["add", "a", "ftp://h"], "unsupported URL scheme `ftp`"),
+        (&["add", "a", "nothing"], "no server named `nothing`"),
+        (&["add", "a", "demo", "--to", "curser"], "unknown host `curser`"),
+        (&["add", "a", "demo", "-H", "K: v"], "-H only applies to servers with a URL"),
+        (&["add", "a", "demo", "--transport", "sse"], "--transport only applies to servers with a URL"),
+        (&["add", "a", "https://h", "-e", "K=v"], "-e only applies to servers that the host starts"),
     ] {
         let err = place.config(words).failed(1);
-        assert!(err.starts_with(&format!("error: {what}")), "{words:?}: {err}");
+        assert!(err.starts_with(&format!("error: {message}")), "{words:?}: {err}");
     }
     let err = place.config(&["add", "a", "demo", "--global", "--project"]).failed(1);
     assert!(err.contains("cannot be used with"), "{err}");

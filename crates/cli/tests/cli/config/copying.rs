@@ -1,4 +1,4 @@
-//! `config add` with a server of another file: its variables stay, in the words of the host.
+//! `config add` with a server of another file: references to variables are translated for each host.
 
 use serde_json::{Value, json};
 
@@ -24,11 +24,11 @@ fn read(place: &Place, file: &str, list: &str, name: &str) -> Value {
 }
 
 #[test]
-fn variables_are_never_resolved_and_are_spelt_as_the_host_spells_them() {
+fn variables_are_translated_and_never_resolved() {
     let place = cursor();
     let ran = place.config(&["add", "web", "cursor:web", "--to", "claude-code,vscode,tsugite"]);
     let notes =
-        "note: claude-code has no use for auth, left out\nnote: vscode has no use for auth, left out\n";
+        "note: claude-code does not support auth; omitted\nnote: vscode does not support auth; omitted\n";
     assert_eq!((ran.code, ran.err.as_str()), (0, notes));
     let typed =
         |host: &str, token: &str| json!({"type": "http", "url": host, "headers": {"Authorization": token}});
@@ -42,7 +42,7 @@ fn variables_are_never_resolved_and_are_spelt_as_the_host_spells_them() {
     );
     let own = json!({"url": "https://${env:HOST}/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}, "auth": {"CLIENT_ID": "x"}});
     assert_eq!(read(&place, "config/tsugite/mcp.json", "mcpServers", "web"), own);
-    // Within a host nothing is lost.
+    // A copy within a host keeps all fields.
     place.config(&["add", "web", "cursor:web", "--to", "cursor"]).fine();
     assert_eq!(read(&place, ".cursor/mcp.json", "mcpServers", "web"), own);
 
@@ -58,7 +58,7 @@ fn variables_are_never_resolved_and_are_spelt_as_the_host_spells_them() {
 }
 
 #[test]
-fn options_stand_above_what_is_copied() {
+fn options_override_the_copied_entry() {
     let place = cursor();
     place
         .config(&[
@@ -80,29 +80,24 @@ fn options_stand_above_what_is_copied() {
 }
 
 #[test]
-fn what_a_host_cannot_say_is_refused() {
+fn unsupported_entry_is_rejected() {
     let place = cursor();
     place.file("shop/.vscode/mcp.json", r#"{"servers": {"i": {"command": "x", "args": ["${input:key}"]}, "n": {"command": "x", "env": {"A": null}}}}"#);
     place.file("shop/.mcp.json", r#"{"mcpServers": {"d": {"command": "${A:-b}"}}}"#);
     for (from, to, seen, hint) in [
-        (
-            "cursor:run",
-            "claude-desktop",
-            "command: claude-desktop does not know what `${userHome}` means",
-            "",
-        ),
-        ("cursor:web", "claude-desktop", "url: claude-desktop does not know what `${env:HOST}` means", ""),
-        ("cursor:here", "claude-code", "claude-code does not know `cwd`", ""),
-        ("cursor:file", "claude-desktop", "claude-desktop does not know `envFile`", ""),
-        ("cursor:here", "vscode", "`cwd` is relative, and would lead elsewhere from there", ""),
-        ("vscode:i", "cursor", "args[0]: cursor does not know what `${input:key}` means", ""),
-        ("vscode:n", "claude-code", "env.A is null, and claude-code takes only texts", ""),
-        ("d", "cursor", "command: cursor does not know what `${A:-b}` means", ""),
+        ("cursor:run", "claude-desktop", "command: claude-desktop does not support `${userHome}`", ""),
+        ("cursor:web", "claude-desktop", "url: claude-desktop does not support `${env:HOST}`", ""),
+        ("cursor:here", "claude-code", "claude-code does not support `cwd`", ""),
+        ("cursor:file", "claude-desktop", "claude-desktop does not support `envFile`", ""),
+        ("cursor:here", "vscode", "`cwd` is a relative path that would change its meaning in this file", ""),
+        ("vscode:i", "cursor", "args[0]: cursor does not support `${input:key}`", ""),
+        ("vscode:n", "claude-code", "env.A is null, but claude-code accepts only strings", ""),
+        ("d", "cursor", "command: cursor does not support `${A:-b}`", ""),
     ] {
         let err = place.config(&["add", "copy", from, "--to", to]).failed(1);
         assert!(
             err.starts_with(&format!(
-                "error: this server cannot be listed for {to}\n  step  entry\n  seen  {seen}\n"
+                "error: {to} does not support this server\n  step  entry\n  seen  {seen}\n"
             )),
             "{err}"
         );
@@ -110,17 +105,17 @@ fn what_a_host_cannot_say_is_refused() {
     }
     let err = place.config(&["add", "copy", "cursor:both", "--to", "vscode"]).failed(1);
     assert!(
-        err.contains("`both` in .cursor/mcp.json cannot be used")
+        err.contains("invalid entry `both` in .cursor/mcp.json")
             && err.contains("it has both `command` and `url`"),
         "{err}"
     );
     assert!(!place.has(".claude.json") && !place.has(".cursor") && !place.has(SUPPORT));
-    // In the same folder it leads to the same place.
+    // In the same folder a relative path keeps its meaning.
     place.config(&["add", "here", "cursor:here", "--to", "vscode", "--project"]).fine();
-    // A value in the place of a variable is the caller's own choice.
+    // An option can replace a variable by its value.
     place.file("shop/mcp.json", r#"{"mcpServers": {"t": {"command": "x", "env": {"T": "${TOKEN}"}}}}"#);
     let err = place.config(&["add", "t", "t", "--to", "claude-desktop"]).failed(1);
-    assert!(err.contains("try   -e T=VALUE writes the value itself into the file"), "{err}");
+    assert!(err.contains("try   -e T=VALUE writes the value itself to the file"), "{err}");
     place.config(&["add", "t", "t", "--to", "claude-desktop", "-e", "T=1"]).fine();
     assert_eq!(
         read(&place, &format!("{SUPPORT}/Claude/claude_desktop_config.json"), "mcpServers", "t"),

@@ -1,11 +1,11 @@
-//! `config doctor`: what is wrong, where, and what to do about it.
+//! `config doctor`: reports problems with their position and a hint.
 
 use serde_json::{Value, json};
 
 use super::SUPPORT;
 use crate::support::{Place, Running, Served, TSUGITE, always};
 
-/// Runs it with a known PATH.
+/// Runs `config doctor` with a known PATH.
 fn doctor(place: &Place, words: &[&str]) -> crate::support::Ran {
     let mut command = place.command(["config", "doctor"].iter().chain(words));
     command.current_dir(place.path.join("shop")).env("PATH", "/nowhere:/bin").env_remove("NO_SUCH_VARIABLE");
@@ -13,7 +13,7 @@ fn doctor(place: &Place, words: &[&str]) -> crate::support::Ran {
 }
 
 #[test]
-fn what_is_fine_is_fine() {
+fn valid_servers_have_no_findings() {
     let place = Place::project();
     place.file(
         "config/tsugite/mcp.json",
@@ -23,10 +23,10 @@ fn what_is_fine_is_fine() {
     let out = doctor(&place, &[]).fine();
     let expected = "\
 ~/config/tsugite/mcp.json (tsugite)
-  demo2  fine
-  sh  fine
+  demo2  ok
+  sh  ok
 ~/.cursor/mcp.json (cursor)
-  lists none
+  no servers
 2 files, 2 servers: 0 problems, 0 warnings
 ";
     assert_eq!(place.plain(&out), expected);
@@ -34,7 +34,7 @@ fn what_is_fine_is_fine() {
 }
 
 #[test]
-fn every_mistake_is_told_with_its_line_its_field_and_what_to_do() {
+fn findings_have_line_field_and_hint() {
     let place = Place::project();
     place.file(
         "shop/.mcp.json",
@@ -50,7 +50,7 @@ fn every_mistake_is_told_with_its_line_its_field_and_what_to_do() {
     "strange": {"type": "http", "url": "ws://example.com/mcp", "transport": "ws"},
     "open": {"type": "http", "url": "http://example.com/mcp"},
     "near": {"type": "http", "url": "http://127.0.0.1:8808/mcp"},
-    "told": {"type": "http", "url": "https://h/?token=abcdefghij", "headers": {"Authorization": "Bearer abcdefghij"}},
+    "secret": {"type": "http", "url": "https://h/?token=abcdefghij", "headers": {"Authorization": "Bearer abcdefghij"}},
     "args": {"command": "sh", "args": ["--api-key", "abcdefghij"], "env": {"T": "ghp_abcdefghij"}},
     "off": {"command": "no-such-program", "disabled": true}
   }
@@ -60,51 +60,51 @@ fn every_mistake_is_told_with_its_line_its_field_and_what_to_do() {
     let expected = r#".mcp.json (tsugite, claude-code)
   typo
     problem: line 3, mcpServers.typo: it has neither `command` nor `url`
-    problem: line 3, mcpServers.typo.comand: no host knows this field
+    problem: line 3, mcpServers.typo.comand: no host supports this field
       try did you mean `command`?
   gone
-    problem: line 4, mcpServers.gone.command: `no-such-program` is not in PATH; looked in /nowhere:/bin
+    problem: line 4, mcpServers.gone.command: `no-such-program` not found in PATH: /nowhere:/bin
   path
-    problem: line 5, mcpServers.path.command: `./no/such` cannot be started: No such file or directory (os error 2)
+    problem: line 5, mcpServers.path.command: cannot start `./no/such`: No such file or directory (os error 2)
   unset
-    problem: line 6, mcpServers.unset.env.A: the variable NO_SUCH_VARIABLE is not set
-      try set it where the host is started
+    problem: line 6, mcpServers.unset.env.A: the environment variable NO_SUCH_VARIABLE is not set
+      try set it in the environment of the host
   wrong
-    problem: line 7, mcpServers.wrong.headers.K: claude-code does not know what `${env:HOME}` means
-      try claude-code writes `${HOME}`
+    problem: line 7, mcpServers.wrong.headers.K: claude-code does not support `${env:HOME}`
+      try write `${HOME}` for claude-code
   untyped
-    problem: line 8, mcpServers.untyped.url: Claude Code passes over a server with a URL and no `type`
-      try "type": "http" says that it is one of Streamable HTTP, "sse" of HTTP+SSE
+    problem: line 8, mcpServers.untyped.url: Claude Code ignores a server with a URL and no `type`
+      try add "type": "http" for Streamable HTTP, or "sse" for HTTP+SSE
   bare
     problem: line 9, mcpServers.bare.url: the URL has no scheme
-      try it begins with https:// or http://
+      try begin it with https:// or http://
   strange
-    problem: line 10, mcpServers.strange.transport: no host knows this field
+    problem: line 10, mcpServers.strange.transport: no host supports this field
       try did you mean `type`?
-    problem: line 10, mcpServers.strange.url: the URL's scheme is nothing a server speaks
-      try it begins with https:// or http://
+    problem: line 10, mcpServers.strange.url: unsupported URL scheme
+      try begin it with https:// or http://
   open
-    warning: line 11, mcpServers.open.url: everybody on the way can read and change what is said over http://
-  near  fine
-  told
-    warning: line 13, mcpServers.told.url: a secret seems to stand here in plain text
-      try `${NAME}` takes it from a variable
-    warning: line 13, mcpServers.told.headers.Authorization: a secret seems to stand here in plain text
-      try `${NAME}` takes it from a variable
+    warning: line 11, mcpServers.open.url: http:// is not encrypted: others on the network can read and change the messages
+  near  ok
+  secret
+    warning: line 13, mcpServers.secret.url: this looks like a secret in plain text
+      try use `${NAME}` to take it from an environment variable
+    warning: line 13, mcpServers.secret.headers.Authorization: this looks like a secret in plain text
+      try use `${NAME}` to take it from an environment variable
   args
-    warning: line 14, mcpServers.args.args[1]: a secret seems to stand here in plain text
-      try `${NAME}` takes it from a variable
-    warning: line 14, mcpServers.args.env.T: a secret seems to stand here in plain text
-      try `${NAME}` takes it from a variable
+    warning: line 14, mcpServers.args.args[1]: this looks like a secret in plain text
+      try use `${NAME}` to take it from an environment variable
+    warning: line 14, mcpServers.args.env.T: this looks like a secret in plain text
+      try use `${NAME}` to take it from an environment variable
   off  disabled
-    warning: line 15, mcpServers.off.command: `no-such-program` is not in PATH; looked in /nowhere:/bin
+    warning: line 15, mcpServers.off.command: `no-such-program` not found in PATH: /nowhere:/bin
 1 file, 13 servers: 10 problems, 6 warnings
 "#;
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, expected, ""));
 }
 
 #[test]
-fn each_host_has_mistakes_of_its_own() {
+fn each_host_has_its_own_checks() {
     let place = Place::project();
     place.file(
         &format!("{SUPPORT}/Claude/claude_desktop_config.json"),
@@ -118,24 +118,24 @@ fn each_host_has_mistakes_of_its_own() {
     let expected = format!(
         r#"~/{SUPPORT}/Claude/claude_desktop_config.json (claude-desktop)
   u
-    problem: line 1, mcpServers.u.url: Claude Desktop only starts programs
-      try `tsugite config add u URL --to claude-desktop --force` writes one that connects to it
+    problem: line 1, mcpServers.u.url: Claude Desktop does not support URLs; it only starts programs
+      try `tsugite config add u URL --to claude-desktop --force` writes an entry that starts a bridge to it
   v
-    problem: line 1, mcpServers.v.args[0]: claude-desktop does not know what `${{HOME}}` means
+    problem: line 1, mcpServers.v.args[0]: claude-desktop does not support `${{HOME}}`
 ~/.claude.json (claude-code)
   problem: line 1, column 39, mcpServers: expected `,` or `}}`
 .cursor/mcp.json (cursor)
   problem: line 2, servers: cursor reads `mcpServers`
 ~/.cursor/mcp.json (cursor)
-  problem: line 2, mcpServer: nobody reads this
+  problem: line 2, mcpServer: no host reads this field
     try did you mean `mcpServers`?
 .vscode/mcp.json (vscode)
   i
-    problem: line 3, servers.i.args[1]: `inputs` has no "other"
+    problem: line 3, servers.i.args[1]: `inputs` has no entry "other"
   v
-    problem: line 4, servers.v.args[0]: vscode does not know what `${{HOME}}` means
-      try vscode writes `${{env:HOME}}`
-  s  fine
+    problem: line 4, servers.v.args[0]: vscode does not support `${{HOME}}`
+      try write `${{env:HOME}}` for vscode
+  s  ok
 5 files, 5 servers: 7 problems, 0 warnings
 "#
     );
@@ -143,7 +143,7 @@ fn each_host_has_mistakes_of_its_own() {
 }
 
 #[test]
-fn of_two_servers_with_one_name_the_one_that_wins_is_named() {
+fn shadowed_server_names_the_one_in_use() {
     let place = Place::project();
     let list = r#"{"mcpServers": {"a": {"command": "sh"}}}"#;
     let here = place.path.join("shop");
@@ -158,19 +158,19 @@ fn of_two_servers_with_one_name_the_one_that_wins_is_named() {
     assert_eq!(
         warnings,
         [
-            "warning: line 1, mcpServers.a: claude-code takes the one in ~/.claude.json, for ~/shop instead",
-            "warning: line 1, mcpServers.a: claude-code takes the one in ~/.claude.json, for ~/shop instead",
-            "warning: line 1, mcpServers.a: cursor takes the one in .cursor/mcp.json instead",
+            "warning: line 1, mcpServers.a: claude-code uses the one in ~/.claude.json, for ~/shop instead",
+            "warning: line 1, mcpServers.a: claude-code uses the one in ~/.claude.json, for ~/shop instead",
+            "warning: line 1, mcpServers.a: cursor uses the one in .cursor/mcp.json instead",
         ]
     );
 }
 
 #[test]
-fn connecting_tells_the_revision_or_the_step_and_one_failure_harms_no_other() {
+fn connect_reports_revision_or_failed_step() {
     let served = Served::start();
     let closed = always("401 Unauthorized", "");
     let place = Place::project();
-    // It holds our standard error open, and does not end with its input: only if it is ended does the run end.
+    // It keeps our standard error open and ignores the end of its input: the run ends only if it is killed.
     let silent = "exec 9>/proc/$PPID/fd/2; trap '' TERM; while :; do sleep 1; done";
     let servers = json!({"mcpServers": {
         "dead": {"command": "sh", "args": ["-c", "exit 3"]},
@@ -186,7 +186,7 @@ fn connecting_tells_the_revision_or_the_step_and_one_failure_harms_no_other() {
     let out: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&out["problems"], &out["unreached"]), (&json!(0), &json!(3)), "{out}");
     let servers = out["files"][0]["servers"].as_array().unwrap();
-    let told: Vec<_> = servers
+    let reported: Vec<_> = servers
         .iter()
         .map(|server| {
             (
@@ -204,37 +204,37 @@ fn connecting_tells_the_revision_or_the_step_and_one_failure_harms_no_other() {
         ("demo2", Some(true), None),
         ("off", None, None),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(servers[2]["connect"]["step"], "authorization");
     assert_eq!(servers[4]["connect"]["revision"], "2026-07-28");
-    // A file that is wrong outweighs that.
+    // A problem in a file takes precedence.
     place.file(".cursor/mcp.json", "{");
     assert_eq!(doctor(&place, &["--connect", "--timeout", "1"]).code, 1);
 }
 
 #[test]
-fn what_cannot_be_reached_is_told_to_people_too() {
+fn unreachable_server_is_printed() {
     let place = Place::project();
     place.file("config/tsugite/mcp.json", &json!({"mcpServers": {"dead": {"command": "sh", "args": ["-c", "echo out of wood >&2; exit 3"]}, "demo2": {"command": TSUGITE, "args": ["serve", "--stdio"]}}}).to_string());
     let ran = doctor(&place, &["--connect"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(
         ran.out.contains(
-            "    unreached: cannot connect to `dead` (step handshake): the server ended with code 3"
+            "    unreachable: cannot connect to `dead` (step handshake): the server ended with code 3"
         ),
         "{}",
         ran.out
     );
     assert!(
-        ran.out.contains("  demo2  fine, connected in ") && ran.out.contains(" ms, on 2026-07-28\n"),
+        ran.out.contains("  demo2  ok, connected in ") && ran.out.contains(" ms, revision 2026-07-28\n"),
         "{}",
         ran.out
     );
-    assert!(ran.out.ends_with("1 file, 2 servers: 0 problems, 0 warnings, 1 not reached\n"), "{}", ran.out);
+    assert!(ran.out.ends_with("1 file, 2 servers: 0 problems, 0 warnings, 1 unreachable\n"), "{}", ran.out);
 }
 
 #[test]
-fn one_name_can_be_looked_at_alone() {
+fn single_server_can_be_checked() {
     let place = Place::project();
     place.file(
         "shop/.mcp.json",
@@ -243,14 +243,15 @@ fn one_name_can_be_looked_at_alone() {
     place.file(".cursor/mcp.json", r#"{"mcpServers": {"other": {}}}"#);
     assert_eq!(
         doctor(&place, &["issues"]).fine(),
-        ".mcp.json (tsugite, claude-code)\n  issues  fine\n1 file, 1 server: 0 problems, 0 warnings\n"
+        ".mcp.json (tsugite, claude-code)\n  issues  ok\n1 file, 1 server: 0 problems, 0 warnings\n"
     );
     let err = doctor(&place, &["isues"]).failed(1);
     assert!(
-        err.starts_with("error: no file lists `isues`") && err.contains("did you mean `issues`?"),
+        err.starts_with("error: no configuration file has a server named `isues`")
+            && err.contains("did you mean `issues`?"),
         "{err}"
     );
-    // A file that cannot be read may be where it is.
+    // An unreadable file may contain the server.
     place.file(".cursor/mcp.json", "{");
     let ran = doctor(&place, &["isues"]);
     assert!(ran.code == 1 && ran.out.contains("problem: line 1, column 2"), "{ran:?}");
@@ -259,11 +260,11 @@ fn one_name_can_be_looked_at_alone() {
 }
 
 #[test]
-fn findings_as_json_have_their_place() {
+fn findings_as_json_have_their_position() {
     let place = Place::project();
     place.file("shop/.mcp.json", "{\n\"mcpServers\": {\"a\": {\"comand\": \"x\", \"command\": \"sh\"}}}");
     let out: Value = serde_json::from_str(&place.plain(&doctor(&place, &["--json"]).out)).unwrap();
-    let finding = json!({"level": "problem", "line": 2, "column": null, "field": "mcpServers.a.comand", "message": "no host knows this field", "try": ["did you mean `command`?"]});
+    let finding = json!({"level": "problem", "line": 2, "column": null, "field": "mcpServers.a.comand", "message": "no host supports this field", "try": ["did you mean `command`?"]});
     let expected = json!({
         "files": [{"path": "~/shop/.mcp.json", "project": null, "hosts": ["tsugite", "claude-code"], "findings": [], "servers": [
             {"name": "a", "disabled": false, "findings": [finding], "connect": null},

@@ -1,4 +1,4 @@
-//! `config list`: all that is there, and no secret of it.
+//! `config list`: lists all servers and shows no secret.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn full() -> Place {
 }
 
 #[test]
-fn every_server_of_every_file_is_listed_and_a_bad_file_hides_none() {
+fn all_files_are_listed_despite_invalid_ones() {
     let place = full();
     let ran = place.config(&["list"]);
     let expected = format!(
@@ -45,12 +45,12 @@ mcp.json (tsugite)
   off    x  disabled
 ~/{SUPPORT}/Claude/claude_desktop_config.json (claude-desktop)
   broken  ?
-          unusable: line 4, mcpServers.broken: it has neither `command` nor `url`
+          invalid: line 4, mcpServers.broken: it has neither `command` nor `url`
   number  x a ?
-          unusable: line 6, mcpServers.number.args[1]: expected a string, found a number
+          invalid: line 6, mcpServers.number.args[1]: expected a string, found a number
 ~/.claude.json, for ~/shop (claude-code)
   local  l (env A)
-         unusable: line 13, projects[\"~/shop\"].mcpServers.local.env.A: the variable NO_SUCH_VARIABLE is not set
+         invalid: line 13, projects[\"~/shop\"].mcpServers.local.env.A: the variable NO_SUCH_VARIABLE is not set
 ~/.claude.json (claude-code)
   user  u
 .cursor/mcp.json (cursor)
@@ -64,7 +64,7 @@ mcp.json (tsugite)
 }
 
 #[test]
-fn as_json_it_is_one_object() {
+fn list_as_json_is_one_object() {
     let place = full();
     let ran = place.config(&["list", "--json"]);
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
@@ -98,16 +98,16 @@ fn as_json_it_is_one_object() {
 }
 
 #[test]
-fn without_any_file_it_says_where_it_looked() {
+fn without_files_the_searched_paths_are_shown() {
     let place = Place::project();
     let ran = place.config(&["list"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""));
-    assert!(ran.err.starts_with("no server is listed; looked in\n.mcp.json\nmcp.json\n"), "{}", ran.err);
+    assert!(ran.err.starts_with("no servers found; searched\n.mcp.json\nmcp.json\n"), "{}", ran.err);
     assert_eq!(place.config(&["list", "--json"]).fine(), "{\"files\":[]}\n");
 }
 
 #[test]
-fn a_file_is_listed_once_where_home_is_the_project_and_links_lead_to_it() {
+fn same_file_is_listed_once() {
     let place = Place::new();
     place.file(".cursor/mcp.json", r#"{"mcpServers": {"a": {"command": "x"}}}"#);
     std::fs::create_dir_all(place.path.join(SUPPORT).join("Claude")).unwrap();
@@ -120,7 +120,7 @@ fn a_file_is_listed_once_where_home_is_the_project_and_links_lead_to_it() {
 }
 
 #[test]
-fn claude_code_may_keep_its_file_elsewhere() {
+fn claude_config_dir_is_respected() {
     let place = Place::project();
     place.file(".claude.json", r#"{"mcpServers": {"wrong": {"command": "x"}}}"#);
     place.file("claude/.claude.json", r#"{"mcpServers": {"right": {"command": "x"}}}"#);
@@ -131,19 +131,19 @@ fn claude_code_may_keep_its_file_elsewhere() {
 }
 
 #[test]
-fn every_way_a_file_can_be_wrong_is_told() {
+fn every_file_error_is_reported() {
     for (text, error) in [
-        (&b"{\n\xff}"[..], "line 2: it is not in UTF-8"),
+        (&b"{\n\xff}"[..], "line 2: invalid UTF-8"),
         (b"", "line 1, column 1: expected a value"),
         (b"[]", "line 1, the file: expected an object, found an array"),
         (b"{\n\"mcpServers\": 1}", "line 2, mcpServers: expected an object, found a number"),
         (
             b"{\"mcpServers\": {},\n\"mcpServers\": {}}",
-            "line 2, mcpServers: it is there more than once, on lines 1 and 2",
+            "line 2, mcpServers: duplicate name, on lines 1 and 2",
         ),
         (
             b"{\"servers\": {},\n\"mcpServers\": {}}",
-            "line 1, servers: there is `mcpServers` too, and only one of them can be meant",
+            "line 1, servers: the file also has `mcpServers`; keep only one of them",
         ),
         (
             b"\xef\xbb\xbf{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
@@ -151,7 +151,7 @@ fn every_way_a_file_can_be_wrong_is_told() {
         ),
         (
             b"{\"mcpServers\": {\"a\": {\"b\": \"c}}}",
-            "line 1, column 28, mcpServers.a.b: a string is not closed",
+            "line 1, column 28, mcpServers.a.b: unterminated string",
         ),
     ] {
         let place = Place::project();
@@ -166,7 +166,7 @@ fn every_way_a_file_can_be_wrong_is_told() {
 }
 
 #[test]
-fn what_is_wrong_with_the_list_of_one_project_is_told() {
+fn error_in_the_list_of_one_project_is_reported() {
     let place = Place::project();
     let here = place.path.join("shop");
     let claude = json!({"mcpServers": {"a": {"command": "x"}}, "projects": {here.to_str().unwrap(): {"mcpServers": []}}});
@@ -174,7 +174,7 @@ fn what_is_wrong_with_the_list_of_one_project_is_told() {
     let ran = place.config(&["list"]);
     let expected = "~/.claude.json, for ~/shop (claude-code)\n  error: line 1, projects[\"~/shop\"].mcpServers: expected an object, found an array\n~/.claude.json (claude-code)\n  a  x\n";
     assert_eq!((ran.code, place.plain(&ran.out).as_str()), (1, expected));
-    // And what is wrong with all of the file only once.
+    // An error of the whole file is reported only once.
     place.file(".claude.json", "{");
     let ran = place.config(&["list"]);
     let expected =

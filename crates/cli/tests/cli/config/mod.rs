@@ -1,4 +1,4 @@
-//! `tsugite config`: the files of hosts, read and written.
+//! `tsugite config`: reads and writes the configuration files of hosts.
 
 mod adding;
 mod copying;
@@ -8,12 +8,12 @@ mod removing;
 
 use crate::support::Place;
 
-/// Where programs keep their files that follow the system's rules.
+/// The application data folder of the platform.
 pub(crate) const SUPPORT: &str =
     if cfg!(target_os = "macos") { "Library/Application Support" } else { "config" };
 
 impl Place {
-    /// A project in a home folder, so that the files of both are told apart.
+    /// Creates a project in a home folder, so that the files of both are distinct.
     pub(crate) fn project() -> Self {
         let place = Self::new();
         std::fs::create_dir(place.path.join("shop")).unwrap();
@@ -27,7 +27,7 @@ impl Place {
         crate::support::Running::start(command).end()
     }
 
-    /// What a file holds.
+    /// Returns the contents of a file.
     #[track_caller]
     pub(crate) fn text(&self, path: &str) -> String {
         std::fs::read_to_string(self.path.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -37,7 +37,7 @@ impl Place {
         self.path.join(path).exists()
     }
 
-    /// A text without the path of this folder.
+    /// Returns a text with the path of this folder replaced by `~`.
     pub(crate) fn plain(&self, text: &str) -> String {
         text.replace(self.path.to_str().unwrap(), "~").replace(crate::support::TSUGITE, "TSUGITE")
     }

@@ -1,4 +1,4 @@
-//! `config remove`: what was named, where it was named, and nothing else.
+//! `config remove`: removes one server from the named files and changes nothing else.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use crate::support::Place;
 const LIST: &str = "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"x\"}, // one\n    \"b\": {\"command\": \"y\"}\n  }\n}\n";
 
 #[test]
-fn a_server_goes_and_its_neighbours_stay() {
+fn only_the_named_server_is_removed() {
     let place = Place::project();
     place.file(".cursor/mcp.json", LIST).file("config/tsugite/mcp.json", LIST);
     let ran = place.config(&["remove", "a", "--from", "cursor"]);
     assert_eq!(place.plain(&ran.out), "cursor: `a` removed from ~/.cursor/mcp.json\n");
-    assert_eq!(place.plain(&ran.err), "what was there is kept in ~/.cursor/mcp.json.bak\n");
+    assert_eq!(place.plain(&ran.err), "backup saved to ~/.cursor/mcp.json.bak\n");
     assert_eq!(
         place.text(".cursor/mcp.json"),
         "{\n  \"mcpServers\": {\n    // one\n    \"b\": {\"command\": \"y\"}\n  }\n}\n"
@@ -25,14 +25,14 @@ fn a_server_goes_and_its_neighbours_stay() {
 }
 
 #[test]
-fn all_of_them_go_only_where_all_is_said() {
+fn ambiguous_removal_needs_scope_or_all() {
     let place = Place::project();
     let settings = "{\n  // mine\n  \"mcp\": {\"servers\": {\"a\": {\"command\": \"x\"}}},\n}";
     place.file(".cursor/mcp.json", LIST).file("shop/.cursor/mcp.json", LIST).file("shop/.mcp.json", LIST);
     place.file(&format!("{SUPPORT}/Code/User/settings.json"), settings);
     let err = place.plain(&place.config(&["remove", "a", "--from", "cursor"]).failed(1));
     let expected = "\
-error: cursor lists `a` more than once
+error: cursor has `a` in more than one list
   step  name
   seen  .cursor/mcp.json
         ~/.cursor/mcp.json; nothing was written
@@ -67,7 +67,7 @@ error: cursor lists `a` more than once
 }
 
 #[test]
-fn two_hosts_that_read_one_file_are_one_change() {
+fn hosts_sharing_a_file_make_one_change() {
     let place = Place::project();
     place.file("shop/.mcp.json", LIST);
     let out = place.config(&["remove", "a", "--from", "claude-code,tsugite"]).fine();
@@ -75,40 +75,40 @@ fn two_hosts_that_read_one_file_are_one_change() {
 }
 
 #[test]
-fn a_name_that_nobody_lists_is_suggested_and_nothing_is_written() {
+fn unknown_name_gets_a_suggestion() {
     let place = Place::project();
     place.file(".cursor/mcp.json", &LIST.replace("\"a\"", "\"issues\""));
     place.file("config/tsugite/mcp.json", &LIST.replace("\"a\"", "\"isues\""));
     let err = place.plain(&place.config(&["remove", "isues", "--from", "tsugite,cursor"]).failed(1));
     let expected = "\
-error: cursor lists no `isues`
+error: cursor has no server named `isues`
   step  name
-  seen  looked in
-        .cursor/mcp.json (not there)
-        ~/.cursor/mcp.json (lists 2 others)
+  seen  searched
+        .cursor/mcp.json (not found)
+        ~/.cursor/mcp.json (2 other servers)
   try   did you mean `issues`?
 ";
     assert_eq!(err, expected);
     assert!(!place.has("config/tsugite/mcp.json.bak"));
     let err = place.config(&["remove", "x", "--from", "all"]).failed(1);
-    assert!(err.starts_with("error: no file lists `x`"), "{err}");
+    assert!(err.starts_with("error: no configuration file has a server named `x`"), "{err}");
     let err = place.config(&["remove", "x", "--from", "vscod"]).failed(1);
     assert!(err.contains("did you mean `vscode`?"), "{err}");
     let err = place.config(&["remove", "x"]).failed(1);
     assert!(err.contains("--from"), "{err}");
     let err = place.config(&["remove", "x", "--from", "claude-desktop", "--local"]).failed(1);
-    assert!(err.starts_with("error: claude-desktop has no file for --local"), "{err}");
+    assert!(err.starts_with("error: claude-desktop does not support --local"), "{err}");
 }
 
 #[test]
-fn a_file_that_may_list_it_must_be_readable() {
+fn unreadable_file_prevents_removal() {
     let place = Place::project();
     place.file("shop/.cursor/mcp.json", "{\n\"mcpServers\": {\"a\": }}").file(".cursor/mcp.json", LIST);
     for from in ["cursor", "all"] {
         let err = place.config(&["remove", "a", "--from", from]).failed(1);
-        assert!(err.starts_with("error: .cursor/mcp.json cannot be read\n  step  read\n  seen  line 2, column 21, mcpServers.a: expected a value; nothing was written\n"), "{err}");
+        assert!(err.starts_with("error: cannot read .cursor/mcp.json\n  step  read\n  seen  line 2, column 21, mcpServers.a: expected a value; nothing was written\n"), "{err}");
     }
     assert_eq!(place.text(".cursor/mcp.json"), LIST);
-    // One that is not meant is none of our business.
+    // A file outside the scope is not read.
     place.config(&["remove", "a", "--from", "cursor", "--global"]).fine();
 }

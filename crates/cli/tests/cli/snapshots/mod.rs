@@ -1,15 +1,15 @@
-//! What the binary says, whole: sessions on a console, in `tests/snapshots`.
+//! Snapshots of the complete output of the binary: console sessions in `tests/snapshots`.
 //!
-//! A file is what somebody typed and what came of it. What was typed is read from the file and run again, in a project
-//! of its own; what comes of it must be what stands there. A line begins with
+//! A file contains commands and their output. The test runs the commands again in a temporary project and compares the
+//! output with the file. A line begins with
 //!
 //! - `$ ` for a command, run by `sh`, and `> ` for more of it;
-//! - `^ once "words": ` for what is done elsewhere meanwhile, as soon as the words are said; `$PID` is the command;
-//! - `% [MCP_NAME] ` for a server that is there before: `is tsugite serve`, `never answers`, `answers STATUS | HEADER | …`;
-//! - `# ` for a remark.
+//! - `^ once "words": ` for a command to run elsewhere as soon as the words are printed; `$PID` is the first command;
+//! - `% [NAME] ` for a server to start first: `is tsugite serve`, `never answers`, `answers STATUS | HEADER | …`;
+//! - `# ` for a comment.
 //!
 //! Everything else is output: standard output, then standard error after `[stderr]`, then `[exit …]` unless it is 0.
-//! What differs from run to run has a name in brackets, and `~` is the home folder.
+//! Values that differ between runs have a name in brackets, and `~` is the home folder.
 
 mod stage;
 
@@ -31,7 +31,7 @@ sessions! {
     config connecting doctor help installing questions serving shell talking verbs words
 }
 
-/// Plays a session again. What came of it must be what the file says.
+/// Runs a session again and compares its output with the file.
 #[track_caller]
 fn compare(name: &str) {
     let path = folder().join(format!("{name}.txt"));
@@ -44,9 +44,9 @@ fn compare(name: &str) {
         return fs::write(&path, now).unwrap();
     }
     panic!(
-        "tests/snapshots/{name}.txt says something else (-) than the binary (+):\n\n{}\n\
-         If the binary is right, `SNAPSHOTS=overwrite cargo test -p tsugite-cli --test cli snapshots` writes the file \
-         anew; read what changed before it is committed.",
+        "tests/snapshots/{name}.txt (-) differs from the output of the binary (+):\n\n{}\n\
+         If the binary is right, `SNAPSHOTS=overwrite cargo test -p tsugite-cli --test cli snapshots` rewrites \
+         the file; read the diff before you commit it.",
         difference(&file, &now)
     );
 }
@@ -55,7 +55,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots")
 }
 
-/// What came of each step that went otherwise, line by line, from the first that differs to the last.
+/// Formats the steps that differ, from the first line that differs to the last.
 fn difference(old: &str, new: &str) -> String {
     let mut text = String::new();
     for (old, new) in steps(old).zip(steps(new)).filter(|(old, new)| old != new) {
@@ -74,7 +74,7 @@ fn difference(old: &str, new: &str) -> String {
     text
 }
 
-/// A session cut into its steps.
+/// Splits a session into its steps.
 fn steps(file: &str) -> impl Iterator<Item = &str> {
     let starts = file.match_indices("\n$ ").map(|(at, _)| at + 1).collect::<Vec<_>>();
     let ends = starts.iter().copied().skip(1).chain([file.len()]).collect::<Vec<_>>();
@@ -82,7 +82,7 @@ fn steps(file: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn every_file_is_played_and_every_verb_and_exit_is_in_one() {
+fn sessions_cover_every_verb_and_exit_code() {
     let mut files: Vec<String> = fs::read_dir(folder())
         .unwrap()
         .map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
@@ -106,16 +106,17 @@ fn every_file_is_played_and_every_verb_and_exit_is_in_one() {
 }
 
 #[test]
-fn what_the_page_about_the_binary_shows_is_in_a_session() {
+fn output_on_the_cli_page_is_in_a_session() {
     let page = include_str!("../../../../../docs/cli.md");
-    // In a console both streams are one, and so are a command and what is remarked of it.
+    // On a console both streams are mixed, and a comment may follow the command.
     let sorted = |step: &str| {
-        let (command, said) = step.split_once('\n').unwrap_or((step, ""));
+        let (command, output) = step.split_once('\n').unwrap_or((step, ""));
         let command = command.split("  #").next().unwrap_or_default().trim_end();
-        let said = said.lines().filter(|line| !line.is_empty() && !line.starts_with('[') && !is_script(line));
-        let mut said: Vec<String> = said.map(str::to_owned).collect();
-        said.sort();
-        (command.to_owned(), said)
+        let output =
+            output.lines().filter(|line| !line.is_empty() && !line.starts_with('[') && !is_script(line));
+        let mut output: Vec<String> = output.map(str::to_owned).collect();
+        output.sort();
+        (command.to_owned(), output)
     };
     let known: Vec<_> = SESSIONS
         .iter()
@@ -124,7 +125,7 @@ fn what_the_page_about_the_binary_shows_is_in_a_session() {
         .collect();
     let blocks = page.split("```console").skip(1).filter_map(|rest| rest.split("```").next());
     for step in blocks.flat_map(steps).map(sorted) {
-        // A prompt is for a terminal, and port 8808 may be somebody else's.
+        // The shell needs a terminal, and port 8808 may be in use.
         let shown =
             !step.1.is_empty() && step.0 != "$ tsugite shell demo" && step.1 != ["http://127.0.0.1:8808/mcp"];
         assert!(!shown || known.contains(&step), "{step:?}");

@@ -1,4 +1,4 @@
-//! Plays a session again: its servers are set up, its commands run, and what changes from run to run gets a name.
+//! Runs a session again: starts its servers, runs its commands, and replaces values that differ between runs by names.
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use std::process::Command;
 
 use crate::support::{Place, Ran, Running, Served, TSUGITE, always};
 
-/// Where a session is played.
+/// The environment of a session.
 pub(super) struct Stage {
     place: Place,
-    /// What stands in the file for what is there.
+    /// The names in the file, and their values in this run.
     names: Vec<(String, String)>,
-    /// Servers, which end with it.
+    /// The servers, which end with the session.
     servers: Vec<Box<dyn Any>>,
 }
 
@@ -31,40 +31,40 @@ impl Stage {
         Self { place, names, servers: Vec::new() }
     }
 
-    /// The session as it went this time.
+    /// Runs the session and returns it with the new output.
     pub(super) fn play(mut self, file: &str) -> String {
-        let mut told = String::new();
+        let mut transcript = String::new();
         let mut lines = file.lines().peekable();
         while let Some(line) = lines.next() {
-            told.push_str(line);
-            told.push('\n');
+            transcript.push_str(line);
+            transcript.push('\n');
             if let Some(server) = line.strip_prefix("% ") {
-                self.stand_in(server);
+                self.start_server(server);
             }
             let Some(step) = line.strip_prefix("$ ") else { continue };
             let (mut step, mut meanwhile) = (step.to_owned(), Vec::new());
             while let Some(more) = lines.next_if(|line| line.starts_with("> ") || line.starts_with("^ ")) {
-                let _ = writeln!(told, "{more}");
+                let _ = writeln!(transcript, "{more}");
                 match more.strip_prefix("> ") {
                     Some(more) => step.extend(["\n", more]),
                     None => meanwhile.push(more),
                 }
             }
-            // What came of it the last time.
+            // Skip the old output.
             while lines.next_if(|line| !is_script(line)).is_some() {}
             let ran = self.run(&step, &meanwhile);
-            told.push_str(&self.shown(&ran));
+            transcript.push_str(&self.shown(&ran));
             if lines.peek().is_some() {
-                told.push('\n');
+                transcript.push('\n');
             }
         }
-        told
+        transcript
     }
 
-    /// `[MCP_NAME] is tsugite serve` and the like.
-    fn stand_in(&mut self, line: &str) {
-        let (name, what) = line.split_once(' ').expect("a name");
-        let address = match what.split_once(' ') {
+    /// Starts a server: `[NAME] is tsugite serve` and the like.
+    fn start_server(&mut self, line: &str) {
+        let (name, behaviour) = line.split_once(' ').expect("a name");
+        let address = match behaviour.split_once(' ') {
             Some(("is", "tsugite serve")) => {
                 let served = Served::start();
                 let address = served.address().to_owned();
@@ -72,20 +72,20 @@ impl Stage {
                 address
             }
             Some(("never", "answers")) => {
-                // Connections are taken by the system, and by nobody else.
+                // The system accepts connections, but no process reads them.
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
                 let address = listener.local_addr().unwrap().to_string();
                 self.servers.push(Box::new(listener));
                 address
             }
             Some(("answers", head)) => always(&head.replace(" | ", "\r\n"), "").to_string(),
-            _ => panic!("no such server: {line}"),
+            _ => panic!("unknown server: {line}"),
         };
         self.names.push((name.to_owned(), address));
     }
 
     fn run(&self, step: &str, meanwhile: &[&str]) -> Ran {
-        // It is the command itself that signals go to.
+        // `exec`, so that signals go to the command itself.
         let running = Running::start(self.shell(&match meanwhile.is_empty() {
             true => step.to_owned(),
             false => format!("exec {step}"),
@@ -103,7 +103,7 @@ impl Stage {
         Ran { code: rest.code, out: out + &rest.out, err: err + &rest.err }
     }
 
-    /// What `sh` runs, in the project, where nobody's variables are known.
+    /// Returns the command that runs a step with `sh` in the project, without the user's variables.
     fn shell(&self, step: &str) -> Command {
         let mut command = self.place.dressed("sh");
         command.arg("-c").arg(self.spelt_out(step)).current_dir(self.place.path.join("shop"));
@@ -117,7 +117,7 @@ impl Stage {
         named.fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
     }
 
-    /// What came of a step, as it stands in a file.
+    /// Formats the output of a step as in the file.
     fn shown(&self, ran: &Ran) -> String {
         let mut text = ended(&ran.out);
         if !ran.err.is_empty() {
@@ -132,7 +132,7 @@ impl Stage {
         let text = named(&text, "[TIME]", 1, " in ", " ms");
         let text =
             ["\"ms\":", "\"connectMs\":"].iter().fold(text, |text, key| named(&text, "[TIME]", 1, key, ""));
-        // What looks like a part of the script is none.
+        // Escape output that looks like a part of the script.
         text.lines()
             .map(|line| if is_script(line) { format!("\\{line}\n") } else { format!("{line}\n") })
             .collect()
@@ -143,7 +143,7 @@ pub(super) fn is_script(line: &str) -> bool {
     ["$ ", "> ", "^ ", "% ", "# "].iter().any(|mark| line.starts_with(mark))
 }
 
-/// A text that ends with its line, or says that it does not.
+/// Returns the text with a final newline, or a mark that it is missing.
 fn ended(text: &str) -> String {
     match text.is_empty() || text.ends_with('\n') {
         true => text.to_owned(),
@@ -151,7 +151,7 @@ fn ended(text: &str) -> String {
     }
 }
 
-/// Gives every number with at least so many digits that stands between `before` and `after` a name.
+/// Replaces every number with at least `least` digits between `before` and `after` by a name.
 fn named(text: &str, name: &str, least: usize, before: &str, after: &str) -> String {
     let mut parts = text.split(before);
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What happens at a terminal: the prompt of the shell, and questions while a verb works.
+//! Tests at a terminal: the prompt of the shell, and questions during a verb.
 
 mod prompt;
 mod questions;
@@ -6,5 +6,5 @@ mod tmux;
 
 use tmux::Terminal;
 
-/// A target: the demo server as a process, which says in a file who it is.
+/// A target: the demo server as a process that writes its process id to a file.
 const STARTED: &str = "-e TSUGITE -- sh -c 'echo $$ > server.pid; exec \"$TSUGITE\" serve --stdio'";

@@ -19,7 +19,7 @@ fn names_arguments_and_values_are_completed() {
     terminal.types("a").presses("Tab").types("1 ").presses("Tab").ends_with("demo> add a=1 b=");
     terminal.types("2").presses("Enter").shows("demo> add a=1 b=2\n3\n");
     terminal.ends_with("demo>");
-    // What is not clear is listed.
+    // Ambiguous completions are listed.
     terminal.types("lis").presses("Tab").ends_with("demo> list");
     terminal.presses("Tab").shows("list    listen");
     terminal.presses("C-c").shows("demo> list^C\n");
@@ -36,7 +36,7 @@ fn names_arguments_and_values_are_completed() {
 }
 
 #[test]
-fn lines_are_edited_and_brought_back_also_by_the_next_shell() {
+fn lines_are_edited_and_kept_in_history() {
     let place = Place::new();
     let history = place.path.join("state/tsugite/history");
     let terminal = Terminal::within(place, "\"$TSUGITE\" shell demo");
@@ -45,7 +45,7 @@ fn lines_are_edited_and_brought_back_also_by_the_next_shell() {
     terminal.ends_with("demo>");
     terminal.types(" add a=20 b=2").presses("Enter").shows("\n22\n");
     terminal.ends_with("demo>");
-    terminal.types("measure txet=継手").presses("Enter").shows("there is no argument `txet`");
+    terminal.types("measure txet=継手").presses("Enter").shows("unknown argument `txet`");
     terminal.ends_with("demo>");
     terminal.presses("Up").ends_with("demo> measure txet=継手");
     for _ in 0..4 {
@@ -72,18 +72,18 @@ fn lines_are_edited_and_brought_back_also_by_the_next_shell() {
 }
 
 #[test]
-fn what_is_typed_ahead_is_not_lost() {
+fn input_typed_ahead_is_kept() {
     let terminal = Terminal::run("shell demo");
     terminal.ends_with("demo>");
     terminal.types("count to=20 pause_ms=20").presses("Enter");
     terminal.types("order").presses("Enter").types("Kiku").presses("Enter").types("!").presses("Enter");
     terminal.shows("counted to 20");
-    let screen = terminal.shows("no planks then");
+    let screen = terminal.shows("order declined");
     assert!(screen.contains("  name: Kiku\n"), "{screen}");
 }
 
 #[test]
-fn a_question_is_asked_and_answered_in_the_shell() {
+fn form_is_filled_in_at_the_prompt() {
     let terminal = Terminal::run("shell demo");
     terminal.ends_with("demo>");
     terminal.types("order").presses("Enter").ends_with("  name:");
@@ -93,23 +93,23 @@ fn a_question_is_asked_and_answered_in_the_shell() {
     terminal.types("3").presses("Enter").presses("Enter").ends_with("  wrapped (yes or no):");
     terminal.presses("Enter").shows("3 planks of cedar for Kiku");
     terminal.ends_with("demo>");
-    // Answers are no commands.
+    // Answers are not part of the history.
     terminal.presses("Up").ends_with("demo> order");
     terminal.presses("Enter").ends_with("  name:");
-    // Ctrl-C stops the call, Ctrl-D only goes away from the question.
+    // Ctrl-C stops the call, Ctrl-D only cancels the form.
     terminal.presses("C-c").shows("  name: ^C\nstopped\n");
     terminal.ends_with("demo>");
     terminal.types("order").presses("Enter").ends_with("  name:");
     terminal.presses("C-d").shows("error: the tool failed");
     terminal.ends_with("demo>");
-    terminal.types("summarize text=long").presses("Enter").shows("Say it in one line");
+    terminal.types("summarize text=long").presses("Enter").shows("Type the reply in one line");
     terminal.types("short").presses("Enter").shows("short\nshort\n");
     terminal.ends_with("demo>");
     terminal.presses("C-d").ends_with("(ended with 0)");
 }
 
 #[test]
-fn ctrl_c_stops_a_call_and_the_server_hears_of_it() {
+fn ctrl_c_cancels_a_call_at_the_server() {
     let terminal = Terminal::run(&format!("shell --rev 2025-11-25 --trace trace.jsonl {STARTED}"));
     terminal.ends_with("sh>");
     let server = terminal.place.holds("server.pid", "\n");
@@ -129,7 +129,7 @@ fn ctrl_c_stops_a_call_and_the_server_hears_of_it() {
 }
 
 #[test]
-fn what_happens_meanwhile_is_shown_above_the_line() {
+fn notes_are_printed_above_the_line() {
     let served = Served::start();
     for revision in ["2025-11-25", "2026-07-28"] {
         let terminal = Terminal::run(&format!("shell {} --rev {revision}", served.url));
@@ -147,7 +147,7 @@ fn what_happens_meanwhile_is_shown_above_the_line() {
         terminal.ends_with(&prompt);
         tsugite(&format!("call {} toggle", served.url)).fine();
         terminal.shows("note: tools: - surprise");
-        terminal.types("listen demo://counter").presses("Enter").shows("listening; Ctrl-C ends it");
+        terminal.types("listen demo://counter").presses("Enter").shows("listening; press Ctrl-C to stop");
         tsugite(&format!("call {} touch", served.url)).fine();
         terminal.shows("resource demo://counter");
         terminal.presses("C-c").ends_with(&prompt);
@@ -155,13 +155,13 @@ fn what_happens_meanwhile_is_shown_above_the_line() {
 }
 
 #[test]
-fn a_server_that_is_gone_is_told_of_and_started_again() {
+fn lost_server_is_noted_and_restarted() {
     let terminal = Terminal::run(&format!("shell --rev 2025-11-25 {STARTED}"));
     terminal.ends_with("sh>");
     let server = terminal.place.holds("server.pid", "\n");
     terminal.types("add a=").ends_with("sh> add a=");
     assert!(Command::new("kill").args(["-9", server.trim()]).status().unwrap().success());
-    let screen = terminal.shows("note: the server is gone; the next command connects anew");
+    let screen = terminal.shows("note: the connection was lost; the next command reconnects");
     assert!(screen.trim_end().ends_with("sh> add a="), "{screen}");
     terminal.types("1 b=2").presses("Enter").shows("\n3\n");
     terminal.ends_with("sh>");
@@ -169,7 +169,7 @@ fn a_server_that_is_gone_is_told_of_and_started_again() {
 }
 
 #[test]
-fn a_question_of_a_server_that_went_away_is_not_asked_any_more() {
+fn question_of_a_lost_server_is_cancelled() {
     let terminal = Terminal::run(&format!("shell --rev 2025-11-25 {STARTED}"));
     terminal.ends_with("sh>");
     terminal.types("order").presses("Enter").ends_with("  name:");
@@ -181,7 +181,7 @@ fn a_question_of_a_server_that_went_away_is_not_asked_any_more() {
 }
 
 #[test]
-fn the_terminal_is_as_it_was_when_a_signal_ends_the_shell() {
+fn signal_restores_the_terminal() {
     for question in [false, true] {
         let script = "sh -c 'echo $$ > shell.pid; exec \"$TSUGITE\" shell demo'; code=$?; stty -a > stty.txt; (exit $code)";
         let terminal = Terminal::within(Place::new(), script);
@@ -200,10 +200,10 @@ fn the_terminal_is_as_it_was_when_a_signal_ends_the_shell() {
 }
 
 #[test]
-fn long_lines_and_narrow_terminals_are_drawn_in_rows() {
+fn long_lines_wrap_on_narrow_terminals() {
     let terminal = Terminal::run("shell demo");
     terminal.ends_with("demo>");
-    // It is drawn with every key, and stands there once all the same.
+    // Redrawing must not leave copies of the line.
     let once = |screen: &str| assert_eq!(screen.matches("measure text=").count(), 1, "{screen}");
     let letters = "abcdefghij".repeat(15);
     terminal.types("measure text=");

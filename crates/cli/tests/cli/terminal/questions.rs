@@ -1,13 +1,13 @@
-//! Questions on the terminal while `tsugite call` runs: asked again, preset, declined, left.
+//! Questions on the terminal during `tsugite call`: repeated, defaulted, declined, cancelled.
 
 use super::{STARTED, Terminal};
 
 #[test]
-fn a_wrong_value_is_asked_for_again_and_enter_takes_what_is_preset() {
+fn invalid_value_is_prompted_again_and_enter_accepts_defaults() {
     for revision in ["2025-11-25", "2026-07-28"] {
         let terminal = Terminal::run(&format!("call demo order --rev {revision}"));
         terminal.ends_with("  name:");
-        let screen = terminal.presses("Enter").shows("this must be filled in");
+        let screen = terminal.presses("Enter").shows("a value is required");
         assert!(screen.contains("The server asks: What shall it be?"), "{screen}");
         terminal.types("Kiku").presses("Enter").ends_with("  planks (whole number) [2]:");
         terminal.types("many").presses("Enter").shows("expected a whole number, got \"many\"");
@@ -20,10 +20,10 @@ fn a_wrong_value_is_asked_for_again_and_enter_takes_what_is_preset() {
 }
 
 #[test]
-fn one_can_say_no() {
+fn user_can_decline() {
     let terminal = Terminal::run("call demo order");
     terminal.ends_with("  name:");
-    terminal.types("!").presses("Enter").shows("no planks then");
+    terminal.types("!").presses("Enter").shows("order declined");
     terminal.ends_with("(ended with 0)");
 }
 
@@ -37,7 +37,7 @@ fn ctrl_c_at_a_question_leaves_no_child() {
 }
 
 #[test]
-fn progress_is_drawn_and_gone_when_the_result_comes() {
+fn progress_bar_is_erased_before_the_result() {
     let terminal = Terminal::run("call demo count to=1000 pause_ms=50");
     terminal.shows("% step ");
     terminal.presses("C-c").ends_with("(ended with 130)");

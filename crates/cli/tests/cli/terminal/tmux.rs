@@ -1,6 +1,6 @@
-//! A terminal to type into and to look at: tmux, with a server of its own that ends with the test.
+//! A terminal for tests: tmux, with a server of its own that ends with the test.
 //!
-//! A screen is looked at until it shows what is waited for, so no pause decides anything.
+//! The screen is polled until it shows the expected text, so that no test depends on a pause.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,17 +15,17 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Runs `tsugite` with these words, as a shell reads them. Behind its end stands `(ended with CODE)`.
+    /// Runs `tsugite` with these words in a shell. When it ends, `(ended with CODE)` is printed.
     pub(super) fn run(words: &str) -> Self {
         Self::within(Place::new(), &format!("\"$TSUGITE\" {words}"))
     }
 
-    /// Runs a script in a place that is there already.
+    /// Runs a script in an existing folder.
     pub(super) fn within(place: Place, script: &str) -> Self {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);
         let socket = format!("tsugite-test-{}-{number}", std::process::id());
-        // What runs must not depend on who runs the tests.
+        // The environment must not depend on the user who runs the tests.
         let script = format!(
             "cd '{0}' && export HOME='{0}' XDG_CONFIG_HOME='{0}/config' XDG_STATE_HOME='{0}/state' NO_COLOR=1\n\
              export TSUGITE='{TSUGITE}'\n\
@@ -61,7 +61,7 @@ impl Terminal {
         self.until(&format!("the screen shows {text:?}"), |screen| screen.contains(text))
     }
 
-    /// Waits until the last line of the screen is this, blanks at its end aside.
+    /// Waits until the last line of the screen is this, without trailing spaces.
     #[track_caller]
     pub(super) fn ends_with(&self, line: &str) -> String {
         self.until(&format!("the last line is {line:?}"), |screen| {
@@ -69,7 +69,7 @@ impl Terminal {
         })
     }
 
-    /// Waits until a process is gone.
+    /// Waits until a process has ended.
     #[track_caller]
     pub(super) fn gone(&self, id: &str) {
         for _ in 0..TRIES {
@@ -82,11 +82,11 @@ impl Terminal {
         panic!("{id} is still there; the screen:\n{}", self.screen());
     }
 
-    /// Another width, of which what runs can know.
+    /// Resizes the terminal, and waits until programs can see it.
     #[track_caller]
     pub(super) fn resize(&self, columns: &str) {
         self.tmux(&["resize-window", "-t", "test", "-x", columns, "-y", "50"]);
-        // tmux tells it a little later.
+        // tmux applies it a little later.
         let tty = self.tmux(&["display-message", "-p", "-t", "test", "#{pane_tty}"]);
         for _ in 0..TRIES {
             let size =
@@ -96,19 +96,19 @@ impl Terminal {
             }
             thread::sleep(PAUSE);
         }
-        panic!("the terminal does not change its size");
+        panic!("the terminal was not resized");
     }
 
     #[track_caller]
-    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    fn until(&self, condition: &str, holds: impl Fn(&str) -> bool) -> String {
         for _ in 0..TRIES {
             let screen = self.screen();
-            if is_so(&screen) {
+            if holds(&screen) {
                 return screen;
             }
             thread::sleep(PAUSE);
         }
-        panic!("waited in vain until {what}; the screen:\n{}", self.screen());
+        panic!("timed out waiting until {condition}; the screen:\n{}", self.screen());
     }
 
     fn screen(&self) -> String {
@@ -118,7 +118,7 @@ impl Terminal {
     #[track_caller]
     fn tmux(&self, words: &[&str]) -> String {
         let mut tmux = Command::new("tmux");
-        // Within somebody's tmux it would talk to that.
+        // Inside a tmux session it would use that one.
         tmux.args(["-L", &self.socket])
             .args(words)
             .env_remove("TMUX")
@@ -140,7 +140,7 @@ impl Drop for Terminal {
         };
         let path = tmux(&["display-message", "-p", "#{socket_path}"]);
         let _ = tmux(&["kill-server"]);
-        // It leaves its socket behind.
+        // tmux does not remove its socket.
         if let Some(path) = path.ok().and_then(|path| String::from_utf8(path.stdout).ok()) {
             let _ = std::fs::remove_file(path.trim());
         }

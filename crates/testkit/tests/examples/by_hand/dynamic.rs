@@ -8,9 +8,9 @@ use tsugite::server::ListKind;
 
 #[derive(Deserialize, JsonSchema)]
 struct Learn {
-    /// What the new tool is called.
+    /// The name of the new tool.
     language: String,
-    /// What it says.
+    /// The greeting that it returns.
     greeting: String,
 }
 

@@ -21,7 +21,7 @@ pub fn server() -> Server {
         .description("Add two numbers.")
         .handler(|Args(Add { a, b }): Args<Add>| async move { a + b });
     let add_up = Tool::new("add_up")
-        .description("Adds all numbers up to one, and says how far it is.")
+        .description("Adds all numbers up to one, and reports progress.")
         .handler(|Args(AddUp { to }): Args<AddUp>, cx: Context| async move {
             let mut sum = 0;
             for number in 1..=to {

@@ -16,7 +16,7 @@ struct Forecast {
 
 pub fn server() -> Server {
     let weather = Arc::new(Weather { mood: "rain" });
-    let forecast = Tool::new("forecast").description("What the weather will be.").read_only(true).handler(
+    let forecast = Tool::new("forecast").description("Forecasts the weather.").read_only(true).handler(
         move |Args(Forecast { city }): Args<Forecast>| {
             let weather = weather.clone();
             async move { format!("{} in {city}", weather.mood) }
@@ -24,7 +24,7 @@ pub fn server() -> Server {
     );
     let stations = Resource::new("stations://all")
         .name("stations")
-        .description("Where there is a station.")
+        .description("Lists the weather stations.")
         .handler(|| async { "Bergen, Kyoto" });
     let heating_off = Tool::new("heating_off")
         .description("Switches the heating off.")

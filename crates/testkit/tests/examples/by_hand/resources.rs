@@ -17,7 +17,7 @@ struct Page {
 pub fn server() -> Server {
     let settings = Resource::new("config://settings")
         .name("settings")
-        .description("How the application is set up.")
+        .description("The settings of the application.")
         .mime_type("application/json")
         .handler(|| async { Json(Settings { theme: "dark" }) });
     let page = Resource::template("books://{title}/{page}")

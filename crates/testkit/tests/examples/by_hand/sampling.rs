@@ -27,12 +27,9 @@ async fn places(cx: Context) -> Result<Json<Vec<String>>, HandlerError> {
 
 pub fn server() -> Server {
     let summarize = Tool::new("summarize")
-        .description("Says in one sentence what a text says.")
+        .description("Summarizes a text in one sentence.")
         .read_only(true)
         .handler(summarize);
-    let places = Tool::new("places")
-        .description("Where the client lets the server work.")
-        .read_only(true)
-        .handler(places);
+    let places = Tool::new("places").description("Lists the client's roots.").read_only(true).handler(places);
     Server::new("sampling", "1.0.0").tool(summarize).tool(places)
 }

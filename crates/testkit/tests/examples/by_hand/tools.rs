@@ -13,9 +13,9 @@ struct Shop {
 
 #[derive(Deserialize, JsonSchema)]
 struct Item {
-    /// What it is called.
+    /// The name of the item.
     name: String,
-    /// Pieces.
+    /// The number of pieces.
     count: u32,
 }
 
@@ -27,9 +27,9 @@ struct Bill {
 
 #[derive(Deserialize, JsonSchema)]
 struct Basket {
-    /// What is in the basket.
+    /// The items in the basket.
     items: Vec<Item>,
-    /// Taken off the price, in percent.
+    /// The discount in percent.
     #[serde(default)]
     discount: u8,
 }
@@ -37,7 +37,7 @@ struct Basket {
 async fn price(Args(basket): Args<Basket>, State(shop): State<Shop>) -> Result<Json<Bill>, HandlerError> {
     let discount = basket.discount;
     if discount > 100 {
-        return Err(HandlerError::new(format!("nobody gets {discount} % off")));
+        return Err(HandlerError::new(format!("the discount is {discount} %, and the limit is 100 %")));
     }
     let pieces: u32 = basket.items.iter().map(|item| item.count * item.name.len() as u32).sum();
     let total = f64::from(pieces) * f64::from(100 - discount) / 100.0;
@@ -69,14 +69,14 @@ pub fn server() -> Server {
         .tool(
             Tool::new("price")
                 .title("Price a basket")
-                .description("What a basket costs.")
+                .description("Calculates the price of a basket.")
                 .read_only(true)
                 .idempotent(true)
                 .handler(price),
         )
         .tool(
             Tool::new("count")
-                .description("Counts to a number, telling how far it is.")
+                .description("Counts to a number, and reports progress.")
                 .timeout(Duration::from_secs(30))
                 .handler(count),
         )
@@ -87,7 +87,7 @@ pub fn server() -> Server {
         )
         .tool(
             Tool::new("read")
-                .description("Reads a file. What goes wrong stays in the log of the server.")
+                .description("Reads a file. Errors are only written to the log of the server.")
                 .blocking_handler(|Args(Read { path }): Args<Read>| std::fs::read_to_string(path)),
         )
 }

@@ -1,4 +1,4 @@
-//! What the tool does: whatever its argument `do` says.
+//! The actions of the tool, selected by its argument `do`.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Out;
-use super::link::Link;
+use super::connection::Connection;
 use crate::message::{Message, Rev};
 use crate::tool;
 
 /// A call of the tool.
 pub(super) struct Call {
-    pub(super) link: Arc<Link>,
+    pub(super) connection: Arc<Connection>,
     pub(super) id: Value,
     pub(super) message: Message,
     pub(super) out: Arc<dyn Out>,
     pub(super) stopped: watch::Receiver<Option<&'static str>>,
 }
 
-/// A response with a result that is complete.
+/// Returns a response with a complete result.
 pub(super) fn complete(rev: Rev, id: &Value, mut result: Value) -> Value {
     if rev.is_stateless() {
         result["resultType"] = json!("complete");
@@ -39,42 +39,46 @@ impl Call {
             "wait" => self.wait().await,
             "ask" => self.ask().await,
             "change" => {
-                self.link.shared.tell_change(&self.cell());
+                self.connection.shared.notify_change(&self.cell());
                 self.done("changed", json!({}));
             }
             "change here" => {
                 let params = json!({"_meta": {"com.example/cell": self.cell()}});
                 let method = "notifications/tools/list_changed";
-                self.link.say(&self.out, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
+                self.connection
+                    .say(&self.out, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
                 self.done("changed", json!({}));
             }
             "update" => {
-                self.link.shared.tell_update(arguments["uri"].as_str().unwrap_or_default(), &self.cell());
+                self.connection
+                    .shared
+                    .notify_update(arguments["uri"].as_str().unwrap_or_default(), &self.cell());
                 self.done("updated", json!({}));
             }
             "log" => self.log(false),
             "log loudly" => self.log(true),
             "say" => {
                 let params = json!({"a": 1.0, "_meta": {"com.example/cell": self.cell()}});
-                self.link.say(&self.out, &json!({"jsonrpc": "2.0", "method": SAYING, "params": params}));
+                self.connection
+                    .say(&self.out, &json!({"jsonrpc": "2.0", "method": SAYING, "params": params}));
                 self.done("said", json!({}));
             }
             "params" => {
-                let (params, can) = (self.params().clone(), self.link.capabilities());
+                let (params, can) = (self.params().clone(), self.connection.capabilities());
                 self.done("params", json!({"x-params": params, "x-capabilities": can}));
             }
             "refuse" => {
                 let error = json!({"code": -31999, "message": "No.", "data": {"x-unknown": [1.0]}});
-                self.link.answer(&self.out, &json!({"jsonrpc": "2.0", "id": self.id, "error": error}));
+                self.connection.answer(&self.out, &json!({"jsonrpc": "2.0", "id": self.id, "error": error}));
             }
-            "die" => self.link.die(),
+            "die" => self.connection.die(),
             "flood" => self.flood(&arguments),
-            other => self.fail(-32602, &format!("nobody knows how to do {other:?}")),
+            other => self.fail(-32602, &format!("unknown action {other:?}")),
         }
     }
 
     fn rev(&self) -> Rev {
-        self.link.shared.rev
+        self.connection.shared.rev
     }
 
     fn params(&self) -> &Value {
@@ -85,13 +89,13 @@ impl Call {
         self.params()["arguments"]["cell"].as_str().unwrap_or_default().to_owned()
     }
 
-    fn note(&self, what: &str) {
-        self.link.shared.note(&self.cell(), what);
+    fn note(&self, event: &str) {
+        self.connection.shared.note(&self.cell(), event);
     }
 
     fn fail(&self, code: i64, text: &str) {
         let error = json!({"code": code, "message": text});
-        self.link.answer(&self.out, &json!({"jsonrpc": "2.0", "id": self.id, "error": error}));
+        self.connection.answer(&self.out, &json!({"jsonrpc": "2.0", "id": self.id, "error": error}));
     }
 
     fn done(&self, text: &str, mut more: Value) {
@@ -99,10 +103,10 @@ impl Call {
         if self.rev() >= Rev::Jun25 {
             more["structuredContent"] = json!({"cell": self.cell()});
         }
-        self.link.answer(&self.out, &complete(self.rev(), &self.id, more));
+        self.connection.answer(&self.out, &complete(self.rev(), &self.id, more));
     }
 
-    /// Gives back what it got, letter by letter.
+    /// Returns the arguments and `_meta` byte for byte.
     fn echo(&self) {
         let arguments = self.message.raw(&["params", "arguments"]).unwrap_or_default();
         let meta = self.message.raw(&["params", "_meta"]).unwrap_or("null".to_owned());
@@ -112,37 +116,38 @@ impl Call {
         }
         let text = complete(self.rev(), &self.id, result).to_string();
         let text = text.replace("\"x-arguments\":\"?\"", &format!("\"x-arguments\":{arguments}"));
-        self.link.answer_text(&self.out, &text.replace("\"x-meta\":\"?\"", &format!("\"x-meta\":{meta}")));
+        self.connection
+            .answer_text(&self.out, &text.replace("\"x-meta\":\"?\"", &format!("\"x-meta\":{meta}")));
     }
 
     fn progress(&self) {
         let Some(token) = self.params().pointer("/_meta/progressToken") else {
-            return self.fail(-32602, "nobody wants to hear of progress");
+            return self.fail(-32602, "no progress token");
         };
         for step in 1..=3 {
             let mut params = json!({"progressToken": token, "progress": step, "total": 3, "x-unknown": step});
             if self.rev() >= Rev::Mar25 {
                 params["message"] = json!(format!("step {step}"));
             }
-            let said = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-            self.link.say(&self.out, &said);
+            let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+            self.connection.say(&self.out, &message);
         }
         self.done("three steps", json!({}));
     }
 
-    /// Says something at each level that is wanted, or at every one.
+    /// Logs at each requested level, or with `loudly` at every level.
     fn log(&self, loudly: bool) {
         let wanted = match self.rev().is_stateless() {
             _ if loudly => Some("debug".to_owned()),
             true => self.params()["_meta"]["io.modelcontextprotocol/logLevel"].as_str().map(str::to_owned),
-            false => Some(self.link.level().unwrap_or("info".to_owned())),
+            false => Some(self.connection.level().unwrap_or("info".to_owned())),
         };
         let from =
             wanted.map_or(LEVELS.len(), |wanted| LEVELS.iter().position(|level| *level == wanted).unwrap());
         for level in &LEVELS[from..] {
             let params =
                 json!({"level": level, "logger": "raw", "data": {"cell": self.cell()}, "x-unknown": 1});
-            self.link.say(
+            self.connection.say(
                 &self.out,
                 &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}),
             );
@@ -150,7 +155,7 @@ impl Call {
         self.done("logged", json!({}));
     }
 
-    /// Says more than anybody wants to hear: while the call is under way, or when it is over, to whoever listens.
+    /// Sends many notifications: during the call, or after it to all subscribers.
     fn flood(&self, arguments: &Value) {
         let method = arguments["method"].as_str().unwrap_or_default();
         let (count, text) = (arguments["count"].as_u64().unwrap_or(0), "x".repeat(8_000));
@@ -168,7 +173,7 @@ impl Call {
                 _ => {}
             }
             match over {
-                true => self.link.shared.tell(method, params, |_| true, |_| true),
+                true => self.connection.shared.notify(method, params, |_| true, |_| true),
                 false => {
                     self.out.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string())
                 }
@@ -179,7 +184,7 @@ impl Call {
         }
     }
 
-    /// Waits until it is told to stop, and answers all the same: the answer may have been under way.
+    /// Waits until it is cancelled, and responds anyway, as the response may have been in flight.
     async fn wait(&mut self) {
         self.note("begun");
         let how = self.stopped.wait_for(Option::is_some).await.ok().and_then(|how| *how);
@@ -190,21 +195,21 @@ impl Call {
     async fn ask(&self) {
         let kind = self.params()["arguments"]["kind"].as_str().unwrap_or("elicitation").to_owned();
         let (method, capability, params) = question(&kind, &self.cell(), self.rev());
-        let can = self.link.capabilities().get(capability).is_some();
+        let can = self.connection.capabilities().get(capability).is_some();
         self.note(if can { "can be asked" } else { "cannot be asked" });
         if self.rev().is_stateless() {
             return self.ask_in_result(method, &params);
         }
         let mut stopped = self.stopped.clone();
         let answer = tokio::select! {
-            answer = self.link.ask(&self.out, method, params) => answer,
+            answer = self.connection.ask(&self.out, method, params) => answer,
             how = stopped.wait_for(Option::is_some) => {
                 return self.note(how.map_or("gone", |how| how.unwrap_or("gone")));
             }
         };
         let Some(answer) = answer else { return self.note("never answered") };
         match (answer.value.get("result"), answer.value.get("error")) {
-            (Some(answer), _) => self.done(&told(answer), json!({"x-answer": answer})),
+            (Some(answer), _) => self.done(&answer_text(answer), json!({"x-answer": answer})),
             (None, error) => self.fail(
                 -32603,
                 &format!("{method} came back with an error: {}", error.unwrap_or(&Value::Null)["message"]),
@@ -221,10 +226,11 @@ impl Call {
                     "resultType": "input_required", "requestState": state,
                     "inputRequests": {"the question": {"method": method, "params": params}},
                 });
-                self.link.answer(&self.out, &json!({"jsonrpc": "2.0", "id": self.id, "result": result}));
+                self.connection
+                    .answer(&self.out, &json!({"jsonrpc": "2.0", "id": self.id, "result": result}));
             }
             (Some(back), Some(answers)) if *back == state => match answers.get("the question") {
-                Some(answer) => self.done(&told(answer), json!({"x-answer": answer})),
+                Some(answer) => self.done(&answer_text(answer), json!({"x-answer": answer})),
                 None => self.fail(-32602, "the answer is missing"),
             },
             (state, answers) => self.fail(-32602, &format!("not what was asked: {state:?} {answers:?}")),
@@ -232,8 +238,8 @@ impl Call {
     }
 }
 
-/// What an answer says.
-fn told(answer: &Value) -> String {
+/// Returns the text of an answer.
+fn answer_text(answer: &Value) -> String {
     match (&answer["action"], &answer["content"], &answer["roots"]) {
         (Value::String(action), content, _) => {
             format!("{action} {}", content["name"].as_str().unwrap_or_default())
@@ -243,7 +249,7 @@ fn told(answer: &Value) -> String {
     }
 }
 
-/// The method, the capability it needs, and the params of a question.
+/// Returns the method, the capability and the params of a request to the client.
 fn question(kind: &str, cell: &str, rev: Rev) -> (&'static str, &'static str, Value) {
     match kind {
         "sampling" => {
@@ -271,6 +277,6 @@ fn question(kind: &str, cell: &str, rev: Rev) -> (&'static str, &'static str, Va
     }
 }
 
-/// What no revision knows.
+/// A method that no revision has.
 pub(crate) const SAYING: &str = "notifications/x-unknown";
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];

@@ -1,4 +1,4 @@
-//! One client of the server: a process, a session, or on 2026-07-28 over HTTP a request.
+//! A connection of the server: a process, a session, or in 2026-07-28 over HTTP a single request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::acts::{self, Call};
+use super::actions::{self, Call};
 use super::{Listen, Out, Shared};
-use crate::message::{Message, Rev, Side, judge};
+use crate::message::{Message, Rev, Side, validate};
 use crate::tool;
 
-pub(super) struct Link {
+pub(super) struct Connection {
     number: usize,
     pub(super) shared: Arc<Shared>,
-    news: Arc<dyn Out>,
+    standalone: Arc<dyn Out>,
     state: Mutex<State>,
     death: Notify,
 }
@@ -23,22 +23,22 @@ pub(super) struct Link {
 struct State {
     opened: bool,
     ready: bool,
-    /// What the client can do, as it said.
+    /// The capabilities of the client.
     capabilities: Value,
     last_id: i64,
-    /// What the client was asked, by id.
+    /// The pending requests to the client, by id.
     asked: HashMap<i64, (String, oneshot::Sender<Message>)>,
-    /// What it has under way, by id, and why that is to stop.
+    /// The calls in flight, by id, with the reason to stop.
     calls: HashMap<String, watch::Sender<Option<&'static str>>>,
-    /// The logs it wants.
+    /// The requested log level.
     level: Option<String>,
-    /// The resources it watches.
+    /// The subscribed resources.
     uris: Vec<String>,
 }
 
-impl Link {
-    pub(super) fn new(number: usize, shared: Arc<Shared>, news: Arc<dyn Out>) -> Self {
-        Self { number, shared, news, state: Mutex::default(), death: Notify::new() }
+impl Connection {
+    pub(super) fn new(number: usize, shared: Arc<Shared>, standalone: Arc<dyn Out>) -> Self {
+        Self { number, shared, standalone, state: Mutex::default(), death: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -49,15 +49,15 @@ impl Link {
         self.number
     }
 
-    pub(super) fn news(&self) -> &Arc<dyn Out> {
-        &self.news
+    pub(super) fn standalone(&self) -> &Arc<dyn Out> {
+        &self.standalone
     }
 
     pub(super) fn is_ready(&self) -> bool {
         self.state().ready
     }
 
-    /// Waits until the server ends in the middle of everything.
+    /// Waits until the server is to end abruptly.
     pub(super) async fn dead(&self) {
         self.death.notified().await;
     }
@@ -74,7 +74,7 @@ impl Link {
         self.state().uris.iter().any(|known| known == uri)
     }
 
-    /// Everything under way stops with the connection.
+    /// Ends all calls of the connection.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.asked.clear();
@@ -83,7 +83,7 @@ impl Link {
         }
     }
 
-    /// Stops a call, if it is there.
+    /// Stops a call, if it is in flight.
     pub(super) fn stop(&self, id: &Value, how: &'static str) -> bool {
         match self.state().calls.get(&id.to_string()) {
             Some(call) => call.send_if_modified(|known| known.is_none() && known.replace(how).is_none()),
@@ -96,12 +96,12 @@ impl Link {
         let rev = self.shared.rev;
         let method = message.value["method"].as_str().unwrap_or_default().to_owned();
         let id = message.value.get("id").cloned();
-        // A client that does not know yet whom it talks to may ask; any other word of 2026-07-28 is a mistake.
+        // A client may probe with `server/discover`; any other method of 2026-07-28 is a fault.
         if method == "server/discover" && !rev.is_stateless() {
             return self.refuse(out, id.as_ref(), -32601, "Method not found");
         }
-        let judged = judge(rev, Side::Client, &message.value, |id| self.method_of(id));
-        if let Err(fault) = judged.and_then(|()| self.in_order(&method, &message)) {
+        let validate = validate(rev, Side::Client, &message.value, |id| self.method_of(id));
+        if let Err(fault) = validate.and_then(|()| self.in_order(&method, &message)) {
             self.shared.fault(Some(&message), &fault);
             return self.refuse(out, id.as_ref(), -32600, &fault);
         }
@@ -141,7 +141,7 @@ impl Link {
         self.state().asked.get(&id.as_i64()?).map(|(method, _)| method.clone())
     }
 
-    /// Whether it is the time for this.
+    /// Fails if the method is not allowed in the current state.
     fn in_order(&self, method: &str, message: &Message) -> Result<(), String> {
         let mut state = self.state();
         if self.shared.rev.is_stateless() {
@@ -173,13 +173,13 @@ impl Link {
                 let mut state = self.state();
                 state.opened = true;
                 state.capabilities = message.value["params"]["capabilities"].clone();
-                let mut result = hello(rev);
+                let mut result = description(rev);
                 result["protocolVersion"] = json!(rev.name());
                 result["serverInfo"] = json!({"name": "raw", "version": "1"});
                 result
             }
             "server/discover" => {
-                let mut result = hello(rev);
+                let mut result = description(rev);
                 result["supportedVersions"] = json!([rev.name()]);
                 result["_meta"] =
                     json!({"io.modelcontextprotocol/serverInfo": {"name": "raw", "version": "1"}});
@@ -219,7 +219,7 @@ impl Link {
             }
             _ => return self.refuse(out, Some(&id), -32601, "Method not found"),
         };
-        self.answer(out, &acts::complete(rev, &id, result));
+        self.answer(out, &actions::complete(rev, &id, result));
     }
 
     fn notification(&self, method: &str, message: &Message) {
@@ -227,14 +227,14 @@ impl Link {
             "notifications/initialized" => self.state().ready = true,
             "notifications/cancelled" => {
                 let id = &message.value["params"]["requestId"];
-                self.shared.unlisten(|listen| listen.link == self.number && listen.id == *id);
-                // It may have been done meanwhile.
+                self.shared.unlisten(|listen| listen.connection == self.number && listen.id == *id);
+                // The call may have ended already.
                 self.stop(id, "cancelled");
             }
             _ if method.contains("x-unknown") => {
                 self.shared.note(method, &message.value["params"].to_string());
             }
-            _ => self.shared.note(method, "heard"),
+            _ => self.shared.note(method, "received"),
         }
     }
 
@@ -244,7 +244,12 @@ impl Link {
         let method = "notifications/subscriptions/acknowledged";
         let params = json!({"_meta": meta, "notifications": filter});
         self.say(out, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
-        self.shared.state().listens.push(Listen { link: self.number, id, filter, out: Arc::clone(out) });
+        self.shared.state().listens.push(Listen {
+            connection: self.number,
+            id,
+            filter,
+            out: Arc::clone(out),
+        });
         self.shared.noted.send_modify(|count| *count += 1);
     }
 
@@ -254,15 +259,15 @@ impl Link {
         if self.state().calls.insert(key.clone(), stop).is_some() {
             return self.shared.fault(Some(&message), &format!("the id {id} is used twice at a time"));
         }
-        let call = Call { link: Arc::clone(self), id, message, out: Arc::clone(out), stopped };
-        let link = Arc::clone(self);
+        let call = Call { connection: Arc::clone(self), id, message, out: Arc::clone(out), stopped };
+        let connection = Arc::clone(self);
         tokio::spawn(async move {
             call.run().await;
-            link.state().calls.remove(&key);
+            connection.state().calls.remove(&key);
         });
     }
 
-    /// Asks the client; `None` if it never answers.
+    /// Sends a request to the client; `None` if it never responds.
     pub(super) async fn ask(&self, out: &Arc<dyn Out>, method: &str, params: Value) -> Option<Message> {
         let (asked, answered) = oneshot::channel();
         let id = {
@@ -281,7 +286,7 @@ impl Link {
     }
 }
 
-fn hello(rev: Rev) -> Value {
+fn description(rev: Rev) -> Value {
     let mut offers = json!({
         "tools": {"listChanged": true}, "resources": {"subscribe": true}, "logging": {}, "experimental": {"x-unknown": {"a": 1}},
     });

@@ -1,4 +1,4 @@
-//! The lists of servers as they stand in their files, with the line of everything in them.
+//! Reads the server lists in configuration files, with line numbers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,21 +12,21 @@ use crate::edit::save::OriginalFile;
 use crate::edit::{Document, EditError, JsonSyntaxError, Member, Node, NodeKind, field_path};
 use crate::error::CliError;
 
-/// A list, and those who read it.
+/// A server list, and the hosts that read it.
 pub(crate) struct ServerList {
     pub(crate) location: ConfigLocation,
     pub(crate) hosts: Vec<&'static str>,
     pub(crate) file: Result<ConfigFile, ConfigFileError>,
 }
 
-/// A file that was read.
+/// A parsed configuration file.
 pub(crate) struct ConfigFile {
     pub(crate) document: Document,
-    /// The names on the way to the list; `None` if there is none.
+    /// The path of member names to the list; `None` if the file has no list.
     pub(crate) list_path: Option<Vec<String>>,
 }
 
-/// What is wrong with a file, and where.
+/// An error in a file, and its position.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ConfigFileError {
     pub(crate) line: Option<usize>,
@@ -35,58 +35,61 @@ pub(crate) struct ConfigFileError {
     pub(crate) message: String,
 }
 
-/// A server of a list.
+/// A server in a list.
 pub(crate) struct ListedServer<'a> {
     pub(crate) member: &'a Member,
     pub(crate) disabled: bool,
-    /// Why it cannot be used, if it cannot.
+    /// Why the entry is invalid.
     pub(crate) error: Option<ServerEntryError>,
     pub(crate) endpoint: Option<tsugite::client::servers::ConnectionConfig>,
 }
 
-/// Every list of a file that is there.
+/// Returns every list whose file exists.
 pub(crate) fn all_lists() -> Vec<ServerList> {
     let all = ConfigDirs::from_env().all_locations().into_iter();
-    let read = all.filter_map(|(place, hosts)| {
-        let file = open(&place).transpose()?;
-        Some(ServerList { location: place, hosts, file })
+    let read = all.filter_map(|(location, hosts)| {
+        let file = open(&location).transpose()?;
+        Some(ServerList { location, hosts, file })
     });
-    let mut listings: Vec<ServerList> = read.collect();
-    // A project that Claude Code knows nothing of is no list, and what is wrong with its file is told once.
-    let wrong: Vec<ConfigFileError> = listings
+    let mut lists: Vec<ServerList> = read.collect();
+    // Skip projects that Claude Code does not list, and report an error of its file only once.
+    let wrong: Vec<ConfigFileError> = lists
         .iter()
-        .filter(|listing| listing.location.section == ConfigSection::ClaudeUser)
-        .filter_map(|listing| listing.file.as_ref().err().cloned())
+        .filter(|list| list.location.section == ConfigSection::ClaudeUser)
+        .filter_map(|list| list.file.as_ref().err().cloned())
         .collect();
-    listings.retain(|listing| match (&listing.location.section, &listing.file) {
+    lists.retain(|list| match (&list.location.section, &list.file) {
         (ConfigSection::ClaudeProject(_), Ok(opened)) => opened.list_path.is_some(),
         (ConfigSection::ClaudeProject(_), Err(error)) => !wrong.contains(error),
         _ => true,
     });
-    listings
+    lists
 }
 
-/// Reads the file of a list; `None` if there is no such file.
-pub(crate) fn open(place: &ConfigLocation) -> Result<Option<ConfigFile>, ConfigFileError> {
-    let original = OriginalFile::read(&place.path)?;
+/// Reads the file of a list; `None` if the file does not exist.
+pub(crate) fn open(location: &ConfigLocation) -> Result<Option<ConfigFile>, ConfigFileError> {
+    let original = OriginalFile::read(&location.path)?;
     let Some(text) = original.text() else { return Ok(None) };
     let document = Document::parse(text.to_owned())?;
-    let path = list_path(&document, &place.section)?;
+    let path = list_path(&document, &location.section)?;
     if let Some(path) = &path {
         let names: Vec<&str> = path.iter().map(String::as_str).collect();
         if let Some(node) = document.find(&names)? {
-            // Only objects have members.
+            // Fails unless the list is an object.
             document.member(node, "", &names)?;
         }
     }
     Ok(Some(ConfigFile { document, list_path: path }))
 }
 
-/// Where the list stands in a file.
-pub(crate) fn list_path(document: &Document, part: &ConfigSection) -> Result<Option<Vec<String>>, EditError> {
+/// Returns the path of the list in a file.
+pub(crate) fn list_path(
+    document: &Document,
+    section: &ConfigSection,
+) -> Result<Option<Vec<String>>, EditError> {
     let there = |path: &[&str]| document.find(path).map(|found| found.map(|node| node.start));
     let owned = |path: &[&str]| path.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
-    match part {
+    match section {
         ConfigSection::ClaudeUser => Ok(there(&["mcpServers"])?.map(|_| owned(&["mcpServers"]))),
         ConfigSection::ClaudeProject(project) => {
             let path = ["projects", project.to_str().unwrap_or_default(), "mcpServers"];
@@ -102,14 +105,12 @@ pub(crate) fn list_path(document: &Document, part: &ConfigSection) -> Result<Opt
                     (None, _) => {}
                     (Some(_), None) => found = Some(path),
                     (Some(at), Some(before)) => {
-                        let says = format!(
-                            "there is `{}` too, and only one of them can be meant",
-                            field_path(before)
-                        );
+                        let message =
+                            format!("the file also has `{}`; keep only one of them", field_path(before));
                         return Err(EditError {
                             line: document.line_number(at),
                             field: field_path(path),
-                            message: says,
+                            message,
                         });
                     }
                 }
@@ -120,20 +121,23 @@ pub(crate) fn list_path(document: &Document, part: &ConfigSection) -> Result<Opt
 }
 
 impl ConfigFile {
-    /// The names on the way to the list.
+    /// Returns the path of member names to the list.
     pub(crate) fn list_names(&self) -> Vec<&str> {
         self.list_path.iter().flatten().map(String::as_str).collect()
     }
 
-    /// The list itself.
+    /// Returns the list.
     pub(crate) fn list(&self) -> Option<&Node> {
         self.list_path.as_ref()?;
         self.document.find(&self.list_names()).ok().flatten()
     }
 
-    /// Its servers, each name once, with what the reader of such files says of them.
-    pub(crate) fn servers(&self, place: &ConfigLocation) -> Result<Vec<ListedServer<'_>>, ConfigFileError> {
-        let said = match lookup::read_servers(place, |name| std::env::var(name).ok()) {
+    /// Returns the servers of the list, each name once, with the result of parsing its entry.
+    pub(crate) fn servers(
+        &self,
+        location: &ConfigLocation,
+    ) -> Result<Vec<ListedServer<'_>>, ConfigFileError> {
+        let entries = match lookup::read_servers(location, |name| std::env::var(name).ok()) {
             Ok(file) => file.servers,
             Err(error) if error.has_no_server_list() || error.is_not_found() => Vec::new(),
             Err(error) => {
@@ -145,28 +149,28 @@ impl ConfigFile {
             if servers.iter().any(|server| server.member.name == member.name) {
                 continue;
             }
-            // Whoever changed the file just now is not waited for.
-            let Some(ServerEntry { disabled, connection: way, .. }) =
-                said.iter().find(|listed| listed.name == member.name).cloned()
+            // Skip an entry that was removed since the document was read.
+            let Some(ServerEntry { disabled, connection, .. }) =
+                entries.iter().find(|listed| listed.name == member.name).cloned()
             else {
                 continue;
             };
-            let (wrong, way) = match way {
-                Ok(way) => (None, Some(way)),
-                Err(wrong) => (Some(wrong), None),
+            let (error, endpoint) = match connection {
+                Ok(endpoint) => (None, Some(endpoint)),
+                Err(error) => (Some(error), None),
             };
-            servers.push(ListedServer { member, disabled, error: wrong, endpoint: way });
+            servers.push(ListedServer { member, disabled, error, endpoint });
         }
         Ok(servers)
     }
 
-    /// What is wrong with an entry, with its line and its field as the file has it.
+    /// Adds the line and the full field path to the error of an entry.
     pub(crate) fn locate_error(&self, entry: &ServerEntryError) -> ConfigFileError {
         let whole = entry.to_string();
         let message = whole.strip_prefix(entry.field()).and_then(|rest| rest.strip_prefix(": "));
         let message = message.unwrap_or(&whole).to_owned();
         let names = self.list_names();
-        // The reader of files has seen only the list.
+        // The parser of entries was given only the list.
         let known =
             if names.first() == Some(&"projects") { "mcpServers".to_owned() } else { field_path(&names) };
         let at = self.list().and_then(|list| locate(list, &known, entry.field()));
@@ -175,8 +179,8 @@ impl ConfigFile {
         ConfigFileError { line: at.map(|at| self.document.line_number(at)), column: None, field, message }
     }
 
-    /// What is wrong with the URL of a server.
-    pub(crate) fn url_error(&self, name: &str, says: &str) -> ConfigFileError {
+    /// Returns an error for the URL of a server.
+    pub(crate) fn url_error(&self, name: &str, message: &str) -> ConfigFileError {
         let servers = self.list().map(Node::members).unwrap_or_default();
         let members =
             servers.iter().filter(|server| server.name == name).flat_map(|server| server.value.members());
@@ -184,11 +188,11 @@ impl ConfigFile {
         let path: Vec<&str> =
             self.list_names().into_iter().chain([name]).chain(url.map(|url| url.name.as_str())).collect();
         let line = url.map(|url| self.document.line_number(url.start));
-        ConfigFileError { line, column: None, field: Some(field_path(&path)), message: says.to_owned() }
+        ConfigFileError { line, column: None, field: Some(field_path(&path)), message: message.to_owned() }
     }
 }
 
-/// Where the part with this field begins.
+/// Returns the offset of the node with this field path.
 fn locate(node: &Node, own: &str, wanted: &str) -> Option<usize> {
     if own == wanted {
         return Some(node.start);
@@ -213,15 +217,15 @@ fn locate(node: &Node, own: &str, wanted: &str) -> Option<usize> {
 }
 
 impl ConfigFileError {
-    /// As a failure of a verb that needs the file.
-    pub(crate) fn to_cli_error(&self, place: &ConfigLocation) -> CliError {
-        CliError::usage(format!("{} cannot be read", place.describe()))
+    /// Converts it to the error of a verb that needs the file.
+    pub(crate) fn to_cli_error(&self, location: &ConfigLocation) -> CliError {
+        CliError::usage(format!("cannot read {}", location.describe()))
             .at_step("read")
             .detail(self.to_string())
     }
 }
 
-/// Where, and what.
+/// Formats the position, then the message.
 impl fmt::Display for ConfigFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = self.line.map(|line| format!("line {line}"));
@@ -235,14 +239,14 @@ impl fmt::Display for ConfigFileError {
 }
 
 impl From<JsonSyntaxError> for ConfigFileError {
-    fn from(JsonSyntaxError { line, column, field, message: says }: JsonSyntaxError) -> Self {
-        Self { line: Some(line), column: Some(column), field, message: says.to_owned() }
+    fn from(JsonSyntaxError { line, column, field, message }: JsonSyntaxError) -> Self {
+        Self { line: Some(line), column: Some(column), field, message: message.to_owned() }
     }
 }
 
 impl From<EditError> for ConfigFileError {
-    fn from(EditError { line, field, message: says }: EditError) -> Self {
-        Self { line: Some(line), column: None, field: Some(field), message: says }
+    fn from(EditError { line, field, message }: EditError) -> Self {
+        Self { line: Some(line), column: None, field: Some(field), message }
     }
 }
 
@@ -252,10 +256,10 @@ impl From<CliError> for ConfigFileError {
     }
 }
 
-/// The file of a place, as the system knows it.
-pub(crate) fn absolute_path(place: &ConfigLocation) -> PathBuf {
-    std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone())
+/// Returns the absolute path of a file.
+pub(crate) fn absolute_path(location: &ConfigLocation) -> PathBuf {
+    std::path::absolute(&location.path).unwrap_or_else(|_| location.path.clone())
 }
 
-/// The lists a file may have, of which it has one.
+/// The paths at which a file may have its list. A file may use only one of them.
 const LIST_PATHS: [&[&str]; 3] = [&["mcpServers"], &["servers"], &["mcp", "servers"]];

@@ -1,4 +1,4 @@
-//! Which server is meant: one grammar for every verb.
+//! Resolves the TARGET of a command line to a server, with one grammar for every verb.
 
 pub(crate) mod config_files;
 pub(crate) mod hosts;
@@ -12,52 +12,49 @@ use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
 use hosts::ConfigDirs;
 
-/// A server.
+/// A server to connect to.
 pub(crate) enum Target {
-    /// The built-in one, in this process.
+    /// The built-in demo server, in this process.
     Demo,
     Url(String),
     Command(Vec<OsString>),
-    /// From a file.
+    /// An entry of a configuration file.
     Configured(ConnectionConfig),
 }
 
-/// A server, and what it is called in messages.
+/// A target, and its name for messages.
 pub(crate) struct ResolvedTarget {
     pub(crate) target: Target,
     pub(crate) display_name: String,
 }
 
-/// Finds the server that the words of a verb begin with, or that stands after `--`. Gives what is left of the words.
+/// Resolves the target of a verb: the command after `--`, or else the first word. Returns the remaining words.
 pub(crate) fn resolve(
     words: Vec<String>,
     common: &CommonOptions,
     verb: &str,
 ) -> Result<(ResolvedTarget, Vec<String>)> {
     if let Some(program) = common.command.first() {
-        let place = format!("`{}`", program.to_string_lossy());
-        return Ok((
-            ResolvedTarget { target: Target::Command(common.command.clone()), display_name: place },
-            words,
-        ));
+        let display_name = format!("`{}`", program.to_string_lossy());
+        return Ok((ResolvedTarget { target: Target::Command(common.command.clone()), display_name }, words));
     }
     let mut words = words.into_iter();
     let Some(word) = words.next() else {
-        return Err(CliError::usage(format!("`{verb}` needs a server"))
+        return Err(CliError::usage(format!("`{verb}` needs a TARGET"))
             .hint(TARGET_HINT)
-            .hint(format!("`tsugite {verb} --help` has examples")));
+            .hint(format!("`tsugite {verb} --help` shows examples")));
     };
     let found = resolve_word(&word, common)?;
     Ok((found, words.collect()))
 }
 
-/// A server, and what its names begin with where there are several.
+/// A target, and the prefix of its names where there are several servers.
 pub(crate) struct NamedTarget {
     pub(crate) name: String,
     pub(crate) target: Target,
 }
 
-/// The servers that words name, and the one after `--`.
+/// Resolves several targets, and the command after `--`.
 pub(crate) fn resolve_many(words: &[String], common: &CommonOptions) -> Result<Vec<NamedTarget>> {
     let mut named = Vec::with_capacity(words.len());
     for word in words {
@@ -77,7 +74,7 @@ pub(crate) fn resolve_many(words: &[String], common: &CommonOptions) -> Result<V
     Ok(named)
 }
 
-/// Every server of a file that is not switched off; or why it cannot be used.
+/// Resolves every enabled server of a file; an invalid entry is an error of its own.
 pub(crate) fn resolve_file(
     path: &std::path::Path,
     common: &CommonOptions,
@@ -85,11 +82,13 @@ pub(crate) fn resolve_file(
     let listed = lookup::servers_in_file(path, common)?;
     Ok(listed
         .into_iter()
-        .map(|(name, way)| Ok(NamedTarget { name: sanitize_name(&name), target: Target::Configured(way?) }))
+        .map(|(name, config)| {
+            Ok(NamedTarget { name: sanitize_name(&name), target: Target::Configured(config?) })
+        })
         .collect())
 }
 
-/// What a server is called by its target: the last part of a name, or the first of a host that says something.
+/// Derives a short name from a target: the last part of a name, or the first distinctive label of a host name.
 fn short_name(word: &str) -> String {
     let name = match word.split_once("://") {
         Some((_, rest)) => {
@@ -107,7 +106,7 @@ fn short_name(word: &str) -> String {
     sanitize_name(name)
 }
 
-/// Letters, digits, `-`, `.` and `_` only: it stands in names of tools, and in URIs.
+/// Replaces all characters but letters, digits, `-`, `.` and `_`: the name becomes part of tool names and URIs.
 fn sanitize_name(name: &str) -> String {
     let plain: String = name.chars().map(|letter| if is_name_char(letter) { letter } else { '_' }).collect();
     match plain.is_empty() {
@@ -135,11 +134,11 @@ fn resolve_word(word: &str, common: &CommonOptions) -> Result<ResolvedTarget> {
         return Ok(ResolvedTarget { target: Target::Url(word.to_owned()), display_name: word.to_owned() });
     }
     let hit = look_up(word, common)?;
-    let place = format!("`{}`", hit.0.name);
-    Ok(ResolvedTarget { target: Target::Configured(lookup::ensure_usable(hit)?), display_name: place })
+    let display_name = format!("`{}`", hit.0.name);
+    Ok(ResolvedTarget { target: Target::Configured(lookup::ensure_usable(hit)?), display_name })
 }
 
-/// A server that some file lists: `MCP_NAME`, `FILE_FLAGS.json:MCP_NAME` or `HOST:MCP_NAME`.
+/// Looks up a server in configuration files: `NAME`, `FILE.json:NAME` or `HOST:NAME`.
 pub(crate) fn look_up(word: &str, common: &CommonOptions) -> Result<lookup::FoundServer> {
     let folders = ConfigDirs::from_env();
     match word.split_once(".json:") {
@@ -152,16 +151,16 @@ pub(crate) fn look_up(word: &str, common: &CommonOptions) -> Result<lookup::Foun
     }
 }
 
-/// Whether a word is a URL; one that nobody speaks is refused.
+/// Whether a word is a URL. Fails for schemes other than http and https.
 pub(crate) fn is_url(word: &str) -> Result<bool> {
     let Some((scheme, _)) = word.split_once("://") else { return Ok(false) };
     match scheme.to_ascii_lowercase().as_str() {
         "http" | "https" => Ok(true),
-        _ => Err(CliError::usage(format!("`{scheme}` is nothing a server speaks"))
+        _ => Err(CliError::usage(format!("unsupported URL scheme `{scheme}`"))
             .at_step("name")
-            .hint("URLs of servers begin with http:// or https://")),
+            .hint("use http:// or https://")),
     }
 }
 
 pub(crate) const TARGET_HINT: &str =
-    "a server is a URL, a NAME, FILE.json:NAME, HOST:NAME, `demo`, or `-- COMMAND` at the end";
+    "a TARGET is a URL, NAME, FILE.json:NAME, HOST:NAME, `demo`, or `-- COMMAND` at the end";

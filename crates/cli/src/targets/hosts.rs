@@ -1,52 +1,52 @@
-//! Where well-known hosts list their servers, by their own documentation.
+//! The configuration files in which known hosts list their servers, by their own documentation.
 
 use std::path::{self, Path, PathBuf};
 use std::{env, fs};
 
-/// The hosts whose files are known.
+/// The supported hosts.
 pub(crate) const HOSTS: [&str; 4] = ["claude-desktop", "claude-code", "cursor", "vscode"];
-/// This program, whose files are no other's.
+/// The name of this program as a host.
 pub(crate) const OWN_HOST: &str = "tsugite";
 
-/// The folders in which files are looked for.
+/// The folders that are searched for configuration files.
 pub(crate) struct ConfigDirs {
-    /// Where we are.
+    /// The working directory.
     current_dir: PathBuf,
     home: Option<PathBuf>,
-    /// For programs that follow the XDG rules.
+    /// The XDG configuration folder.
     config: Option<PathBuf>,
-    /// For programs that follow those of the system.
+    /// The application data folder of the platform.
     app_data: Option<PathBuf>,
-    /// Of Claude Code.
+    /// The file of Claude Code.
     claude: Option<PathBuf>,
 }
 
-/// For whom a server is listed.
+/// The users and folders to which an entry applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// For one person, everywhere.
+    /// One user, in every folder.
     Global,
-    /// For everybody who works in this folder.
+    /// Every user, in this folder.
     Project,
-    /// For one person, in this folder.
+    /// One user, in this folder.
     Local,
 }
 
-/// A list of servers, in a file.
+/// The location of a server list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigLocation {
     pub(crate) path: PathBuf,
     pub(crate) section: ConfigSection,
 }
 
-/// Which part of a file it is.
+/// The part of a file that holds the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConfigSection {
-    /// The list a file usually has.
+    /// The list at the top level of the file.
     TopLevel,
-    /// The same in a file of Claude Code, which is large: the host keeps all kinds of things in it.
+    /// The top-level list of `.claude.json`, a large file in which Claude Code also keeps other data.
     ClaudeUser,
-    /// There, the list of one project.
+    /// The list of one project in `.claude.json`.
     ClaudeProject(PathBuf),
 }
 
@@ -64,13 +64,13 @@ impl ConfigDirs {
             () if cfg!(windows) => folder("APPDATA"),
             () => config.clone(),
         };
-        // By its documentation all that lies in the home folder lies there instead.
+        // By its documentation this folder replaces the home folder.
         let claude =
             folder("CLAUDE_CONFIG_DIR").or_else(|| home.clone()).map(|home| home.join(".claude.json"));
         Self { current_dir: env::current_dir().unwrap_or_default(), home, config, app_data, claude }
     }
 
-    /// Where a name without anything before it is looked for.
+    /// Returns the lists of this program, in search order.
     pub(crate) fn own_locations(&self) -> Vec<ConfigLocation> {
         let user = self.config.as_ref().map(|config| config.join("tsugite").join("mcp.json"));
         [Some(".mcp.json".into()), Some("mcp.json".into()), user]
@@ -80,7 +80,7 @@ impl ConfigDirs {
             .collect()
     }
 
-    /// Where a host looks, the nearest first; `None` for a host that is not known.
+    /// Returns the lists of a host, the most specific first; `None` for an unknown host.
     pub(crate) fn host_locations(&self, host: &str) -> Option<Vec<ConfigLocation>> {
         let home = |path: &str| self.home.as_ref().map(|home| home.join(path));
         let support = |path: &str| self.app_data.as_ref().map(|support| support.join(path));
@@ -93,7 +93,7 @@ impl ConfigDirs {
                 support("Code/User/settings.json"),
             ],
             "claude-code" => {
-                // What belongs to one person in one project comes before what the project shares.
+                // The user's own entries for a project override the shared ones.
                 let scopes = [Scope::Local, Scope::Project, Scope::Global];
                 return Some(
                     scopes.into_iter().filter_map(|scope| self.scoped_location(host, scope)).collect(),
@@ -106,10 +106,10 @@ impl ConfigDirs {
 }
 
 impl ConfigDirs {
-    /// Where a host, or this program, lists what has this scope; `None` if it lists such a thing nowhere.
+    /// Returns the list of a host, or of this program, for a scope; `None` if the host does not support the scope.
     pub(crate) fn scoped_location(&self, host: &str, scope: Scope) -> Option<ConfigLocation> {
         let claude =
-            |part: ConfigSection| self.claude.clone().map(|path| ConfigLocation { path, section: part });
+            |section: ConfigSection| self.claude.clone().map(|path| ConfigLocation { path, section });
         match (host, scope) {
             (OWN_HOST, Scope::Global) => {
                 self.config.as_ref().map(|config| top_level(config.join("tsugite/mcp.json")))
@@ -120,24 +120,24 @@ impl ConfigDirs {
             ("claude-desktop", Scope::Global) => self.host_locations(host)?.into_iter().next(),
             ("cursor" | "vscode", Scope::Project) => self.host_locations(host)?.into_iter().find(is_relative),
             ("cursor" | "vscode", Scope::Global) => {
-                self.host_locations(host)?.into_iter().find(|place| !is_relative(place))
+                self.host_locations(host)?.into_iter().find(|location| !is_relative(location))
             }
             _ => None,
         }
     }
 
-    /// Every list there may be, each with those who read it, the nearest first.
+    /// Returns every possible list with the hosts that read it, the most specific first.
     pub(crate) fn all_locations(&self) -> Vec<(ConfigLocation, Vec<&'static str>)> {
         let mut all: Vec<(ConfigLocation, Vec<&'static str>)> = Vec::new();
-        let own = self.own_locations().into_iter().map(|place| (place, OWN_HOST));
+        let own = self.own_locations().into_iter().map(|location| (location, OWN_HOST));
         let theirs = HOSTS.into_iter().flat_map(|host| {
-            self.host_locations(host).unwrap_or_default().into_iter().map(move |place| (place, host))
+            self.host_locations(host).unwrap_or_default().into_iter().map(move |location| (location, host))
         });
-        for (place, host) in own.chain(theirs) {
-            match all.iter_mut().find(|(known, _)| known.is_same_list(&place)) {
+        for (location, host) in own.chain(theirs) {
+            match all.iter_mut().find(|(known, _)| known.is_same_list(&location)) {
                 Some((_, hosts)) if hosts.contains(&host) => {}
                 Some((_, hosts)) => hosts.push(host),
-                None => all.push((place, vec![host])),
+                None => all.push((location, vec![host])),
             }
         }
         all
@@ -145,7 +145,7 @@ impl ConfigDirs {
 }
 
 impl ConfigLocation {
-    /// The folder whose list it is, where a file has lists for several.
+    /// Returns the project folder, if the file has a list per project.
     pub(crate) fn project(&self) -> Option<&Path> {
         match &self.section {
             ConfigSection::ClaudeProject(project) => Some(project),
@@ -153,16 +153,16 @@ impl ConfigLocation {
         }
     }
 
-    /// Whether both are one list: the home folder may be the project, and a file may be a link to another.
+    /// Whether both are the same list: the project may be the home folder, and a file may be a symbolic link.
     pub(crate) fn is_same_list(&self, other: &ConfigLocation) -> bool {
-        let real = |place: &ConfigLocation| {
-            let path = fs::canonicalize(&place.path).or_else(|_| path::absolute(&place.path));
-            path.unwrap_or_else(|_| place.path.clone())
+        let real = |location: &ConfigLocation| {
+            let path = fs::canonicalize(&location.path).or_else(|_| path::absolute(&location.path));
+            path.unwrap_or_else(|_| location.path.clone())
         };
         self.section == other.section && real(self) == real(other)
     }
 
-    /// The file, and which part of it.
+    /// Formats the path, and the project if the file has a list per project.
     pub(crate) fn describe(&self) -> String {
         match &self.section {
             ConfigSection::ClaudeProject(project) => {
@@ -173,8 +173,8 @@ impl ConfigLocation {
     }
 }
 
-fn is_relative(place: &ConfigLocation) -> bool {
-    place.path.is_relative()
+fn is_relative(location: &ConfigLocation) -> bool {
+    location.path.is_relative()
 }
 
 fn top_level(path: PathBuf) -> ConfigLocation {
