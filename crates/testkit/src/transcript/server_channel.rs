@@ -59,17 +59,21 @@ pub enum ServerChannel {
 }
 
 impl ServerChannel {
-    /// The fixture over a transport; `program` is the one for stdio.
-    pub async fn to_fixture(transport: Transport, program: &str) -> Result<Self, String> {
+    /// Connects to the fixture server called `name`; `program` serves it over stdio.
+    pub async fn to_fixture(transport: Transport, name: &str, program: &str) -> Result<Self, String> {
         match transport {
-            Transport::Stdio => Self::spawn(program),
-            _ => Self::connect(transport, crate::fixture::server()).await,
+            Transport::Stdio => Self::spawn(program, name),
+            _ => Self::connect(transport, crate::fixture::by_name(name)?).await,
         }
     }
 
-    /// The fixture behind a bridge that speaks `far` to it. Over stdio it would take a program.
-    pub async fn through_bridge(transport: Transport, far: Revision) -> Result<Self, String> {
-        let bridge = Bridge::to(Client::in_process(&crate::fixture::server()).revision(far));
+    /// Connects to a bridge in front of the fixture server called `name`, to which it speaks `upstream`. Not over stdio.
+    pub async fn through_bridge(
+        transport: Transport,
+        name: &str,
+        upstream: Revision,
+    ) -> Result<Self, String> {
+        let bridge = Bridge::to(Client::in_process(&crate::fixture::by_name(name)?).revision(upstream));
         Self::connect(transport, bridge.server()).await
     }
 
@@ -90,9 +94,10 @@ impl ServerChannel {
         })
     }
 
-    /// A program on its stdin and stdout.
-    fn spawn(program: &str) -> Result<Self, String> {
+    /// Starts the program that serves the fixture server called `name` on its stdin and stdout.
+    fn spawn(program: &str, name: &str) -> Result<Self, String> {
         let mut child = Command::new(program)
+            .args(["--server", name])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tsugite_core::revision::Revision;
 
+use super::matching::Bindings;
 use crate::http::{Connection, Request, Response, TestServer};
 
 /// A server on a socket, and the streams that a client of it has open.
@@ -141,7 +142,7 @@ impl HttpStreams {
             let mut waits = false;
             for stream in &mut self.streams {
                 match stream.poll_peek(cx) {
-                    Poll::Ready(Ok(Some(heard))) if heard == expected => {
+                    Poll::Ready(Ok(Some(heard))) if Bindings::default().matches(expected, heard) => {
                         return Poll::Ready(stream.received.pop_front().unwrap_or(Ok(Value::Null)));
                     }
                     Poll::Ready(_) => {}
@@ -223,11 +224,12 @@ impl HttpStreams {
     }
 }
 
-/// Whether something comes back for a message. What is no message at all is answered too.
+/// Whether a message gets a response, as invalid messages do; notifications and responses get none.
 fn expects_response(message: &Value) -> bool {
     match message {
         Value::Array(messages) => messages.is_empty() || messages.iter().any(expects_response),
-        Value::Object(members) => !members.contains_key("method") || members.contains_key("id"),
+        Value::Object(members) if members.contains_key("method") => members.contains_key("id"),
+        Value::Object(members) => !members.contains_key("result") && !members.contains_key("error"),
         _ => true,
     }
 }

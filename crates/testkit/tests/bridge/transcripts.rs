@@ -14,7 +14,7 @@ async fn every_transcript_is_heard_across_a_bridge_from_every_revision_to_every_
         for place in transcript.run_configs().into_iter().filter(|place| place.0 != Transport::Stdio) {
             for far in Revision::ALL {
                 runs += 1;
-                let wire = ServerChannel::through_bridge(place.0, far).await.unwrap();
+                let wire = ServerChannel::through_bridge(place.0, transcript.server(), far).await.unwrap();
                 let run = format!("{name} over {} on {}, to {far}", place.0.name(), place.1);
                 match (transcript.run(wire, place).await, loses(&name, place.1, far)) {
                     (Err(error), false) => failures.push(format!("{run}, {error}")),

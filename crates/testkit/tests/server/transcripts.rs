@@ -1,4 +1,4 @@
-//! Every transcript, over every transport, for each revision it names.
+//! Runs every file of `transcripts/` over every transport, in each revision it names.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use tsugite_testkit::transcript::{ServerChannel, Transcript};
 const FIXTURE: &str = env!("CARGO_BIN_EXE_fixture");
 
 #[tokio::test(flavor = "current_thread")]
-async fn every_transcript_is_heard_over_every_transport_in_every_revision_it_names() {
-    // STDIO-028, STDIO-029: memory is a transport of our own, and everything is said and heard there as over stdio.
+async fn every_transcript_holds_over_every_transport() {
+    // STDIO-028, STDIO-029: memory is a custom transport, and the messages are the same there as over stdio.
     // HTTP-097: one server is reached over all of them.
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/transcripts");
     let mut runs = BTreeMap::<&str, usize>::new();
@@ -20,11 +20,11 @@ async fn every_transcript_is_heard_over_every_transport_in_every_revision_it_nam
             Ok(transcript) => transcript,
             Err(error) => panic!("{name}: {error}"),
         };
-        for place in transcript.run_configs() {
-            let (transport, revision) = (place.0.name(), place.1);
+        for config in transcript.run_configs() {
+            let (transport, revision) = (config.0.name(), config.1);
             *runs.entry(transport).or_default() += 1;
-            let wire = ServerChannel::to_fixture(place.0, FIXTURE).await.unwrap();
-            if let Err(error) = transcript.run(wire, place).await {
+            let channel = ServerChannel::to_fixture(config.0, transcript.server(), FIXTURE).await.unwrap();
+            if let Err(error) = transcript.run(channel, config).await {
                 failures.push(format!("{name} over {transport} on {revision}, {error}"));
             }
         }
@@ -36,9 +36,9 @@ async fn every_transcript_is_heard_over_every_transport_in_every_revision_it_nam
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_transcript_that_is_not_true_fails_over_every_transport() {
+async fn wrong_transcripts_fail_over_every_transport() {
     let call = r#"> {"id":1,"method":"tools/call","params":{"name":"steps","_meta":{"progressToken":"p"}}}"#;
-    // The first revision has no messages there.
+    // The first revision has no messages with progress.
     let half = r#"
         <[2024-11-05] {"method":"notifications/progress","params":{"progressToken":"p","progress":1,"total":2}}
         <[2025-11-25 2026-07-28] {"method":"notifications/progress","params":{"progressToken":"p","progress":1,"total":2,"message":"half"}}
@@ -51,7 +51,7 @@ async fn a_transcript_that_is_not_true_fails_over_every_transport() {
     let gone = r#"< {"id":1,"result":{"content":[{"type":"text","text":"gone"}]}}"#;
     let fails = r#"> {"id":2,"method":"tools/call","params":{"name":"fails"}}"#;
     let failed = r#"< {"id":2,"result":{"content":[{"type":"text","text":"no luck"}],"isError":true}}"#;
-    for (lines, is_true) in [
+    for (lines, holds) in [
         (vec![call, half, log, all, done, fails, failed], true),
         (vec![call, half, log, all, gone, fails, failed], false),
         (vec![call, half, log, done, fails, failed], false),
@@ -61,10 +61,10 @@ async fn a_transcript_that_is_not_true_fails_over_every_transport() {
     ] {
         let text = format!("on: 2024-11-05 2025-11-25 2026-07-28\n{}", lines.join("\n"));
         let transcript = Transcript::parse(&text).unwrap();
-        for place in transcript.run_configs() {
-            let wire = ServerChannel::to_fixture(place.0, FIXTURE).await.unwrap();
-            let heard = transcript.run(wire, place).await;
-            assert_eq!(heard.is_ok(), is_true, "{place:?} {heard:?}\n{text}");
+        for config in transcript.run_configs() {
+            let channel = ServerChannel::to_fixture(config.0, transcript.server(), FIXTURE).await.unwrap();
+            let outcome = transcript.run(channel, config).await;
+            assert_eq!(outcome.is_ok(), holds, "{config:?} {outcome:?}\n{text}");
         }
     }
 }
