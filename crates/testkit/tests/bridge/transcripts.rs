@@ -32,13 +32,13 @@ async fn every_transcript_is_heard_across_a_bridge_from_every_revision_to_every_
 fn loses(name: &str, near: Revision, far: Revision) -> bool {
     match name {
         // A structured result that is no object came with 2026-07-28.
-        "a_call_is_answered" => near.is_stateless() && !far.is_stateless(),
+        "call_returns_structured_content_where_known" => near.is_stateless() && !far.is_stateless(),
         // Words with progress came with 2025-03-26.
-        "progress_rises_and_logs_are_asked_for" | "logs_are_asked_for_with_each_request" => {
+        "progress_and_logs_come_before_the_result" | "log_level_comes_with_each_request" => {
             far == Revision::V2024_11_05 && near != Revision::V2024_11_05
         }
         // The answers to a batch come in any order, and here in another.
-        "a_batch_is_answered_with_an_array" => true,
+        "batch_responses_come_in_one_array" => true,
         _ => false,
     }
 }
