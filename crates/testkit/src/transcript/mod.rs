@@ -6,6 +6,7 @@
 //! over: memory stdio               (only where it means something else elsewhere; default: http and sse too)
 //! server: curious                  (a server of `fixture`; default: `basic`)
 //! client: {"elicitation":{}}       (the capabilities the client declares; default: none)
+//! bridge: same                     (across a bridge it holds only between equal revisions; `no`: not at all)
 //! raw                              (no handshake is made beforehand and nothing is added to a line)
 //! > {"id":1,"method":"tools/call","params":{"name":"add"}}
 //! < {"id":1,"result":{"content":[]}}
@@ -18,6 +19,7 @@
 //! - A line marked for revisions or transports is sent or expected only there. `jsonrpc` may be left out.
 //! - A received message is compared whole. `"$name"` stands for any value the first time and for the same value from
 //!   then on, also in lines that are sent; `"$_"` stands for any value, `"$revision"` for the revision of the run.
+//!   Inside a string `$#` stands for digits and `$*` for any text.
 //! - Unless the transcript is raw, a handshake comes first, or requests get the `_meta` keys of 2026-07-28. The members
 //!   that every result carries there (`resultType: "complete"`, the server's name, cache hints) are compared only in
 //!   lines marked with the name of a revision.
@@ -49,7 +51,19 @@ pub struct Transcript {
     raw: bool,
     server: String,
     capabilities: Value,
+    across_bridge: AcrossBridge,
     steps: Vec<TranscriptStep>,
+}
+
+/// Whether a transcript also holds if a bridge stands between the client and the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AcrossBridge {
+    /// Between any two revisions.
+    Always,
+    /// If both sides speak the same revision: the upstream one lacks something otherwise.
+    SameRevision,
+    /// Not at all: it shows something that the bridge decides itself.
+    Never,
 }
 
 #[derive(Debug)]
@@ -111,6 +125,7 @@ impl Transcript {
             raw: false,
             server: "basic".to_owned(),
             capabilities: json!({}),
+            across_bridge: AcrossBridge::Always,
             steps: Vec::new(),
         };
         for (number, line) in text.lines().enumerate() {
@@ -134,6 +149,12 @@ impl Transcript {
             name.trim().clone_into(&mut self.server);
         } else if let Some(capabilities) = line.strip_prefix("client:") {
             self.capabilities = serde_json::from_str(capabilities).map_err(|error| error.to_string())?;
+        } else if let Some(held) = line.strip_prefix("bridge:") {
+            self.across_bridge = match held.trim() {
+                "same" => AcrossBridge::SameRevision,
+                "no" => AcrossBridge::Never,
+                other => return Err(format!("`bridge:` is `same` or `no`, not {other:?}")),
+            };
         } else if let Some(sent) = line.strip_prefix('>') {
             let (condition, message) = parse_condition(sent)?;
             self.steps.push(TranscriptStep::Send(condition, message.to_owned()));
@@ -148,6 +169,15 @@ impl Transcript {
     /// The name of the fixture server it talks to.
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Whether it holds across a bridge from the revision of a run to `upstream`.
+    pub fn holds_across_bridge(&self, config: RunConfig, upstream: Revision) -> bool {
+        match self.across_bridge {
+            AcrossBridge::Always => true,
+            AcrossBridge::SameRevision => config.1 == upstream,
+            AcrossBridge::Never => false,
+        }
     }
 
     /// The runs of it: each of its revisions over each transport that carries them.
