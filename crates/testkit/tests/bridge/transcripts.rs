@@ -19,8 +19,11 @@ async fn every_transcript_holds_across_a_bridge() {
         let transcript = Transcript::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let transcript = Arc::new(transcript);
         for config in transcript.run_configs().into_iter().filter(|config| config.0 != Transport::Stdio) {
-            let upstreams = Revision::ALL.into_iter();
-            let upstreams = upstreams.filter(|upstream| transcript.holds_across_bridge(config, *upstream));
+            // The transport and the upstream revision are independent, so one server is enough to show every pair.
+            let every_pair = config.0 == Transport::Memory || transcript.server() == "basic";
+            let upstreams = Revision::ALL.into_iter().filter(|upstream| {
+                (every_pair || config.1 == *upstream) && transcript.holds_across_bridge(config, *upstream)
+            });
             runs.extend(upstreams.map(|upstream| (name.clone(), transcript.clone(), config, upstream)));
         }
     }
@@ -37,7 +40,7 @@ async fn every_transcript_holds_across_a_bridge() {
     let failures: Vec<_> =
         outcomes.buffer_unordered(CONCURRENT_RUNS).filter_map(|failure| async { failure }).collect().await;
     assert!(failures.is_empty(), "{} of {count} runs:\n{}", failures.len(), failures.join("\n"));
-    assert!(count > 3000, "only {count} runs");
+    assert!(count > 2000, "only {count} runs");
 }
 
 /// Whether a transcript contains something that the upstream revision cannot express.
