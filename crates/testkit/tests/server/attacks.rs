@@ -4,10 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::jsonrpc::ErrorObject;
 use tsugite::prelude::*;
 use tsugite::protocol::Schema;
-use tsugite::revision::RpcError;
 use tsugite::server::UrlElicitation;
 use tsugite_testkit::raw_client::RawClient;
 
@@ -175,41 +173,6 @@ async fn one_peer_cannot_cancel_or_answer_for_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn roots_that_are_no_files_are_refused() {
-    // F-11
-    let places = Tool::new("places")
-        .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
-    let server = Server::new("s", "1").tool(places);
-    for revision in revisions() {
-        let peer = RawClient::connect(&server, revision, json!({"roots": {}})).await;
-        let mut peer = peer.on_request(|_, _| json!({"roots": [{"uri": "https://evil.example/"}]}));
-        let refused = peer.call("places", json!({})).await;
-        if revision.is_stateless() {
-            assert_eq!(refused["error"]["code"], -32602, "{refused}");
-        } else {
-            assert_eq!(refused["result"]["isError"], true, "{revision}: {refused}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn secrets_are_taken_out_of_logs() {
-    // F-22
-    let leaks = Tool::new("leaks").handler(|cx: Context| async move {
-        cx.log(Level::Error, &json!({"token": "swordfish", "text": "fine"})).await;
-        "done"
-    });
-    let server = Server::new("s", "1").tool(leaks).redact_logs(|data| {
-        if let Some(token) = data.get_mut("token") {
-            *token = json!("***");
-        }
-    });
-    let mut peer = RawClient::connect(&server, revision("2025-06-18"), json!({})).await;
-    peer.call("leaks", json!({})).await;
-    assert_eq!(peer.notifications[0]["params"]["data"], json!({"token": "***", "text": "fine"}));
-}
-
-#[tokio::test(start_paused = true)]
 async fn trace_context_of_any_shape_breaks_nothing() {
     // F-38
     let server = Server::new("s", "1").tool(Tool::new("t").handler(|| async { "t" }));
@@ -219,20 +182,6 @@ async fn trace_context_of_any_shape_breaks_nothing() {
             let response = peer.request("tools/call", json!({"name": "t", "_meta": meta})).await;
             assert_eq!(text(&response), "t", "{revision}");
         }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn numbers_of_errors_that_a_revision_keeps_for_itself_are_not_for_handlers() {
-    // F-43
-    let server = [-32030, -32002, 7].into_iter().fold(Server::new("s", "1"), |server, number| {
-        server.tool(Tool::new(number.to_string()).handler(move || async move {
-            Err::<(), _>(HandlerError::from_rpc_error(RpcError::Other(ErrorObject::new(number, "custom"))))
-        }))
-    });
-    let mut modern = RawClient::connect(&server, STATELESS, json!({})).await;
-    for (number, said) in [(-32030, -32603), (-32002, -32602), (7, 7)] {
-        assert_eq!(modern.call(&number.to_string(), json!({})).await["error"]["code"], said);
     }
 }
 

@@ -233,42 +233,6 @@ fn levels(heard: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_logs_says_so_and_keeps_to_the_level_it_was_told() {
-    // LOG-001, LOG-004, LOG-005, LOG-006
-    for revision in handshakes() {
-        let mut peer = RawClient::connect(&loud(), revision, json!({})).await;
-        let opened = json!({
-            "protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "c", "version": "1"},
-        });
-        let opened = peer.request("initialize", opened).await;
-        assert!(opened["result"]["capabilities"]["logging"].is_object(), "{opened}");
-        peer.notify("notifications/initialized", json!({}));
-        // Before anybody has said which, the server decides; errors are always of interest.
-        peer.call("loud", json!({})).await;
-        assert!(levels(&peer.notifications).ends_with(&LEVELS[4..]), "{revision}: {:?}", peer.notifications);
-        for (at, level) in LEVELS.iter().enumerate() {
-            peer.notifications.clear();
-            let set = peer.request("logging/setLevel", json!({"level": level})).await;
-            assert_eq!(set["result"], json!({}), "{revision}");
-            peer.call("loud", json!({})).await;
-            assert_eq!(levels(&peer.notifications), LEVELS[at..], "{revision}");
-        }
-        for wrong in [json!("loud"), json!("ERROR"), json!(3), json!(null)] {
-            let refused = peer.request("logging/setLevel", json!({"level": wrong})).await;
-            assert_eq!(refused["error"]["code"], -32602, "{revision}: {refused}");
-        }
-        let refused = peer.request("logging/setLevel", json!({})).await;
-        assert_eq!(refused["error"]["code"], -32602, "{revision}: {refused}");
-        peer.notifications.clear();
-        peer.call("loud", json!({})).await;
-        assert_eq!(levels(&peer.notifications), ["emergency"], "what is refused changes nothing");
-    }
-    let mut modern = RawClient::connect(&loud(), STATELESS, json!({})).await;
-    let discovered = modern.request("server/discover", json!({})).await;
-    assert!(discovered["result"]["capabilities"]["logging"].is_object(), "{discovered}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_request_hears_logs_only_if_it_asks_and_only_its_own() {
     // LOG-008, LOG-009, LOG-010, SUBS-013
     let (slow, _) = endless();
@@ -418,38 +382,6 @@ async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_on_one_connection_are_told_apart() {
-    // SUBS-004, SUBS-015
-    let server = offers();
-    let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
-    let capabilities = peer.request("server/discover", json!({})).await["result"]["capabilities"].clone();
-    assert_eq!(capabilities["resources"]["subscribe"], true, "{capabilities}");
-    let first =
-        peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
-    assert_eq!(peer.next().await["params"]["_meta"][SUBSCRIPTION], first);
-    change(&server, "tools", "one");
-    let wish = json!({"toolsListChanged": true, "resourceSubscriptions": ["x:b"]});
-    let second = peer.send_request("subscriptions/listen", json!({"notifications": wish}));
-    let mut heard = [peer.next().await, peer.next().await];
-    // Whatever their order, each belongs to one stream, and that of the second begins with its acknowledgement.
-    heard.sort_by_key(|news| news["params"]["_meta"][SUBSCRIPTION].as_u64());
-    assert_eq!(heard[0]["method"], "notifications/tools/list_changed");
-    assert_eq!(heard[0]["params"]["_meta"][SUBSCRIPTION], first);
-    assert_eq!(heard[1]["method"], "notifications/subscriptions/acknowledged");
-    assert_eq!(heard[1]["params"]["_meta"][SUBSCRIPTION], second);
-    change(&server, "tools", "two");
-    server.notify_resource_updated("x:b");
-    let mut heard = Vec::new();
-    for _ in 0..3 {
-        let news = peer.next().await;
-        heard.push((news["params"]["_meta"][SUBSCRIPTION].as_u64().unwrap(), news["method"].clone()));
-    }
-    heard.sort_by_key(|(id, method)| (*id, method.to_string()));
-    let (list, update) = ("notifications/tools/list_changed", "notifications/resources/updated");
-    assert_eq!(heard, [(first, json!(list)), (second, json!(update)), (second, json!(list))]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_stream_that_the_server_ends_is_answered_with_an_empty_result() {
     // SUBS-010
     let server = offers();
@@ -489,30 +421,5 @@ async fn a_resource_is_told_of_only_to_those_who_subscribed_to_it() {
         let mut peer = RawClient::connect(&bare, revision, json!({})).await;
         let refused = peer.request("resources/subscribe", json!({"uri": "x:a"})).await;
         assert_eq!(refused["error"]["code"], -32601, "{revision}: {refused}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_server_does_not_have_is_left_out_of_the_acknowledgement() {
-    // SUBS-005
-    let wish = json!({
-        "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
-        "resourceSubscriptions": ["x:a"],
-    });
-    for (server, granted) in [
-        (Server::new("s", "1").tool(tool("t")), json!({"toolsListChanged": true})),
-        (
-            Server::new("s", "1").prompt(Prompt::new("p").handler(|| async { "p" })),
-            json!({"promptsListChanged": true}),
-        ),
-        (
-            Server::new("s", "1").resource(Resource::text("x:a", "a")),
-            json!({"resourcesListChanged": true, "resourceSubscriptions": ["x:a"]}),
-        ),
-        (offers(), wish.clone()),
-    ] {
-        let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
-        peer.send_request("subscriptions/listen", json!({"notifications": wish}));
-        assert_eq!(peer.next().await["params"]["notifications"], granted);
     }
 }

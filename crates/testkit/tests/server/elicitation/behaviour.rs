@@ -116,46 +116,6 @@ async fn the_same_handler_asks_in_every_revision_or_says_why_it_cannot() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_capability_that_was_not_declared_is_never_asked_for() {
-    // MRTR-006, ELIC-002
-    for revision in revisions() {
-        let (server, _) = delete();
-        let mut peer = RawClient::connect(&server, revision, json!({"sampling": {}})).await;
-        let response = peer.call("delete", json!({"path": "/tmp/x"})).await;
-        if revision.is_stateless() {
-            assert_eq!(response["error"]["code"], -32021, "{response}");
-            assert_eq!(response["error"]["data"]["requiredCapabilities"], json!({"elicitation": {}}));
-        } else {
-            assert_eq!(response["result"]["isError"], true, "{revision}: {response}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn declining_and_dismissing_are_not_the_same() {
-    let tool = Tool::new("ask").handler(|cx: Context| async move {
-        match cx.ask::<Confirm>("?").await {
-            Ok(_) => "accepted",
-            Err(AskError::Declined) => "declined",
-            Err(AskError::Cancelled) => "cancelled",
-            Err(AskError::Unavailable { .. }) => "unavailable",
-            Err(_) => "something else",
-        }
-    });
-    let server = Server::new("s", "1").tool(tool);
-    for revision in revisions() {
-        for (action, expected) in [("decline", "declined"), ("cancel", "cancelled"), ("accept", "accepted")] {
-            let mut peer = RawClient::connect(&server, revision, elicits()).await.on_request(move |_, _| {
-                if action == "accept" { accept(json!({"sure": true})) } else { json!({"action": action}) }
-            });
-            let response = peer.call("ask", json!({})).await;
-            let expected = if revision.has_elicitation() { expected } else { "unavailable" };
-            assert_eq!(text(&response), expected, "{revision}");
-        }
-    }
-}
-
 fn sampling(question: &str) -> CreateMessageParams {
     CreateMessageParams::new(vec![SamplingMessage::new(Role::User, SamplingBlock::text(question))], 100_u64)
 }
@@ -190,19 +150,6 @@ fn curious() -> Server {
         Ok::<_, HandlerError>(format!("{first} {second} {third}"))
     });
     Server::new("curious", "1").tool(all).tool(steps)
-}
-
-#[tokio::test(start_paused = true)]
-async fn questions_asked_together_are_one_round() {
-    for revision in revisions().filter(|revision| revision.has_elicitation()) {
-        let mut peer = RawClient::connect(&curious(), revision, elicits()).await.on_request(host);
-        let response = peer.call("all", json!({})).await;
-        assert_eq!(text(&response), "Ada re: Hi file:///home/ada", "{revision}");
-        assert_eq!(peer.received_requests.len(), 3);
-        if revision.is_stateless() {
-            assert_eq!(peer.rounds, 2);
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,40 +238,6 @@ async fn a_state_that_is_too_old_is_refused_and_says_so() {
     let refused = peer.call("delete", json!({"path": "x"})).await;
     assert_eq!(refused["error"]["code"], -32602);
     assert!(refused["error"]["message"].as_str().unwrap().contains("expired"), "{refused}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn answers_that_are_none_are_refused_and_those_that_are_missing_are_asked_for_again() {
-    // MRTR-022, MRTR-023, M-06
-    let (server, _) = delete();
-    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await;
-    let call = json!({"name": "delete", "arguments": {"path": "x"}});
-    let asked = peer.request_once("tools/call", call.clone()).await;
-    let question = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
-    let with = |answers: Value| {
-        let mut call = call.clone();
-        call["requestState"] = asked["result"]["requestState"].clone();
-        call["inputResponses"] = answers;
-        call
-    };
-    for missing in [Value::Null, json!({}), json!({"unknown": accept(json!({"sure": true}))})] {
-        let again = peer.request_once("tools/call", with(missing)).await;
-        assert_eq!(again["result"]["resultType"], "input_required", "{again}");
-        assert!(again["result"]["inputRequests"].get(&question).is_some());
-    }
-    for wrong in [
-        json!(12345),
-        json!(null),
-        json!({"action": "maybe"}),
-        accept(json!({})),
-        accept(json!({"sure": "yes"})),
-        json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "x"}}),
-    ] {
-        let refused = peer.request_once("tools/call", with(json!({&question: wrong}))).await;
-        assert_eq!(refused["error"]["code"], -32602, "{wrong}: {refused}");
-    }
-    let refused = peer.request_once("tools/call", with(json!([1]))).await;
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
 }
 
 #[tokio::test]
@@ -493,32 +406,6 @@ async fn a_timer_beside_a_question_never_wins_before_anyone_was_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prompts_and_resources_can_ask_too() {
-    let prompt = Prompt::new("greet").handler(|cx: Context| async move {
-        cx.ask::<Name>("Who?").await.map(|name| format!("Greet {}", name.name))
-    });
-    let resource = Resource::new("notes://mine").handler(|cx: Context| async move {
-        cx.ask::<Name>("Who?").await.map(|name| format!("{}'s notes", name.name))
-    });
-    let server = Server::new("s", "1").prompt(prompt).resource(resource);
-    for revision in revisions() {
-        let mut peer = RawClient::connect(&server, revision, elicits()).await.on_request(host);
-        let prompt = peer.request("prompts/get", json!({"name": "greet"})).await;
-        let resource = peer.request("resources/read", json!({"uri": "notes://mine"})).await;
-        if revision.has_elicitation() {
-            assert_eq!(
-                prompt["result"]["messages"][0]["content"]["text"], "Greet Ada",
-                "{revision}: {prompt}"
-            );
-            assert_eq!(resource["result"]["contents"][0]["text"], "Ada's notes", "{revision}: {resource}");
-        } else {
-            assert_eq!(prompt["error"]["code"], -32602, "{revision}: {prompt}");
-            assert_eq!(resource["error"]["code"], -32602, "{revision}: {resource}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_client_that_never_answers_is_not_waited_for_for_ever_and_is_told() {
     let patient = Tool::new("patient").handler(|cx: Context| async move {
         cx.ask::<Name>("?").timeout(Duration::from_secs(5)).await.map(|name| name.name)
@@ -539,27 +426,4 @@ async fn a_client_that_never_answers_is_not_waited_for_for_ever_and_is_told() {
     peer.send(&json!({"jsonrpc": "2.0", "id": 4711, "result": {}}));
     peer.send(&json!({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "m"}}));
     assert!(peer.request("ping", json!({})).await.get("result").is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cancelled_call_withdraws_its_question() {
-    let (server, _) = delete();
-    let mut peer = RawClient::connect(&server, "2025-06-18".parse().unwrap(), elicits()).await;
-    let id = peer.send_request("tools/call", json!({"name": "delete", "arguments": {"path": "x"}}));
-    let question = peer.next().await;
-    peer.notify("notifications/cancelled", json!({"requestId": id}));
-    let cancelled = peer.next().await;
-    assert_eq!(cancelled["params"]["requestId"], question["id"], "{cancelled}");
-    assert!(peer.request("ping", json!({})).await.get("result").is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_error_of_the_client_reaches_the_handler() {
-    let (server, _) = delete();
-    let mut peer = RawClient::connect(&server, "2025-06-18".parse().unwrap(), elicits())
-        .await
-        .on_request(|_, _| json!({"error": {"code": -1, "message": "not today"}}));
-    let response = peer.call("delete", json!({"path": "x"})).await;
-    assert_eq!(response["result"]["isError"], true);
-    assert!(text(&response).contains("not today"), "{response}");
 }

@@ -5,14 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::jsonrpc::RawJson;
 use tsugite::prelude::*;
-use tsugite::protocol::content::{SamplingBlock, ToolResult, ToolUse};
+use tsugite::protocol::Role;
+use tsugite::protocol::content::SamplingBlock;
 use tsugite::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat};
-use tsugite::protocol::sampling::{
-    CreateMessageParams, IncludeContext, ModelPreferences, SamplingMessage, ToolChoice,
-};
-use tsugite::protocol::{Role, Schema, tools};
+use tsugite::protocol::sampling::{CreateMessageParams, ModelPreferences, SamplingMessage};
 use tsugite::server::UrlElicitation;
 use tsugite_testkit::raw_client::RawClient;
 
@@ -20,10 +17,6 @@ const STATELESS: Revision = Revision::NEWEST;
 
 fn revisions() -> impl Iterator<Item = Revision> {
     Revisions::ALL.newest_first()
-}
-
-fn handshakes() -> impl Iterator<Item = Revision> {
-    Revisions::ALL.handshake().newest_first()
 }
 
 /// Those with pages to visit and tools for the model.
@@ -100,97 +93,6 @@ fn again(call: &Value, asked: &Value, answer: Value) -> Value {
     call["requestState"] = asked["result"]["requestState"].clone();
     call["inputResponses"] = json!({only_key(asked): answer});
     call
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_model_is_asked_by_a_request_if_the_client_has_one_to_offer() {
-    // SAMP-003, SAMP-034
-    let server = Server::new("s", "1").tool(sampler("asks", question()));
-    for revision in revisions() {
-        let mut with = RawClient::connect(&server, revision, json!({"sampling": {}}))
-            .await
-            .on_request(|_, _| said("hi"));
-        if revision.is_stateless() {
-            let asked = with.request_once("tools/call", json!({"name": "asks"})).await;
-            let asked = &asked["result"]["inputRequests"][only_key(&asked)];
-            assert_eq!(asked["method"], "sampling/createMessage");
-            assert_eq!(asked["params"]["maxTokens"], 100);
-        } else {
-            let id = with.send_request("tools/call", json!({"name": "asks"}));
-            let asked = with.next().await;
-            assert_eq!(asked["method"], "sampling/createMessage", "{revision}: {asked}");
-            assert!(asked.get("id").is_some_and(|id| !id.is_null()));
-            assert_eq!(asked["params"]["messages"][0]["content"], json!({"type": "text", "text": "?"}));
-            assert_eq!(asked["params"]["maxTokens"], 100);
-            with.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said("hi")}));
-            assert_eq!(text(&with.wait_for_response(id).await), "m");
-        }
-        assert_eq!(text(&with.call("asks", json!({})).await), "m", "{revision}");
-        let mut without = RawClient::connect(&server, revision, json!({"roots": {}})).await;
-        let answer = without.call("asks", json!({})).await;
-        assert!(refused(&answer), "{revision}: {answer}");
-        assert!(without.received_requests.is_empty());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn tools_are_given_only_to_a_model_that_takes_them() {
-    // SAMP-011
-    let weather = tools::Tool::new("weather", Schema::from(json!({"type": "object"})));
-    let server = Server::new("s", "1")
-        .tool(sampler("tools", question().tools(vec![weather])))
-        .tool(sampler("choice", question().tool_choice(ToolChoice::default())));
-    for revision in newer() {
-        for name in ["tools", "choice"] {
-            let mut with = RawClient::connect(&server, revision, json!({"sampling": {"tools": {}}}))
-                .await
-                .on_request(|_, _| said("hi"));
-            assert_eq!(text(&with.call(name, json!({})).await), "m", "{name} on {revision}");
-            let sent = &with.received_requests[0].1;
-            assert!(sent.get("tools").is_some() || sent.get("toolChoice").is_some(), "{sent}");
-            let mut without = RawClient::connect(&server, revision, json!({"sampling": {}}))
-                .await
-                .on_request(|_, _| said("hi"));
-            let answer = without.call(name, json!({})).await;
-            for (_, sent) in &without.received_requests {
-                assert!(
-                    sent.get("tools").is_none() && sent.get("toolChoice").is_none(),
-                    "{revision}: {sent}"
-                );
-            }
-            if name == "tools" {
-                assert!(refused(&answer), "{revision}: {answer}");
-            }
-            if revision.is_stateless() && answer.get("error").is_some() {
-                assert_eq!(answer["error"]["code"], -32021, "{answer}");
-                let required = &answer["error"]["data"]["requiredCapabilities"];
-                assert_eq!(required["sampling"]["tools"], json!({}), "{answer}");
-            }
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn context_is_asked_for_only_where_it_is_offered() {
-    // SAMP-021
-    for context in [IncludeContext::ThisServer, IncludeContext::AllServers] {
-        let server = Server::new("s", "1").tool(sampler("asks", question().include_context(context)));
-        for revision in newer() {
-            for (capability, offered) in [(json!({"context": {}}), true), (json!({}), false)] {
-                let mut peer = RawClient::connect(&server, revision, json!({"sampling": capability}))
-                    .await
-                    .on_request(|_, _| said("hi"));
-                peer.call("asks", json!({})).await;
-                for (_, sent) in &peer.received_requests {
-                    let wants = sent.get("includeContext").is_some_and(|context| context != "none");
-                    assert!(offered || !wants, "{revision}: {sent}");
-                }
-                if offered {
-                    assert_ne!(peer.received_requests[0].1["includeContext"], "none");
-                }
-            }
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -414,35 +316,6 @@ async fn what_a_user_fills_in_is_checked_against_the_form() {
     }
 }
 
-fn places() -> Server {
-    Server::new("s", "1").tool(Tool::new("places").handler(|cx: Context| async move {
-        let roots = cx.roots().await?;
-        Ok::<_, HandlerError>(roots.iter().map(|root| root.uri.clone()).collect::<Vec<_>>().join(" "))
-    }))
-}
-
-#[tokio::test(start_paused = true)]
-async fn roots_are_asked_for_where_they_are_declared_and_again_when_they_changed() {
-    // ROOT-003, ROOT-007
-    for revision in handshakes() {
-        let mut count = 0;
-        let mut with = RawClient::connect(&places(), revision, json!({"roots": {"listChanged": true}}))
-            .await
-            .on_request(move |method, _| {
-                assert_eq!(method, "roots/list");
-                count += 1;
-                json!({"roots": [{"uri": format!("file:///home/{count}")}]})
-            });
-        assert_eq!(text(&with.call("places", json!({})).await), "file:///home/1", "{revision}");
-        with.notify("notifications/roots/list_changed", json!({}));
-        let seen = with.received_requests.len();
-        let answer = with.call("places", json!({})).await;
-        assert_eq!(text(&answer), format!("file:///home/{}", seen + 1), "{revision}");
-        let mut without = RawClient::connect(&places(), revision, json!({"sampling": {}})).await;
-        assert!(refused(&without.call("places", json!({})).await), "{revision}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_state_that_does_not_hold_is_an_error_and_a_missing_answer_is_not() {
     // MRTR-027
@@ -508,36 +381,6 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_for_a_task_is_ignored_where_there_are_none_and_never_sent_to_who_has_none() {
-    // TASK-002, TASK-011
-    let server = Server::new("s", "1")
-        .tool(sampler("samples", question()))
-        .tool(form("form", simple()))
-        .tool(Tool::new("t").handler(|| async { "t" }));
-    let old = Revision::NEWEST_HANDSHAKE;
-    let mut peer = RawClient::connect(&server, old, able()).await.on_request(|method, _| {
-        if method == "elicitation/create" { accept(json!({"x": "y"})) } else { said("hi") }
-    });
-    let opened = json!({
-        "protocolVersion": old.as_str(), "capabilities": able(), "clientInfo": {"name": "c", "version": "1"},
-    });
-    let opened = peer.request("initialize", opened).await;
-    assert_eq!(opened["result"]["capabilities"].get("tasks"), None, "{opened}");
-    peer.notify("notifications/initialized", json!({}));
-    for (name, expected) in [("t", "t"), ("samples", "m"), ("form", "true")] {
-        let answer = peer.request("tools/call", json!({"name": name, "task": {"ttl": 60_000}})).await;
-        assert_eq!(text(&answer), expected, "{answer}");
-        assert_eq!(answer["result"].get("task"), None);
-    }
-    assert_eq!(peer.received_requests.len(), 2);
-    assert!(
-        peer.received_requests.iter().all(|(_, params)| params.get("task").is_none()),
-        "{:?}",
-        peer.received_requests
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn secrets_are_not_asked_for_in_a_form() {
     let fields = [
         "password",
@@ -576,90 +419,6 @@ async fn secrets_are_not_asked_for_in_a_form() {
             let answer = peer.call("asks", json!({})).await;
             assert!(peer.received_requests.is_empty(), "{revision}: {:?}", peer.received_requests);
             assert!(refused(&answer), "{revision}: {answer}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn malformed_answers_of_every_kind_are_errors() {
-    // MRTR-021
-    let server = places().tool(sampler("samples", question())).tool(form("form", simple()));
-    let mut peer = RawClient::connect(&server, STATELESS, able()).await;
-    for (name, answer) in [
-        ("form", json!({"action": "perhaps"})),
-        ("form", accept(json!({"x": 7}))),
-        ("samples", json!({"role": "assistant", "model": "m", "content": {"type": "smell"}})),
-        ("samples", json!({"roots": []})),
-        ("places", json!({"roots": 7})),
-        ("places", json!({"roots": [{"name": "x"}]})),
-        ("places", json!({"roots": [{"uri": "/etc"}]})),
-        ("places", json!({"roots": [{"uri": "https://example.com/"}]})),
-    ] {
-        let call = json!({"name": name});
-        let asked = peer.request_once("tools/call", call.clone()).await;
-        let refused = peer.request_once("tools/call", again(&call, &asked, answer.clone())).await;
-        assert_eq!(refused["error"]["code"], -32602, "{answer}: {refused}");
-    }
-}
-
-fn tool_use(id: &str) -> SamplingBlock {
-    SamplingBlock::ToolUse(ToolUse::new(id, "weather", RawJson::from_value(&json!({})).unwrap()))
-}
-
-fn tool_result(id: &str) -> SamplingBlock {
-    SamplingBlock::ToolResult(ToolResult::new(id, vec![ContentBlock::text("sunny")]))
-}
-
-fn conversation(messages: Vec<SamplingMessage>) -> CreateMessageParams {
-    CreateMessageParams::new(messages, 100_u64)
-}
-
-#[tokio::test(start_paused = true)]
-async fn results_of_tools_stand_alone_in_their_message() {
-    // SAMP-014
-    let mixed = vec![
-        user("?"),
-        SamplingMessage::new(Role::Assistant, vec![tool_use("a")]),
-        SamplingMessage::new(Role::User, vec![tool_result("a"), SamplingBlock::text("and then?")]),
-    ];
-    let server = Server::new("s", "1").tool(sampler("mixed", conversation(mixed)));
-    for revision in newer() {
-        let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
-        let answer = peer.call("mixed", json!({})).await;
-        assert!(peer.received_requests.is_empty(), "{revision}: {:?}", peer.received_requests);
-        assert!(refused(&answer), "{revision}: {answer}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_conversation_that_leaves_a_tool_unanswered_is_not_sent() {
-    // SAMP-015
-    let assistant = |blocks: Vec<SamplingBlock>| SamplingMessage::new(Role::Assistant, blocks);
-    let answers = |blocks: Vec<SamplingBlock>| SamplingMessage::new(Role::User, blocks);
-    let good = vec![
-        user("?"),
-        assistant(vec![tool_use("a"), tool_use("b")]),
-        answers(vec![tool_result("b"), tool_result("a")]),
-    ];
-    let bad = [
-        (
-            "one is missing",
-            vec![user("?"), assistant(vec![tool_use("a"), tool_use("b")]), answers(vec![tool_result("a")])],
-        ),
-        ("none is there", vec![user("?"), assistant(vec![tool_use("a")]), user("and?")]),
-        ("another's", vec![user("?"), assistant(vec![tool_use("a")]), answers(vec![tool_result("z")])]),
-        ("it ends there", vec![user("?"), assistant(vec![tool_use("a")])]),
-    ];
-    let server = Server::new("s", "1").tool(sampler("good", conversation(good)));
-    for revision in newer() {
-        let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
-        assert_eq!(text(&peer.call("good", json!({})).await), "m", "{revision}");
-        for (why, messages) in &bad {
-            let server = Server::new("s", "1").tool(sampler("bad", conversation(messages.clone())));
-            let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
-            let answer = peer.call("bad", json!({})).await;
-            assert!(peer.received_requests.is_empty(), "{why} on {revision}: {:?}", peer.received_requests);
-            assert!(refused(&answer), "{why} on {revision}: {answer}");
         }
     }
 }
@@ -712,28 +471,6 @@ async fn a_page_is_named_in_no_refusal_to_who_cannot_open_one() {
             assert!(
                 !answer.to_string().contains("https://example.com"),
                 "{capabilities} on {revision}: {answer}"
-            );
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn tokens_of_any_kind_are_not_asked_for_in_a_form() {
-    // ELIC-018, ELIC-019
-    for field in
-        ["github_token", "api_token", "bearerToken", "session_token", "passcode", "credentials", "iban"]
-    {
-        for revision in revisions().filter(|revision| revision.has_elicitation()) {
-            let schema = FormSchema::new().required_field(field, Field::text());
-            let server = Server::new("s", "1").tool(form("asks", schema));
-            let mut peer = RawClient::connect(&server, revision, able())
-                .await
-                .on_request(move |_, _| accept(json!({field: "swordfish"})));
-            let answer = peer.call("asks", json!({})).await;
-            assert!(
-                peer.received_requests.is_empty() && refused(&answer),
-                "{field} on {revision}: {:?}",
-                peer.received_requests
             );
         }
     }
