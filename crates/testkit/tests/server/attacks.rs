@@ -30,7 +30,7 @@ fn raw(schema: Value) -> Tool {
 }
 
 #[test]
-fn schemas_that_cost_too_much_or_reach_out_are_refused_when_they_are_registered() {
+fn expensive_or_remote_schemas_are_refused_at_registration() {
     // SCHM-012, SCHM-013, SCHM-015, SCHM-016, F-06, F-07
     let mut deep = json!({"type": "string"});
     for _ in 0..200 {
@@ -52,7 +52,7 @@ fn schemas_that_cost_too_much_or_reach_out_are_refused_when_they_are_registered(
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_are_checked_against_the_schema_before_the_handler_sees_them() {
+async fn arguments_are_validated_before_the_handler_runs() {
     // TOOL-011, F-05
     let tool = raw(json!({
         "type": "object", "required": ["limit"], "additionalProperties": false,
@@ -82,7 +82,7 @@ async fn arguments_are_checked_against_the_schema_before_the_handler_sees_them()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_breaks_its_own_schema_is_the_servers_mistake() {
+async fn result_that_breaks_its_schema_is_an_internal_error() {
     let tool = |name: &str, result: CallResult| {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
         Tool::new(name).output_schema(Schema::from(schema)).raw_handler(move |_, _| {
@@ -109,7 +109,7 @@ async fn a_result_that_breaks_its_own_schema_is_the_servers_mistake() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_said_about_a_request_that_is_answered() {
+async fn no_notification_follows_the_response_of_a_request() {
     // F-23
     let late = Tool::new("late").handler(|cx: Context| async move {
         tokio::spawn(async move {
@@ -134,7 +134,7 @@ async fn nothing_is_said_about_a_request_that_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_request_says_nothing_of_another() {
+async fn requests_do_not_inherit_capabilities() {
     // LIFE-028, S-13: what an earlier request declared is not used for a later one, nor what a handshake agreed on.
     let sees = Tool::new("sees").handler(|cx: Context| async move {
         let can = cx.client_capabilities();
@@ -155,7 +155,7 @@ async fn one_request_says_nothing_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_peer_cannot_cancel_or_answer_for_another() {
+async fn clients_cannot_cancel_or_answer_for_each_other() {
     // S-16, S-17
     let waits = Tool::new("waits")
         .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
@@ -173,7 +173,7 @@ async fn one_peer_cannot_cancel_or_answer_for_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trace_context_of_any_shape_breaks_nothing() {
+async fn malformed_trace_context_is_ignored() {
     // F-38
     let server = Server::new("s", "1").tool(Tool::new("t").handler(|| async { "t" }));
     for revision in revisions() {
@@ -209,7 +209,7 @@ fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn users_are_sent_to_web_pages_where_that_exists() {
+async fn web_pages_are_requested_where_the_revision_can() {
     // ELIC-023, ELIC-026, ELIC-029, ELIC-030
     for revision in revisions() {
         let (server, visits) = visiting();
@@ -251,7 +251,7 @@ async fn users_are_sent_to_web_pages_where_that_exists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_to_visit_are_whole_and_safe() {
+async fn unsafe_page_urls_are_refused() {
     // F-14, F-16
     let visit = Tool::new("visit").raw_handler(|arguments, cx| async move {
         let url: Value = arguments.read()?;
@@ -278,7 +278,7 @@ async fn pages_to_visit_are_whole_and_safe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_and_callers_are_there_only_where_somebody_knows_them() {
+async fn headers_and_principal_are_present_only_if_known() {
     let who = Tool::new("who").handler(|who: Principal, headers: Headers| async move {
         format!("{} {:?}", who.subject(), headers.get("x"))
     });

@@ -108,7 +108,7 @@ fn stateless(id: Value, method: &str, mut params: Value, capabilities: Value) ->
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_has_a_time_limit_that_can_be_set_for_each() {
+async fn each_question_can_have_its_own_timeout() {
     // LIFE-022, LIFE-024
     let asks = |seconds: Option<u64>| {
         Tool::new(format!("t{}", seconds.unwrap_or_default())).handler(move |cx: Context| async move {
@@ -139,7 +139,7 @@ async fn a_question_has_a_time_limit_that_can_be_set_for_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_capabilities_and_time_limits_that_fail_are_told_and_the_session_goes_on() {
+async fn failed_negotiations_and_timeouts_leave_the_session_usable() {
     // LIFE-027
     let hasty = Tool::new("hasty").handler(|cx: Context| async move {
         cx.sample(sampling("?")).timeout(Duration::from_secs(1)).await?;
@@ -165,7 +165,7 @@ async fn versions_capabilities_and_time_limits_that_fail_are_told_and_the_sessio
 }
 
 #[tokio::test(start_paused = true)]
-async fn unrelated_conversations_share_a_connection() {
+async fn unrelated_requests_share_a_connection() {
     // LIFE-029
     let server = curious().tool(tool("t"));
     let mut wire = memory::connect(&server).unwrap();
@@ -196,7 +196,7 @@ async fn unrelated_conversations_share_a_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_belongs_together_may_come_over_another_connection() {
+async fn related_requests_may_use_another_connection() {
     // LIFE-030, LIFE-032
     let server = curious().tool(tool("t")).page_size(1);
     let one = || memory::connect(&server).unwrap();
@@ -224,7 +224,7 @@ async fn what_belongs_together_may_come_over_another_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handshake_can_be_repeated_and_begins_a_session_of_its_own() {
+async fn repeated_handshake_starts_a_new_session() {
     // LIFE-033
     let loud = Tool::new("loud").handler(|cx: Context| async move {
         cx.log(Level::Error, "loud").await;
@@ -258,7 +258,7 @@ async fn a_handshake_can_be_repeated_and_begins_a_session_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_client_calls_itself_changes_nothing() {
+async fn client_name_changes_nothing() {
     // VER-008, ELIC-043
     let who = Tool::new("who").handler(|who: Option<Principal>| async move { format!("{who:?}") });
     let server = everything().tool(who).visible(|who, item| item.name != "t" || who.is_some());
@@ -296,7 +296,7 @@ async fn what_a_client_calls_itself_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_this_request_does_not_declare_is_not_used_for_it() {
+async fn undeclared_capability_is_not_used_for_a_request() {
     // VER-017, VER-018
     let server = curious();
     for handshake in [false, true] {
@@ -340,7 +340,7 @@ async fn what_this_request_does_not_declare_is_not_used_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_declared_at_the_handshake_stays_there_and_what_was_not_stays_away() {
+async fn declared_features_are_fixed_by_the_handshake() {
     // PRMT-015
     for revision in handshakes() {
         // Declared: the list may become empty, the method does not vanish.
@@ -365,7 +365,7 @@ async fn what_was_declared_at_the_handshake_stays_there_and_what_was_not_stays_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_no_longer_see_a_resource_hears_no_more_of_it() {
+async fn hidden_resource_sends_no_more_updates() {
     // RSRC-022
     for revision in revisions() {
         let open = Arc::new(AtomicBool::new(true));
@@ -398,7 +398,7 @@ async fn who_may_no_longer_see_a_resource_hears_no_more_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_name_of_an_extension_has_a_prefix_and_follows_the_grammar() {
+async fn extension_name_needs_a_valid_prefix() {
     // VER-020
     for (name, fine) in [
         ("com.example/x", true),
@@ -420,7 +420,7 @@ async fn the_name_of_an_extension_has_a_prefix_and_follows_the_grammar() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_number_of_sessions_of_one_server_are_kept_apart() {
+async fn sessions_of_one_server_are_independent() {
     // SESS-015
     let says = Tool::new("says").handler(|cx: Context| async move {
         cx.log(Level::Debug, "debug").await;
@@ -455,7 +455,7 @@ async fn any_number_of_sessions_of_one_server_are_kept_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_of_a_session_without_tools_cannot_be_called() {
+async fn session_without_tools_cannot_call_later_tools() {
     // LIFE-015, LIFE-016
     for revision in handshakes() {
         let server = Server::new("s", "1").resource(Resource::text("x:y", "z"));

@@ -72,7 +72,7 @@ async fn fence(peer: &mut RawClient) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_request_is_stopped_and_nothing_more_is_said_of_it() {
+async fn cancelled_request_stops_without_further_notifications() {
     // STDIO-016, STDIO-017
     for revision in revisions() {
         let (server, stopped) = endless();
@@ -93,7 +93,7 @@ async fn a_cancelled_request_is_stopped_and_nothing_more_is_said_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_malformed_cancellation_is_ignored() {
+async fn malformed_cancellation_is_ignored() {
     // CANC-013
     for revision in revisions() {
         let (server, stopped) = endless();
@@ -127,7 +127,7 @@ async fn a_malformed_cancellation_is_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_takes_back_what_it_asked_and_on_2026_07_28_cancels_nothing() {
+async fn server_cancels_its_questions_only_in_handshake_revisions() {
     // CANC-001, CANC-015
     let asks = Tool::new("asks").handler(|cx: Context| async move {
         let form = FormSchema::new().field("x", Field::text());
@@ -162,7 +162,7 @@ async fn the_server_takes_back_what_it_asked_and_on_2026_07_28_cancels_nothing()
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_is_told_to_who_asked_under_their_token_and_while_the_request_runs() {
+async fn progress_uses_the_token_and_ends_with_the_request() {
     // PROG-004, PROG-007, PROG-008
     let steps = Tool::new("steps").handler(|cx: Context| async move {
         cx.progress(1.0, Some(3.0), Some("one third")).await;
@@ -233,7 +233,7 @@ fn levels(heard: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_hears_logs_only_if_it_asks_and_only_its_own() {
+async fn request_gets_only_its_own_log_messages() {
     // LOG-008, LOG-009, LOG-010, SUBS-013
     let (slow, _) = endless();
     let server = loud().mount("slow", slow);
@@ -282,7 +282,7 @@ fn change(server: &Server, kind: &str, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_lists_are_told_to_every_session_unasked() {
+async fn list_changes_reach_every_session() {
     // TOOL-016, RSRC-010, PRMT-006
     for revision in handshakes() {
         for kind in ["tools", "resources", "prompts"] {
@@ -313,7 +313,7 @@ async fn changes_of_lists_are_told_to_every_session_unasked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_lists_are_told_to_the_streams_that_asked_for_them_and_to_no_other() {
+async fn list_changes_reach_only_matching_subscriptions() {
     // TOOL-017, RSRC-011, PRMT-007, SUBS-002
     for kind in ["tools", "resources", "prompts"] {
         let server = offers();
@@ -339,7 +339,7 @@ async fn changes_of_lists_are_told_to_the_streams_that_asked_for_them_and_to_no_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
+async fn subscription_starts_with_its_acknowledgement() {
     // SUBS-003, SUBS-007
     let server = offers();
     let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
@@ -382,7 +382,7 @@ async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_the_server_ends_is_answered_with_an_empty_result() {
+async fn ended_subscription_gets_an_empty_result() {
     // SUBS-010
     let server = offers();
     let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
@@ -397,7 +397,7 @@ async fn a_stream_that_the_server_ends_is_answered_with_an_empty_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_is_told_of_only_to_those_who_subscribed_to_it() {
+async fn resource_updates_reach_only_subscribed_sessions() {
     // RSRC-013, RSRC-014
     for revision in handshakes() {
         let server = offers();

@@ -90,7 +90,7 @@ fn delete() -> (Server, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_handler_asks_in_every_revision_or_says_why_it_cannot() {
+async fn one_handler_asks_in_every_revision() {
     // ELIC-001, ELIC-005, MRTR-001
     for revision in revisions() {
         for (sure, expected) in [(true, "deleted /tmp/x"), (false, "kept")] {
@@ -153,7 +153,7 @@ fn curious() -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_asked_one_after_the_other_are_rounds_of_their_own_and_equal_ones_are_told_apart() {
+async fn sequential_questions_take_one_round_each() {
     // MRTR-008
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
         let mut count = 0;
@@ -170,7 +170,7 @@ async fn questions_asked_one_after_the_other_are_rounds_of_their_own_and_equal_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_opens_only_for_the_request_and_the_caller_it_was_made_for() {
+async fn state_is_bound_to_its_request_and_caller() {
     // MRTR-010, MRTR-011, MRTR-012, ELIC-034, ELIC-045, and M-01 to M-04 of the list of attacks.
     let key = SealKey::new([7; 32]);
     let (server, _) = delete();
@@ -228,7 +228,7 @@ async fn a_state_opens_only_for_the_request_and_the_caller_it_was_made_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_is_too_old_is_refused_and_says_so() {
+async fn expired_state_is_refused() {
     // MRTR-012, M-03
     let (server, _) = delete();
     let server = server.state_ttl(Duration::ZERO);
@@ -241,7 +241,7 @@ async fn a_state_that_is_too_old_is_refused_and_says_so() {
 }
 
 #[tokio::test]
-async fn answers_without_a_state_count_for_what_is_asked_and_nothing_else_travels_on() {
+async fn unasked_input_responses_are_not_kept_in_the_state() {
     // MRTR-022
     let tool = Tool::new("introduce").handler(|cx: Context| async move {
         let first = cx.ask_with_key::<Name>("first", "Who are you?").await?;
@@ -266,7 +266,7 @@ async fn answers_without_a_state_count_for_what_is_asked_and_nothing_else_travel
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_asks_something_else_than_before_is_a_clear_error() {
+async fn handler_that_diverges_between_rounds_is_an_error() {
     let runs = Arc::new(AtomicUsize::new(0));
     let fickle = Tool::new("fickle").handler(move |cx: Context| {
         let run = runs.fetch_add(1, Ordering::Relaxed);
@@ -296,7 +296,7 @@ async fn a_handler_that_asks_something_else_than_before_is_a_clear_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rounds_have_a_limit_and_so_has_what_they_carry() {
+async fn rounds_and_state_size_are_limited() {
     let endless = Tool::new("endless").handler(|cx: Context| async move {
         let mut round = 0;
         loop {
@@ -320,7 +320,7 @@ async fn rounds_have_a_limit_and_so_has_what_they_carry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn once_and_ask_are_refused_where_they_make_no_sense() {
+async fn misused_once_and_ask_are_internal_errors() {
     let twice = Tool::new("twice").handler(|cx: Context| async move {
         cx.once("k", async { Ok::<_, HandlerError>(1) }).await?;
         cx.once("k", async { Ok::<_, HandlerError>(2) }).await
@@ -360,7 +360,7 @@ async fn once_and_ask_are_refused_where_they_make_no_sense() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_in_a_task_of_its_own_ends_with_the_round() {
+async fn question_in_a_spawned_task_ends_with_the_round() {
     let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let spawning = Tool::new("spawning").handler(move |cx: Context| {
         let told = told.clone();
@@ -393,7 +393,7 @@ async fn a_question_in_a_task_of_its_own_ends_with_the_round() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_beside_a_question_never_wins_before_anyone_was_asked() {
+async fn timer_beside_a_question_does_not_skip_it() {
     let racing = Tool::new("racing").handler(|cx: Context| async move {
         tokio::select! {
             name = cx.ask::<Name>("?") => name.map(|name| name.name),
@@ -406,7 +406,7 @@ async fn a_timer_beside_a_question_never_wins_before_anyone_was_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_never_answers_is_not_waited_for_for_ever_and_is_told() {
+async fn unanswered_question_times_out_and_is_cancelled() {
     let patient = Tool::new("patient").handler(|cx: Context| async move {
         cx.ask::<Name>("?").timeout(Duration::from_secs(5)).await.map(|name| name.name)
     });

@@ -96,7 +96,7 @@ fn again(call: &Value, asked: &Value, answer: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_model_says_is_checked() {
+async fn malformed_sampling_results_are_refused() {
     // SAMP-028
     let server = Server::new("s", "1").tool(sampler("asks", question()));
     for revision in revisions() {
@@ -135,7 +135,7 @@ fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_user_is_asked_only_in_a_way_the_client_can_show() {
+async fn elicitation_mode_must_be_declared() {
     for revision in newer() {
         for (capability, forms, pages) in [
             (json!({}), true, false),
@@ -171,7 +171,7 @@ async fn a_user_is_asked_only_in_a_way_the_client_can_show() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_to_visit_has_a_name_of_its_own_and_its_end_is_told_under_it() {
+async fn elicitation_id_is_unique_and_names_its_completion() {
     // ELIC-022, ELIC-025
     let (server, visits) = visiting();
     let mut peer = RawClient::connect(&server, Revision::NEWEST_HANDSHAKE, able())
@@ -205,7 +205,7 @@ async fn a_page_to_visit_has_a_name_of_its_own_and_its_end_is_told_under_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_says_no_or_never_comes_back_is_not_taken_to_have_said_yes() {
+async fn only_an_accepted_form_lets_the_handler_continue() {
     // ELIC-032, MRTR-007
     let done = Arc::new(AtomicUsize::new(0));
     let counter = done.clone();
@@ -238,7 +238,7 @@ async fn whoever_says_no_or_never_comes_back_is_not_taken_to_have_said_yes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn agreeing_to_visit_a_page_is_not_having_been_there() {
+async fn accepting_a_page_does_not_mean_it_was_visited() {
     // ELIC-033
     let there = Arc::new(AtomicBool::new(false));
     let been = there.clone();
@@ -267,7 +267,7 @@ async fn agreeing_to_visit_a_page_is_not_having_been_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_user_fills_in_is_checked_against_the_form() {
+async fn form_content_is_validated() {
     // ELIC-046
     let number = |integer, minimum: u32, maximum: u32| FieldKind::Number {
         integer,
@@ -317,7 +317,7 @@ async fn what_a_user_fills_in_is_checked_against_the_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_does_not_hold_is_an_error_and_a_missing_answer_is_not() {
+async fn tampered_state_is_refused_and_missing_response_is_not() {
     // MRTR-027
     let call = json!({"name": "form"});
     let yes = || accept(json!({"x": "yes"}));
@@ -346,7 +346,7 @@ async fn a_state_that_does_not_hold_is_an_error_and_a_missing_answer_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holding_a_state_proves_nothing_about_who_holds_it() {
+async fn state_does_not_authenticate_its_holder() {
     // SEC-018, SEC-019
     let (server, _) = visiting();
     let call = json!({"name": "form"});
@@ -381,7 +381,7 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn secrets_are_not_asked_for_in_a_form() {
+async fn secret_fields_are_refused_in_forms() {
     let fields = [
         "password",
         "Password",
@@ -424,7 +424,7 @@ async fn secrets_are_not_asked_for_in_a_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wishes_for_a_model_lie_between_0_and_1() {
+async fn model_priorities_lie_between_0_and_1() {
     // SAMP-025
     let wish = |value: f64| {
         [
@@ -455,7 +455,7 @@ async fn wishes_for_a_model_lie_between_0_and_1() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_is_named_in_no_refusal_to_who_cannot_open_one() {
+async fn page_url_is_hidden_from_clients_without_url_mode() {
     // ELIC-004, LIFE-016
     let server = Server::new("s", "1").tool(Tool::new("login").handler(|cx: Context| async move {
         let page = cx.url_elicitation("Please log in.", "https://example.com/login")?;

@@ -65,7 +65,7 @@ fn names<'a>(response: &'a Value, list: &str, member: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_is_not_there_has_the_error_of_its_revision() {
+async fn unknown_resource_has_the_error_code_of_its_revision() {
     // RSRC-016, RSRC-020
     for revision in revisions() {
         let mut peer = peer(&library(), revision).await;
@@ -93,7 +93,7 @@ async fn a_resource_that_is_not_there_has_the_error_of_its_revision() {
 }
 
 #[tokio::test]
-async fn a_directory_offers_its_files_and_nothing_outside() {
+async fn directory_resource_serves_only_its_own_files() {
     let folder = std::env::temp_dir().join(format!("tsugite-offering-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("inner")).unwrap();
     std::fs::write(folder.join("a b.txt"), "words").unwrap();
@@ -130,7 +130,7 @@ async fn a_directory_offers_its_files_and_nothing_outside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_come_in_pages_and_cursors_cannot_be_made_up() {
+async fn tampered_cursors_are_refused() {
     // PAGE-008
     let server =
         (0..5).fold(Server::new("s", "1").page_size(2), |server, n| server.tool(tool(&format!("t{n}"))));
@@ -167,7 +167,7 @@ async fn lists_come_in_pages_and_cursors_cannot_be_made_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_resources_are_told_to_those_who_subscribed() {
+async fn resource_updates_reach_subscribers() {
     for revision in revisions() {
         let server = library();
         let mut peer = peer(&server, revision).await;
@@ -221,7 +221,7 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_never_reads_gets_the_same_news_once() {
+async fn repeated_updates_are_coalesced_for_slow_readers() {
     let server = Server::new("s", "1").tool(tool("a")).resource(Resource::text("x:y", "z"));
     let mut peer = peer(&server, revision("2025-06-18")).await;
     peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
@@ -235,7 +235,7 @@ async fn a_client_that_never_reads_gets_the_same_news_once() {
 }
 
 #[test]
-fn what_cannot_be_offered_is_named() {
+fn registration_error_names_its_cause() {
     let itself = Server::new("s", "1");
     let cases = [
         (Server::new("s", "1").tool(Tool::new("x")), "no handler"),
@@ -283,7 +283,7 @@ fn office() -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
+async fn hidden_items_are_unknown_to_other_callers() {
     // TOOL-005, CACH-019, F-24, F-27, F-28
     let server = office();
     let admin = || Principal::from_issuer("issuer", "root", ["admin"]);
@@ -329,7 +329,7 @@ async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_mounted_server_hides_is_hidden_in_the_outer_one() {
+async fn visibility_rules_of_mounted_servers_apply() {
     // TOOL-005
     for revision in revisions() {
         let outer = Server::new("outer", "1").tool(tool("own"));
@@ -351,7 +351,7 @@ async fn what_a_mounted_server_hides_is_hidden_in_the_outer_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn layers_stand_around_every_request() {
+async fn layers_wrap_every_request() {
     let slow = Tool::new("slow").handler(|| async {
         tokio::time::sleep(Duration::from_secs(60)).await;
         "late"
@@ -405,7 +405,7 @@ impl Service<layer::LayerRequest> for Noted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn layers_see_a_session_begin_and_may_take_their_time() {
+async fn layers_see_initialize_and_may_be_slow() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let note = seen.clone();
     let server = Server::new("s", "1").tool(tool("t")).layer(layer_fn(move |next| Noted(note.clone(), next)));
@@ -431,7 +431,7 @@ async fn layers_see_a_session_begin_and_may_take_their_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_come_too_fast_are_refused_until_time_has_passed() {
+async fn rate_limit_refuses_until_time_has_passed() {
     let server = Server::new("s", "1")
         .tool(tool("t"))
         .layer(RateLimit::new(2, Duration::from_secs(10)).per_principal());
@@ -448,7 +448,7 @@ async fn requests_that_come_too_fast_are_refused_until_time_has_passed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrent_calls_wait_for_their_turn() {
+async fn concurrency_limit_queues_calls() {
     let running = Arc::new(AtomicUsize::new(0));
     let most = Arc::new(AtomicUsize::new(0));
     let (now, peak) = (running.clone(), most.clone());
@@ -476,7 +476,7 @@ async fn concurrent_calls_wait_for_their_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_with_a_time_limit_is_ended_and_says_so_but_not_while_somebody_thinks() {
+async fn tool_timeout_excludes_time_spent_on_questions() {
     struct Name;
     impl Form for Name {
         fn schema() -> tsugite::protocol::form::FormSchema {

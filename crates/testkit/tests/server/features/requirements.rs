@@ -65,7 +65,7 @@ fn shelves() -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_belong_to_the_caller_and_the_time_and_may_be_empty() {
+async fn lists_do_not_depend_on_earlier_requests() {
     // TOOL-003, TOOL-004, RSRC-003, PRMT-003
     let server = Server::new("s", "1").declare_all_capabilities();
     let mut first = peer(&server, STATELESS).await;
@@ -107,7 +107,7 @@ async fn lists_belong_to_the_caller_and_the_time_and_may_be_empty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_are_listed_in_one_order_while_they_stay_the_same() {
+async fn tool_order_is_stable() {
     // TOOL-006
     let server =
         (0..50).fold(Server::new("s", "1"), |server, n| server.tool(tool(&format!("t{}", n * 7 % 50))));
@@ -135,7 +135,7 @@ struct Count {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_are_checked_guarded_and_counted_and_failures_keep_their_secrets() {
+async fn calls_are_validated_authorized_and_rate_limited() {
     // TOOL-022
     let ran = Arc::new(AtomicUsize::new(0));
     let counter = ran.clone();
@@ -171,7 +171,7 @@ async fn calls_are_checked_guarded_and_counted_and_failures_keep_their_secrets()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_schema_of_arguments_is_an_object_and_keeps_every_keyword() {
+async fn input_schema_is_an_object_and_keeps_every_keyword() {
     // TOOL-038, TOOL-039
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -218,7 +218,7 @@ async fn the_schema_of_arguments_is_an_object_and_keeps_every_keyword() {
 }
 
 #[tokio::test]
-async fn paths_of_files_lead_nowhere_else() {
+async fn file_paths_cannot_leave_their_directory() {
     // RSRC-021
     let folder = std::env::temp_dir().join(format!("tsugite-offers-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("public/inner")).unwrap();
@@ -250,7 +250,7 @@ async fn paths_of_files_lead_nowhere_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn completion_is_checked_counted_and_tells_nobody_what_they_may_not_see() {
+async fn completion_is_validated_authorized_and_rate_limited() {
     // CMPL-009
     let secret = Prompt::new("secret")
         .tag("admin")
@@ -298,7 +298,7 @@ async fn completion_is_checked_counted_and_tells_nobody_what_they_may_not_see() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_only_some_may_read_is_not_shared_with_others() {
+async fn guarded_results_have_private_cache_scope() {
     // CACH-019
     let server = Server::new("s", "1")
         .resource(Resource::text("x:salaries", "42").tag("admin"))
@@ -328,7 +328,7 @@ fn raw(schema: Value) -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_differs_from_user_to_user_is_never_for_everybody() {
+async fn caller_dependent_results_have_private_cache_scope() {
     // CACH-020
     let server = Server::new("s", "1")
         .resource(Resource::new("x:mine").handler(|who: Principal| async move { who.subject().to_owned() }))
@@ -351,7 +351,7 @@ async fn what_differs_from_user_to_user_is_never_for_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scheme_is_one_by_rfc_3986() {
+async fn uri_scheme_follows_rfc_3986() {
     // RSRC-025
     for (uri, fine) in [
         ("git+ssh://host/x", true),
@@ -372,7 +372,7 @@ async fn a_scheme_is_one_by_rfc_3986() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_are_checked_by_each_dialect_that_is_documented_and_no_other_is_taken() {
+async fn only_documented_schema_dialects_are_accepted() {
     // SCHM-011
     let documented = include_str!("../../../../../docs/tools.md");
     for (name, dialect, tuple) in [
@@ -412,7 +412,7 @@ async fn arguments_are_checked_by_each_dialect_that_is_documented_and_no_other_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_output_schema_is_valid_in_its_dialect_too() {
+async fn invalid_output_schema_is_refused() {
     // SCHM-010
     for wrong in [
         json!({"type": "object", "properties": 7}),

@@ -74,7 +74,7 @@ async fn a_handler_that_nothing_can_wake_diverges_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_of_a_task_that_outlives_a_prompt_handler_ends() {
+async fn question_of_a_task_that_outlives_its_handler_ends() {
     for late in [false, true] {
         let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
         let leaves = Tool::new("leaves").handler(move |cx: Context| {
