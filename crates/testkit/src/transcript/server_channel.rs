@@ -1,4 +1,4 @@
-//! What carries the lines of a transcript.
+//! The transports that carry the lines of a transcript.
 
 use std::process::Stdio;
 
@@ -46,7 +46,7 @@ impl Transport {
     }
 }
 
-/// Something that carries lines to a server and back.
+/// A connection that carries lines to a server and back.
 pub enum ServerChannel {
     /// In memory.
     Memory(Box<tsugite::transport::memory::MemoryConnection>),
@@ -54,7 +54,7 @@ pub enum ServerChannel {
     Stdio(Box<(Child, ChildStdin, Lines<BufReader<ChildStdout>>)>),
     /// Sockets.
     Http(Box<HttpStreams>),
-    /// Sockets, the old way.
+    /// Sockets, with the transport of 2024-11-05.
     Sse(Box<HttpSseStream>),
 }
 
@@ -124,7 +124,7 @@ impl ServerChannel {
         }
     }
 
-    /// What is heard where `expected` should be.
+    /// Receives the message that stands where `expected` should be.
     pub(super) async fn receive(&mut self, expected: &Value) -> Result<Value, String> {
         let line = match self {
             ServerChannel::Memory(wire) => wire.next().await,
@@ -138,7 +138,7 @@ impl ServerChannel {
         serde_json::from_str(&line).map_err(|error| format!("not a message: {error}: {line}"))
     }
 
-    /// That nothing was said beside what was heard. Where all comes on one stream, a fence has proven it already.
+    /// Checks that no message is left. On a transport with one stream the fence has proven it already.
     pub(super) async fn expect_silence(&mut self) -> Result<(), String> {
         match self {
             ServerChannel::Http(streams) => streams.expect_silence().await,
@@ -146,15 +146,15 @@ impl ServerChannel {
         }
     }
 
-    /// What has come and was not heard, for a person.
+    /// The messages that came and were not expected, for an error.
     pub(super) fn unread(&self) -> String {
         match self {
-            ServerChannel::Http(streams) => format!(", or was it {}", streams.unread()),
+            ServerChannel::Http(streams) => format!("; unread: {}", streams.unread()),
             _ => String::new(),
         }
     }
 
-    /// Ends it in good order.
+    /// Closes the connection in good order.
     pub(super) async fn finish(self) -> Result<(), String> {
         match self {
             ServerChannel::Http(streams) => streams.finish().await,

@@ -1,4 +1,4 @@
-//! What a hostile or careless peer can send, and what must come of it.
+//! Hostile or careless input: it is refused, bounded and never leaks anything.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -244,7 +244,7 @@ async fn web_pages_are_requested_where_the_revision_can() {
             assert_eq!(first["result"]["isError"], true, "{revision}: {first}");
             assert!(!told, "{revision}");
         }
-        // F-18: only who was asked hears of it.
+        // F-18: other clients are not notified.
         assert!(other.request("tools/list", json!({})).await.get("result").is_some());
         assert!(other.notifications.is_empty());
     }

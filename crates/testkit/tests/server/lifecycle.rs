@@ -1,4 +1,4 @@
-//! What the specification demands of a server's exchanges: messages, opening, versions, capabilities.
+//! Requirements on sessions: handshakes, versions, capabilities, extensions and question timeouts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ fn form() -> FormSchema {
     FormSchema::new().required_field("word", Field::text())
 }
 
-/// A client that can be asked anything its revision knows.
+/// Capabilities of a client that supports every question of its revision.
 fn able() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
@@ -60,7 +60,7 @@ fn host(method: &str, _: &Value) -> Value {
     }
 }
 
-/// Asks in each of the three ways there are; says what it heard.
+/// A server with one tool for each kind of question; each returns whether it was answered.
 fn curious() -> Server {
     let asks = Tool::new("asks").handler(|cx: Context| async move {
         let said = cx.ask_form(form(), "?").await.map(|content| content.get("word").is_some());
@@ -74,7 +74,7 @@ fn curious() -> Server {
     Server::new("curious", "1").tool(asks).tool(samples).tool(places)
 }
 
-/// One thing of each kind.
+/// A server with one item of each kind.
 fn everything() -> Server {
     Server::new("all", "1.2.3")
         .tool(tool("t"))
@@ -205,7 +205,7 @@ async fn related_requests_may_use_another_connection() {
     let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
     let mut retry =
         json!({"name": "asks", "inputResponses": {key: host("elicitation/create", &Value::Null)}});
-    // Who hands nothing in begins anew, even on the connection that was asked.
+    // A call without a state starts from the beginning, even on the same connection.
     let mut same = one();
     exchange(&mut same, &call).await;
     let anew = exchange(&mut same, &stateless(json!(2), "tools/call", json!({"name": "asks"}), able())).await;

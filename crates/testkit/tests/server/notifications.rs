@@ -1,4 +1,4 @@
-//! What the specification demands while a request runs: cancelling, progress, logs, and the streams of changes.
+//! Requirements on cancellation, progress, log messages and subscriptions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ fn tool(name: &str) -> Tool {
     })
 }
 
-/// Says that it was dropped.
+/// Counts how often it is dropped.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -42,7 +42,7 @@ impl Drop for Dropped {
     }
 }
 
-/// A tool that never ends and tells of it every second, and how often it was stopped.
+/// A server with a tool that never ends and reports progress every second, and a counter of its cancellations.
 fn endless() -> (Server, Arc<AtomicUsize>) {
     let stopped = Arc::new(AtomicUsize::new(0));
     let counter = stopped.clone();
@@ -65,7 +65,7 @@ fn endless() -> (Server, Arc<AtomicUsize>) {
     (Server::new("s", "1").tool(endless).tool(tool("t")), stopped)
 }
 
-/// A request that is answered at once: what was said before it stands before its answer. Whatever can run has run.
+/// Sends a request and waits for its response, so that every earlier message has been received.
 async fn fence(peer: &mut RawClient) {
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(peer.request("tools/list", json!({})).await.get("result").is_some());
@@ -84,7 +84,7 @@ async fn cancelled_request_stops_without_further_notifications() {
         peer.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
         fence(&mut peer).await;
         assert_eq!(stopped.load(Ordering::SeqCst), 1, "{revision}");
-        // What was said before the cancellation was read may still have been under way.
+        // Notifications sent before the cancellation was read may still arrive.
         peer.notifications.clear();
         tokio::time::advance(Duration::from_secs(60)).await;
         fence(&mut peer).await;
@@ -190,7 +190,7 @@ async fn progress_uses_the_token_and_ends_with_the_request() {
             assert_eq!(first.get("message"), message, "{revision}");
             assert_eq!((&second["progress"], second.get("total")), (&json!(2.5), None));
         }
-        // Without a token there is nothing to tell it under; and what is answered is over.
+        // Without a token no progress is sent, and none after the response.
         assert_eq!(text(&peer.call("steps", json!({})).await), "done");
         tokio::time::sleep(Duration::from_secs(5)).await;
         fence(&mut peer).await;
@@ -198,7 +198,7 @@ async fn progress_uses_the_token_and_ends_with_the_request() {
     }
 }
 
-/// Logs once on each level, under a name; the words are the level's.
+/// A server with a tool that logs once on each level.
 fn loud() -> Server {
     let loud = Tool::new("loud").handler(|cx: Context| async move {
         for (level, word) in [
@@ -241,13 +241,13 @@ async fn request_gets_only_its_own_log_messages() {
     for (at, level) in LEVELS.iter().enumerate() {
         let params = json!({"name": "loud", "_meta": {LOG_LEVEL: level}});
         assert_eq!(text(&peer.request("tools/call", params).await), "done");
-        // All of it came before the answer.
+        // Every message came before the response.
         assert_eq!(levels(&peer.notifications), LEVELS[at..]);
         peer.notifications.clear();
         assert_eq!(text(&peer.call("loud", json!({})).await), "done");
         assert!(peer.notifications.is_empty(), "the level of an earlier request: {:?}", peer.notifications);
     }
-    // Beside a request that wants everything, and a stream of changes, which are of other concerns.
+    // Beside a request that wants every level, and a subscription.
     let wish = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
     let listen = json!({"notifications": wish, "_meta": {LOG_LEVEL: "debug", "progressToken": "listen"}});
     peer.send_request("subscriptions/listen", listen);
@@ -264,7 +264,7 @@ async fn request_gets_only_its_own_log_messages() {
     }
 }
 
-/// Offers one thing of each kind.
+/// A server with one item of each kind.
 fn offers() -> Server {
     Server::new("s", "1")
         .tool(tool("t"))

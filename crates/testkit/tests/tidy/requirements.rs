@@ -120,7 +120,7 @@ fn no_test_claims_more_requirements_than_it_can_prove() {
     assert_none(claims.into_iter().map(|(test, ids)| format!("{test}: {}", ids.join(", "))).collect());
 }
 
-/// What is wrong with a transcript as the proof of a requirement: it quotes the id in a comment line.
+/// Why a transcript does not prove a requirement; it must quote the id in a comment line.
 fn transcript_fault(path: &str, id: &str) -> Option<&'static str> {
     let Some(text) = tree::text(path) else { return Some("there is no such file") };
     let quotes = text.lines().any(|line| line.starts_with('#') && line.contains(id));

@@ -1,4 +1,4 @@
-//! Handlers that ask: one handler, two eras.
+//! Handlers that ask the client, in handshake revisions and in the rounds of 2026-07-28.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -290,7 +290,7 @@ async fn handler_that_diverges_between_rounds_is_an_error() {
     let refused = peer.call("fickle", json!({})).await;
     assert_eq!(refused["error"]["code"], -32603, "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("something else"), "{refused}");
-    // An answer that is not used is waited for only so long.
+    // An unused response is waited for only until the round timeout.
     let refused = peer.call("slow", json!({})).await;
     assert_eq!(refused["error"]["code"], -32603, "{refused}");
 }

@@ -1,4 +1,4 @@
-//! What the specification demands of a server that asks back: forms, pages, models, roots, and the rounds between.
+//! Requirements on questions to the client: forms, web pages, sampling and the rounds of 2026-07-28.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ fn revisions() -> impl Iterator<Item = Revision> {
     Revisions::ALL.newest_first()
 }
 
-/// Those with pages to visit and tools for the model.
+/// The revisions with URL elicitation and tools in sampling.
 fn newer() -> impl Iterator<Item = Revision> {
     revisions().filter(|revision| revision.has_url_elicitation())
 }
@@ -48,7 +48,7 @@ fn question() -> CreateMessageParams {
     CreateMessageParams::new(vec![user("?")], 100_u64)
 }
 
-/// A tool that asks the model; a failure is the call's.
+/// A tool that asks the model; its failure is that of the call.
 fn sampler(name: &str, params: CreateMessageParams) -> Tool {
     Tool::new(name).handler(move |cx: Context| {
         let params = params.clone();
@@ -59,7 +59,7 @@ fn sampler(name: &str, params: CreateMessageParams) -> Tool {
     })
 }
 
-/// A tool that asks for a form; a failure is the call's.
+/// A tool that asks for a form; its failure is that of the call.
 fn form(name: &str, form: FormSchema) -> Tool {
     Tool::new(name).handler(move |cx: Context| {
         let form = form.clone();
@@ -74,7 +74,7 @@ fn simple() -> FormSchema {
     FormSchema::new().required_field("x", Field::text())
 }
 
-/// Whether the call was refused, in one of the ways there are.
+/// Whether the call failed, as an error or as a failed result.
 fn refused(response: &Value) -> bool {
     response.get("error").is_some() || response["result"]["isError"] == true
 }
@@ -87,7 +87,7 @@ fn only_key(asked: &Value) -> String {
     questions.keys().next().unwrap().clone()
 }
 
-/// The call again, with what is needed to take it up.
+/// The call again, with its state and the response to its only question.
 fn again(call: &Value, asked: &Value, answer: Value) -> Value {
     let mut call = call.clone();
     call["requestState"] = asked["result"]["requestState"].clone();
@@ -118,7 +118,7 @@ async fn malformed_sampling_results_are_refused() {
     }
 }
 
-/// Sends the user to a page; notes down each visit.
+/// A server whose tool sends the user to a web page, and the list of those pages.
 fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
     let visits: Arc<Mutex<Vec<UrlElicitation>>> = Arc::default();
     let kept = visits.clone();
@@ -225,7 +225,7 @@ async fn only_an_accepted_form_lets_the_handler_continue() {
         let answer = peer.request_once("tools/call", again(&call, &asked, json!({"action": action}))).await;
         assert!(refused(&answer), "{action}: {answer}");
     }
-    // Hundreds who do not come back cost nothing and stop nobody.
+    // Hundreds of abandoned calls do not delay others.
     for _ in 0..500 {
         let asked = peer.request_once("tools/call", call.clone()).await;
         assert_eq!(asked["result"]["resultType"], "input_required");
@@ -258,7 +258,7 @@ async fn accepting_a_page_does_not_mean_it_was_visited() {
     let call = json!({"name": "login"});
     let mut peer = RawClient::connect(&server, STATELESS, able()).await;
     let first = peer.request_once("tools/call", call.clone()).await;
-    // They agreed and were not there: asked again, with a state that holds that they agreed.
+    // Accepted but not visited: the page is requested again.
     let second = peer.request_once("tools/call", again(&call, &first, json!({"action": "accept"}))).await;
     assert_eq!(second["result"]["resultType"], "input_required", "{second}");
     there.store(true, Ordering::SeqCst);
@@ -325,7 +325,7 @@ async fn tampered_state_is_refused_and_missing_response_is_not() {
     let mut peer = RawClient::connect(&server, STATELESS, able()).await;
     let asked = peer.request_once("tools/call", call.clone()).await;
     let state = asked["result"]["requestState"].as_str().unwrap();
-    // Each letter of it counts.
+    // Changing any single letter is detected.
     for at in 0..state.len() {
         let mut letters = state.as_bytes().to_vec();
         letters[at] = if letters[at] == b'A' { b'B' } else { b'A' };
@@ -366,7 +366,7 @@ async fn state_does_not_authenticate_its_holder() {
     states.sort();
     states.dedup();
     assert_eq!(states.len(), 100, "no two are alike");
-    // What was allowed when it was asked is looked at again when it is taken up.
+    // Authorization is checked again when the call is resumed.
     let guarded = Server::new("s", "1")
         .tool(form("form", simple()).tag("admin"))
         .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")));

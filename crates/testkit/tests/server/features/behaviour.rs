@@ -225,7 +225,7 @@ async fn repeated_updates_are_coalesced_for_slow_readers() {
     let server = Server::new("s", "1").tool(tool("a")).resource(Resource::text("x:y", "z"));
     let mut peer = peer(&server, revision("2025-06-18")).await;
     peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
-    // Far more than anybody keeps for a peer that does not read.
+    // Far more than the queue of a client that does not read may hold.
     for _ in 0..100_000 {
         server.notify_resource_updated("x:y");
     }

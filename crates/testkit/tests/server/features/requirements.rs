@@ -1,4 +1,4 @@
-//! What the specification demands of tools, resources, prompts, completion, pages and cache hints.
+//! Requirements on tools, resources, prompts, completion and cache hints.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +53,7 @@ const LISTS: [(&str, &str, &str); 4] = [
     ("resources/templates/list", "resourceTemplates", "uriTemplate"),
 ];
 
-/// Five things in each list.
+/// A server with five items in each list.
 fn shelves() -> Server {
     (0..5).fold(Server::new("s", "1"), |server, n| {
         server
@@ -120,7 +120,7 @@ async fn tool_order_is_stable() {
     }
     assert_eq!(seen[0].as_array().unwrap().len(), 50);
     assert!(seen.iter().all(|list| list == &seen[0]));
-    // Taking one away does not shuffle the others.
+    // Removing one keeps the order of the others.
     server.remove(ListKind::Tool, "t7");
     let mut left = seen[0].as_array().unwrap().clone();
     left.retain(|tool| tool["name"] != "t7");
@@ -269,7 +269,7 @@ async fn completion_is_validated_authorized_and_rate_limited() {
     let ask = |name: &str, argument: Value| json!({"ref": {"type": "ref/prompt", "name": name}, "argument": argument});
     let who = json!({"name": "who", "value": ""});
     for revision in revisions() {
-        // What earlier sessions used up comes back.
+        // The rate limit of earlier sessions has recovered.
         tokio::time::advance(Duration::from_secs(600)).await;
         let mut boss = RawClient::connect_as(
             &server,
@@ -403,7 +403,7 @@ async fn only_documented_schema_dialects_are_accepted() {
         let error = memory::connect(&raw(wrong.clone())).err().unwrap_or_else(|| panic!("{wrong}"));
         assert!(error.to_string().contains(why), "{wrong}: {error}");
     }
-    // What is made of a type is of 2020-12, by whatever name or by none.
+    // A schema generated from a type is of 2020-12, named or not.
     let typed = Tool::new("typed").handler(|Args(count): Args<Count>| async move { count.count });
     let list =
         peer(&Server::new("s", "1").tool(typed), STATELESS).await.request("tools/list", json!({})).await;

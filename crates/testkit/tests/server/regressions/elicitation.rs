@@ -1,4 +1,4 @@
-//! Questions: tasks of their own, `once`, and how rounds end.
+//! Questions in spawned tasks, `once`, and the end of rounds.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What ends: answers, panics, cancellations, and ids that are used again.
+//! The end of requests: responses, panics, cancellations, and reused ids.
 
 use super::*;
 
